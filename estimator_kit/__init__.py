@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from estimator_kit.models.layers import hidden_layers as hidden_layers
     from estimator_kit.models.normalization import batch_norm as batch_norm
     from estimator_kit.models.normalization import layer_norm as layer_norm
+    from estimator_kit.observing.tracking.tracker import Tracker as Tracker
     from estimator_kit.optimizers.choice import make_optimizer as make_optimizer
     from estimator_kit.optimizers.choice import minimize as minimize
     from estimator_kit.result import RunResult as RunResult
@@ -75,6 +76,7 @@ _HOMES = {
     "RunResult": "estimator_kit.result",
     "SpecError": "feature_specs",
     "Stopped": "estimator_kit.errors",
+    "Tracker": "estimator_kit.observing.tracking.tracker",
     "UnsupportedTensorFlowError": "estimator_kit.errors",
     "batch_norm": "estimator_kit.models.normalization",
     "decode_features": "feature_specs.reference.decoding",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any, Optional
 
+from estimator_kit.commands.services import Services
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
 from estimator_kit.config.mode_configs import (
     ModelDirConfig,
@@ -14,7 +16,7 @@ from estimator_kit.config.mode_configs import (
 )
 from estimator_kit.observing.page import page
 from estimator_kit.result import RunResult
-from estimator_kit.retraining import cycle, modes, pages, reproduction
+from estimator_kit.retraining import cycle, modes, pages, reproduction, stages, state
 
 
 def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
@@ -37,14 +39,20 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
 
 def _roll_back(config: RollbackConfig) -> str:
     """A rollback. It also brings an existing history page up to date."""
+    services = Services(config)
     text = modes.roll_back(config)
+    live = stages.serving_of(config).live
+    assert live is not None
+    services.live(live.number, live.path)
     if not os.path.exists(os.path.join(config.model_dir, page.HISTORY)):
         return text
     return f"{text}\n{page.attempt(lambda: pages.write(config.model_dir, config.serving_dir))}"
 
 
 def _retrain(config: RetrainConfig, tell: Callable[[str], None]) -> RunResult:
-    """One cycle; however it ends, the pages show it."""
+    """One cycle; however it ends, the pages and the tracking service show it."""
+    services = Services(config)
+    before = _newest(config.model_dir)
     try:
         result, text = cycle.run(config)
         tell(text)
@@ -52,3 +60,12 @@ def _retrain(config: RetrainConfig, tell: Callable[[str], None]) -> RunResult:
     finally:
         if config.report == "on":
             tell(page.attempt(lambda: pages.write(config.model_dir, config.serving_dir)))
+        folder, found = _newest(config.model_dir)
+        if folder is not None and found is not None and (folder, found) != before:
+            services.cycle(state.find(config.model_dir, folder), found)
+
+
+def _newest(model_dir: str) -> tuple[Optional[str], Optional[dict[str, Any]]]:
+    """The name of the newest cycle, and its report if it has written one."""
+    cycles = state.cycles(model_dir)
+    return (cycles[-1].name, cycles[-1].read("report")) if cycles else (None, None)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 
+from estimator_kit.commands.services import Services
+from estimator_kit.config.cluster import view_of
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import tasks
+from estimator_kit.errors import NothingToDo, Stopped
 from estimator_kit.observing import report
 from estimator_kit.observing.page import page
 from estimator_kit.result import RunResult
@@ -22,15 +26,26 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
     """Trains, alone or as a task of a cluster (see `training.run`), and writes the report page."""
     if config.mode == "train_and_evaluate":
         slices.check(parser.load(config.spec), config.slices)
-    result = tasks.train(config)
+    services = Services(config)
+    try:
+        result = tasks.train(config)
+    except NothingToDo:
+        raise
+    except BaseException as error:
+        view = view_of(config, os.environ)
+        if view is None or view.is_chief:
+            services.training("stopped" if isinstance(error, Stopped) else "failed")
+        raise
     spec = parser.load(config.spec)
     tell(report.summary(config, spec, result))
     if result.exports and config.mode == "train_and_evaluate":
         _measure(config, spec, result)
     if config.report == "on" and result.export_path is not None:
         _count_flops(config.model_dir, result.export_path)
-    if config.report == "on" and (result.task is None or result.metrics):
-        tell(page.attempt(lambda: page.write(config.model_dir)))
+    if result.task is None or result.metrics:  # In a cluster, the task that has evaluated.
+        if config.report == "on":
+            tell(page.attempt(lambda: page.write(config.model_dir)))
+        services.training("done")
     return result
 
 

@@ -62,6 +62,8 @@ _TRAINING = (
     "InputCacheSettings", "TrainingSettings", "MachineSettings", "lock_stale_secs",
 )  # fmt: skip
 _CLUSTER = ("ClusterSettings", "data_service", "data_service_timeout_secs")
+# What a training or a cycle tells people and services at its end.
+_TOLD = ("report", "prometheus_file", "tracking")
 _ONE_MODEL = (*_MODEL, "BadDataSettings", "MachineSettings", "seed", "deterministic")
 
 MODES: Mapping[str, ModeEntry] = {
@@ -122,7 +124,7 @@ MODES: Mapping[str, ModeEntry] = {
         "train", "train without evaluating or exporting",
         "train",
         {"spec": (), "model_dir": (), "train_files": ("train_mix",)},
-        (*_TRAINING, *_CLUSTER, "report"),
+        (*_TRAINING, *_CLUSTER, *_TOLD),
     ),
     "evaluate": ModeEntry(
         "train", "evaluate the latest checkpoint, or an export, on --eval_files",
@@ -196,7 +198,7 @@ MODES: Mapping[str, ModeEntry] = {
         "retrain",
         {"spec": (), "model_dir": (), "train_files": (), "window_days": ()},
         (*_TRAINING, "eval_files", "EvaluationSettings", "ExportSettings", "RetrainingSettings",
-         "min_count", "report"),
+         "min_count", *_TOLD),
         # What a cycle decides, and what is for the other modes of retraining.
         but_not=("train_days", "train_mix", "max_bad_records", "max_bad_fraction",
                  "warm_start_from", "eval_name", "to", "cycle"),
@@ -205,7 +207,7 @@ MODES: Mapping[str, ModeEntry] = {
         "retrain", "make the version --to live again",
         "retrain",
         {"model_dir": (), "to": ()},
-        ("model_dir", "serving_dir", "to", "lock_stale_secs"),
+        ("model_dir", "serving_dir", "to", "lock_stale_secs", "tracking"),
     ),
     "history": ModeEntry(
         "retrain", "show a table of all cycles",

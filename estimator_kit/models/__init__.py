@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-
+from estimator_kit.config import user_class
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.models.aitm import AITMModel
@@ -61,31 +60,10 @@ def find_model(name: str) -> type[ModelFn]:
                 "Write your own model as package.module:ClassName."
             )
         return MODELS[name]
-    module_name, _, class_name = name.partition(":")
-    if not module_name or not class_name or module_name.startswith("."):
-        raise ConfigError(
-            f"model {name!r}: expected package.module:ClassName, as in my_models.tower:Tower"
-        )
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigError(
-            f"model {name!r}: cannot import {module_name!r}: {error}. "
-            "Install its package, or put its folder on PYTHONPATH."
-        ) from error
-    model = getattr(module, class_name, None)
-    if model is None:
-        classes = [n for n, c in vars(module).items() if _is_model(c)]
-        hint = did_you_mean(class_name, classes)
-        if module_name == "__main__":
-            hint = ". Other processes cannot import a class of a script. Move it to a module."
-        raise ConfigError(f"model {name!r}: {module_name!r} has no {class_name!r}{hint}")
-    if not _is_model(model):
-        raise ConfigError(
-            f"model {name!r} is not a subclass of estimator_kit.ModelFn. Make it one."
-        )
-    return model
-
-
-def _is_model(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, ModelFn)
+    return user_class.find(
+        "model",
+        name,
+        ModelFn,  # type: ignore[type-abstract]
+        base_name="estimator_kit.ModelFn",
+        example="my_models.tower:Tower",
+    )

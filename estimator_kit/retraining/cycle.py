@@ -29,6 +29,7 @@ from estimator_kit import exit_codes
 from estimator_kit.config.mode_configs import RetrainConfig
 from estimator_kit.config.rules.retraining import stage_limits
 from estimator_kit.errors import ConfigError, Locked, NothingToDo, Refused, Stopped, TimedOut
+from estimator_kit.observing import prometheus
 from estimator_kit.result import RunResult
 from estimator_kit.retraining import (
     lineage,
@@ -65,7 +66,7 @@ def run(config: RetrainConfig, *, clock: Callable[[], float] = time.time) -> tup
       DataError: the data are too few or damaged, or a check has stopped the cycle.
     """
     if config.prometheus_file is not None:
-        notices.check_prometheus()
+        prometheus.check()
     spec = parser.load(config.spec)
     with (
         lock.held(config.model_dir, stale_secs=config.lock_stale_secs, clock=clock) as held,
@@ -277,8 +278,8 @@ def _tell(config: RetrainConfig, found: _Document) -> None:
     if config.prometheus_file is not None:
         ends = [(c.read("done") or {}).get("ended") for c in state.cycles(config.model_dir)]
         last = max((end for end in ends if end is not None), default=None)
-        text = notices.prometheus(found, model_dir=config.model_dir, last_success=last)
-        notices.write_prometheus(config.prometheus_file, text)
+        text = notices.prometheus_text(found, model_dir=config.model_dir, last_success=last)
+        prometheus.write(config.prometheus_file, text)
     if config.webhook_url_file is not None:
         notices.call_webhook(
             config.webhook_url_file, found, timeout_secs=config.webhook_timeout_secs

@@ -35,6 +35,7 @@ _WITHOUT_EFFECT = {
     "stage_limits",
     "lock_stale_secs",
     "prometheus_file",
+    "tracking",
     "webhook_url_file",
     "webhook_timeout_secs",
     "exit_code_style",

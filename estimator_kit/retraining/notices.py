@@ -7,45 +7,33 @@ and never writes it into a message.
 
 from __future__ import annotations
 
-import importlib
 import json
 import logging
-import os
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Optional
 
 from estimator_kit import storage
-from input_pipelines.errors import MissingPackageError
+from estimator_kit.observing import prometheus
 
 _log = logging.getLogger("estimator_kit")
 
 
-def prometheus(report: dict[str, Any], *, model_dir: str, last_success: Optional[float]) -> str:
+def prometheus_text(
+    report: dict[str, Any], *, model_dir: str, last_success: Optional[float]
+) -> str:
     """The metrics of a cycle, in Prometheus's text format.
 
     Args:
       report: the result of `report.document`.
-      model_dir: the model directory. Every metric has its name as the label `model`, and its whole
-        path as the label `model_dir`, which distinguishes models with the same name.
+      model_dir: the model directory.
       last_success: when the last cycle ran to its end, promoted or refused, in seconds since 1970;
         None before the first.
     """
-    client = _prometheus_client()
-    registry = client.CollectorRegistry()
-    path = os.path.abspath(model_dir)
-    of_model = {"model": os.path.basename(path), "model_dir": path}
-
-    def gauge(name: str, help_text: str, values: Mapping[Any, Any], *labels: str) -> None:
-        there = {key: value for key, value in values.items() if value is not None}
-        if there:
-            name = f"estimator_kit_retraining_{name}"
-            made = client.Gauge(name, help_text, (*of_model, *labels), registry=registry)
-            for key, value in there.items():
-                made.labels(*of_model.values(), *key).set(value)
-
+    gauges = prometheus.Gauges("estimator_kit_retraining", model_dir)
+    gauge = gauges.add
     outcome, live = report["outcome"], report["live_now"]
     gauge("last_success_timestamp_seconds", "End of the last whole cycle.", {(): last_success})
     gauge("cycle", "Number of the latest cycle.", {(): float(report["cycle"])})
@@ -61,30 +49,7 @@ def prometheus(report: dict[str, Any], *, model_dir: str, last_success: Optional
         for whose, value in both.items()
     }
     gauge("metric", "Metrics of both models on the same rows.", metrics, "metric", "of")
-    return str(client.generate_latest(registry).decode())
-
-
-def check_prometheus() -> None:
-    """Raises MissingPackageError if the package for `--prometheus_file` is not installed."""
-    _prometheus_client()
-
-
-def _prometheus_client() -> Any:
-    try:
-        return importlib.import_module("prometheus_client")
-    except ImportError as error:
-        raise MissingPackageError(
-            "--prometheus_file needs the package prometheus_client. Install it with "
-            f"`pip install 'estimator-kit[prometheus]'` ({error})"
-        ) from error
-
-
-def write_prometheus(path: str, text: str) -> None:
-    """Writes the textfile. A failure is a warning."""
-    try:
-        storage.write_text(os.path.abspath(path), text)
-    except Exception as error:
-        _log.warning("--prometheus_file=%s could not be written: %s", path, error)
+    return gauges.text()
 
 
 def call_webhook(

@@ -32,7 +32,13 @@ from feature_specs.spec import FeatureSpec
 _log = logging.getLogger("estimator_kit")
 
 # Settings of the cycle that its training does not use.
-CYCLE_FIELDS = (*RetrainingSettings.model_fields, "exit_code_style", "generate_default_data")
+CYCLE_FIELDS = (
+    *RetrainingSettings.model_fields,
+    "exit_code_style",
+    "generate_default_data",
+    "prometheus_file",
+    "tracking",
+)
 
 
 class _WarmStarted(storage.Form):

@@ -10,7 +10,7 @@ from tools.reference.source import Module
 
 # Titles, and which of the names belong there; every public name is in one of them.
 _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Runs", ("run", "ExperimentConfig", "RunResult")),
+    ("Runs", ("run", "ExperimentConfig", "RunResult", "Tracker")),
     ("Models", ("ModelFn", "KerasModelFn", "ModelParams")),
     (
         "Layers and optimizers",

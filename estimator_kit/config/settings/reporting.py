@@ -1,16 +1,16 @@
-"""What is measured and drawn for people after a training."""
+"""What is measured, drawn and told to other services after a training."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Optional
 
 from estimator_kit.config.settings.base import Settings, setting
 
 
 class ReportSettings(Settings):
-    """What is measured and drawn for people after a training."""
+    """What is measured, drawn and told to other services after a training."""
 
-    heading: ClassVar[str] = "The report page"
+    heading: ClassVar[str] = "The report page and monitoring"
 
     report: Literal["on", "off"] = setting(
         "on",
@@ -33,4 +33,17 @@ class ReportSettings(Settings):
         "Two or more model directories. The page compares their metrics and learning curves, and "
         "lists the flags and the lines of the spec that differ. It is written to compare.html in "
         "the first directory.",
+    )
+    prometheus_file: Optional[str] = setting(
+        None,
+        "A file for the textfile collector of Prometheus, such as "
+        "/var/lib/node_exporter/ads.prom. Each training and each cycle of retraining updates it at "
+        "its end. Needs the extra 'prometheus'.",
+    )
+    tracking: Optional[str] = setting(
+        None,
+        "mlflow, or your own estimator_kit.Tracker as package.module:ClassName. At the end of a "
+        "training or a cycle, it gets the flags, the metrics by step, the report page and the path "
+        "of the SavedModel; after a promotion or rollback also the live version. mlflow needs the "
+        "extra 'mlflow' and reads MLFLOW_TRACKING_URI.",
     )

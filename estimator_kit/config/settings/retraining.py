@@ -79,11 +79,6 @@ class RetrainingSettings(Settings):
         "Take over the lock of a process on another machine if it has shown no sign of life "
         "for this many seconds.",
     )
-    prometheus_file: Optional[str] = setting(
-        None,
-        "A file for the textfile collector of Prometheus, such as "
-        "/var/lib/node_exporter/ads.prom. Each cycle updates it at its end.",
-    )
     webhook_url_file: Optional[str] = setting(
         None,
         "A file whose first line is an http(s) address. Each cycle sends its report there as "

@@ -352,7 +352,8 @@ def test_defaults():
         "as_of": None, "window_days": None, "eval_window_days": 1, "window_min_days": 1,
         "window_min_rows": 1, "window_max_age_days": None, "serving_dir": None, "force": False,
         "keep_cycles": 7, "keep_cycle_days": None, "keep_versions": 3, "stage_limits": (),
-        "lock_stale_secs": 120.0, "prometheus_file": None, "webhook_url_file": None,
+        "lock_stale_secs": 120.0, "webhook_url_file": None, "tracking": None,
+        "prometheus_file": None,
         "webhook_timeout_secs": 10.0, "exit_code_style": "kit", "to": None, "cycle": None,
     }  # fmt: skip
 

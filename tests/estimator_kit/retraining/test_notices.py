@@ -11,6 +11,7 @@ import threading
 
 import pytest
 
+from estimator_kit.observing import prometheus
 from estimator_kit.retraining import notices
 from input_pipelines.errors import MissingPackageError
 
@@ -22,7 +23,7 @@ REPORT = {
 
 
 def test_the_textfile():
-    text = notices.prometheus(REPORT, model_dir='/runs/a "model"/', last_success=1700000000.0)
+    text = notices.prometheus_text(REPORT, model_dir='/runs/a "model"/', last_success=1700000000.0)
     values = [line for line in text.splitlines() if not line.startswith("#")]
     label = r'model="a \"model\"",model_dir="/runs/a \"model\""'
     assert values == [
@@ -36,7 +37,7 @@ def test_the_textfile():
         f'estimator_kit_retraining_metric{{metric="auc/click",{label},of="candidate"}} 0.75',
     ]
     report = {**REPORT, "outcome": "refused", "live_now": 11}
-    refused = notices.prometheus(report, model_dir="/m", last_success=None)
+    refused = notices.prometheus_text(report, model_dir="/m", last_success=None)
     assert 'live_version{model="m",model_dir="/m"} 11.0' in refused
     assert "last_success" not in refused
 
@@ -44,7 +45,7 @@ def test_the_textfile():
 def test_the_package_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(MissingPackageError) as error:
-        notices.check_prometheus()
+        prometheus.check()
     assert str(error.value).startswith(
         "--prometheus_file needs the package prometheus_client. Install it with `pip install "
         "'estimator-kit[prometheus]'` ("
@@ -54,7 +55,8 @@ def test_the_package_that_is_missing_is_named(monkeypatch):
 def test_models_of_one_name_are_told_apart(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     first, second = (
-        notices.prometheus(REPORT, model_dir=f"{place}/ads", last_success=None) for place in "ab"
+        notices.prometheus_text(REPORT, model_dir=f"{place}/ads", last_success=None)
+        for place in "ab"
     )
     assert f'retraining_cycle{{model="ads",model_dir="{tmp_path}/a/ads"}} 7.0' in first
     lines = set(first.splitlines()) & set(second.splitlines())
@@ -68,15 +70,15 @@ def test_a_textfile_that_is_being_written_is_none_for_the_collector(tmp_path, mo
         seen.extend(path.name for path in tmp_path.iterdir())
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(notices.storage.tf.io.gfile, "rename", full)
-    notices.write_prometheus(str(tmp_path / "ads.prom"), "text")
+    monkeypatch.setattr(prometheus.storage.tf.io.gfile, "rename", full)
+    prometheus.write(str(tmp_path / "ads.prom"), "text")
     assert seen == [".tmp-ads.prom.partial"] and not list(tmp_path.iterdir())
 
 
 def test_a_textfile_that_cannot_be_written_is_a_warning(tmp_path, caplog):
     (tmp_path / "file").touch()
     with caplog.at_level(logging.WARNING):
-        notices.write_prometheus(str(tmp_path / "file" / "a.prom"), "")
+        prometheus.write(str(tmp_path / "file" / "a.prom"), "")
     assert caplog.messages[0].startswith(f"--prometheus_file={tmp_path}/file/a.prom could not be")
 
 

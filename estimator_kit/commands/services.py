@@ -1,0 +1,90 @@
+"""Tells Prometheus and a tracking service how a run ended: `--prometheus_file`, `--tracking`.
+
+    services = Services(config)       before the run: a missing package or class is an error
+    services.training(status)         at its end
+    services.cycle(cycle, report)     at the end of a cycle of retraining
+
+Both services get what the run has written into its model directory. If they cannot take it, the
+outcome of the run does not change.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.observing import prometheus
+from estimator_kit.observing.page import page
+from estimator_kit.observing.tracking import run_log
+from estimator_kit.result_file import read_result
+from estimator_kit.retraining.state import CycleFolder
+
+
+class Services:
+    """The services of one run.
+
+    Raises:
+      ConfigError: the class of `--tracking` does not exist.
+      MissingPackageError: a package is not installed.
+    """
+
+    def __init__(self, config: ModelDirConfig):
+        self._model_dir = config.model_dir
+        self._prometheus_file = config.prometheus_file
+        if config.prometheus_file is not None:
+            prometheus.check()
+        self._tracker = None
+        if config.tracking is not None:
+            self._tracker = run_log.make(config.tracking, config.model_dir)
+
+    def training(self, status: str) -> None:
+        """Tells that a training has ended: `done`, `stopped` or `failed`.
+
+        If it failed before it wrote anything, only Prometheus is told, without metrics.
+        """
+        result = read_result(self._model_dir) or {}
+        began = result.get("status") == status
+        if self._prometheus_file is not None:
+            text = prometheus.text_of_run(
+                result if began else {},
+                model_dir=self._model_dir,
+                ended=time.time(),
+                failed=status != "done",
+            )
+            prometheus.write(self._prometheus_file, text)
+        if self._tracker is not None and began:
+            run_log.log_training(
+                self._tracker,
+                self._model_dir,
+                status=status,
+                files=[os.path.join(self._model_dir, page.FILE)],
+                model=result.get("export_path"),
+            )
+
+    def cycle(self, cycle: CycleFolder, report: Mapping[str, Any]) -> None:
+        """Tells the tracking service that a cycle has ended. The cycle tells Prometheus itself."""
+        if self._tracker is None:
+            return
+        candidate = {
+            f"gate/{name}": both.get("candidate") for name, both in report["metrics"].items()
+        }
+        promote = cycle.read("promote") or {}
+        run_log.log_training(
+            self._tracker,
+            cycle.train_dir,
+            status=report["outcome"],
+            files=[cycle.at(page.FILE), cycle.at("report.md")],
+            model=promote.get("path") or (cycle.read("train") or {}).get("export_path"),
+            parameters={"cycle": cycle.name},
+            at_end=candidate,
+        )
+        if promote.get("version") is not None:
+            self.live(promote["version"], promote["path"])
+
+    def live(self, version: int, path: str) -> None:
+        """Tells the tracking service that a version is live."""
+        if self._tracker is not None:
+            run_log.log_promotion(self._tracker, version, path)

@@ -1,0 +1,103 @@
+"""Metrics for the textfile collector of Prometheus: `--prometheus_file`.
+
+    check()                              before anything runs
+    write(path, text_of_run(...))        at the end of a training
+
+The extra `prometheus` installs the package. A file that cannot be written is a warning, and does
+not change the outcome of a run. `retraining.notices` has the metrics of a cycle.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from estimator_kit import storage
+from input_pipelines.errors import MissingPackageError
+
+_log = logging.getLogger("estimator_kit")
+
+
+class Gauges:
+    """Gauges that share a prefix and the labels of a model.
+
+    Args:
+      prefix: the start of each name.
+      model_dir: the model directory. Every metric has its name as the label `model`, and its whole
+        path as the label `model_dir`, which distinguishes models with the same name.
+    """
+
+    def __init__(self, prefix: str, model_dir: str):
+        self._client = _client()
+        self._registry = self._client.CollectorRegistry()
+        self._prefix = prefix
+        path = os.path.abspath(model_dir)
+        self._of_model = {"model": os.path.basename(path), "model_dir": path}
+
+    def add(self, name: str, help_text: str, values: Mapping[Any, Any], *labels: str) -> None:
+        """Adds a gauge. `values` maps the values of `labels` to a number. None is left out."""
+        there = {key: value for key, value in values.items() if value is not None}
+        if there:
+            names = (*self._of_model, *labels)
+            made = self._client.Gauge(
+                f"{self._prefix}_{name}", help_text, names, registry=self._registry
+            )
+            for key, value in there.items():
+                made.labels(*self._of_model.values(), *key).set(value)
+
+    def text(self) -> str:
+        """All gauges in Prometheus's text format."""
+        return str(self._client.generate_latest(self._registry).decode())
+
+
+def check() -> None:
+    """Raises MissingPackageError if the package for `--prometheus_file` is not installed."""
+    _client()
+
+
+def _client() -> Any:
+    try:
+        return importlib.import_module("prometheus_client")
+    except ImportError as error:
+        raise MissingPackageError(
+            "--prometheus_file needs the package prometheus_client. Install it with "
+            f"`pip install 'estimator-kit[prometheus]'` ({error})"
+        ) from error
+
+
+def write(path: str, text: str) -> None:
+    """Writes the textfile. A failure is a warning."""
+    try:
+        storage.write_text(os.path.abspath(path), text)
+    except Exception as error:
+        _log.warning("--prometheus_file=%s could not be written: %s", path, error)
+
+
+def text_of_run(result: Mapping[str, Any], *, model_dir: str, ended: float, failed: bool) -> str:
+    """The metrics of a training, in Prometheus's text format.
+
+    Args:
+      result: the content of `result.json`; empty if the run failed before it wrote one.
+      model_dir: the model directory.
+      ended: when the run ended, in seconds since 1970.
+      failed: whether it ended with an error or was stopped.
+    """
+    gauges = Gauges("estimator_kit_training", model_dir)
+    gauges.add("end_timestamp_seconds", "End of the latest training.", {(): ended})
+    gauges.add("failed", "Whether it ended with an error or was stopped.", {(): failed})
+    for name, help_text in (
+        ("global_step", "The step of the latest checkpoint."),
+        ("rows_trained", "Rows that the latest training read."),
+        ("rows_evaluated", "Rows of the latest evaluation."),
+        ("examples_per_second", "Speed of the latest training, without evaluations."),
+    ):
+        gauges.add(name, help_text, {(): result.get(name)})
+    profile: Optional[Mapping[str, Any]] = result.get("input_profile")
+    share = (profile or {}).get("share_waiting")
+    gauges.add("share_waiting", "Share of time waiting for input (--profile_input).", {(): share})
+    metrics = {(name,): value for name, value in (result.get("metrics") or {}).items()}
+    gauges.add("metric", "Metrics of the latest evaluation.", metrics, "metric")
+    return gauges.text()

@@ -1,0 +1,1 @@
+"""Logs runs to a tracking service such as MLflow: `--tracking`. See `tracker`."""

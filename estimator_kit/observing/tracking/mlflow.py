@@ -1,0 +1,138 @@
+"""`--tracking=mlflow`: logs runs to MLflow, with the package mlflow-skinny of the extra `mlflow`.
+
+MLflow reads its own settings: `MLFLOW_TRACKING_URI`, `MLFLOW_REGISTRY_URI`, and
+`MLFLOW_EXPERIMENT_NAME` (by default the experiment `Default`). A start that goes on with the same
+flags goes on with its run; with other flags it begins a new one, because MLflow does not change
+parameters. A promoted version is uploaded to its run, and registered under the name of the model
+with the alias `live`, so a server needs no access to the serving directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+from estimator_kit.observing.tracking.tracker import Tracker
+from input_pipelines.errors import MissingPackageError
+
+ALIAS = "live"
+
+_FOLDER = "estimator_kit.model_dir"
+_KEY = "estimator_kit.model_dir_sha256"
+_STATUS = "estimator_kit.status"
+_MODEL = "estimator_kit.saved_model"
+_VERSION = "estimator_kit.serving_version"
+
+# What one request of MLflow may have.
+_MOST_METRICS, _MOST_PARAMETERS, _LONGEST = 1000, 100, 6000
+
+_STATES = {"failed": "FAILED", "stopped": "KILLED"}
+
+
+class MLflowTracker(Tracker):
+    """Logs to MLflow; see `Tracker`.
+
+    Raises:
+      MissingPackageError: mlflow-skinny is not installed.
+    """
+
+    def __init__(self, name: str, model_dir: str):
+        super().__init__(name, model_dir)
+        try:
+            import mlflow
+            import mlflow.entities
+            import mlflow.exceptions
+        except ImportError as error:
+            raise MissingPackageError(
+                "--tracking=mlflow needs the package mlflow-skinny. Install it with "
+                f"`pip install 'estimator-kit[mlflow]'` ({error})"
+            ) from error
+        self._mlflow: Any = mlflow
+        self._run: Any = None
+        self._made_client: Any = None
+
+    @property
+    def _client(self) -> Any:
+        """The connection, which is made after the training."""
+        if self._made_client is None:
+            self._made_client = self._mlflow.MlflowClient()
+        return self._made_client
+
+    def start(self, parameters: Mapping[str, str]) -> None:
+        entities = self._mlflow.entities
+        given = {name: value[:_LONGEST] for name, value in parameters.items() if value}
+        known = self._last_run()
+        if known is not None and known.data.params == given:
+            self._run = known
+            self._client.update_run(known.info.run_id, status="RUNNING")
+            return
+        self._run = self._new_run()
+        values = [entities.Param(name, value) for name, value in given.items()]
+        for i in range(0, len(values), _MOST_PARAMETERS):
+            self._client.log_batch(self._run_id, params=values[i : i + _MOST_PARAMETERS])
+
+    def metrics(self, by_step: Mapping[int, Mapping[str, float]]) -> None:
+        now = int(1000 * time.time())
+        values = [
+            self._mlflow.entities.Metric(name, value, now, step)
+            for step, metrics in by_step.items()
+            for name, value in metrics.items()
+        ]
+        for i in range(0, len(values), _MOST_METRICS):
+            self._client.log_batch(self._run_id, metrics=values[i : i + _MOST_METRICS])
+
+    def end(self, status: str, files: Sequence[str], model: Optional[str]) -> None:
+        for path in files:
+            self._client.log_artifact(self._run_id, path)
+        if model is not None:
+            self._client.set_tag(self._run_id, _MODEL, os.path.abspath(model))
+        self._client.set_tag(self._run_id, _STATUS, status)
+        self._client.set_terminated(self._run_id, _STATES.get(status, "FINISHED"))
+
+    def promoted(self, version: int, path: str) -> None:
+        if self._run is None:  # A rollback has no training.
+            self._run = self._new_run()
+            self._client.set_tag(self._run_id, _STATUS, "rollback")
+            self._client.set_terminated(self._run_id, "FINISHED")
+        self._client.log_artifacts(self._run_id, path, "saved_model")
+        try:
+            self._client.get_registered_model(self.name)
+        except self._mlflow.exceptions.MlflowException:
+            self._client.create_registered_model(self.name)
+        made = self._client.create_model_version(
+            self.name,
+            source=f"{self._run.info.artifact_uri}/saved_model",
+            run_id=self._run_id,
+            tags={_VERSION: str(version)},
+        )
+        self._client.set_registered_model_alias(self.name, ALIAS, made.version)
+
+    @property
+    def _run_id(self) -> str:
+        return str(self._run.info.run_id)
+
+    def _experiment(self) -> str:
+        name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "Default")
+        found = self._client.get_experiment_by_name(name)
+        return str(found.experiment_id if found else self._client.create_experiment(name))
+
+    def _last_run(self) -> Any:
+        """The newest run of this model directory, or None."""
+        found = self._client.search_runs(
+            [self._experiment()],
+            filter_string=f"tags.`{_KEY}` = '{self._key()}'",
+            max_results=1,
+            order_by=["attributes.start_time DESC"],
+        )
+        return found[0] if found else None
+
+    def _key(self) -> str:
+        """Stands for the model directory in a search, where a path may have no quotes."""
+        return hashlib.sha256(self.model_dir.encode()).hexdigest()
+
+    def _new_run(self) -> Any:
+        tags = {_FOLDER: self.model_dir, _KEY: self._key()}
+        return self._client.create_run(self._experiment(), tags=tags, run_name=self.name)

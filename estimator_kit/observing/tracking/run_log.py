@@ -1,0 +1,132 @@
+"""Logs a run to a `Tracker`, from the files that the run has written.
+
+    tracker = make("mlflow", model_dir)          before the run: an unknown class is an error
+    log_training(tracker, model_dir, ...)        at its end, however it ended
+    log_promotion(tracker, version, path)        if a version of retraining went live
+
+It reads what the report page reads, so a run costs nothing while it trains. An error of a tracker
+is a warning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Optional
+
+from estimator_kit.config import user_class
+from estimator_kit.errors import ConfigError
+from estimator_kit.observing import training_log
+from estimator_kit.observing.page import numbers
+from estimator_kit.observing.tracking.tracker import Tracker
+from feature_specs.errors import did_you_mean
+
+_log = logging.getLogger("estimator_kit")
+
+_BUILT_IN = ("mlflow",)
+
+
+def make(tracking: str, model_dir: str) -> Tracker:
+    """The tracker of `--tracking`: `mlflow`, or a subclass of `Tracker` as package.module:Class.
+
+    Raises:
+      ConfigError: the class does not exist.
+      MissingPackageError: its package is not installed.
+    """
+    kind: type[Tracker]
+    if tracking == "mlflow":
+        from estimator_kit.observing.tracking.mlflow import MLflowTracker
+
+        kind = MLflowTracker
+    elif ":" not in tracking:
+        raise ConfigError(
+            f"--tracking: unknown service {tracking!r}{did_you_mean(tracking, _BUILT_IN)} "
+            "Write your own class as package.module:ClassName."
+        )
+    else:
+        kind = user_class.find(
+            "tracker",
+            tracking,
+            Tracker,  # type: ignore[type-abstract]
+            base_name="estimator_kit.Tracker",
+            example="my_services.tracking:MyTracker",
+        )
+    path = os.path.abspath(model_dir)
+    return kind(os.path.basename(path), path)
+
+
+def log_training(
+    tracker: Tracker,
+    model_dir: str,
+    *,
+    status: str,
+    files: Sequence[str] = (),
+    model: Optional[str] = None,
+    parameters: Optional[Mapping[str, str]] = None,
+    at_end: Optional[Mapping[str, Any]] = None,
+) -> None:
+    """Logs a training, or the training of a cycle of retraining.
+
+    Args:
+      tracker: gets everything.
+      model_dir: the model directory of the training.
+      status, files, model: see `Tracker.end`. Files that do not exist are left out.
+      parameters: more parameters than the flags.
+      at_end: metrics to add to the last step, such as the metrics of the gate.
+    """
+    with _warning(tracker):
+        tracker.start({**_parameters(numbers.read_flags(model_dir)), **(parameters or {})})
+        by_step = _metrics(model_dir)
+        if at_end:
+            by_step.setdefault(max(by_step, default=0), {}).update(_finite(at_end))
+        tracker.metrics({step: by_step[step] for step in sorted(by_step)})
+        tracker.end(status, [path for path in files if os.path.exists(path)], model)
+
+
+def log_promotion(tracker: Tracker, version: int, path: str) -> None:
+    """Logs that a version of retraining is live."""
+    with _warning(tracker):
+        tracker.promoted(version, path)
+
+
+@contextlib.contextmanager
+def _warning(tracker: Tracker) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        _log.warning(
+            "%s could not log the run: %s: %s",
+            type(tracker).__name__, type(error).__name__, error,
+        )  # fmt: skip
+
+
+def _parameters(lines: Sequence[str]) -> dict[str, str]:
+    """Flags by name. A flag that is given several times has all of its values."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        name, equal, value = line.removeprefix("--").partition("=")
+        found.setdefault(name, []).append(value if equal else "true")
+    return {name: "; ".join(values) for name, values in found.items()}
+
+
+def _metrics(model_dir: str) -> dict[int, dict[str, float]]:
+    found: dict[int, dict[str, float]] = {}
+    for entry in training_log.read(model_dir):
+        values = {name: value for name, value in entry.items() if name not in ("step", "losses")}
+        values.update({f"losses/{name}": v for name, v in (entry.get("losses") or {}).items()})
+        named = {f"training/{name}": value for name, value in values.items()}
+        found.setdefault(entry["step"], {}).update(_finite(named))
+    for step, metrics in numbers.read_evaluations(model_dir):
+        found.setdefault(step, {}).update(_finite(metrics))
+    return found
+
+
+def _finite(values: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        name: float(value)
+        for name, value in values.items()
+        if isinstance(value, (int, float)) and math.isfinite(value)
+    }

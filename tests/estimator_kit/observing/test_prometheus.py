@@ -1,0 +1,34 @@
+"""`--prometheus_file` of a training: the metrics in Prometheus's text format."""
+
+from __future__ import annotations
+
+from estimator_kit.observing import prometheus
+
+RESULT = {
+    "global_step": 800, "rows_trained": 4000, "rows_evaluated": 500, "examples_per_second": None,
+    "metrics": {"auc/click": 0.75, "auc/buy": None}, "input_profile": {"share_waiting": 0.25},
+}  # fmt: skip
+
+
+def values(text):
+    label = 'model="ads",model_dir="/runs/ads"'
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return [line.removeprefix("estimator_kit_training_").replace(label, "_") for line in lines]
+
+
+def test_a_training_has_its_numbers_and_its_end():
+    text = prometheus.text_of_run(RESULT, model_dir="/runs/ads", ended=1.7e9, failed=False)
+    assert values(text) == [
+        "end_timestamp_seconds{_} 1.7e+09",
+        "failed{_} 0.0",
+        "global_step{_} 800.0",
+        "rows_trained{_} 4000.0",
+        "rows_evaluated{_} 500.0",
+        "share_waiting{_} 0.25",
+        'metric{metric="auc/click",_} 0.75',
+    ]
+
+
+def test_a_run_that_failed_before_it_began_has_no_numbers():
+    text = prometheus.text_of_run({}, model_dir="/runs/ads", ended=1.7e9, failed=True)
+    assert values(text) == ["end_timestamp_seconds{_} 1.7e+09", "failed{_} 1.0"]

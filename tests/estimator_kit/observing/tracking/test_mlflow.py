@@ -1,0 +1,96 @@
+"""`--tracking=mlflow` with a real MLflow and its store in files."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from estimator_kit.observing.tracking.mlflow import MLflowTracker
+
+pytest.importorskip("mlflow")
+
+
+@pytest.fixture
+def tracker(tmp_path, monkeypatch):
+    """A function that makes a tracker of one model, each with its own connection."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file://{tmp_path}/store")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # A database needs the whole MLflow.
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "nightly")
+    monkeypatch.chdir(tmp_path)
+    return lambda: MLflowTracker("ads", f"{tmp_path}/runs/it's ads")
+
+
+@pytest.fixture
+def export(tmp_path):
+    (tmp_path / "export" / "variables").mkdir(parents=True)
+    (tmp_path / "export" / "saved_model.pb").write_text("graph")
+    return str(tmp_path / "export")
+
+
+def only_run(client, name="nightly"):
+    experiment = client.get_experiment_by_name(name)
+    (found,) = client.search_runs([experiment.experiment_id])
+    return found
+
+
+def test_a_run_has_parameters_metrics_the_page_and_the_model(tracker, export, tmp_path):
+    page = tmp_path / "report.html"
+    page.write_text("page")
+    made = tracker()
+    made.start({"model": "dnn", "filter": "", "long": "x" * 7000})
+    made.metrics({1: {"training/loss": 0.5}, 2: {"auc/click": 0.75, "training/loss": 0.25}})
+    made.end("done", [str(page)], export)
+    found = only_run(made._client)
+    assert found.data.params == {"model": "dnn", "long": "x" * 6000}
+    assert found.data.metrics == {"training/loss": 0.25, "auc/click": 0.75}
+    history = made._client.get_metric_history(found.info.run_id, "training/loss")
+    assert [(entry.step, entry.value) for entry in history] == [(1, 0.5), (2, 0.25)]
+    assert found.data.tags["estimator_kit.saved_model"] == export
+    assert (found.info.status, found.info.run_name) == ("FINISHED", "ads")
+    assert [f.path for f in made._client.list_artifacts(found.info.run_id)] == ["report.html"]
+
+
+def test_more_metrics_than_a_request_may_have(tracker):
+    made = tracker()
+    made.start({})
+    made.metrics({step: {"training/loss": float(step)} for step in range(1001)})
+    history = made._client.get_metric_history(only_run(made._client).info.run_id, "training/loss")
+    assert len(history) == 1001
+
+
+@pytest.mark.parametrize(("status", "state"), [("stopped", "KILLED"), ("failed", "FAILED")])
+def test_a_run_that_did_not_end_well(tracker, status, state):
+    made = tracker()
+    made.start({"model": "dnn"})
+    made.end(status, [], None)
+    assert only_run(made._client).info.status == state
+
+
+def test_the_same_flags_go_on_with_the_run_and_others_begin_one(tracker):
+    first, again, other = tracker(), tracker(), tracker()
+    first.start({"epochs": "1"})
+    first.end("stopped", [], None)
+    again.start({"epochs": "1"})
+    again.end("done", [], None)
+    assert again._run_id == first._run_id
+    assert only_run(again._client).info.status == "FINISHED"
+    other.start({"epochs": "2"})
+    assert other._run_id != first._run_id
+
+
+def test_a_promoted_version_is_registered_and_live(tracker, export):
+    made = tracker()
+    made.start({"cycle": "0007"})
+    made.end("promoted", [], export)
+    made.promoted(12, export)
+    found = made._client.get_model_version_by_alias("ads", "live")
+    assert (int(found.version), found.tags) == (1, {"estimator_kit.serving_version": "12"})
+    assert found.run_id == made._run_id
+    assert os.path.exists(f"{found.source.removeprefix('file://')}/saved_model.pb")
+
+    back = tracker()  # A rollback has no training.
+    back.promoted(13, export)
+    found = back._client.get_model_version_by_alias("ads", "live")
+    assert found.tags == {"estimator_kit.serving_version": "13"}
+    assert found.run_id == back._run_id != made._run_id
