@@ -648,7 +648,8 @@ def test_parquet_columns_of_other_types(tmp_path):
     "options, message",
     [
         ({"split_key": "usr"}, "--split_key: the table has no column 'usr'. Did you mean 'user'? "
-         "Its columns are "),
+         "Its columns are row, user, price, tags. If all rows are independent, add a column with "
+         "the row number."),
         ({"split_key": "price"}, "--split_key: column 'price' has numbers that are not integers; "
          "a key must be text or an integer in every row"),
         ({"split_key": "tags"}, "--split_key: column 'tags' has lists; a key must be text or an "
