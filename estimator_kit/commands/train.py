@@ -13,6 +13,7 @@ from estimator_kit.distributed import tasks
 from estimator_kit.errors import NothingToDo, Stopped
 from estimator_kit.observing import report
 from estimator_kit.observing.page import page
+from estimator_kit.observing.tensorboard import ending
 from estimator_kit.result import RunResult
 from estimator_kit.scoring import flops, measured, slices
 from estimator_kit.training.eval_input import eval_paths
@@ -23,7 +24,10 @@ _log = logging.getLogger("estimator_kit")
 
 
 def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
-    """Trains, alone or as a task of a cluster (see `training.run`), and writes the report page."""
+    """Trains, alone or as a task of a cluster (see `training.run`), and writes the report page.
+
+    The last line names the command that starts TensorBoard.
+    """
     if config.mode == "train_and_evaluate":
         slices.check(parser.load(config.spec), config.slices)
     services = Services(config)
@@ -46,6 +50,9 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
         if config.report == "on":
             tell(page.attempt(lambda: page.write(config.model_dir)))
         services.training("done")
+        with_slices = bool(config.slices) and bool(result.exports)
+        step = result.global_step or 0
+        tell(ending.finish(config.model_dir, spec, step, with_slices=with_slices))
     return result
 
 

@@ -54,7 +54,7 @@ def dense_columns(
     """
     order = sorted(set(names), key=lambda name: canned_name(spec, name))
     with tf.compat.v1.variable_scope(DNN_SCOPE):
-        dense = {name: DENSE[_form(spec, name)](spec, name, features) for name in order}
+        dense = {name: _dense_column(spec, name, features) for name in order}
     for name, tensor in dense.items():
         input_places.mark(name, tensor)
     return dense
@@ -98,7 +98,10 @@ def sequence_columns(
     names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
     ragged = [features[spec.category_of(name)[0]] for name in names]
     with tf.compat.v1.variable_scope(SEQUENCE_SCOPE):
-        parts = {n: STEPS[_form(spec, n)](spec, n, ids) for n, ids in zip(names, ragged)}
+        parts = {}
+        for name, ids in zip(names, ragged):
+            with tf.name_scope(name):
+                parts[name] = STEPS[_form(spec, name)](spec, name, ids)
     for name, tensor in parts.items():
         input_places.mark(name, tensor)
     return parts, ragged[0].row_lengths()
@@ -130,6 +133,14 @@ def numeric_input(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor
 def width_of(spec: FeatureSpec, name: str) -> int:
     """The width of a dense column, or of a step of a sequence column."""
     return spec.columns[name].width(spec)
+
+
+def _dense_column(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
+    form = _form(spec, name)
+    if form == "dynamic_embedding":  # Its package makes variables in the current name scope.
+        return DENSE[form](spec, name, features)
+    with tf.name_scope(name):
+        return DENSE[form](spec, name, features)
 
 
 def _form(spec: FeatureSpec, name: str) -> Dense:

@@ -25,6 +25,7 @@ from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.embeddings import dynamic_problems, dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import (
+    batch_tensors,
     group_checks,
     initial_values,
     input_layer,
@@ -290,9 +291,11 @@ class ModelFn(abc.ABC):
             if name in self.spec.columns and self.spec.columns[name].is_numbers(self.spec):
                 input_places.mark(name, values)
         widths = {name: o.logits_dimension for name, o in self.objectives.items()}
+        # Not in a name scope: Keras layers and tf.Variable would get other names.
         with user_code.explained(self, "logits", "features", features):
             returned = self.logits(features, mode)
-        logits = split_logits(type(self).__name__, returned, widths)
+        with tf.name_scope("logits"):
+            logits = split_logits(type(self).__name__, returned, widths)
         # Cleared, because TensorFlow would try to write the collection into each MetaGraph.
         outputs = dict(tf.compat.v1.get_collection_ref(_OUTPUTS))
         tf.compat.v1.get_default_graph().clear_collection(_OUTPUTS)
@@ -303,17 +306,11 @@ class ModelFn(abc.ABC):
         if labels is None:
             raise ValueError(f"mode {mode!r} needs labels, but the input_fn returns none")
         padding = labels.get(PADDING)
-        labels, weights = self.labels_and_weights(labels)
-        logits = check_rows(model, logits, tf.shape(next(iter(labels.values())))[0])
-        losses = {
-            name: objective.loss(
-                logits[name],
-                labels[objective.label_name],
-                weights[name],
-                labels.get(f"{objective.label_name}/group"),
-            )
-            for name, objective in self.objectives.items()
-        }
+        with tf.name_scope("labels"):
+            labels, weights = self.labels_and_weights(labels)
+        with tf.name_scope("logits"):
+            logits = check_rows(model, logits, tf.shape(next(iter(labels.values())))[0])
+        losses = joint.losses_of(self.objectives, logits, labels, weights)
         if mode == ModeKeys.TRAIN:
             with user_code.explained(self, "training_losses", "labels", labels):
                 losses.update(self.training_losses(labels, weights))
@@ -328,9 +325,10 @@ class ModelFn(abc.ABC):
         if regularization:
             loss = tf.add_n([loss, *regularization])
         loss = tf.identity(loss, name=LOSS_TENSOR)
-        rows = tf.shape(next(iter(logits.values())))[0]
-        if padding is not None:
-            rows = tf.where(padding, 0, rows)
+        with tf.name_scope("rows"):
+            rows = tf.shape(next(iter(logits.values())))[0]
+            if padding is not None:
+                rows = tf.where(padding, 0, rows)
         rows = tf.identity(rows, name=ROWS_TENSOR)
         if mode == ModeKeys.EVAL:
             metrics = self._metrics(logits, labels, weights, rows)
@@ -351,6 +349,8 @@ class ModelFn(abc.ABC):
         for name, value in self._combination.factors(self.spec).items():
             tf.compat.v1.summary.scalar(f"loss_factor/{name}", value)
         train_op = self._step(loss, losses, regularization)
+        batch_tensors.name_means(self.objectives, logits, labels, weights)
+        batch_tensors.name_images(self.spec, features)
         together = self.together
         return estimator.EstimatorSpec(
             mode,
@@ -428,8 +428,9 @@ class ModelFn(abc.ABC):
         for name, objective in self.objectives.items():
             predictions = by_objective[name]
             outputs[f"predict/{name}"] = estimator.export.PredictOutput(predictions)
-            for method, output in objective.export_outputs(predictions).items():
-                outputs[f"{method}/{name}"] = output
+            with tf.name_scope(f"objectives/{name}/signatures"):
+                signatures = objective.export_outputs(predictions)
+            outputs.update({f"{method}/{name}": output for method, output in signatures.items()})
         for name, value in added.items():
             outputs[name] = estimator.export.PredictOutput({name: value})
         outputs[PREDICT_EXAMPLES] = estimator.export.PredictOutput(joint)
@@ -443,9 +444,10 @@ class ModelFn(abc.ABC):
         self, logits: Mapping[str, tf.Tensor], added: Mapping[str, tf.Tensor]
     ) -> tuple[dict[str, tf.Tensor], dict[str, dict[str, tf.Tensor]]]:
         """All predictions by `<objective>/<name>` or added name, and `{objective: predictions}`."""
-        by_objective = {
-            name: objective.predictions(logits[name]) for name, objective in self.objectives.items()
-        }
+        by_objective = {}
+        for name, objective in self.objectives.items():
+            with tf.name_scope(f"objectives/{name}/predictions"):
+                by_objective[name] = objective.predictions(logits[name])
         joint = {
             f"{name}/{key}": value
             for name, predictions in by_objective.items()
@@ -487,11 +489,13 @@ class ModelFn(abc.ABC):
     ) -> dict[str, Metric]:
         # In batches of static shape, `rows` is a constant, which would be added once too often at
         # the end of the input.
-        with tf.control_dependencies(list(labels.values())):
-            rows = tf.identity(rows)
-        result: dict[str, Metric] = {"rows": streaming_sum(rows, "rows")}
+        with tf.name_scope("metrics/rows"):
+            with tf.control_dependencies(list(labels.values())):
+                rows = tf.identity(rows)
+            result: dict[str, Metric] = {"rows": streaming_sum(rows, "rows")}
         result.update(joint.metrics_of(self.objectives, logits, labels, weights))
-        result[TOTAL_LOSS] = self._total_loss(result)
+        with tf.name_scope("metrics/total_loss"):
+            result[TOTAL_LOSS] = self._total_loss(result)
         return result
 
     def _total_loss(self, metrics: Mapping[str, Metric]) -> Metric:

@@ -38,9 +38,16 @@ MODEL_DIR: Mapping[str, str] = {
     "checkpoint": "TensorFlow's list of the checkpoints that are kept.",
     "model.ckpt-<step>.<part>": "A checkpoint.",
     "graph.pbtxt": "The training graph, as text.",
-    "events.out.tfevents.<process>": "Summaries of training for TensorBoard.",
-    "eval/events.out.tfevents.<process>": "Summaries of evaluations for TensorBoard.",
+    "events.out.tfevents.<process>": "Summaries of training for TensorBoard, its charts, and "
+    "the spec.",
+    "eval/events.out.tfevents.<process>": "Metrics and precision-recall curves of evaluations for "
+    "TensorBoard, hyperparameters, and slices.",
     "eval_<name>/events.out.tfevents.<process>": "Summaries of evaluations with `--eval_name`.",
+    "projector_config.pbtxt": "The embedding tables for TensorBoard's page Projector.",
+    "projector/<table>.tsv": "The first 10,000 rows of an embedding table, for TensorBoard.",
+    "projector/<table>.metadata.tsv": "The words of these rows, if the vocabulary is known.",
+    "eval/projector_config.pbtxt": "Keeps TensorBoard from listing the matrices of checkpoints.",
+    "eval_<name>/projector_config.pbtxt": "The same.",
     "lock.json": "Which process works in this directory.",
     "_LOCK": "The file that a process locks while it works in this directory.",
     "bad_data.json": "What was skipped because it was damaged.",

@@ -305,7 +305,8 @@ def minimize(
     ]
     pairs = dense_gradients.for_collectives(pairs)
     _check_learning(variables, {variable.ref() for _, variable in pairs})
-    norm = tf.linalg.global_norm([gradient for gradient, _ in pairs])
+    with tf.name_scope("gradient_norm"):
+        norm = tf.linalg.global_norm([gradient for gradient, _ in pairs])
     tf.identity(norm, name=GRADIENT_NORM_TENSOR)
     rates = [optimizer.rate_now for _, optimizer in optimizers if hasattr(optimizer, "rate_now")]
     if rates:
@@ -324,9 +325,13 @@ def minimize(
         with tf.control_dependencies(steps):
             return moving_average.update(averages, average, step)
 
+    with tf.name_scope("checks"):
+        finite = [
+            tf.debugging.check_numerics(loss, f"{NOT_FINITE}the loss"),
+            tf.debugging.check_numerics(norm, f"{NOT_FINITE}a gradient"),
+        ]
     checks = [
-        tf.debugging.check_numerics(loss, f"{NOT_FINITE}the loss"),
-        tf.debugging.check_numerics(norm, f"{NOT_FINITE}a gradient"),
+        *finite,
         *tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS),
     ]
     if together is not None:

@@ -33,6 +33,7 @@ from estimator_kit.exporters.signatures import check_default
 from estimator_kit.model import pretrained_tables
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
+from estimator_kit.observing.tensorboard import once
 from estimator_kit.observing.training_log import TrainingLog
 from estimator_kit.result import RunResult
 from estimator_kit.result_file import write_result
@@ -47,6 +48,7 @@ from estimator_kit.training.hooks.stop import (
     StopHook,
     stop_on_sigterm,
 )
+from estimator_kit.training.hooks.summaries import SummariesHook
 from estimator_kit.training.hooks.training_log import TrainingLogHook, WriteAtSave
 from estimator_kit.training.plan import (
     Plan,
@@ -222,7 +224,7 @@ class Training:
         """The steps for the trainer."""
         config, request = self._config, self._trainer.request
         log = TrainingLog(self._model_dir, self._start_step or 0)
-        watching = [self._progress, TrainingLogHook(log, self._progress)]
+        watching = [self._progress, TrainingLogHook(log, self._progress), self._summaries()]
         hooks = [*watching, StopHook(request), *data_service.hooks(config)]
         if self._profile is not None:
             hooks.append(self._profile)
@@ -244,6 +246,15 @@ class Training:
             hooks=hooks,
             saving_listeners=[PauseAtSave(self._progress), WriteAtSave(log)],
             eval_spec=eval_spec,
+        )
+
+    def _summaries(self) -> SummariesHook:
+        return SummariesHook(
+            self._model_dir,
+            self._progress,
+            lambda: once.start(self._config, self._spec, self._model),
+            every_steps=self._config.summary_steps,
+            histograms=self._config.histograms,
         )
 
     def _input(self) -> Any:

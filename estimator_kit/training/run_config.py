@@ -12,6 +12,7 @@ from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.modes import TRAINING_MODES
 from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.training import eval_loss
 
 _DEFAULT_CHECKPOINT_SECS = 600
 
@@ -52,7 +53,7 @@ def make_run_config(config: ModelDirConfig, view: Optional[ClusterView] = None, 
 
 
 def _saving(config: ModelDirConfig) -> dict[str, Any]:
-    """When to save checkpoints, and how many to keep."""
+    """When to save checkpoints and summaries, and how many checkpoints to keep."""
     seconds = config.save_checkpoints_secs
     if config.save_checkpoints_steps is None and seconds is None:
         seconds = _DEFAULT_CHECKPOINT_SECS
@@ -60,6 +61,7 @@ def _saving(config: ModelDirConfig) -> dict[str, Any]:
         "save_checkpoints_steps": config.save_checkpoints_steps,
         "save_checkpoints_secs": seconds,
         "keep_checkpoint_max": config.keep_checkpoint_max,
+        "save_summary_steps": config.summary_steps,
     }
 
 
@@ -67,8 +69,9 @@ def make_estimator(
     config: ModelDirConfig, model: ModelFn, view: Optional[ClusterView] = None, **more: Any
 ) -> Any:
     """The Estimator of a model in its model directory; see `make_run_config` for the arguments."""
-    return estimator.Estimator(
+    made = estimator.Estimator(
         model,
         config=make_run_config(config, view, **more),
         params={},  # The model has its own parameters, and None would cause a warning.
     )
+    return eval_loss.over_rows(made)

@@ -73,6 +73,15 @@ class TrainingSettings(Settings):
         "expression for a full name in the source, and new is the name in the model, such as "
         "dnn/(.*)=tower/\\1.",
     )
+    summary_steps: PositiveInt = setting(
+        100,
+        "Steps between two summaries of the training for TensorBoard.",
+    )
+    histograms: bool = setting(
+        False,
+        "Write the distribution of the values of each trainable variable for TensorBoard at each "
+        "summary. Reads whole tables.",
+    )
     profile_input: bool = setting(
         False,
         "Profile a hundred of the first steps. Report how much of their time they wait for "

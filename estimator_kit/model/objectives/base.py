@@ -113,6 +113,23 @@ class Objective(abc.ABC):
         parts = reductions.sums(*self.losses_and_weights(logits, labels, weights, group))
         return reductions.reduced(parts, self.config.reduction, divide=tf.math.divide_no_nan)
 
+    def mean_values(self, logits: tf.Tensor, labels: tf.Tensor) -> dict[str, tf.Tensor]:
+        """float32 [rows], whose weighted means training shows beside those of evaluation.
+
+        The keys are names of metrics: `label_mean` and `prediction_mean`. Empty for heads whose
+        labels and predictions have no mean. `metrics` describes the arguments.
+        """
+        return {}
+
+    def batch_means(
+        self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """The weighted means of `mean_values` over a batch, 0 if all weights are 0."""
+        return {
+            name: tf.math.divide_no_nan(tf.reduce_sum(values * weights), tf.reduce_sum(weights))
+            for name, values in self.mean_values(logits, labels).items()
+        }
+
     def chooses(self, name: str) -> bool:
         """Whether the spec asks for a metric."""
         return any(chosen.name == name for chosen in self.chosen)

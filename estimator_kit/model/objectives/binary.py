@@ -47,6 +47,12 @@ class BinaryObjective(Objective):
             "classes": tf.gather(class_names(self.label, 2), class_ids),
         }
 
+    def mean_values(self, logits: tf.Tensor, labels: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {
+            "label_mean": tf.cast(labels, tf.float32),
+            "prediction_mean": tf.sigmoid(logits[:, 0]),
+        }
+
     def metrics(
         self,
         logits: tf.Tensor,
@@ -59,8 +65,7 @@ class BinaryObjective(Objective):
         scores = logits[:, 0]
         means = {
             "loss": self.row_losses(logits, labels),
-            "label_mean": labels,
-            "prediction_mean": tf.sigmoid(scores),
+            **self.mean_values(logits, labels),
         }
         if self._has_log_loss(true_probability):
             means["log_loss"] = losses.sigmoid_cross_entropy(scores, labels)

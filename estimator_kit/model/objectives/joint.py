@@ -1,7 +1,7 @@
-"""The metrics of all objectives of a model, computed from their logits.
+"""The losses and metrics of all objectives of a model, computed from their logits.
 
 The evaluation of a model and the scoring of an export both use this module, so that both report the
-same metrics.
+same metrics. Name scopes make the graph readable in TensorBoard.
 """
 
 from __future__ import annotations
@@ -12,6 +12,23 @@ import tensorflow as tf
 
 from estimator_kit.model.objectives.base import Objective
 from estimator_kit.model.objectives.streaming import Metric
+
+
+def losses_of(
+    objectives: Mapping[str, Objective],
+    logits: Mapping[str, tf.Tensor],
+    labels: Mapping[str, tf.Tensor],
+    weights: Mapping[str, tf.Tensor],
+) -> dict[str, tf.Tensor]:
+    """The scalar loss of a batch, by objective. `metrics_of` describes the arguments."""
+    losses = {}
+    for name, objective in objectives.items():
+        label = objective.label_name
+        with tf.name_scope(f"objectives/{name}/loss"):
+            losses[name] = objective.loss(
+                logits[name], labels[label], weights[name], labels.get(f"{label}/group")
+            )
+    return losses
 
 
 def metrics_of(

@@ -38,6 +38,12 @@ class MultiLabelObjective(Objective):
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"logits": logits, "probabilities": tf.sigmoid(logits)}
 
+    def mean_values(self, logits: tf.Tensor, labels: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {
+            "label_mean": tf.reduce_mean(labels, axis=1),
+            "prediction_mean": tf.reduce_mean(tf.sigmoid(logits), axis=1),
+        }
+
     def metrics(
         self,
         logits: tf.Tensor,
@@ -48,8 +54,7 @@ class MultiLabelObjective(Objective):
     ) -> dict[str, Metric]:
         means = {
             "loss": self.row_losses(logits, labels),
-            "label_mean": tf.reduce_mean(labels, axis=1),
-            "prediction_mean": tf.reduce_mean(tf.sigmoid(logits), axis=1),
+            **self.mean_values(logits, labels),
         }
         if self.chooses("log_loss"):
             pairs = losses.sigmoid_cross_entropy(logits, labels)

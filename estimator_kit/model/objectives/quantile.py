@@ -36,6 +36,9 @@ class QuantileObjective(Objective):
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"predictions": self._quantiles(logits), "logits": logits}
 
+    def mean_values(self, logits: tf.Tensor, labels: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"label_mean": tf.cast(labels, tf.float32)}
+
     def metrics(
         self,
         logits: tf.Tensor,
@@ -45,7 +48,7 @@ class QuantileObjective(Objective):
         group: Optional[tf.Tensor] = None,
     ) -> dict[str, Metric]:
         labels = tf.cast(labels, tf.float32)
-        means = {"loss": self.row_losses(logits, labels), "label_mean": labels}
+        means = {"loss": self.row_losses(logits, labels), **self.mean_values(logits, labels)}
         columns = tf.unstack(self._quantiles(logits), axis=1)
         for predictions, quantile in zip(columns, self.config.quantiles):
             # The share of labels that are at most the prediction. Ideally it equals the quantile.

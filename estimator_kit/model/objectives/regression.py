@@ -33,6 +33,10 @@ class RegressionObjective(Objective):
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"predictions": logits}
 
+    def mean_values(self, logits: tf.Tensor, labels: tf.Tensor) -> dict[str, tf.Tensor]:
+        predictions = self.predictions(logits)["predictions"][:, 0]
+        return {"label_mean": tf.cast(labels, tf.float32), "prediction_mean": predictions}
+
     def metrics(
         self,
         logits: tf.Tensor,
@@ -48,8 +52,7 @@ class RegressionObjective(Objective):
                 "loss": self.row_losses(logits, labels),
                 "mean_absolute_error": losses.absolute(predictions, labels),
                 "mean_squared_error": losses.squared(predictions, labels),
-                "label_mean": labels,
-                "prediction_mean": predictions,
+                **self.mean_values(logits, labels),
             },
             weights,
         )

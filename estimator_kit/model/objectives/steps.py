@@ -58,6 +58,13 @@ class StepObjective(Objective):
             for name, value in by_step.items()
         }
 
+    def batch_means(
+        self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        return self.head.batch_means(
+            self._step_logits(logits), self._flat(labels), self._step_weights(weights)
+        )
+
     def metrics(
         self,
         logits: tf.Tensor,

@@ -1,20 +1,23 @@
-"""Writes the curves of an evaluation for the report page, when the evaluation ends."""
+"""Writes the curves of an evaluation, when it ends: for the report page, and for TensorBoard."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_kit.model.objectives import observed
 from estimator_kit.observing import curves
+from estimator_kit.observing.tensorboard import summaries
 
 
 class CurvesHook(tf.compat.v1.train.SessionRunHook):
     """A hook for `Estimator.evaluate` that reads the totals of the objectives after the last batch.
 
     Args:
-      model_dir: the model directory. The hook writes `observed/curves/<step>.json` there.
+      model_dir: the model directory. The hook writes `observed/curves/<step>.json` there, and the
+        precision-recall curves of binary objectives into the events of the evaluation.
       name: the name of a separate evaluation (`--eval_name`), or "" in a training.
     """
 
@@ -36,3 +39,14 @@ class CurvesHook(tf.compat.v1.train.SessionRunHook):
         }
         if made:
             curves.write(self._model_dir, int(step), made, self._name)
+        drawn = [
+            summaries.pr_curve(f"pr_curve/{each.objective}", total)
+            for each, total in zip(self._observed, totals)
+            if each.kind == "histogram"
+        ]
+        if drawn:
+            # The folder to which the Estimator writes the metrics of this evaluation.
+            folder = os.path.join(self._model_dir, f"eval_{self._name}" if self._name else "eval")
+            with session.graph.as_default():
+                writer = tf.compat.v1.summary.FileWriterCache.get(folder)
+            writer.add_summary(summaries.of(drawn), int(step))

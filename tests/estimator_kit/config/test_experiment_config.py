@@ -335,6 +335,7 @@ def test_defaults():
         "beam_options": None,
         "data_service": None, "data_service_port": 0, "data_service_host": None,
         "data_service_dir": None, "data_service_timeout_secs": 60.0, "profile_input": False,
+        "summary_steps": 100, "histograms": False,
         "serving_models": (), "serving_versions": (), "serving_labels": (),
         "serving_host": "127.0.0.1", "serving_grpc_port": 8500, "serving_rest_port": 8501,
         "serving_threads": 16, "serving_max_request_mib": 16, "serving_poll_secs": 1.0,

@@ -222,6 +222,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --exporters=final
         --exports_to_keep=5
         --noforce
+        --nohistograms
         --noimportance
         --inter_op_threads=0
         --intra_op_threads=0
@@ -258,6 +259,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --shard_mib=100
         --noshuffle
         --spec=a.yaml
+        --summary_steps=100
         --task_index=0
         --train_files=a,b
         --transform_inputs=features

@@ -1,0 +1,1 @@
+"""What a run writes for TensorBoard, without the package tensorboard."""
