@@ -109,7 +109,7 @@ def test_a_run_prints_its_table_and_a_query_that_works(flagfile, tmp_path):
     assert re.search(r"^auc +[01]\.\d{4} +[01]\.\d{4}$", done.stdout, re.M)
     assert "finished: --max_steps=20 is reached (step 20)" in done.stdout
     lines = done.stdout.splitlines()
-    assert lines[-1].startswith("report: ")
+    assert lines[-2].startswith("report: ") and lines[-1].startswith("TensorBoard: ")
     (command,) = [line.strip() for line in lines if "--mode=predict" in line]
     interpreter, script, *arguments = shlex.split(command)
     assert (pathlib.Path(interpreter).name, script) == (
