@@ -28,7 +28,7 @@ GUIDES = sorted((DOCS / "guides").glob("*.md"))
 TUTORIALS = DOCS / "tutorials"  # `make docs` checks the links to these.
 
 OTHER_PROGRAMS = re.compile(
-    r"--(runner|temp_location|sdk_container_image|enable_grpc_healthcheck_service|python|steps)\b"
+    r"--(runner|temp_location|sdk_container_image|enable_grpc_healthcheck_service|logdir|python|steps)\b"
     r"|pip install"
 )
 

@@ -9,6 +9,8 @@ from estimator_kit.retraining import intervals
 from estimator_kit.retraining.gate import Scored
 from feature_specs.sections.retraining import Gate
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 def test_the_interval_of_a_mean_is_that_of_its_standard_error():
     """The squared error of 400 rows is 1 or 0, so its standard error is 0.5 / 20 = 0.025."""
