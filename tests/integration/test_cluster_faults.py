@@ -63,13 +63,16 @@ def rows(tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture
 def cluster(request, rows, tmp_path) -> Iterator[tuple[Cluster, pathlib.Path]]:
-    strategy = request.getfixturevalue("strategy")
+    strategy, task, fault = map(request.getfixturevalue, ("strategy", "task", "fault"))
+    # A training that cannot go on must not reach its end while a task that was told to end still
+    # serves it.
+    to_the_end = 0 in expected(strategy, task, fault)["chief:0"]
     made = Cluster(
         tmp_path / "logs", f"--strategy={strategy}", f"--spec={rows}/spec.yaml",
         "--model=wide_deep", f"--train_files={rows}/train-*", f"--eval_files={rows}/eval.tfrecord",
-        f"--model_dir={tmp_path}/model", "--batch_size=50", "--max_steps=1500",
-        "--save_checkpoints_steps=100", f"--cluster_timeout_secs={TIMEOUT}",
-        "--log_every_secs=0.5", "--exporters=final",
+        f"--model_dir={tmp_path}/model", "--batch_size=50",
+        f"--max_steps={1500 if to_the_end else 1_000_000}", "--save_checkpoints_steps=100",
+        f"--cluster_timeout_secs={TIMEOUT}", "--log_every_secs=0.5", "--exporters=final",
         ps=0 if strategy == "multi_worker_mirrored" else 1,
     )  # fmt: skip
     yield made, tmp_path / "model"

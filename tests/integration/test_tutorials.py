@@ -22,7 +22,8 @@ def test_a_reader_gets_what_the_page_shows(page, tmp_path, monkeypatch):
     before = set(sys.modules)
     pages.follow(page, folder)
     for name in set(sys.modules) - before:  # Modules that the page wrote.
-        if str(folder) in str(getattr(sys.modules[name], "__file__", None)):
+        module = sys.modules[name]  # A package without __init__.py has a path, but no file.
+        if str(folder) in f"{getattr(module, '__file__', '')} {getattr(module, '__path__', '')}":
             del sys.modules[name]
 
 
