@@ -251,7 +251,7 @@ def test_a_training_ends_with_the_page_slices_and_importance(ads, tmp_path, repo
     config = small_run(ads, folder, max_steps=4, exporters=("final",))
     told = []
     commands.run(config(slices=("city",), importance=True), told.append)
-    assert told[-1] == f"report: {folder}/report.html"
+    assert told[-2] == f"report: {folder}/report.html"
     text = (folder / "report.html").read_text(encoding="utf-8")
     assert {"Slices", "Importance"} <= {*Reader(text).headings}
     read = numbers.read(str(folder))
@@ -271,7 +271,7 @@ def test_a_training_without_the_package_succeeds_and_says_so(
     monkeypatch.setattr(page, "check_installed", missing)
     told = []
     commands.run(small_run(ads, tmp_path / "run", max_steps=1)(), told.append)
-    assert told[-1] == "no report page: the report page needs the packages Jinja2 and Plotly"
+    assert told[-2] == "no report page: the report page needs the packages Jinja2 and Plotly"
 
 
 def test_no_page_is_written_with_report_off(ads, tmp_path, report_page):

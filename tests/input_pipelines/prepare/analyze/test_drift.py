@@ -344,7 +344,7 @@ def test_files_against_files(folder, capsys):
     baseline = f"--baseline_files={folder}/before.tfrecord"
     assert validate(folder, f"--train_files={folder}/now.tfrecord", baseline) == 2
     captured = capsys.readouterr()
-    assert "the spec and the flags are correct" in captured.out
+    assert "the spec and the flags, before the data\n" in captured.out
     assert captured.err == "\n".join([
         "error: the data drifted further than the spec allows", *ERRORS, *TABLE,
         *(f"warning: {warning}" for warning in WARNINGS), "",

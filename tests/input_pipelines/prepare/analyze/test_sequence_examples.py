@@ -143,8 +143,8 @@ def test_a_first_spec(analysis):
         "0 to 3 steps, 1.5 on average; empty in 25% of the records"
     )
     assert why["ignored", "bags"][1] == (
-        "600 of its steps do not have exactly one value, and only ragged columns can read them "
-        "(with shape: variable); store one value in each step"
+        "in 600 steps it does not have exactly one value, and only ragged columns can read such "
+        "steps (with shape: variable); store one value in each step"
     )
     assert "left out: never: none of 600 records has a value of it" in report
 
