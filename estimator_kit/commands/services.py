@@ -45,6 +45,8 @@ class Services:
 
         If it failed before it wrote anything, only Prometheus is told, without metrics.
         """
+        if self._prometheus_file is None and self._tracker is None:
+            return
         result = read_result(self._model_dir) or {}
         began = result.get("status") == status
         if self._prometheus_file is not None:

@@ -50,7 +50,8 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
         if config.report == "on":
             tell(page.attempt(lambda: page.write(config.model_dir)))
         services.training("done")
-        with_slices = bool(config.slices) and bool(result.exports)
+        measured_slices = config.mode == "train_and_evaluate" and bool(config.slices)
+        with_slices = measured_slices and bool(result.exports)
         step = result.global_step or 0
         tell(ending.finish(config.model_dir, spec, step, with_slices=with_slices))
     return result

@@ -1,6 +1,6 @@
 """Makes the `loss` that an Estimator reports and writes for TensorBoard the loss over all rows.
 
-An Estimator adds a metric of its own, the mean of the losses of the batches. If batches differ in
+An Estimator adds one more metric, the mean of the losses of the batches. If batches differ in
 rows or in weights, this is another number than the loss over rows, which `model_fn` returns as
 `total_loss`. An Estimator refuses a metric with the name `loss`, and a subclass must not override
 its methods. So this module replaces the value where the Estimator hands its metrics to the session,

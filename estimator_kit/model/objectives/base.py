@@ -114,7 +114,7 @@ class Objective(abc.ABC):
         return reductions.reduced(parts, self.config.reduction, divide=tf.math.divide_no_nan)
 
     def mean_values(self, logits: tf.Tensor, labels: tf.Tensor) -> dict[str, tf.Tensor]:
-        """float32 [rows], whose weighted means training shows beside those of evaluation.
+        """float32 [rows]. Training shows their weighted means, as evaluation does.
 
         The keys are names of metrics: `label_mean` and `prediction_mean`. Empty for heads whose
         labels and predictions have no mean. `metrics` describes the arguments.

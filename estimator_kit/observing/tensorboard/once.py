@@ -125,10 +125,10 @@ def _indented(spec: FeatureSpec) -> str:
 
 
 def write_file(folder: str, found: Sequence[Any], step: int, *, first: bool) -> None:
-    """Writes an event file of its own.
+    """Writes a separate event file.
 
     TensorBoard reads the files of a folder in the order of their names, and goes back to none. So
-    the time in the name is one second before or after that of the files of TensorFlow.
+    the time in the name is one second before or after the time of TensorFlow's files.
 
     Args:
       folder: a folder with events.

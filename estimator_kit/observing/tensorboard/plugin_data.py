@@ -1,6 +1,6 @@
 """The messages of TensorBoard's plugins, as bytes.
 
-TensorFlow has the messages of event files. Those of the plugins pr_curves, hparams and
+TensorFlow has the messages of event files. The messages of the plugins pr_curves, hparams and
 custom_scalars are in the package tensorboard, which TensorFlow 2.21 does not install. They are
 small, so this module encodes them itself: the number of a field and its value, as protocol buffers
 define it. A test compares the bytes with TensorBoard's own classes. Nothing here reads or writes a

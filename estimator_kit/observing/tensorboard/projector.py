@@ -35,7 +35,7 @@ MOST_ROWS = 10_000
 _MOST_NUMBERS = 2**28
 
 _CONFIG = "projector_config.pbtxt"
-# Exists on every machine, and is no checkpoint. Without a name, TensorBoard would look for the
+# Exists on every machine, and is not a checkpoint. Without a name, TensorBoard would look for the
 # latest checkpoint in the folder and in the folder above it. It logs that it cannot read this one.
 _NO_CHECKPOINT = 'model_checkpoint_path: "/dev/null"\n'
 
