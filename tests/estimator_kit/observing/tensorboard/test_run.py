@@ -258,7 +258,7 @@ def test_a_real_tensorboard_shows_every_page(run):
 
 @contextlib.contextmanager
 def served(folder):
-    """Starts TensorBoard on a port that has its own choice; yields a function that reads a path."""
+    """Starts TensorBoard on a port that it chooses; yields a function that reads a path."""
     command = [
         sys.executable, "-m", "tensorboard.main", f"--logdir={folder}", "--port=0",
         "--host=127.0.0.1", "--load_fast=false",
