@@ -391,7 +391,7 @@ def test_the_launcher_passes_sigterm_on(rows, tmp_path):
         lines = []
         for line in process.stdout:
             lines.append(line)
-            if re.match(r"\[worker:0\] step [1-9]\d", line):
+            if re.match(r"\[worker:0\] .* step [1-9]\d", line):
                 process.send_signal(signal.SIGTERM)
                 break
         rest = process.stdout.read()
