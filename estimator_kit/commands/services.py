@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.settings import settings_of
 from estimator_kit.observing import prometheus
 from estimator_kit.observing.page import page
 from estimator_kit.observing.tracking import run_log
@@ -33,8 +34,10 @@ class Services:
 
     def __init__(self, config: ModelDirConfig):
         self._model_dir = config.model_dir
-        self._prometheus_file = config.prometheus_file
-        if config.prometheus_file is not None:
+        self._prometheus_file = None  # A rollback tells only the tracking service.
+        if "prometheus_file" in settings_of(config.mode):
+            self._prometheus_file = config.prometheus_file
+        if self._prometheus_file is not None:
             prometheus.check()
         self._tracker = None
         if config.tracking is not None:
