@@ -18,8 +18,11 @@ from estimator_kit.observing import console
 
 _log = logging.getLogger("estimator_kit")
 
-# The time left is shown after ten updates. Before that, it is a guess.
-_UPDATES_BEFORE_TIME_LEFT = 10
+# The time left is shown after ten updates or steps. Before that, it is a guess.
+BEFORE_TIME_LEFT = 10
+
+# Seconds between two updates of a terminal, which draws ten times a second.
+_TERMINAL_SECS = 0.1
 
 _MB = 10**6
 
@@ -47,8 +50,9 @@ class Progress:
         clock: Callable[[], float] = time.monotonic,
     ):
         self._phase, self._count, self.total = phase, count, total
-        self._every, self._clock = every_secs, clock
+        self._clock = clock
         self._display = console.display()
+        self._every = every_secs if self._display is None else _TERMINAL_SECS
         self._task: Any = None
         self._started = self._shown = clock()
         self._updates = 0
@@ -62,7 +66,7 @@ class Progress:
 
     def due(self) -> bool:
         """Whether `update` would show something. Ask before you compute costly numbers."""
-        return self._display is not None or self._clock() - self._shown >= self._every
+        return self._clock() - self._shown >= self._every
 
     def update(
         self,
@@ -114,7 +118,7 @@ class Progress:
         return self._count.format(done if self.total is None else f"{done} of {self.total}")
 
     def _left(self, done: int) -> Optional[float]:
-        if self.total is None or not done or self._updates <= _UPDATES_BEFORE_TIME_LEFT:
+        if self.total is None or not done or self._updates <= BEFORE_TIME_LEFT:
             return None
         return (self._clock() - self._started) * max(0, self.total - done) / done
 

@@ -51,17 +51,9 @@ def _with_drift(cycle: CycleFolder) -> dict[str, Any]:
 
 def _versions(serving: Serving) -> list[dict[str, Any]]:
     """All versions that were ever live, the oldest first."""
-    there = {version.number for version in serving.versions()}
-    live = serving.live
-    known: dict[int, dict[str, Any]] = {entry["version"]: entry for entry in serving.past()}
-    for version in serving.versions():
-        known[version.number] = {
-            "version": version.number,
-            "cycle": version.cycle,
-            "rollback_of": version.rollback_of,
-            "parent": version.parent,
-            "at": version.at,
-        }
+    there = {version.number: version.entry() for version in serving.versions()}
+    live = max(there, default=None)
+    known = {**{entry["version"]: entry for entry in serving.past()}, **there}
     return [
         {
             "version": number,
@@ -69,14 +61,10 @@ def _versions(serving: Serving) -> list[dict[str, Any]]:
             "rollback_of": entry.get("rollback_of"),
             "parent": entry.get("parent"),
             "at": _time(entry.get("at")),
-            "state": _state(number, live.number if live is not None else None, there),
+            "state": "live" if number == live else "kept" if number in there else "removed",
         }
         for number, entry in sorted(known.items())
     ]
-
-
-def _state(number: int, live: Optional[int], there: set[int]) -> str:
-    return "live" if number == live else "kept" if number in there else "removed"
 
 
 def _time(seconds: Optional[float]) -> str:

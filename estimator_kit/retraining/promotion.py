@@ -76,6 +76,16 @@ class Version:
     parent: Optional[int] = None
     at: Optional[float] = dataclasses.field(default=None, compare=False)
 
+    def entry(self) -> dict[str, Any]:
+        """What `versions.json` keeps of it."""
+        return {
+            "version": self.number,
+            "cycle": self.cycle,
+            "rollback_of": self.rollback_of,
+            "parent": self.parent,
+            "at": self.at,
+        }
+
 
 class Serving:
     """A serving directory and its past versions.
@@ -248,17 +258,7 @@ class Serving:
         new = [version for version in self.versions() if version.number not in known]
         if not new:
             return
-        past += [
-            {
-                "version": version.number,
-                "cycle": version.cycle,
-                "rollback_of": version.rollback_of,
-                "parent": version.parent,
-                "at": version.at,
-            }
-            for version in new
-        ]
-        storage.write_json(self._past, past)
+        storage.write_json(self._past, [*past, *(version.entry() for version in new)])
 
 
 def _copy(source: str, target: str) -> None:

@@ -65,12 +65,16 @@ class EvaluationHistory:
             entries.append({name: entry[name] for name in ("global_step", "metrics")})
         return entries
 
-    def add(self, global_step: int, metrics: dict[str, float]) -> None:
-        """Adds an evaluation, and removes entries of this and later steps (before a restart)."""
+    def add(self, global_step: int, metrics: dict[str, float]) -> list[dict[str, Any]]:
+        """Adds an evaluation, and removes entries of this and later steps (before a restart).
+
+        Returns all entries, of which the last is the new one.
+        """
         entries = [entry for entry in self.read() if entry["global_step"] < global_step]
         entries.append({"global_step": global_step, "metrics": storage.plain(metrics)})
         text = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in entries)
         storage.write_text(self._path, text)
+        return entries
 
 
 def evaluation_line(
@@ -191,8 +195,8 @@ class AfterEvaluation(estimator.Exporter):
         trained = estimator
         self.metrics = read_metrics(eval_result)
         step = int(eval_result["global_step"])
-        self._say(step)
-        self._history.add(step, self.metrics)
+        entries = self._history.add(step, self.metrics)
+        self._say(step, [entry["metrics"] for entry in entries[:-1]])
         if "latest" in self._exporters:
             self._export(trained, "latest", checkpoint_path)
         if self._best is not None:
@@ -212,7 +216,7 @@ class AfterEvaluation(estimator.Exporter):
         if metric is not None:
             self._watched(metric)
         if metric is not None and has_stalled(
-            self._history.read(),
+            entries,
             metric,
             self._config.early_stopping_direction or "min",
             self._config.early_stopping_patience,
@@ -227,15 +231,11 @@ class AfterEvaluation(estimator.Exporter):
         with Progress("export", exporter):
             return self._exports.write(trained, exporter, checkpoint, self.metrics)
 
-    def _say(self, step: int) -> None:
-        """Logs the evaluation as one line; see `evaluation_line`."""
-        watched, direction = self._config.best_metric, self._direction
-        earlier = [
-            entry["metrics"].get(watched)
-            for entry in self._history.read()
-            if entry["global_step"] < step
-        ]
-        line = evaluation_line(step, self.metrics, watched, direction, earlier)
+    def _say(self, step: int, before: Sequence[Mapping[str, Optional[float]]]) -> None:
+        """Logs the evaluation as one line, compared with the metrics `before` it."""
+        watched = self._config.best_metric
+        earlier = [metrics.get(watched) for metrics in before]
+        line = evaluation_line(step, self.metrics, watched, self._direction, earlier)
         seconds = self._progress.seconds
         if seconds is not None:
             line += f", {seconds:.1f} s"

@@ -40,6 +40,13 @@ def start_of(report: Report) -> str:
     return f"{start['kind']}{source}{reason}"
 
 
+def difference(condition: Mapping[str, Any]) -> str:
+    """The interval of candidate minus live of a condition, or "" if the gate measured none."""
+    if condition.get("low") is None:
+        return ""
+    return f"{condition['low']:+.4g} to {condition['high']:+.4g}"
+
+
 def _cycle(report: Report) -> Section:
     window = report["window"]
     rows = [
@@ -75,7 +82,6 @@ def _gate(report: Report) -> Optional[Section]:
     verdicts = {True: "passed", False: "REFUSED", None: "not judged"}
     rows = []
     for found in report["gate"]:
-        low, high = found.get("low"), found.get("high")
         rows.append(
             [
                 found["text"],
@@ -83,7 +89,7 @@ def _gate(report: Report) -> Optional[Section]:
                 verdicts[found.get("passed")],
                 number(found.get("value")),
                 number(found.get("live")),
-                "" if low is None else f"{low:+.4g} to {high:+.4g}",
+                difference(found),
                 found.get("note") or "",
             ]
         )

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Optional
 
 from estimator_kit.observing.page.numbers import Numbers
+from feature_specs.errors import counted
 
 FEW_POSITIVES = 100
 # The least difference from 1 that is reported, if it also exceeds three errors of the count.
@@ -90,7 +91,7 @@ def _few_evaluations(numbers: Numbers) -> Iterator[str]:
     count = len(numbers.evaluations)
     if 0 < count < _LEAST_EVALUATIONS:
         yield (
-            f"The training has only {count} evaluation{'s' if count > 1 else ''}, so the learning "
+            f"The training has only {counted(count, 'evaluation')}, so the learning "
             "curves cannot show whether the model still improves. Evaluate more often with a "
             "smaller --save_checkpoints_steps."
         )

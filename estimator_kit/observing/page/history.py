@@ -12,8 +12,9 @@ from typing import Any, Optional
 import plotly.graph_objects as go
 
 from estimator_kit.observing.page import charts
-from estimator_kit.observing.page.cycle import start_of
+from estimator_kit.observing.page.cycle import difference, start_of
 from estimator_kit.observing.page.sections import Section, number, with_charts
+from feature_specs.errors import counted
 
 _COLORS = {"promoted": charts.COLORS[2], "refused": charts.COLORS[7]}
 # How many features the chart of drift shows, and how many labels of days an axis has.
@@ -24,7 +25,7 @@ Report = Mapping[str, Any]
 
 def headline(reports: Sequence[Report], versions: Sequence[Mapping[str, Any]]) -> str:
     """What is live, in one sentence."""
-    count = f"{len(reports)} cycle{'s' * (len(reports) != 1)} of retraining"
+    count = f"{counted(len(reports), 'cycle')} of retraining"
     live = next((entry for entry in versions if entry["state"] == "live"), None)
     if live is None:
         return f"{count}; no model is live yet"
@@ -79,12 +80,9 @@ def _not_promoted(reports: Sequence[Report]) -> Optional[Section]:
         place = [report["cycle"], report["as_of"] or "", report["outcome"]]
         failed = [found for found in report["gate"] if found.get("passed") is False]
         for found in failed:
-            difference = ""
-            if found.get("low") is not None:
-                difference = f"{found['low']:+.4g} to {found['high']:+.4g}"
             condition = f"{found['text']} ({found['slice']})" if found["slice"] else found["text"]
             values = [number(found.get("value")), number(found.get("live"))]
-            rows.append([*place, condition, *values, difference, found.get("note") or ""])
+            rows.append([*place, condition, *values, difference(found), found.get("note") or ""])
         if not failed and report["problem"]:
             rows.append([*place, "", "", "", "", report["problem"]])
     if not rows:

@@ -14,10 +14,7 @@ import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import LOSS_TENSOR, ROWS_TENSOR
-from estimator_kit.observing.progress import Progress
-
-# The time left is shown after ten steps. The first steps are slower than later ones.
-_STEPS_BEFORE_TIME_LEFT = 10
+from estimator_kit.observing.progress import BEFORE_TIME_LEFT, Progress
 
 
 class PauseAtSave(tf.compat.v1.train.CheckpointSaverListener):
@@ -138,7 +135,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         )
 
     def _time_left(self) -> Optional[float]:
-        if self._max_steps is None or self._steps <= _STEPS_BEFORE_TIME_LEFT:
+        if self._max_steps is None or self._steps <= BEFORE_TIME_LEFT:
             return None
         made = self._step - self._start_step if self._shared else self._steps
         return max(0, self._max_steps - self._step) * self.seconds / max(1, made - 1)

@@ -375,10 +375,11 @@ def _category(
             if words.rare
             else "all new values share one extra id"
         )
+        covers = "covers" if len(words.words) == 1 else "cover"
         why = (
             f"{start}{different}; a vocabulary, because "
-            f"{counted(len(words.words), 'frequent value')} cover{'s' * (len(words.words) == 1)} "
-            f"{share} of all values; {others}"
+            f"{counted(len(words.words), 'frequent value')} {covers} {share} of all values; "
+            f"{others}"
         )
         if words.unusable:
             examples = ", ".join(map(repr, words.unusable[:3]))

@@ -61,7 +61,8 @@ def name(path: str, row: int, csv: Optional[CsvRows] = None) -> str:
     line = line_of(path, row, csv)
     if line is not None:
         return f"{path}: line {line}"
-    return f"{path}: row {row}" + (" (the header is not counted)" * (not csv.options.columns))
+    note = "" if csv.options.columns else " (the header is not counted)"
+    return f"{path}: row {row}{note}"
 
 
 def line_of(path: str, row: int, csv: CsvRows) -> Optional[int]:

@@ -93,6 +93,7 @@ class Display:
 def test_a_terminal_shows_each_update_and_no_lines(lines, monkeypatch):
     display = Display()
     monkeypatch.setattr(console, "_display", display)
+    monkeypatch.setattr(progress, "_TERMINAL_SECS", 0.0)
     work = ShardProgress("convert", "{} shards", 1000.0, clock=Clock())
     work(10, 1, 2)
     work(10, 2, 2)
@@ -103,3 +104,13 @@ def test_a_terminal_shows_each_update_and_no_lines(lines, monkeypatch):
         ("convert", 2, 2, "2 of 2 shards, 20 rows"),
         ("end", "convert"),
     ]
+
+
+def test_a_terminal_is_updated_ten_times_a_second(monkeypatch):
+    display, clock = Display(), Clock()
+    monkeypatch.setattr(console, "_display", display)
+    work = Progress("train", "step {}", every_secs=1000.0, clock=clock)
+    for step in range(1, 9):
+        clock.now += 0.0625
+        work.update(step)
+    assert [shown[1] for shown in display.shown[1:]] == [2, 4, 6, 8]
