@@ -40,6 +40,7 @@ from estimator_kit.exporters.saved_model import export_saved_model
 from estimator_kit.models import find_model
 from estimator_kit.observing.training_log import TrainingLog
 from estimator_kit.training.hooks.progress import ProgressHook
+from estimator_kit.training.hooks.summaries import SummariesHook
 from estimator_kit.training.hooks.training_log import TrainingLogHook
 from input_pipelines.record_files import tfrecords
 
@@ -131,7 +132,8 @@ def main() -> None:
 def measuring(folder: str) -> list:
     """The hooks that measure a run, as in `training.run`."""
     progress = ProgressHook(10**6)
-    return [progress, TrainingLogHook(TrainingLog(f"{folder}/observed", 0), progress)]
+    log = TrainingLogHook(TrainingLog(f"{folder}/observed", 0), progress)
+    return [progress, log, SummariesHook(f"{folder}/ours", progress)]
 
 
 def cached(ours, canned, ours_input, peer_input, arguments) -> None:
