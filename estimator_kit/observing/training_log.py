@@ -4,7 +4,7 @@
      "learning_rate": 0.05, "gradient_norm": 0.83, "examples_per_second": 71500.0}
 
 `loss` and `losses` are for one batch. `gradient_norm` is the norm of all gradients together, before
-clipping. `examples_per_second` is the mean rate since the process started. If a model does not have
+clipping. `examples_per_second` is the rate since the previous measurement. If a model does not have
 a number, the number is left out.
 
 A training that starts again removes the lines of steps that it repeats. The file has at most 2,000

@@ -141,6 +141,20 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         return max(0, self._max_steps - self._step) * self.seconds / max(1, made - 1)
 
 
+class Speed:
+    """Examples a second since the call before, or None if no step was timed since then."""
+
+    def __init__(self, progress: ProgressHook):
+        self._progress = progress
+        self._rows, self._seconds = progress.rows, progress.seconds
+
+    def __call__(self) -> Optional[float]:
+        rows, seconds = self._progress.rows, self._progress.seconds
+        made, took = rows - self._rows, seconds - self._seconds
+        self._rows, self._seconds = rows, seconds
+        return made / took if took > 0 else None
+
+
 class EvaluationProgressHook(tf.compat.v1.train.SessionRunHook):
     """Shows how many batches of an evaluation are done, and measures how long it takes.
 

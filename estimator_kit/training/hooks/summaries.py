@@ -15,7 +15,7 @@ import tensorflow as tf
 from estimator_kit.model.batch_tensors import IMAGES, IMAGES_SCOPE, MEANS_SCOPE
 from estimator_kit.observing.tensorboard import summaries
 from estimator_kit.optimizers.choice import GRADIENT_NORM_TENSOR, LEARNING_RATE_TENSOR
-from estimator_kit.training.hooks.progress import ProgressHook
+from estimator_kit.training.hooks.progress import ProgressHook, Speed
 
 
 class SummariesHook(tf.compat.v1.train.SessionRunHook):
@@ -44,7 +44,7 @@ class SummariesHook(tf.compat.v1.train.SessionRunHook):
 
     def begin(self) -> None:
         self._steps = self._summaries = 0
-        self._rows, self._seconds = self._progress.rows, self._progress.seconds
+        self._speed = Speed(self._progress)
         self._images = []
         names = {LEARNING_RATE_TENSOR: "learning_rate", GRADIENT_NORM_TENSOR: "gradient_norm"}
         graph, added = tf.compat.v1.get_default_graph(), []
@@ -90,13 +90,11 @@ class SummariesHook(tf.compat.v1.train.SessionRunHook):
         step = int(session.run(tf.compat.v1.train.get_global_step(session.graph)))
         for image in run_values.results or ():
             self._writer.add_summary(image, step)
-        rows, seconds = self._progress.rows, self._progress.seconds
-        if seconds > self._seconds:
-            rate = (rows - self._rows) / (seconds - self._seconds)
+        rate = self._speed()
+        if rate is not None:
             self._writer.add_summary(
                 summaries.of([summaries.scalar("examples_per_second", rate)]), step
             )
-        self._rows, self._seconds = rows, seconds
 
     def end(self, session: Any) -> None:
         self._writer.flush()

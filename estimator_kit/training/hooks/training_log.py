@@ -9,7 +9,7 @@ import tensorflow as tf
 from estimator_kit.model.model_fn import LOSS_TENSOR, LOSSES_SCOPE
 from estimator_kit.observing.training_log import TrainingLog
 from estimator_kit.optimizers.choice import GRADIENT_NORM_TENSOR, LEARNING_RATE_TENSOR
-from estimator_kit.training.hooks.progress import ProgressHook
+from estimator_kit.training.hooks.progress import ProgressHook, Speed
 
 
 class TrainingLogHook(tf.compat.v1.train.SessionRunHook):
@@ -29,6 +29,7 @@ class TrainingLogHook(tf.compat.v1.train.SessionRunHook):
         self._steps = 0
 
     def begin(self) -> None:
+        self._speed = Speed(self._progress)
         graph = tf.compat.v1.get_default_graph()
         self._tensors = {"step": tf.compat.v1.train.get_global_step(graph)}
         names = {
@@ -58,7 +59,7 @@ class TrainingLogHook(tf.compat.v1.train.SessionRunHook):
         entry["losses"] = {
             name[len(prefix) :]: found.pop(name) for name in list(found) if name.startswith(prefix)
         }
-        rate = self._progress.examples_per_second
+        rate = self._speed()
         if rate is not None:
             entry["examples_per_second"] = rate
         self._log.add({**entry, **found})

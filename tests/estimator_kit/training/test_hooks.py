@@ -17,6 +17,7 @@ from estimator_kit.training.hooks.progress import (
     EvaluationProgressHook,
     PauseAtSave,
     ProgressHook,
+    Speed,
 )
 from estimator_kit.training.hooks.stop import (
     SIGTERM,
@@ -81,6 +82,17 @@ def test_a_line_every_few_seconds_with_the_time_left_after_ten_steps(caplog):
         "seconds_left": 8.0,
     }  # fmt: skip
     assert (hook.rows, hook.examples_per_second) == (140, 5.0)
+
+
+def test_speed_is_that_of_the_steps_since_the_call_before():
+    clock = Clock()
+    hook = ProgressHook(None, clock=clock)
+    train(hook, clock, 3, seconds=5.0)  # Without the first step: 20 rows in ten seconds.
+    speed = Speed(hook)
+    assert speed() is None
+    train(hook, clock, 4, seconds=2.0)  # 40 rows in eight seconds.
+    assert speed() == 5.0
+    assert speed() is None
 
 
 def test_an_evaluation_knows_its_length_from_the_one_before(caplog):
