@@ -11,7 +11,7 @@ from sklearn import metrics as sk
 
 import estimator_kit as ek
 from estimator_kit.errors import ConfigError
-from estimator_kit.model.objectives import observed
+from estimator_kit.model.objectives import observed, ranking_curve
 from estimator_kit.observing import curves
 from tests.conftest import small_run
 from tests.estimator_kit.model.objectives.test_objectives import make
@@ -43,6 +43,16 @@ def curve_of(objective, logits, labels, weights, groups=None):
             session.run([update for _, update in metrics.values()], feed)
         assert found.objective == "y"
         return curves.curve(found.kind, session.run(found.total))
+
+
+@pytest.mark.parametrize("rows", [25_000, 2_500_000])
+def test_a_curve_does_not_grow_with_rows(rows):
+    logits = RNG.normal(-1, 2, (2, rows))
+    counts = [np.histogram(each, ranking_curve.BINS, (-20.0, 20.0))[0] for each in logits]
+    found = curves.curve("histogram", counts)
+    assert 150 < len(found["points"]["logit"]) <= curves.POINTS
+    assert len(found["reliability"]["weight"]) == curves.RELIABILITY_BINS
+    assert len(json.dumps(found)) < 13_000
 
 
 @pytest.fixture(scope="module")
