@@ -31,7 +31,7 @@ ORDER = {
         "record_files", "synthetic", "transform", "autograph", "cores", "errors",
     ),
     "estimator_kit": (
-        "main", "commands", "retraining", "scoring", "serving", "client", "distributed",
+        "main", "commands", "retraining", "tuning", "scoring", "serving", "client", "distributed",
         "training", "observing", "exporters", "checkpoints", "models", "model", "optimizers",
         "embeddings", "config", "result_file", "result", "tensorflow_report", "compat",
         "exit_codes", "storage", "signals", "tensorflow_errors", "errors",
@@ -56,8 +56,11 @@ WITHOUT_TENSORFLOW = {
         "commands/validation/checks", "commands/validation/pretrained",
         "config/cluster", "config/experiment_config", "config/flagfile", "config/flags",
         "config/modes", "config/rules/*", "config/settings/*",
-        "distributed/__init__", "distributed/launcher", "errors", "exit_codes", "main",
+        "distributed/__init__", "distributed/child", "distributed/launcher", "errors", "exit_codes",
+        "main",
         "observing/__init__", "observing/console", "observing/progress", "result",
+        "tuning/__init__", "tuning/definition", "tuning/library", "tuning/search",
+        "tuning/search_file", "tuning/space", "tuning/study", "tuning/trial_config",
     },
 }  # fmt: skip
 

@@ -13,6 +13,10 @@ class ModelDirConfig(ExperimentConfig):
     model_dir: str
 
 
+class TuneConfig(ModelDirConfig):
+    search: str
+
+
 class RetrainConfig(ModelDirConfig):
     window_days: int
 

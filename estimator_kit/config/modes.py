@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 Mode = Literal[
-    "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze",
+    "train_and_evaluate", "train", "tune", "evaluate", "predict", "export", "validate", "analyze",
     "inspect", "transform", "convert", "import_schema", "export_schema", "check_data",
     "data_service_dispatcher", "data_service_worker", "serve", "serving_config", "retrain",
     "rollback", "history", "reproduce", "report",
@@ -125,6 +125,15 @@ MODES: Mapping[str, ModeEntry] = {
         "train",
         {"spec": (), "model_dir": (), "train_files": ("train_mix",)},
         (*_TRAINING, *_CLUSTER, *_TOLD),
+    ),
+    "tune": ModeEntry(
+        "train", "search the settings with the best metric, in many trainings",
+        "tune",
+        {"spec": (), "model_dir": (), "search": (), "train_files": ("train_mix",),
+         "eval_files": ()},
+        (*_TRAINING, *_EVAL_DATA, "predict_files", "EvaluationSettings", "ExportSettings",
+         "ReportSettings", "strategy", "mirrored_devices", "TuningSettings"),
+        but_not=("eval_name", "compare", "prometheus_file"),
     ),
     "evaluate": ModeEntry(
         "train", "evaluate the latest checkpoint, or an export, on --eval_files",

@@ -9,12 +9,10 @@ task again; it is not a scheduler. This module does not import TensorFlow.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
@@ -22,6 +20,7 @@ from typing import Any, Optional
 from estimator_kit.config.cluster import CHIEF, EVALUATOR, PS, WORKER, ClusterView
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.rules.cluster import local_jobs
+from estimator_kit.distributed import child
 from estimator_kit.observing import console
 
 # How many seconds tasks have to end after the chief.
@@ -29,8 +28,6 @@ _LEAVE = 40.0
 
 # The nice value of tasks that train, so that the evaluator can keep up with them.
 _NICENESS = 5
-
-_PR_SET_PDEATHSIG = 1
 
 
 def views_of(jobs: Mapping[str, int], ports: Sequence[int]) -> list[ClusterView]:
@@ -86,13 +83,9 @@ class _Tasks:
             self._start(view, arguments, width)
 
     def _start(self, view: ClusterView, arguments: Sequence[str], width: int) -> None:
-        code = (
-            f"import sys; sys.argv[0] = {sys.argv[0]!r}; "
-            "from estimator_kit.main import main; sys.exit(main())"
-        )
         tf_config = view.tf_config(with_evaluators=True)
         process = subprocess.Popen(
-            [sys.executable, "-c", code, *arguments, "--launch_local="],
+            child.command([*arguments, "--launch_local="]),
             env={**os.environ, "TF_CONFIG": tf_config, "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -101,7 +94,7 @@ class _Tasks:
             errors="replace",
             # A new process group, so the terminal sends Ctrl-C only to the launcher.
             start_new_session=True,
-            preexec_fn=_in_child(0 if view.task_type == EVALUATOR else _NICENESS),
+            preexec_fn=child.in_child(0 if view.task_type == EVALUATOR else _NICENESS),
         )
         self._processes[view.name] = process
         thread = threading.Thread(target=self._follow, args=(view.name, process, width))
@@ -199,15 +192,3 @@ def _supervise(tasks: _Tasks, received: Sequence[int], *, spare: int) -> None:
                 # The evaluator may take any time to score and export the last checkpoint.
                 if not (done and name.startswith(EVALUATOR)):
                     tasks.send(name, signal.SIGKILL)
-
-
-def _in_child(niceness: int) -> Any:
-    """What a new process does first: it lowers its priority, and ends when the launcher ends."""
-    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-
-    def prepare() -> None:
-        os.nice(niceness)
-        if libc is not None:
-            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-    return prepare

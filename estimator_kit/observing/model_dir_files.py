@@ -61,6 +61,15 @@ MODEL_DIR: Mapping[str, str] = {
     "export/<exporter>/keep.json": "Versions that are never deleted: those that you pinned and "
     "those that are live.",
     "export/<exporter>/<version>/**": "An export: see the next table.",
+    "trials/<trial>/**": "A trial of `--mode=tune`: the model directory of its training, its "
+    "flagfile (`trial.flags`), its output (`log.txt`), and the lock of its owner (`owner/`).",
+    "search.journal": "The trials of `--mode=tune`, as Optuna's journal. A later start goes on "
+    "with it.",
+    "search.json": "The trials of `--mode=tune`, the best one, and its score on `--test_files`.",
+    "search.html": "The page of `--mode=tune`.",
+    "best.flags": "A flagfile that trains the best trial of `--mode=tune` again.",
+    "test.flags": "A flagfile that scores the best trial of `--mode=tune` on `--test_files`.",
+    "test.log": "The output of this scoring.",
     "serving.json": "The `--serving_dir` of the last promotion; null for the default.",
     "cycles/<cycle>/**": "A cycle of `--mode=retrain`: the result of each stage, its spec, the "
     "model directory of its training (`train/`) and its report (`report.md`, `report.html`).",

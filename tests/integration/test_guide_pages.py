@@ -18,6 +18,7 @@ from absl import flags
 
 from estimator_kit.config.flags import define_flags
 from estimator_kit.config.settings import settings_of
+from estimator_kit.tuning import search_file
 from feature_specs import json_schema
 from tools.reference.pages import PAGES
 
@@ -39,6 +40,9 @@ every_page = pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
 def test_yaml_fits_the_schema_of_specs(page):
     schema = {**json_schema.json_schema(), "required": []}  # Most blocks are parts of a spec.
     for block in re.findall(r"^```yaml\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S):
+        if block.startswith("# search.yaml\n"):
+            search_file.parse(yaml.safe_load(block))
+            continue
         jsonschema.validate(yaml.safe_load(block), schema)
 
 

@@ -33,11 +33,16 @@ def report(config: ExperimentConfig, spec: FeatureSpec) -> Iterator[str]:
       ConfigError: a pattern matches no file, the model does not accept its parameters or the spec,
         or it has no metric with the name that a flag asks for.
     """
-    yield from _files(config)
+    yield from files_of(config)
     yield _model(config, spec)
 
 
-def _files(config: ExperimentConfig) -> Iterator[str]:
+def files_of(config: ExperimentConfig) -> Iterator[str]:
+    """One line for each flag that names files.
+
+    Raises:
+      ConfigError: a pattern matches no file.
+    """
     given = {
         "train_files": config.train_files,
         "train_mix": tuple(entry.rpartition("=")[0] for entry in config.train_mix),

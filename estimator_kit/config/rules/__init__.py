@@ -21,6 +21,7 @@ from estimator_kit.config.rules import (
     serving,
     training,
     transforming,
+    tuning,
 )
 from estimator_kit.config.settings import AllSettings
 
@@ -39,5 +40,6 @@ def problems_of(config: AllSettings) -> list[str]:
         *prediction.problems(config),
         *retraining.problems(config),
         *exports.problems(config),
+        *tuning.problems(config),
         *data.problems(config),
     ]

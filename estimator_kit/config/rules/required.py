@@ -15,6 +15,7 @@ _MEANING = {
     "serving_models": "names and folders of versions, such as ads=runs/ads/export/best",
     "serving_config_dir": "a folder for the files that it writes",
     "window_days": "the number of days to train on",
+    "search": "a YAML file with what to search",
     "to": "the version to make live again",
     "cycle": "the cycle to train again, such as 0007",
 }

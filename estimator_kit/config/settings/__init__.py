@@ -22,6 +22,7 @@ from estimator_kit.config.settings.serving import ServingSettings
 from estimator_kit.config.settings.tables import TableSettings
 from estimator_kit.config.settings.training import TrainingSettings
 from estimator_kit.config.settings.transforming import TransformSettings
+from estimator_kit.config.settings.tuning import TuningSettings
 from estimator_kit.config.settings.validation import ValidationSettings
 
 # In the order of `--helpfull`.
@@ -35,6 +36,7 @@ AREAS: tuple[type[Settings], ...] = (
     EvaluationSettings,
     ExportSettings,
     ReportSettings,
+    TuningSettings,
     PredictionSettings,
     TransformSettings,
     ServingSettings,
@@ -59,6 +61,7 @@ class AllSettings(
     ServingSettings,
     TransformSettings,
     PredictionSettings,
+    TuningSettings,
     ReportSettings,
     ExportSettings,
     EvaluationSettings,

@@ -137,6 +137,21 @@ def write_history(
     return path
 
 
+def write_sections(path: str, title: str, headline: str, sections: Sequence[Any]) -> None:
+    """Writes a page with any sections.
+
+    Args:
+      path: the file to write.
+      title, headline: what the page begins with.
+      sections: see `sections.Section`.
+
+    Raises:
+      ConfigError: a package is missing.
+    """
+    check_installed()
+    storage.write_text(path, _render(title, headline, sections))
+
+
 def html(numbers: Numbers) -> str:
     """The page of one run as text."""
     from estimator_kit.observing.page.sections import sections

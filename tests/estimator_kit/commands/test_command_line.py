@@ -55,6 +55,8 @@ def test_every_setting_is_read_by_a_mode_that_does_something_with_it():
         ("train", ("eval_files", "eval_days", "eval_batch_size", "exporters", "best_metric",
                    "early_stopping_metric", "predict_files", "export_check_rows")),
         ("train_and_evaluate", ("eval_name",)),
+        ("tune", ("eval_name", "compare", "launch_local", "job_name", "data_service",
+                  "prometheus_file")),
         ("evaluate", ("batch_size", "strategy", "exporters", "train_files")),
         ("export", ("exporters", "best_metric", "best_k", "exports_to_keep", "eval_batch_size",
                     "job_name")),

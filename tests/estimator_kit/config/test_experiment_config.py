@@ -308,6 +308,7 @@ def test_defaults():
     assert config.model_dump(exclude={"mode", "spec"}) == {
         "model": "wide_deep", "model_params": {}, "model_dir": None,
         "report": "on", "slices": (), "importance": False, "compare": (),
+        "search": None, "tune_processes": 1, "test_files": (),
         "generate_default_data": None, "train_files": (), "eval_files": (), "predict_files": (),
         "train_days": None, "eval_days": None, "train_mix": (),
         "keep_negatives": None, "deterministic": False,

@@ -265,6 +265,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --transform_inputs=features
         --transform_max_loss_increase=0.01
         --transform_tolerance=1e-05
+        --tune_processes=1
         --validate_rows=0
         --warm_start_mode=weights_and_stats
         --warm_start_vars=.*/weights$
@@ -353,6 +354,7 @@ def test_resolved_flags_of_every_mode(tmp_path):
         schema = {"schema_file": "s", "analysis_dir": "a"} if mode.endswith("_schema") else {}
         schema |= {"convert_files": ("a", "b"), "convert_dir": "c"} if mode == "convert" else {}
         schema |= {"inspect_path": "i"} if mode == "inspect" else {}
+        schema |= {"search": "s.yaml"} if mode == "tune" else {}
         if mode == "transform":
             schema |= {"export_dir": "e", "transform": "text", "transform_dir": "d"}
         schema |= {"data_service": "grpc://h:1"} if mode == "data_service_worker" else {}

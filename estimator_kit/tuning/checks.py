@@ -1,0 +1,152 @@
+"""Everything that can be wrong with a search, found before its first trial.
+
+    check_names(config, search)             flags and parameters exist, and take the values
+    check_models(config, search, spec)      each model is built, and has the metric
+
+A search that passes can still have trials that fail, for example because the loss becomes NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from estimator_kit.checkpoints import reading
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.mode_configs import ModelDirConfig, TuneConfig
+from estimator_kit.config.rules.cluster import view_problems
+from estimator_kit.embeddings import table_memory
+from estimator_kit.errors import ConfigError
+from estimator_kit.model.model_params import checked_params
+from estimator_kit.models import find_model
+from estimator_kit.training import plan, preparation
+from estimator_kit.tuning.search_file import Search
+from estimator_kit.tuning.space import Values, corners
+from estimator_kit.tuning.trial_config import FLAGS, trial_config, trial_dir
+from feature_specs.errors import did_you_mean, value_text
+from feature_specs.spec import FeatureSpec
+from input_pipelines.errors import DataError
+from input_pipelines.reading import files
+
+
+def check_names(config: TuneConfig, search: Search) -> list[tuple[Values, ModelDirConfig]]:
+    """The configs of trials that together try every value at the ends of the search.
+
+    Raises:
+      ConfigError: a name is neither a flag that a search may set nor a parameter of the model, or a
+        value is refused. The message lists the first problem of each parameter.
+    """
+    _check_pruner(config, search)
+    known = {
+        name for model in _models(config, search) for name in find_model(model).Params.model_fields
+    }
+    problems: dict[str, ConfigError] = {}
+    for name in search.parameters:
+        message = _name_problem(name, known)
+        if message is not None:
+            problems[name] = search.error(("parameters", name), message)
+    found = []
+    for name, values in corners(search):
+        if name in problems:
+            continue
+        try:
+            made = _checked(config, values)
+        except ConfigError as error:
+            text = f"with {value_text(values.get(name))}: {error}"
+            problems[name] = search.error(("parameters", name), text)
+        else:
+            found.append((values, made))
+    if problems:
+        raise ConfigError("\n".join(str(problem) for problem in problems.values()))
+    return found
+
+
+def check_models(
+    configs: list[tuple[Values, ModelDirConfig]], search: Search, spec: FeatureSpec
+) -> None:
+    """Builds each model of the search once; trains nothing.
+
+    Raises:
+      ConfigError: a model does not accept its parameters or the spec, its tables do not fit into
+        memory, or it lacks the metric of the search or of a flag.
+    """
+    first = {config.model: config for _, config in reversed(configs)}
+    for config in first.values():
+        model = preparation.make_model(config, spec)
+        table_memory.check(spec, model.groups())
+        outline = reading.outline(model)
+        if search.metric not in outline.metrics:
+            hint = did_you_mean(search.metric, sorted(outline.metrics))
+            raise search.error(
+                ("metric",),
+                f"got {search.metric!r}, but the model {config.model} has no such metric{hint}",
+            )
+        plan.check_metrics(config, outline)
+
+
+def check_test_files(config: TuneConfig) -> list[str]:
+    """The files of --test_files.
+
+    Raises:
+      ConfigError: a pattern matches no file, or a trial reads one of the files.
+    """
+    if not config.test_files:
+        return []
+    try:
+        found = files.expand(config.test_files, flag="--test_files")
+        for flag in ("train", "eval"):
+            patterns = config.patterns_of(flag)
+            shared = sorted(
+                {*found} & {*files.expand(patterns, flag=f"--{flag}_files")} if patterns else ()
+            )
+            if shared:
+                raise ConfigError(
+                    f"--{flag}_files and --test_files share {len(shared)} files, the first is "
+                    f"{shared[0]}. Score the best trial on files that the search has not seen."
+                )
+    except DataError as error:
+        raise ConfigError(str(error)) from error
+    return found
+
+
+def _check_pruner(config: TuneConfig, search: Search) -> None:
+    if search.pruner != "none" and config.save_checkpoints_steps is None:
+        raise search.error(
+            ("pruner",),
+            f"the pruner {search.pruner} compares trials at equal steps, but checkpoints are saved "
+            "by the clock. Give --save_checkpoints_steps, or write `pruner: none`.",
+        )
+
+
+def _models(config: TuneConfig, search: Search) -> Iterator[str]:
+    """The models that trials can have."""
+    parameter = search.parameters.get("model")
+    choices = parameter.choice if parameter is not None else None
+    if parameter is None or parameter.when:
+        yield config.model
+    yield from (str(each) for each in choices or ())
+
+
+def _name_problem(name: str, params: set[str]) -> Optional[str]:
+    if name in FLAGS:
+        if name in params:
+            return (
+                "is the name of a flag and of a parameter of the model. Rename the parameter of "
+                "your model."
+            )
+        return None
+    if name in params:
+        return None
+    if name in ExperimentConfig.model_fields:
+        return f"a search cannot set the flag --{name}. It can set {', '.join(FLAGS)}."
+    return f"unknown flag or parameter of the model{did_you_mean(name, [*FLAGS, *sorted(params)])}"
+
+
+def _checked(config: TuneConfig, values: Values) -> ModelDirConfig:
+    made = trial_config(config, values, trial_dir(config.model_dir, 0))
+    kind: Any = find_model(made.model)
+    checked_params(made.model, kind.Params, made.model_params)
+    problems = view_problems(made, None)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return made

@@ -1,0 +1,51 @@
+"""Optuna: its import when a search first needs it, its samplers and its pruners.
+
+Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from estimator_kit.tuning.search_file import Search
+from input_pipelines.errors import MissingPackageError
+
+
+def optuna() -> Any:
+    """The module `optuna`, whose log is quiet: the search writes its own lines.
+
+    Raises:
+      MissingPackageError: Optuna is not installed.
+    """
+    try:
+        import optuna
+    except ImportError as error:
+        raise MissingPackageError(
+            "--mode=tune needs the package optuna. Install it with "
+            f"`pip install 'estimator-kit[tune]'` ({error})"
+        ) from error
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
+
+
+def sampler(search: Search, number: int) -> Any:
+    """The sampler of a trial. Its seed differs between trials, and not between processes."""
+    text = f"{search.seed}:{number}"
+    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+    samplers = optuna().samplers
+    made = {"tpe": samplers.TPESampler, "random": samplers.RandomSampler}
+    return made[search.sampler](seed=seed)
+
+
+def pruner(search: Search, flags: Mapping[str, Any]) -> Any:
+    """The pruner of a search, whose trials have these flags."""
+    pruners = optuna().pruners
+    if search.pruner == "none":
+        return pruners.NopPruner()
+    if search.pruner == "median":
+        return pruners.MedianPruner()
+    # Its resources are steps: a trial has its first metric at its first checkpoint.
+    first, last = flags.get("save_checkpoints_steps") or 1, flags.get("max_steps") or 0
+    return pruners.HyperbandPruner(first, last if last > first else "auto")

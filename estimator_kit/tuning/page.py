@@ -1,0 +1,133 @@
+"""`search.html`: the trials of a search as tables and Optuna's own figures, in one file.
+
+The extra `report` draws the page, and Optuna makes the figures. It opens without a network.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Optional
+
+from estimator_kit.observing.page import page
+from estimator_kit.observing.page.sections import Section, number, with_charts
+from estimator_kit.tuning.library import optuna
+from estimator_kit.tuning.study import SearchStudy, Trial
+from estimator_kit.tuning.trial_config import name_of
+
+FILE = "search.html"
+
+# What Optuna's figures of parameters need.
+_FEWEST = 2
+
+
+def write(model_dir: str, study: SearchStudy, test: Any, flags: str) -> str:
+    """Writes the page, and returns its path.
+
+    Args:
+      model_dir: the folder of the search.
+      study: its trials.
+      test: the score on test files, or None.
+      flags: the content of `best.flags`, or "".
+
+    Raises:
+      ConfigError: the extra `report` is not installed.
+    """
+    path = os.path.join(model_dir, FILE)
+    trials, best = study.trials(), study.best()
+    counts = [f"{sum(t.state == state for t in trials)} {state}" for state in _states(trials)]
+    made = [_outcome(study, best, test), *_figures(study), _table(study, trials)]
+    if flags:
+        made.append(Section("Flags of the best trial", pre=flags))
+    title = os.path.basename(os.path.abspath(model_dir))
+    headline = f"search for {study.search.metric}: {len(trials)} trials, {', '.join(counts)}"
+    page.write_sections(path, title, headline, [each for each in made if each is not None])
+    return path
+
+
+def _states(trials: Sequence[Trial]) -> list[str]:
+    return sorted({trial.state for trial in trials})
+
+
+def _outcome(study: SearchStudy, best: Optional[Trial], test: Any) -> Section:
+    if best is None:
+        return Section("Outcome", "No trial has finished, so the search has no result.")
+    metric = study.search.metric
+    rows = [
+        [f"{metric} on the evaluation files", number(best.value)],
+        *([[f"{metric} on the test files", number(test["value"])]] if test else []),
+        *([name, _text(value)] for name, value in best.values.items()),
+    ]
+    return Section(
+        "Outcome",
+        f"Trial {name_of(best.number)} is the best. The evaluation files chose it, so its value on "
+        "them is optimistic. The test files, if there are any, were read once at the end.",
+        table=(["", ""], rows),
+    )
+
+
+def _table(study: SearchStudy, trials: Sequence[Trial]) -> Section:
+    names = list(study.search.parameters)
+    rows = [
+        [
+            name_of(trial.number),
+            trial.state,
+            number(trial.value),
+            f"{trial.seconds:,.0f}",
+            *(_text(trial.values[name]) if name in trial.values else "" for name in names),
+            trial.reason,
+        ]
+        for trial in trials
+    ]
+    header = ["trial", "state", study.search.metric, "seconds", *names, "reason"]
+    return Section("Trials", table=(header, rows))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _figures(study: SearchStudy) -> list[Optional[Section]]:
+    """Optuna's figures. The figures for parameters need two trials with different results."""
+    done = [trial for trial in study.trials() if trial.state == "done"]
+    if not done:
+        return []
+    draw, metric = optuna().visualization, study.search.metric
+    given: dict[str, Any] = {"target_name": metric}
+    made = [with_charts("History", "", [_drawn(draw.plot_optimization_history, study, given)])]
+    if any(trial.evaluations for trial in study.trials()):
+        made.append(
+            with_charts(
+                "Evaluations",
+                "The metric of each trial by global step. A pruned trial ends early.",
+                [_drawn(draw.plot_intermediate_values, study, {})],
+            )
+        )
+    if len(done) < _FEWEST or len({trial.value for trial in done}) < _FEWEST:
+        return made
+    evaluator = optuna().importance.PedAnovaImportanceEvaluator()
+    made += [
+        with_charts(
+            "Importance",
+            "How much the best trials depend on each parameter (PED-ANOVA). With few trials, this "
+            "is a guess. Parameters that only some trials have are left out.",
+            [_drawn(draw.plot_param_importances, study, {**given, "evaluator": evaluator})],
+        ),
+        with_charts("Slices", "", [_drawn(draw.plot_slice, study, given)]),
+        with_charts(
+            "Parallel coordinates", "", [_drawn(draw.plot_parallel_coordinate, study, given)]
+        ),
+    ]
+    return made
+
+
+def _drawn(draw: Callable[..., Any], study: SearchStudy, given: Mapping[str, Any]) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Some evaluators of Optuna are experimental.
+        figure = draw(study.optuna_study, **given)
+    figure.update_layout(title=None, template="plotly_white", margin={"t": 24})
+    return figure

@@ -1,0 +1,138 @@
+"""What a search leaves: `search.json`, `best.flags`, and the score of the best trial on test files.
+
+    model_dir/search.json     every trial, the best one, and its score on --test_files
+    model_dir/best.flags      a flagfile that trains the best trial again, in model_dir/best
+    model_dir/test.flags      a flagfile that scores the best trial on --test_files again
+
+The test files are read once, after the last trial. Nothing is chosen by their score.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+from estimator_kit import storage
+from estimator_kit.config.flags import resolved_flags
+from estimator_kit.config.mode_configs import TuneConfig
+from estimator_kit.errors import ConfigError, Stopped
+from estimator_kit.result_file import evaluation_path
+from estimator_kit.signals import Signalled
+from estimator_kit.tuning.search_file import Search
+from estimator_kit.tuning.study import Trial
+from estimator_kit.tuning.trial_config import (
+    evaluation_config,
+    name_of,
+    trial_config,
+    trial_dir,
+)
+from estimator_kit.tuning.trial_process import ProgramRun
+
+_log = logging.getLogger("estimator_kit")
+
+RESULTS, BEST, TEST = "search.json", "best.flags", "test.flags"
+
+# The name of the evaluation on --test_files; its metrics are in evaluation-test.json of the trial.
+_EVAL_NAME = "test"
+
+_INTERVAL = 0.2
+
+Document = dict[str, Any]
+
+
+class _Kept(storage.Form):
+    """The part of `search.json` that a later start reads."""
+
+    status: str
+    trials: list[dict[str, Any]]
+    test: Optional[dict[str, Any]] = None
+
+
+def read(model_dir: str) -> Document:
+    """The content of `search.json`; empty if the file does not exist.
+
+    Raises:
+      ConfigError: the file is damaged.
+    """
+    return storage.read_json(os.path.join(model_dir, RESULTS), _Kept) or {}
+
+
+def document(
+    model_dir: str, search: Search, trials: Sequence[Trial], best: Optional[Trial], test: Any
+) -> Document:
+    """The content of `search.json`."""
+    open_trials = any(trial.state == "running" for trial in trials)
+    return {
+        "metric": search.metric,
+        "direction": search.direction or "min",
+        "status": "running" if open_trials else "done",
+        "best": _entry(model_dir, best) if best is not None else None,
+        "test": test,
+        "trials": [_entry(model_dir, trial) for trial in trials],
+    }
+
+
+def _entry(model_dir: str, trial: Trial) -> Document:
+    return {
+        "trial": name_of(trial.number),
+        "state": trial.state,
+        "value": trial.value,
+        "parameters": trial.values,
+        "seconds": round(trial.seconds, 1),
+        "reason": trial.reason or None,
+        "model_dir": trial_dir(model_dir, trial.number),
+    }
+
+
+def write_best(config: TuneConfig, best: Trial) -> str:
+    """Writes the flagfile of the best trial, and returns its path."""
+    folder = os.path.join(config.model_dir, "best")
+    path = os.path.join(config.model_dir, BEST)
+    head = f"# The flags of trial {name_of(best.number)}, which train it again in {folder}.\n"
+    storage.write_text(path, head + resolved_flags(trial_config(config, best.values, folder)))
+    return path
+
+
+def score(
+    config: TuneConfig, best: Trial, files: Sequence[str], metric: str, ended: Signalled
+) -> Document:
+    """Scores the last checkpoint of the best trial on the test files, in a separate process.
+
+    Raises:
+      ConfigError: the evaluation failed.
+      Stopped: SIGTERM came.
+    """
+    folder = trial_dir(config.model_dir, best.number)
+    of_trial = trial_config(config, best.values, folder)
+    made = evaluation_config(of_trial, config.test_files, _EVAL_NAME)
+    flags, log = (os.path.join(config.model_dir, name) for name in (TEST, "test.log"))
+    _log.info("scoring trial %s on %d test files", name_of(best.number), len(files))
+    run = ProgramRun(made, flags, log)
+    try:
+        while (code := run.status()) is None:
+            if ended.wait(_INTERVAL):
+                raise Stopped("stopped by SIGTERM; the same command goes on with the search")
+    finally:
+        run.kill()
+    if code:
+        raise ConfigError(
+            f"trial {name_of(best.number)} could not be scored on --test_files: "
+            f"{run.reason(code)} The log is {log}."
+        )
+    found: Mapping[str, Any] = storage.read_json(evaluation_path(folder, _EVAL_NAME), dict) or {}
+    metrics = found["metrics"]
+    return {
+        "trial": name_of(best.number),
+        "files": list(config.test_files),
+        "value": metrics.get(metric),
+        "metrics": metrics,
+    }
+
+
+def is_scored(test: Any, best: Trial, config: TuneConfig) -> bool:
+    """Whether `search.json` has the score of this trial on these files."""
+    if not test:
+        return False
+    return test["trial"] == name_of(best.number) and test["files"] == list(config.test_files)

@@ -1,0 +1,223 @@
+"""The loop of a search: it starts trials, watches their evaluations, prunes them, and records them.
+
+One process runs several trials at the same time, and several processes work at one search. This
+process ends when all trials of the search have ended, also the trials of other processes: if another
+process dies, its trials go on here.
+
+The trials themselves are behind `Run`, so tests pass trials that need no process. Imports no
+TensorFlow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import signal
+import time
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, Optional, Protocol
+
+from estimator_kit.errors import Stopped
+from estimator_kit.observing.progress import Progress
+from estimator_kit.signals import Signalled
+from estimator_kit.tuning.study import Claim, SearchStudy, State
+from estimator_kit.tuning.trial_config import name_of
+
+_log = logging.getLogger("estimator_kit")
+
+# Seconds between two looks at the trials.
+_INTERVAL = 0.5
+
+# Seconds that a trial has to end after SIGTERM, before it is killed.
+_LEAVE = 60.0
+
+
+class Outcome(NamedTuple):
+    """How a run has ended.
+
+    Attributes:
+      kind: `done`, `failed`, or `stopped` by SIGTERM.
+      value: the metric, for `done`.
+      reason: why it failed.
+    """
+
+    kind: Literal["done", "failed", "stopped"]
+    value: Optional[float] = None
+    reason: str = ""
+
+
+class Run(Protocol):
+    """A trial at work."""
+
+    def evaluations(self) -> Sequence[tuple[int, float]]:
+        """The metric of each evaluation so far, with its global step."""
+        ...
+
+    def outcome(self) -> Optional[Outcome]:
+        """How it has ended; None while it works."""
+        ...
+
+    def stop(self) -> None:
+        """Asks it to save a checkpoint and end."""
+        ...
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        ...
+
+
+@dataclasses.dataclass
+class _Watched:
+    claim: Claim
+    run: Run
+    began: float
+    prune_since: Optional[float] = None
+
+
+class SearchLoop:
+    """The loop of this process.
+
+    Args:
+      study: the trials.
+      start: starts the training of a claimed trial.
+      processes: how many trials run here at the same time.
+      ended: set when the search has to stop; its `wait` is how the loop waits.
+      every_secs: seconds between two lines of progress.
+      clock: seconds that never decrease.
+    """
+
+    def __init__(
+        self,
+        study: SearchStudy,
+        start: Callable[[Claim], Run],
+        *,
+        processes: int,
+        ended: Signalled,
+        every_secs: float = 10.0,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._study, self._start, self._processes = study, start, processes
+        self._ended, self._clock = ended, clock
+        total = study.search.trials
+        self._progress = Progress("search", "{} trials", total=total, every_secs=every_secs)
+        self._watched: dict[int, _Watched] = {}
+        self._waits = False
+
+    def run(self) -> None:
+        """Runs trials until the search has no more.
+
+        Raises:
+          Stopped, KeyboardInterrupt: a signal came. The trials saved a checkpoint, and the next
+            start goes on with them.
+        """
+        try:
+            with self._progress:
+                while not self._ended.is_set():
+                    self._fill()
+                    if not self._watched and self._is_over():
+                        return
+                    # After a signal, a trial that has stopped is not a trial that failed.
+                    if not self._ended.wait(_INTERVAL):
+                        self._look()
+        finally:
+            self._stop_all()
+        if self._ended.number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise Stopped("stopped by SIGTERM; the same command goes on with the search")
+
+    def _fill(self) -> None:
+        while len(self._watched) < self._processes:
+            claim = self._study.claim(self._watched)
+            if claim is None:
+                return
+            name = name_of(claim.number)
+            if claim.resumed:
+                _log.info("trial %s goes on: the process that ran it has ended", name)
+            try:
+                self._watched[claim.number] = _Watched(claim, self._start(claim), self._clock())
+            except BaseException:
+                self._study.release(claim)
+                raise
+
+    def _is_over(self) -> bool:
+        """Whether all trials of all processes have ended."""
+        running = self._study.running()
+        if running and not self._waits:
+            self._waits = True
+            names = ", ".join(map(name_of, running))
+            _log.info("waits for the trials of other processes: %s", names)
+        return not running
+
+    def _look(self) -> None:
+        for watched in list(self._watched.values()):
+            outcome = watched.run.outcome()
+            self._report(watched, ended=outcome is not None)
+            if outcome is not None:
+                del self._watched[watched.claim.number]
+                self._record(watched, outcome)
+        self._show()
+
+    def _report(self, watched: _Watched, *, ended: bool) -> None:
+        """Passes new evaluations on, and stops a trial that is not worth its time."""
+        claim, seconds = watched.claim, self._clock() - watched.began
+        for step, value in watched.run.evaluations():
+            if step <= claim.reported:
+                continue
+            prune = self._study.report(claim, step=step, value=value, seconds=seconds)
+            if prune and not ended and watched.prune_since is None:
+                watched.prune_since = self._clock()
+                watched.run.stop()
+        since = watched.prune_since
+        if since is not None and not ended and self._clock() - since > _LEAVE:
+            watched.run.kill()
+
+    def _record(self, watched: _Watched, outcome: Outcome) -> None:
+        """Stores how a trial ended, and writes one line on it."""
+        claim = watched.claim
+        state: State
+        if outcome.kind == "done":
+            state, reason = "done", ""
+        elif watched.prune_since is not None:
+            state, reason = "pruned", ""
+        elif outcome.kind == "stopped":
+            state, reason = "failed", "someone stopped it with SIGTERM"
+        else:
+            state, reason = "failed", outcome.reason
+        seconds = self._clock() - watched.began
+        self._study.finish(claim, state, seconds=seconds, value=outcome.value, reason=reason)
+        trial = self._study.trials()[claim.number]
+        metric, best = self._study.search.metric, self._study.best()
+        text = {"failed": f"failed: {reason.splitlines()[0] if reason else ''}"}.get(
+            state, f"{metric} {trial.value:.5f}" if trial.value is not None else "no metric"
+        )
+        if state == "pruned":
+            text += ", pruned"
+        if best is not None:
+            text += f"; best {best.value:.5f} (trial {name_of(best.number)})"
+        numbers = {"phase": "search", "trial": claim.number, "state": state, "value": trial.value}
+        line = f"trial {name_of(claim.number)}: {text}"
+        _log.info("%s", line, extra={"numbers": numbers})
+
+    def _show(self) -> None:
+        if self._progress.due():
+            trials = self._study.trials()
+            done = sum(trial.state != "running" for trial in trials)
+            best = self._study.best()
+            self._progress.update(done, best=best.value if best is not None else None)
+
+    def _stop_all(self) -> None:
+        """Stops what still runs. These trials stay open, and the next start goes on with them."""
+        for watched in self._watched.values():
+            watched.run.stop()
+        deadline = self._clock() + _LEAVE
+        for watched in self._watched.values():
+            while (outcome := watched.run.outcome()) is None:
+                if self._clock() > deadline:
+                    watched.run.kill()
+                time.sleep(_INTERVAL / 10)
+            if outcome.kind == "done":
+                self._report(watched, ended=True)
+                self._record(watched, outcome)
+            else:
+                self._study.release(watched.claim)
+        self._watched.clear()

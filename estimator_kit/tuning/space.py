@@ -1,0 +1,116 @@
+"""Which values a trial draws, and the values at the ends of each parameter.
+
+    values = draw(search, trial)      # {"learning_rate": 0.03, "optimizer": "adagrad"}
+
+A parameter whose conditions do not hold has no value. A condition on such a parameter does not hold
+either. Imports neither TensorFlow nor Optuna: `trial` only needs Optuna's methods `suggest_...`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+from estimator_kit.tuning.search_file import Parameter, Search, allowed, text_of
+
+Values = dict[str, Any]
+
+# Where a value between the ends of a range is tried. It is not a whole number by accident.
+_BETWEEN = 0.381966
+
+
+class Suggests(Protocol):
+    """The part of an Optuna trial that draws values."""
+
+    def suggest_float(
+        self, name: str, low: float, high: float, *, step: Any = None, log: bool = False
+    ) -> float: ...
+
+    def suggest_int(
+        self, name: str, low: int, high: int, *, step: int = 1, log: bool = False
+    ) -> int: ...
+
+    def suggest_categorical(self, name: str, choices: Any) -> Any: ...
+
+
+def draw(search: Search, trial: Suggests) -> Values:
+    """The values that a trial has drawn, or draws now."""
+    return _values(search, lambda name, parameter: _drawn(trial, name, parameter))
+
+
+def _drawn(trial: Suggests, name: str, parameter: Parameter) -> Any:
+    if parameter.choice is not None:
+        names = categories(parameter)
+        return parameter.choice[names.index(trial.suggest_categorical(name, names))]
+    low, high = parameter.span
+    if parameter.whole:
+        return trial.suggest_int(name, low, high, step=parameter.step or 1, log=parameter.log)
+    return trial.suggest_float(
+        name, float(low), float(high), step=parameter.step, log=parameter.log
+    )
+
+
+def categories(parameter: Parameter) -> list[Any]:
+    """The choices as Optuna stores them: numbers and words, or JSON for everything else."""
+    plain = all(isinstance(each, (bool, int, float, str)) for each in parameter.choice)
+    if plain and len(set(parameter.choice)) == len(parameter.choice):
+        return list(parameter.choice)
+    return [json.dumps(each, sort_keys=True) for each in parameter.choice]
+
+
+def corners(search: Search) -> Iterator[tuple[str, Values]]:
+    """The values of trials that a search can make, for checks before the first one.
+
+    Together they have every choice, and both ends of every range and a value between them. Each one
+    comes with the name of the parameter that it tries.
+    """
+    for name, parameter in search.parameters.items():
+        for value in _tried(parameter):
+            fixed = {**_meeting(search, name), name: value}
+
+            def pick(each: str, other: Parameter, fixed: Values = fixed) -> Any:
+                return fixed[each] if each in fixed else _tried(other)[0]
+
+            yield name, _values(search, pick)
+
+
+def _tried(parameter: Parameter) -> list[Any]:
+    if parameter.choice is not None:
+        return list(parameter.choice)
+    low, high = parameter.span
+    if parameter.whole:
+        return [low, high]
+    step = parameter.step or (high - low) * _BETWEEN
+    return [float(low), float(low + step), float(high)]
+
+
+def _meeting(search: Search, name: str) -> Values:
+    """Values of other parameters with which the conditions of a parameter hold."""
+    found: Values = {}
+    for other, value in search.parameters[name].when.items():
+        found[other] = allowed(search.parameters[other].choice, value)[0]
+        found = {**_meeting(search, other), **found}
+    return found
+
+
+def _values(search: Search, pick: Callable[[str, Parameter], Any]) -> Values:
+    """The values of the parameters whose conditions hold, in the order of the file."""
+    found: Values = {}
+    left = dict(search.parameters)
+    while left:  # The conditions have no circle.
+        for name, parameter in list(left.items()):
+            if not any(other in left for other in parameter.when):
+                if _holds(search, parameter, found):
+                    found[name] = pick(name, parameter)
+                del left[name]
+    return {name: found[name] for name in search.parameters if name in found}
+
+
+def _holds(search: Search, parameter: Parameter, values: Mapping[str, Any]) -> bool:
+    for other, value in parameter.when.items():
+        choices = search.parameters[other].choice
+        wanted = [text_of(each) for each in allowed(choices, value)]
+        if other not in values or text_of(values[other]) not in wanted:
+            return False
+    return True

@@ -1,0 +1,317 @@
+"""The trials of a search: which exist, who runs them, and what came out. All processes share them.
+
+    study = SearchStudy("runs/search", search, flags)
+    claim = study.claim()                         # a trial for this process alone, or None
+    study.report(claim, step=800, value=0.71)     # whether to end the trial early
+    study.finish(claim, "done", value=0.74)
+
+The trials are in Optuna's journal, `search.journal`, a file that needs no database. Three locks
+keep several processes apart, and the kernel releases each of them when its process dies:
+
+- the lock of the folder of the search is held while a process counts trials and makes the next one,
+  so that all processes together make exactly `trials` trials;
+- the lock `owner` in the folder of a trial is held while a process runs this trial;
+- the lock of the trial's model directory is held by the training itself.
+
+A trial that is running in the journal and that nobody owns was left behind by a process that died.
+The next claim takes it, and its training goes on from its checkpoint.
+
+What trial n draws depends on the seed, on n and on the trials before it, and not on the process. So
+a search in one process draws the same after a kill. Imports no TensorFlow; Optuna is the extra
+`tune`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Literal, Optional
+
+from estimator_kit.errors import ConfigError, Locked
+from estimator_kit.training import lock
+from estimator_kit.tuning import library
+from estimator_kit.tuning.definition import changes
+from estimator_kit.tuning.search_file import Search
+from estimator_kit.tuning.space import Values, draw
+from estimator_kit.tuning.trial_config import trial_dir
+
+JOURNAL = "search.journal"
+
+# The name of the study in the journal. Hyperband draws its brackets from it.
+_NAME = "search"
+
+# Seconds between two attempts to take the lock of the search, which others hold for milliseconds.
+_RETRY_SECS = 0.05
+
+State = Literal["running", "done", "pruned", "failed"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """What the journal says of a trial.
+
+    Attributes:
+      number: its number, from 0.
+      state: how it ended, or `running`.
+      values: what it drew.
+      value: the metric; of a pruned trial the last one before it ended. None if it has no metric.
+      seconds: how long it took, over all starts.
+      reason: why it failed, else "".
+      evaluations: the metric by step.
+    """
+
+    number: int
+    state: State
+    values: Values
+    value: Optional[float]
+    seconds: float
+    reason: str
+    evaluations: Mapping[int, float]
+
+
+@dataclasses.dataclass
+class Claim:
+    """A trial that this process runs.
+
+    Attributes:
+      number: its number.
+      values: what it drew.
+      resumed: whether another process has begun it.
+      seconds: how long it took before this claim.
+      reported: the last step whose metric is in the journal; -1 before the first one.
+    """
+
+    number: int
+    values: Values
+    resumed: bool
+    seconds: float
+    reported: int
+    trial: Any
+    owner: contextlib.ExitStack
+
+
+class SearchStudy:
+    """The trials of a search. Opens the journal, or begins it.
+
+    Args:
+      model_dir: the folder of the search.
+      search: what is searched.
+      flags: the settings that all trials share.
+      stale_secs: see `lock.held`.
+      pause: waits a number of seconds.
+
+    Raises:
+      ConfigError: the search or the flags differ from those that the journal began with, or the
+        journal is damaged.
+      MissingPackageError: Optuna is not installed.
+    """
+
+    def __init__(
+        self,
+        model_dir: str,
+        search: Search,
+        flags: Mapping[str, Any],
+        *,
+        stale_secs: float = lock.STALE_SECS,
+        pause: Callable[[float], object] = time.sleep,
+    ):
+        self._optuna = library.optuna()
+        # Optuna's lock of the journal is a link to it. With a relative path, the link would lead
+        # nowhere, and a process would wait forever for a lock that a killed process left.
+        self._model_dir = os.path.abspath(model_dir)
+        self.search = search
+        self._stale_secs, self._pause = stale_secs, pause
+        self._path = os.path.join(self._model_dir, JOURNAL)
+        with self.locked():
+            self._study = self._open(flags)
+            self._check_same(flags)
+
+    def _open(self, flags: Mapping[str, Any]) -> Any:
+        storages = self._optuna.storages
+        try:
+            backend = storages.journal.JournalFileBackend(self._path)
+            self._storage = storages.JournalStorage(backend)
+            return self._optuna.create_study(
+                storage=self._storage,
+                study_name=_NAME,
+                load_if_exists=True,
+                direction="maximize" if self.search.maximizes else "minimize",
+                pruner=library.pruner(self.search, flags),
+            )
+        except (ValueError, KeyError) as error:
+            raise ConfigError(
+                f"{self._path} is damaged: {error}. Remove the line that is not JSON, or begin a "
+                "new search in another --model_dir."
+            ) from error
+
+    def _check_same(self, flags: Mapping[str, Any]) -> None:
+        """Compares the search with what the journal began with; stores it if it begins now."""
+        document = self.search.model_dump(mode="json", by_alias=True, exclude={"trials", "seconds"})
+        now = {"search": document, "flags": json.loads(json.dumps(flags))}
+        before = self._study.user_attrs.get("definition")
+        if before is None:
+            self._study.set_user_attr("definition", now)
+            return
+        found = changes(before, now)
+        if found:
+            listing = "\n".join(f"  {change}" for change in found)
+            raise ConfigError(
+                f"the search in {self._model_dir} began with other settings:\n{listing}\n"
+                "Its trials could not be compared. Go back to the old settings, or begin a new "
+                "search in another --model_dir. Only `trials` and `seconds` may change."
+            )
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Holds the lock of the search. Waits for it."""
+        with contextlib.ExitStack() as stack:
+            while True:
+                try:
+                    stack.enter_context(lock.held(self._model_dir, stale_secs=self._stale_secs))
+                    break
+                except Locked:
+                    self._pause(_RETRY_SECS)
+            yield
+
+    # --- Trials ---------------------------------------------------------------------------------
+
+    def trials(self) -> list[Trial]:
+        """All trials, by number."""
+        return [self._record(each) for each in self._study.get_trials(deepcopy=False)]
+
+    def best(self) -> Optional[Trial]:
+        """The trial with the best metric, and the earlier one of two equal ones; or None."""
+        done = [trial for trial in self.trials() if trial.state == "done"]
+        sign = -1 if self.search.maximizes else 1
+        return min(done, key=lambda trial: sign * (trial.value or 0.0), default=None)
+
+    def is_full(self) -> bool:
+        """Whether no further trial begins. Trials may still be running."""
+        trials, search = self.trials(), self.search
+        if search.trials is not None and len(trials) >= search.trials:
+            return True
+        spent = sum(trial.seconds for trial in trials)
+        return search.seconds is not None and spent >= search.seconds
+
+    def running(self) -> list[int]:
+        """The numbers of the trials that are running, here or elsewhere."""
+        return [trial.number for trial in self.trials() if trial.state == "running"]
+
+    @property
+    def optuna_study(self) -> Any:
+        """Optuna's object, for its figures."""
+        return self._study
+
+    def _record(self, frozen: Any) -> Trial:
+        states: dict[str, State] = {"COMPLETE": "done", "PRUNED": "pruned", "FAIL": "failed"}
+        attrs = frozen.user_attrs
+        return Trial(
+            number=frozen.number,
+            state=states.get(frozen.state.name, "running"),
+            values=attrs.get("values", {}),
+            value=frozen.value,
+            seconds=attrs.get("seconds", 0.0),
+            reason=attrs.get("reason", ""),
+            evaluations=dict(frozen.intermediate_values),
+        )
+
+    # --- Claims ---------------------------------------------------------------------------------
+
+    def claim(self, mine: Collection[int] = ()) -> Optional[Claim]:
+        """A trial to run: one that a dead process left behind, or else a new one.
+
+        Args:
+          mine: the trials that this process runs.
+
+        Returns None if all trials exist and every one that is running has an owner.
+        """
+        with self.locked():
+            for number in self.running():
+                owner = None if number in mine else self._owner(number)
+                if owner is not None:
+                    return self._claimed(number, owner, resumed=True)
+            if self.is_full():
+                return None
+            number = len(self.trials())
+            # Before the trial is in the journal, because a running trial must have an owner.
+            owner = self._owner(number)
+            if owner is None:
+                return None
+            self._study.sampler = library.sampler(self.search, number)
+            self._study.ask()
+            return self._claimed(number, owner, resumed=False)
+
+    def _owner(self, number: int) -> Optional[contextlib.ExitStack]:
+        """Takes a trial; None if another process runs it."""
+        folder = trial_dir(self._model_dir, number)
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(
+                    lock.held(os.path.join(folder, "owner"), stale_secs=self._stale_secs)
+                )
+                # Where a child outlives its parent, its training still holds this lock.
+                with lock.held(folder, stale_secs=self._stale_secs):
+                    pass
+            except Locked:
+                return None
+            return stack.pop_all()
+        raise AssertionError
+
+    def _claimed(self, number: int, owner: contextlib.ExitStack, *, resumed: bool) -> Claim:
+        frozen = self._study.get_trials(deepcopy=False)[number]
+        if resumed:
+            self._study.sampler = library.sampler(self.search, number)
+        study_id = self._storage.get_study_id_from_name(_NAME)
+        trial_id = self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
+        trial = self._optuna.trial.Trial(self._study, trial_id)
+        values = frozen.user_attrs.get("values")
+        if values is None:
+            values = draw(self.search, trial)
+            trial.set_user_attr("values", values)
+        steps = frozen.intermediate_values
+        seconds = frozen.user_attrs.get("seconds", 0.0)
+        return Claim(number, values, resumed, seconds, max(steps, default=-1), trial, owner)
+
+    def report(self, claim: Claim, *, step: int, value: float, seconds: float) -> bool:
+        """Stores an evaluation. Returns whether to end the trial.
+
+        Args:
+          claim: the trial.
+          step: the global step of the checkpoint; a step that is already stored changes nothing.
+          value: the metric.
+          seconds: how long this claim has taken.
+        """
+        if step > claim.reported:
+            claim.reported = step
+            claim.trial.report(value, step)
+            claim.trial.set_user_attr("seconds", claim.seconds + seconds)
+        return bool(claim.trial.should_prune())
+
+    def finish(
+        self,
+        claim: Claim,
+        state: State,
+        *,
+        seconds: float,
+        value: Optional[float] = None,
+        reason: str = "",
+    ) -> None:
+        """Stores how a trial ended, and gives it up."""
+        states = self._optuna.trial.TrialState
+        made = {"done": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}
+        claim.trial.set_user_attr("seconds", claim.seconds + seconds)
+        if reason:
+            claim.trial.set_user_attr("reason", reason)
+        given = value if state == "done" else None
+        assert given is None or math.isfinite(given)
+        self._study.tell(claim.number, given, state=made[state])
+        claim.owner.close()
+
+    def release(self, claim: Claim) -> None:
+        """Gives a trial up that goes on later."""
+        claim.owner.close()

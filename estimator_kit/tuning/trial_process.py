@@ -1,0 +1,128 @@
+"""One trial as a process of the program: an ordinary training with its own flagfile.
+
+    model_dir/trials/0012/trial.flags    reruns the trial: `run.py --flagfile=...`
+    model_dir/trials/0012/log.txt        what its process printed
+
+A training that breaks, for example because its loss is NaN or the memory is full, ends its process
+and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+from typing import IO, Optional
+
+from estimator_kit import exit_codes, storage
+from estimator_kit.config.flags import resolved_flags
+from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.distributed import child
+from estimator_kit.result_file import read_result
+from estimator_kit.training.after_evaluation import EvaluationHistory
+from estimator_kit.tuning.search import Outcome
+
+FLAGS, LOG = "trial.flags", "log.txt"
+
+# Bytes at the end of the log in which the error of a trial is searched.
+_END = 20_000
+
+# A process that receives SIGTERM before its training begins has no handler for it.
+_STOPPED = (exit_codes.STOPPED, -signal.SIGTERM)
+
+
+class ProgramRun:
+    """A process of this program.
+
+    Args:
+      config: what it does.
+      flags: the flagfile to write.
+      log: the file that gets its output.
+    """
+
+    def __init__(self, config: ModelDirConfig, flags: str, log: str):
+        storage.write_text(flags, resolved_flags(config))
+        self._log_path = log
+        self._log: IO[bytes] = open(log, "ab")  # noqa: SIM115  # Until the process ends.
+        self._process = subprocess.Popen(
+            child.command([f"--flagfile={flags}"]),
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            # A new process group, so the terminal sends Ctrl-C only to the search.
+            start_new_session=True,
+            preexec_fn=child.in_child(0),
+        )
+
+    def status(self) -> Optional[int]:
+        """The exit status; None while it runs."""
+        code = self._process.poll()
+        if code is not None:
+            self._log.close()
+        return code
+
+    def stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+
+    def reason(self, code: int) -> str:
+        """Why it failed: the error that it printed, or the signal that ended it."""
+        with open(self._log_path, "rb") as file:
+            file.seek(max(0, os.path.getsize(self._log_path) - _END))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+        if code < 0:
+            name = signal.Signals(-code).name
+            memory = " The machine may be out of memory." if code == -signal.SIGKILL else ""
+            return f"{name} ended its process.{memory}"
+        begins = [i for i, line in enumerate(lines) if line.startswith(("error: ", "refused: "))]
+        if begins:
+            return "\n".join(lines[begins[-1] :]).partition(": ")[2]
+        return f"exit status {code}: {lines[-1] if lines else 'it printed nothing'}"
+
+
+class TrialRun:
+    """The training of a trial, for `SearchLoop`.
+
+    Args:
+      config: the config of the training.
+      metric: the metric of the search.
+    """
+
+    def __init__(self, config: ModelDirConfig, metric: str):
+        self._model_dir, self._metric = config.model_dir, metric
+        self._history = EvaluationHistory(config.model_dir)
+        flags, log = (os.path.join(config.model_dir, name) for name in (FLAGS, LOG))
+        self._process = ProgramRun(config, flags, log)
+        self.stop, self.kill = self._process.stop, self._process.kill
+
+    def evaluations(self) -> list[tuple[int, float]]:
+        """The metric of each evaluation in which it is defined, with its global step."""
+        found = [
+            (entry["global_step"], entry["metrics"].get(self._metric))
+            for entry in self._history.read()
+        ]
+        return [(step, value) for step, value in found if _is_finite(value)]
+
+    def outcome(self) -> Optional[Outcome]:
+        code = self._process.status()
+        if code is None:
+            return None
+        if code in _STOPPED:
+            return Outcome("stopped")
+        # If a start finds that the trial has already finished, its result is on the disk.
+        if code not in (exit_codes.DONE, exit_codes.NOTHING_TO_DO):
+            return Outcome("failed", reason=self._process.reason(code))
+        result = read_result(self._model_dir) or {}
+        value = (result.get("metrics") or {}).get(self._metric)
+        if not _is_finite(value):
+            return Outcome("failed", reason=f"{self._metric} is undefined in its last evaluation")
+        return Outcome("done", value)
+
+
+def _is_finite(value: Optional[float]) -> bool:
+    return value is not None and math.isfinite(value)

@@ -1,0 +1,210 @@
+"""study: trials in a journal that several processes share, claims, and what a kill leaves."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+
+import pytest
+
+from estimator_kit.errors import ConfigError
+from estimator_kit.tuning import library, search_file
+from estimator_kit.tuning.study import SearchStudy
+
+pytest.importorskip("optuna", reason="the extra tune")
+
+pytestmark = pytest.mark.no_tensorflow
+
+DOCUMENT = {
+    "metric": "auc/click",
+    "direction": "max",
+    "trials": 4,
+    "parameters": {
+        "learning_rate": {"range": [0.01, 0.5], "log": True},
+        "hidden_units": {"choice": [[64], [64, 32]]},
+    },
+}
+
+
+def study_of(folder, flags=None, **changes):
+    return SearchStudy(str(folder), search_file.parse({**DOCUMENT, **changes}), flags or {})
+
+
+def finish(study, claim, value):
+    study.finish(claim, "done", value=value, seconds=1.0)
+
+
+def test_exactly_as_many_trials_as_the_file_says(tmp_path):
+    study = study_of(tmp_path)
+    claims = [study.claim() for _ in range(4)]
+    assert [claim.number for claim in claims] == [0, 1, 2, 3]
+    assert study.claim() is None
+    assert study.running() == [0, 1, 2, 3]
+    for claim, value in zip(claims, (0.5, 0.7, 0.6, 0.7)):
+        finish(study, claim, value)
+    assert study.best().number == 1  # The earlier one of two equal ones.
+    assert study.running() == []
+
+
+def test_what_a_trial_draws_is_kept_as_it_goes_into_the_flags(tmp_path):
+    study = study_of(tmp_path)
+    claim = study.claim()
+    assert claim.values["hidden_units"] in ([64], [64, 32])
+    assert 0.01 <= claim.values["learning_rate"] <= 0.5
+    assert study_of(tmp_path).trials()[0].values == claim.values
+
+
+def test_a_trial_that_is_left_behind_goes_on_and_one_with_an_owner_does_not(tmp_path):
+    first = study_of(tmp_path)
+    claim = first.claim()
+    first.report(claim, step=10, value=0.6, seconds=2.5)
+    other = study_of(tmp_path)
+    taken = other.claim()
+    assert (taken.number, taken.resumed) == (1, False)  # Trial 0 has an owner.
+    first.release(claim)  # As if its process had died.
+    again = other.claim()
+    assert (again.number, again.resumed, again.reported) == (0, True, 10)
+    assert (again.values, again.seconds) == (claim.values, 2.5)
+    other.report(again, step=10, value=0.1, seconds=1.0)  # Known: changes nothing.
+    other.report(again, step=20, value=0.7, seconds=1.0)
+    other.finish(again, "done", value=0.7, seconds=2.0)
+    trial = first.trials()[0]
+    assert (trial.state, trial.value, trial.seconds) == ("done", 0.7, 4.5)
+    assert trial.evaluations == {10: 0.6, 20: 0.7}
+
+
+def test_the_next_trial_draws_the_same_after_a_kill(tmp_path):
+    """A search that is interrupted proposes what an undisturbed one proposes."""
+    drawn = {}
+    for name, kill in (("undisturbed", False), ("killed", True)):
+        study = study_of(tmp_path / name, trials=14)
+        for number in range(14):  # TPE begins after ten trials.
+            claim = study.claim()
+            drawn.setdefault(name, []).append(claim.values)
+            if kill and number in (3, 12):
+                study.release(claim)
+                study = study_of(tmp_path / name, trials=14)
+                again = study.claim()
+                assert (again.number, again.values) == (number, claim.values)
+                claim = again
+            finish(study, claim, 1 - abs(claim.values["learning_rate"] - 0.1))
+    assert drawn["undisturbed"] == drawn["killed"]
+    assert len({each["learning_rate"] for each in drawn["killed"]}) == 14
+
+
+def test_another_seed_draws_other_values(tmp_path):
+    values = [study_of(tmp_path / str(seed), seed=seed).claim().values for seed in (1, 2)]
+    assert values[0] != values[1]
+
+
+def test_a_kill_between_the_trial_and_its_values(tmp_path):
+    """The journal has the trial, but not what it drew."""
+    study = study_of(tmp_path)
+    study.optuna_study.sampler = library.sampler(study.search, 0)
+    study.optuna_study.ask()
+    claim = study.claim()
+    assert (claim.number, claim.resumed) == (0, True)
+    assert claim.values == study_of(tmp_path / "undisturbed").claim().values
+
+
+def work(folder, results):
+    study = study_of(folder, trials=12)
+    while (claim := study.claim()) is not None:
+        results.put((claim.number, claim.values["learning_rate"]))
+        finish(study, claim, 0.5)
+
+
+def test_three_processes_make_each_trial_once(tmp_path):
+    study_of(tmp_path, trials=12)
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    processes = [context.Process(target=work, args=(tmp_path, results)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    found = [results.get(timeout=120) for _ in range(12)]
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    assert sorted(number for number, _ in found) == list(range(12))
+    assert len({rate for _, rate in found}) == 12  # No two processes draw alike.
+    assert results.empty()
+
+
+def test_more_trials_may_be_asked_for_later(tmp_path):
+    study = study_of(tmp_path, trials=1)
+    finish(study, study.claim(), 0.5)
+    assert study.claim() is None
+    assert study_of(tmp_path, trials=2).claim().number == 1
+
+
+def test_seconds_count_the_time_of_all_trials(tmp_path):
+    study = study_of(tmp_path, trials=None, seconds=10)
+    study.finish(study.claim(), "done", value=0.5, seconds=6.0)
+    claim = study.claim()
+    study.finish(claim, "failed", reason="the loss is NaN", seconds=4.0)
+    assert study.claim() is None
+    assert study_of(tmp_path, trials=None, seconds=11).claim().number == 2
+    assert study.trials()[1].reason == "the loss is NaN"
+
+
+def test_a_search_that_changed_is_refused(tmp_path):
+    study_of(tmp_path, {"max_steps": 100})
+    changed = {
+        **DOCUMENT["parameters"],
+        "learning_rate": {"range": [0.01, 0.9], "log": True},
+        "clip_norm": {"range": [1, 5]},
+    }
+    del changed["hidden_units"]
+    with pytest.raises(ConfigError) as error:
+        study_of(tmp_path, {"max_steps": 200}, parameters=changed, seed=2)
+    assert str(error.value).split("\n") == [
+        f"the search in {tmp_path} began with other settings:",
+        "  seed: was 1, is 2",
+        '  parameters.learning_rate: was {"range": [0.01, 0.5], "log": true}, is {"range": '
+        '[0.01, 0.9], "log": true}',
+        '  parameters.hidden_units: was {"choice": [[64], [64, 32]]}, is absent',
+        '  parameters.clip_norm: was absent, is {"range": [1, 5]}',
+        "  --max_steps: was 100, is 200",
+        "Its trials could not be compared. Go back to the old settings, or begin a new search in "
+        "another --model_dir. Only `trials` and `seconds` may change.",
+    ]
+
+
+def test_a_damaged_journal_is_named(tmp_path):
+    study_of(tmp_path)
+    journal = tmp_path / "search.journal"
+    lines = journal.read_text().splitlines()
+    journal.write_text("\n".join([lines[0][:-9], *lines[1:], ""]))
+    with pytest.raises(ConfigError, match=r"search\.journal is damaged: .* Remove the line"):
+        study_of(tmp_path)
+
+
+def test_a_lock_of_the_journal_that_a_kill_left_is_taken_over(tmp_path, monkeypatch):
+    """Optuna's lock is a link. It must lead to the journal, also if the folder is relative."""
+    monkeypatch.chdir(tmp_path)
+    study = study_of("search")
+    lock = study._storage._backend._lock
+    lock.acquire()
+    link = tmp_path / "search" / "search.journal.lock"
+    assert link.is_symlink() and link.exists()
+    lock.release()
+
+
+def test_the_median_pruner_ends_a_bad_trial(tmp_path):
+    study = study_of(tmp_path, trials=9)
+    for _ in range(6):  # It compares from the sixth trial on.
+        claim = study.claim()
+        study.report(claim, step=10, value=0.7, seconds=1.0)
+        finish(study, claim, 0.7)
+    claim = study.claim()
+    assert not study.report(claim, step=10, value=0.8, seconds=1.0)
+    study.release(claim)
+    claim = study.claim()
+    assert study.report(claim, step=20, value=0.5, seconds=1.0) is False  # Nothing to compare with.
+    finish(study, claim, 0.8)
+    claim = study.claim()
+    assert study.report(claim, step=10, value=0.6, seconds=1.0) is True
+    study.finish(claim, "pruned", seconds=2.0)
+    trial = study.trials()[claim.number]
+    assert (trial.state, trial.value) == ("pruned", 0.6)
+    assert json.dumps(trial.evaluations) == '{"10": 0.6}'
