@@ -20,7 +20,7 @@ from estimator_kit.result import RunResult
 from estimator_kit.result_file import read_result
 from estimator_kit.signals import Signalled, until_signalled
 from estimator_kit.training import preparation
-from estimator_kit.tuning import checks, page, results, search_file
+from estimator_kit.tuning import board, checks, page, results, search_file
 from estimator_kit.tuning.definition import definition
 from estimator_kit.tuning.library import optuna
 from estimator_kit.tuning.search import SearchLoop
@@ -45,7 +45,7 @@ def run(config: TuneConfig, tell: Callable[[str], None]) -> RunResult:
     search = search_file.load(config.search)
     spec = parser.load(config.spec)
     preparation.check_surroundings(config)
-    configs = checks.check_names(config, search)
+    configs = checks.check_names(config, search, spec)
     preparation.generate_data(config, None)
     for line in validation_checks.files_of(configs[0][1]):
         _log.info("%s", line.strip())
@@ -55,6 +55,7 @@ def run(config: TuneConfig, tell: Callable[[str], None]) -> RunResult:
         config.model_dir, search, definition(config), stale_secs=config.lock_stale_secs
     )
     _check_left(config, study)
+    board.write(os.path.join(config.model_dir, "trials"), search, spec)
     with until_signalled() as ended:
         loop = SearchLoop(
             study,
@@ -72,7 +73,7 @@ def _start(config: TuneConfig, claim: Claim, metric: str) -> TrialRun:
     folder = trial_dir(config.model_dir, claim.number)
     # A page for each of many trials would take 5 MB; --mode=report draws it from the same files.
     made = trial_config(config, claim.values, folder).model_copy(update={"report": "off"})
-    return TrialRun(made, metric)
+    return TrialRun.started(made, metric)
 
 
 def _check_left(config: TuneConfig, study: SearchStudy) -> None:
@@ -138,7 +139,7 @@ def _summary(config: TuneConfig, study: SearchStudy, best: Trial, test: object, 
     search, trials = study.search, study.trials()
     states = {state: sum(t.state == state for t in trials) for state in ("pruned", "failed")}
     ends = "".join(f", {count} {state}" for state, count in states.items() if count)
-    values = ", ".join(f"{name}={value}" for name, value in best.values.items())
+    values = ", ".join(f"{name}={page.text_of(value)}" for name, value in best.values.items())
     lines = [
         f"finished: {len(trials)} trials{ends}",
         f"best: trial {name_of(best.number)}, {search.metric} {best.value:.5f} ({values})",

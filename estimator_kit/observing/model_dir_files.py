@@ -63,6 +63,7 @@ MODEL_DIR: Mapping[str, str] = {
     "export/<exporter>/<version>/**": "An export: see the next table.",
     "trials/<trial>/**": "A trial of `--mode=tune`: the model directory of its training, its "
     "flagfile (`trial.flags`), its output (`log.txt`), and the lock of its owner (`owner/`).",
+    "trials/events.out.tfevents.<process>": "The columns of TensorBoard's page HParams.",
     "search.journal": "The trials of `--mode=tune`, as Optuna's journal. A later start goes on "
     "with it.",
     "search.json": "The trials of `--mode=tune`, the best one, and its score on `--test_files`.",

@@ -11,6 +11,7 @@ library       Optuna: its import, samplers and pruners
 trial_process one trial as a process of the program
 results       search.json, best.flags and the score on --test_files
 page          search.html
+board         the columns of TensorBoard's page HParams
 
-Only `checks`, `trial_process`, `results` and `page` import TensorFlow.
+Only `checks`, `trial_process`, `results`, `page` and `board` import TensorFlow.
 """

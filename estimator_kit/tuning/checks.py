@@ -1,6 +1,6 @@
 """Everything that can be wrong with a search, found before its first trial.
 
-    check_names(config, search)             flags and parameters exist, and take the values
+    check_names(config, search, spec)       flags and parameters exist, and take the values
     check_models(config, search, spec)      each model is built, and has the metric
 
 A search that passes can still have trials that fail, for example because the loss becomes NaN.
@@ -8,7 +8,6 @@ A search that passes can still have trials that fail, for example because the lo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Optional
 
 from estimator_kit.checkpoints import reading
@@ -29,7 +28,9 @@ from input_pipelines.errors import DataError
 from input_pipelines.reading import files
 
 
-def check_names(config: TuneConfig, search: Search) -> list[tuple[Values, ModelDirConfig]]:
+def check_names(
+    config: TuneConfig, search: Search, spec: FeatureSpec
+) -> list[tuple[Values, ModelDirConfig]]:
     """The configs of trials that together try every value at the ends of the search.
 
     Raises:
@@ -37,9 +38,7 @@ def check_names(config: TuneConfig, search: Search) -> list[tuple[Values, ModelD
         value is refused. The message lists the first problem of each parameter.
     """
     _check_pruner(config, search)
-    known = {
-        name for model in _models(config, search) for name in find_model(model).Params.model_fields
-    }
+    known = _known_params(config, search)
     problems: dict[str, ConfigError] = {}
     for name in search.parameters:
         message = _name_problem(name, known)
@@ -50,7 +49,7 @@ def check_names(config: TuneConfig, search: Search) -> list[tuple[Values, ModelD
         if name in problems:
             continue
         try:
-            made = _checked(config, values)
+            made = _checked(config, values, spec)
         except ConfigError as error:
             text = f"with {value_text(values.get(name))}: {error}"
             problems[name] = search.error(("parameters", name), text)
@@ -118,13 +117,20 @@ def _check_pruner(config: TuneConfig, search: Search) -> None:
         )
 
 
-def _models(config: TuneConfig, search: Search) -> Iterator[str]:
-    """The models that trials can have."""
+def _known_params(config: TuneConfig, search: Search) -> set[str]:
+    """The parameters of the models that trials can have."""
     parameter = search.parameters.get("model")
-    choices = parameter.choice if parameter is not None else None
-    if parameter is None or parameter.when:
-        yield config.model
-    yield from (str(each) for each in choices or ())
+    names = [config.model] if parameter is None or parameter.when else []
+    chosen = [str(each) for each in (parameter.choice or ())] if parameter is not None else []
+    found: set[str] = set()
+    for name in (*names, *chosen):
+        try:
+            found.update(find_model(name).Params.model_fields)
+        except ConfigError as error:
+            if name not in chosen:
+                raise
+            raise search.error(("parameters", "model"), str(error)) from error
+    return found
 
 
 def _name_problem(name: str, params: set[str]) -> Optional[str]:
@@ -142,10 +148,11 @@ def _name_problem(name: str, params: set[str]) -> Optional[str]:
     return f"unknown flag or parameter of the model{did_you_mean(name, [*FLAGS, *sorted(params)])}"
 
 
-def _checked(config: TuneConfig, values: Values) -> ModelDirConfig:
+def _checked(config: TuneConfig, values: Values, spec: FeatureSpec) -> ModelDirConfig:
     made = trial_config(config, values, trial_dir(config.model_dir, 0))
     kind: Any = find_model(made.model)
-    checked_params(made.model, kind.Params, made.model_params)
+    checked_params(made.model, kind.Params, made.model_params)  # Names the model.
+    kind(spec, made.model_params)  # Also checks optimizers and schedules.
     problems = view_problems(made, None)
     if problems:
         raise ConfigError("\n".join(problems))

@@ -18,7 +18,9 @@ _NO_PART_OF_A_SEARCH = (
     "model_dir", "search", "tune_processes", "test_files", "log_format", "log_every_secs",
     "exit_code_style", "lock_stale_secs", "report", "tracking", "input_cache_dir",
     "input_cache_gib", "intra_op_threads", "inter_op_threads", "memory_growth", "mode",
-    "generate_default_data", "summary_steps", "histograms", "profile_input",
+    "generate_default_data", "exporters", "exports_to_keep", "export_check_rows",
+    "default_signature", "predict_files", "slices", "importance", "summary_steps", "histograms",
+    "profile_input",
 )  # fmt: skip
 
 
@@ -46,6 +48,6 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
-        defaults = (None, False, {})
+        defaults: tuple[Any, ...] = (None, False, {})
         value = {key: each for key, each in value.items() if each not in defaults}
     return "absent" if value is None else json.dumps(value)

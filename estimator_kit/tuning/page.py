@@ -58,7 +58,7 @@ def _outcome(study: SearchStudy, best: Optional[Trial], test: Any) -> Section:
     rows = [
         [f"{metric} on the evaluation files", number(best.value)],
         *([[f"{metric} on the test files", number(test["value"])]] if test else []),
-        *([name, _text(value)] for name, value in best.values.items()),
+        *([name, text_of(value)] for name, value in best.values.items()),
     ]
     return Section(
         "Outcome",
@@ -76,7 +76,7 @@ def _table(study: SearchStudy, trials: Sequence[Trial]) -> Section:
             trial.state,
             number(trial.value),
             f"{trial.seconds:,.0f}",
-            *(_text(trial.values[name]) if name in trial.values else "" for name in names),
+            *(text_of(trial.values[name]) if name in trial.values else "" for name in names),
             trial.reason,
         ]
         for trial in trials
@@ -85,7 +85,8 @@ def _table(study: SearchStudy, trials: Sequence[Trial]) -> Section:
     return Section("Trials", table=(header, rows))
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A value for a reader: `0.32255`, `adagrad`, `[64, 32]`."""
     if isinstance(value, float):
         return f"{value:.5g}"
     return value if isinstance(value, str) else json.dumps(value)

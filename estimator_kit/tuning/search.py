@@ -1,7 +1,7 @@
 """The loop of a search: it starts trials, watches their evaluations, prunes them, and records them.
 
 One process runs several trials at the same time, and several processes work at one search. This
-process ends when all trials of the search have ended, also the trials of other processes: if another
+process ends when all trials of the search have ended, also in other processes: if another
 process dies, its trials go on here.
 
 The trials themselves are behind `Run`, so tests pass trials that need no process. Imports no

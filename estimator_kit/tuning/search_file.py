@@ -137,8 +137,9 @@ class Search(Entry):
         same time count twice.
       sampler: `tpe` draws more often where trials were good; `random` does not look at them.
       seed: decides what is drawn.
-      pruner: what ends a trial early. `median`: its metric is worse than the median of other trials at
-        the same step. `hyperband`: successive halving with several budgets. `none`: nothing.
+      pruner: what ends a trial early. `median`: its metric is worse than the median of other
+        trials at the same step. `hyperband`: successive halving with several budgets. `none`:
+        nothing.
       source: the path of the file.
       lines: the line of each place in the file.
     """

@@ -71,34 +71,44 @@ class ProgramRun:
             self._process.kill()
 
     def reason(self, code: int) -> str:
-        """Why it failed: the error that it printed, or the signal that ended it."""
-        with open(self._log_path, "rb") as file:
-            file.seek(max(0, os.path.getsize(self._log_path) - _END))
-            lines = file.read().decode("utf-8", "replace").splitlines()
-        if code < 0:
-            name = signal.Signals(-code).name
-            memory = " The machine may be out of memory." if code == -signal.SIGKILL else ""
-            return f"{name} ended its process.{memory}"
-        begins = [i for i, line in enumerate(lines) if line.startswith(("error: ", "refused: "))]
-        if begins:
-            return "\n".join(lines[begins[-1] :]).partition(": ")[2]
-        return f"exit status {code}: {lines[-1] if lines else 'it printed nothing'}"
+        """Why it failed."""
+        return reason_of(code, self._log_path)
+
+
+def reason_of(code: int, log: str) -> str:
+    """Why a process failed: the error that it printed, or the signal that ended it."""
+    if code < 0:
+        name = signal.Signals(-code).name
+        memory = " The machine may be out of memory." if code == -signal.SIGKILL else ""
+        return f"{name} ended its process.{memory}"
+    with open(log, "rb") as file:
+        file.seek(max(0, os.path.getsize(log) - _END))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    begins = [i for i, line in enumerate(lines) if line.startswith(("error: ", "refused: "))]
+    if begins:
+        return "\n".join(lines[begins[-1] :]).partition(": ")[2]
+    return f"exit status {code}: {lines[-1] if lines else 'it printed nothing'}"
 
 
 class TrialRun:
     """The training of a trial, for `SearchLoop`.
 
     Args:
-      config: the config of the training.
+      process: the process of the training.
+      model_dir: the folder of the training.
       metric: the metric of the search.
     """
 
-    def __init__(self, config: ModelDirConfig, metric: str):
-        self._model_dir, self._metric = config.model_dir, metric
-        self._history = EvaluationHistory(config.model_dir)
+    def __init__(self, process: ProgramRun, model_dir: str, metric: str):
+        self._process, self._model_dir, self._metric = process, model_dir, metric
+        self._history = EvaluationHistory(model_dir)
+        self.stop, self.kill = process.stop, process.kill
+
+    @classmethod
+    def started(cls, config: ModelDirConfig, metric: str) -> TrialRun:
+        """Starts the training."""
         flags, log = (os.path.join(config.model_dir, name) for name in (FLAGS, LOG))
-        self._process = ProgramRun(config, flags, log)
-        self.stop, self.kill = self._process.stop, self._process.kill
+        return cls(ProgramRun(config, flags, log), config.model_dir, metric)
 
     def evaluations(self) -> list[tuple[int, float]]:
         """The metric of each evaluation in which it is defined, with its global step."""

@@ -1,0 +1,107 @@
+"""trial_process: how a trial ended, from its exit status, its files and its log."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import estimator_kit as ek
+from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.training.after_evaluation import EvaluationHistory
+from estimator_kit.tuning import trial_process
+from estimator_kit.tuning.search import Outcome
+from estimator_kit.tuning.trial_process import ProgramRun, TrialRun, reason_of
+
+
+class FakeProcess:
+    """A process that has ended with a status."""
+
+    def __init__(self, code):
+        self.code = code
+
+    def status(self):
+        return self.code
+
+    def reason(self, code):
+        return f"reason of {code}"
+
+    def stop(self):
+        pass
+
+    kill = stop
+
+
+def run_of(folder, code):
+    return TrialRun(FakeProcess(code), str(folder), "auc/click")
+
+
+@pytest.mark.parametrize(
+    ("code", "metrics", "outcome"),
+    [
+        (None, None, None),
+        (0, {"auc/click": 0.75}, Outcome("done", 0.75)),
+        (99, {"auc/click": 0.75}, Outcome("done", 0.75)),  # It had finished before.
+        (143, {"auc/click": 0.75}, Outcome("stopped")),
+        (-15, None, Outcome("stopped")),  # Before its training began.
+        (65, {"auc/click": 0.75}, Outcome("failed", reason="reason of 65")),
+        (75, None, Outcome("failed", reason="reason of 75")),
+        (-9, None, Outcome("failed", reason="reason of -9")),
+        (
+            0, {"auc/click": None},
+            Outcome("failed", reason="auc/click is undefined in its last evaluation"),
+        ),
+        (0, {}, Outcome("failed", reason="auc/click is undefined in its last evaluation")),
+    ],
+)  # fmt: skip
+def test_how_a_trial_ended(tmp_path, code, metrics, outcome):
+    if metrics is not None:
+        (tmp_path / "result.json").write_text(json.dumps({"metrics": metrics}))
+    assert run_of(tmp_path, code).outcome() == outcome
+
+
+def test_evaluations_come_with_their_step(tmp_path):
+    run = run_of(tmp_path, None)
+    assert run.evaluations() == []
+    history = EvaluationHistory(str(tmp_path))
+    history.add(10, {"auc/click": 0.5, "loss": 1.0})
+    history.add(20, {"auc/click": float("nan"), "loss": 1.0})  # No clicks: undefined.
+    history.add(30, {"auc/click": 0.625, "loss": 1.0})
+    assert run.evaluations() == [(10, 0.5), (30, 0.625)]
+
+
+def test_the_reason_is_what_the_program_printed(tmp_path):
+    log = tmp_path / "log.txt"
+    log.write_text(
+        "error: of an earlier start\n2026 train: step 3\nerror: the loss is NaN\n  at 4\n"
+    )
+    assert reason_of(65, str(log)) == "the loss is NaN\n  at 4"
+    log.write_text("Traceback\nValueError: a bug\n")
+    assert reason_of(70, str(log)) == "exit status 70: ValueError: a bug"
+    log.write_text("")
+    assert reason_of(70, str(log)) == "exit status 70: it printed nothing"
+    assert reason_of(-9, str(log)) == (
+        "SIGKILL ended its process. The machine may be out of memory."
+    )
+    assert reason_of(-11, str(log)) == "SIGSEGV ended its process."
+
+
+def test_a_process_runs_a_flagfile_and_writes_its_log(tmp_path, monkeypatch):
+    """Without the program itself, which would need seconds."""
+    monkeypatch.setattr(
+        trial_process.child, "command", lambda arguments: ["sh", "-c", f"cat {arguments[0][11:]}"]
+    )
+    config = ModelDirConfig(
+        mode="train", spec="s", model_dir=str(tmp_path / "trial"), train_files="t", epochs=1
+    )
+    flags, log = tmp_path / "trial" / "trial.flags", tmp_path / "trial" / "log.txt"
+    for _ in range(2):
+        run = ProgramRun(config, str(flags), str(log))
+        while run.status() is None:
+            pass
+        assert run.status() == 0
+        run.stop()
+        run.kill()  # It has ended: nothing happens.
+    assert log.read_text() == 2 * flags.read_text()
+    assert "--train_files=t\n" in flags.read_text()
+    assert isinstance(config, ek.ExperimentConfig)

@@ -1,0 +1,223 @@
+"""A search as processes: killed in the middle of a trial, it goes on; two processes share it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import tensorflow as tf
+
+from tests.conftest import ROOT, make_rows
+from tests.integration.saving_model import LIMIT
+from tests.programs import run
+
+pytest.importorskip("optuna", reason="the extra tune")
+
+pytestmark = pytest.mark.ci
+
+SEARCH = """\
+metric: auc/click
+direction: max
+trials: 3
+pruner: none
+parameters:
+  learning_rate: {range: [0.01, 0.5], log: true}
+  hidden_units: {choice: [[8], [8, 4]]}
+"""
+
+
+@pytest.fixture(scope="module")
+def searched(ads, tmp_path_factory):
+    """A search that was killed in the middle of trial 0, and that two processes have finished."""
+    from input_pipelines.record_files import writing
+
+    folder = tmp_path_factory.mktemp("search")
+    writing.write_examples(str(folder / "test.tfrecord"), make_rows(100, seed=11))
+    (folder / "search.yaml").write_text(SEARCH)
+    (folder / "x.flags").write_text(
+        f"--spec={ads}/spec.yaml\n--train_files={ads}/train-*\n--eval_files={ads}/eval.tfrecord\n"
+        f"--test_files={folder}/test.tfrecord\n--batch_size=50\n--max_steps=40\n"
+        "--save_checkpoints_steps=10\n--deterministic\n--exporters=\n"
+        "--model=tests.integration.saving_model:SavingModel\n"
+    )
+    command = ["tune", f"--flagfile={folder}/x.flags", f"--search={folder}/search.yaml",
+               f"--model_dir={folder}/found"]  # fmt: skip
+    trials = folder / "found" / "trials"
+    trials.mkdir(parents=True)
+    (trials / "pause").write_text("20")
+    first = start(command)
+    wait_for(trials / "paused", first)
+    child = int(json.loads((trials / "0000" / "lock.json").read_text())["pid"])
+    first.send_signal(signal.SIGKILL)
+    first.communicate(timeout=LIMIT)
+    wait_until_gone(child)
+    (trials / "pause").unlink()
+    left = json.loads((trials / "0000" / "result.json").read_text())
+    both = [start(command), start(command)]
+    printed = [process.communicate(timeout=3 * LIMIT)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], printed
+    return folder, command, left, printed
+
+
+def start(command):
+    return subprocess.Popen(
+        [sys.executable, "run.py", *command],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def program(arguments):
+    """A process, because --deterministic changes all that follows in its process."""
+    process = start(arguments)
+    printed, _ = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, printed
+
+
+def wait_for(path: pathlib.Path, process: subprocess.Popen) -> None:
+    end = time.monotonic() + LIMIT
+    while not path.exists():
+        assert process.poll() is None and time.monotonic() < end, process.communicate()[0]
+        time.sleep(0.02)
+
+
+def wait_until_gone(pid: int) -> None:
+    """A trial must not outlive its search."""
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"process {pid} still runs")
+
+
+def document(folder):
+    return json.loads((folder / "found" / "search.json").read_text())
+
+
+def test_the_killed_trial_goes_on_and_no_trial_runs_twice(searched):
+    folder, _, left, printed = searched
+    assert left["status"] == "running"
+    trials = document(folder)["trials"]
+    assert [(trial["trial"], trial["state"]) for trial in trials] == [
+        ("0000", "done"), ("0001", "done"), ("0002", "done")
+    ]  # fmt: skip
+    lines = "".join(printed).splitlines()
+    assert sum("trial 0000 goes on" in line for line in lines) == 1
+    for number, starts in (("0000", 2), ("0001", 1), ("0002", 1)):
+        # Each of them ended in one process, and was begun as often as it had to be.
+        assert sum(f"trial {number}: auc/click" in line for line in lines) == 1
+        log = (folder / "found" / "trials" / number / "log.txt").read_text()
+        assert log.count("finished: --max_steps=40 is reached") == 1
+        events = list((folder / "found" / "trials" / number).glob("events.out.tfevents.*"))
+        assert len([path for path in events if not path.name.endswith(".last")]) >= starts
+
+
+def test_the_flags_of_a_trial_give_its_metric_again(searched):
+    """Also of the trial that was killed: it ended as an undisturbed one."""
+    folder, _, _, _ = searched
+    (value,) = [t["value"] for t in document(folder)["trials"] if t["trial"] == "0000"]
+    flags = folder / "found" / "trials" / "0000" / "trial.flags"
+    program([f"--flagfile={flags}", f"--model_dir={folder}/again"])
+    result = json.loads((folder / "again" / "result.json").read_text())
+    assert result["metrics"]["auc/click"] == value
+
+
+def test_the_best_flags_give_the_best_metrics_again(searched):
+    folder, _, _, _ = searched
+    found = document(folder)
+    assert found["best"]["value"] == max(trial["value"] for trial in found["trials"])
+    program([f"--flagfile={folder}/found/best.flags", "--report=off"])
+    result = json.loads((folder / "found" / "best" / "result.json").read_text())
+    assert result["metrics"]["auc/click"] == found["best"]["value"]
+    test = found["test"]
+    assert test["trial"] == found["best"]["trial"]
+    program([
+        "evaluate", f"--flagfile={folder}/x.flags", f"--model_dir={folder}/found/best",
+        f"--eval_files={folder}/test.tfrecord", "--eval_name=other",
+        *(f"--model_params={name}={json.dumps(value)}"
+          for name, value in found["best"]["parameters"].items()),
+    ])  # fmt: skip
+    other = json.loads((folder / "found" / "best" / "evaluation-other.json").read_text())
+    assert other["metrics"]["auc/click"] == test["value"]
+    assert other["metrics"]["rows"] == 100
+
+
+def test_what_the_last_lines_name_exists(searched):
+    folder, _, _, printed = searched
+    found = document(folder)
+    best = found["best"]
+    for text in printed:
+        lines = text.splitlines()
+        at = next(i for i, line in enumerate(lines) if line == "finished: 3 trials")
+        assert lines[at + 1].startswith(
+            f"best: trial {best['trial']}, auc/click {best['value']:.5f} (learning_rate="
+        )
+        assert lines[at + 2] == f"on --test_files: auc/click {found['test']['value']:.5f}"
+        assert lines[at + 3] == f"best flags: {folder}/found/best.flags"
+        assert lines[-1].startswith("TensorBoard: ")
+        assert f"tensorboard --logdir={folder}/found/trials" in lines[-1]
+    # Exactly one of the two has scored the test files.
+    assert sum("test files" in text for text in printed) == 1
+    page = folder / "found" / "search.html"
+    if any("no report page" in text for text in printed):
+        assert not page.exists()
+    else:
+        assert "Parallel coordinates" in page.read_text()
+
+
+def test_a_search_that_has_ended_does_nothing(searched):
+    _, command, _, _ = searched
+    done = run(ROOT, *command)
+    assert done.returncode == 99
+    assert "the search has ended with 3 trials. Raise `trials` or `seconds`" in done.stderr
+    done = run(ROOT, *command, "--batch_size=25")
+    assert done.returncode == 2
+    assert "  --batch_size: was 50, is 25\n" in done.stderr
+
+
+def test_tensorboard_shows_each_trial_with_its_parameters(searched):
+    """The page HParams, by TensorBoard's own code."""
+    event_multiplexer = pytest.importorskip(
+        "tensorboard.backend.event_processing.plugin_event_multiplexer",
+        reason="the extra tensorboard",
+    )
+    from tensorboard.backend.event_processing import data_provider
+    from tensorboard.context import RequestContext
+    from tensorboard.plugins import base_plugin
+    from tensorboard.plugins.hparams import backend_context, list_session_groups
+    from tensorboard.plugins.hparams.api_pb2 import ListSessionGroupsRequest
+
+    folder, _, _, _ = searched
+    multiplexer = event_multiplexer.EventMultiplexer(
+        tensor_size_guidance={"hparams": 100}, purge_orphaned_data=False
+    )
+    multiplexer.AddRunsFromDirectory(str(folder / "found" / "trials"))
+    multiplexer.Reload()
+    provider = data_provider.MultiplexerDataProvider(multiplexer, str(folder))
+    context = backend_context.Context(base_plugin.TBContext(data_provider=provider))
+    request = RequestContext()
+    content = context.hparams_metadata(request, "")
+    experiment = context.experiment_from_metadata(request, "", True, content, None)
+    names = {info.name for info in experiment.hparam_infos}
+    assert {"model_params/learning_rate", "model_params/hidden_units"} == names
+    groups = list_session_groups.Handler(
+        request, context, "", ListSessionGroupsRequest(slice_size=10)
+    ).run()
+    shown = {
+        group.sessions[0].name: group.hparams["model_params/learning_rate"].number_value
+        for group in groups.session_groups
+    }
+    wanted = {
+        f"{trial['trial']}/eval": trial["parameters"]["learning_rate"]
+        for trial in document(folder)["trials"]
+    }
+    assert shown == pytest.approx(wanted)
+    assert tf.io.gfile.exists(str(folder / "found" / "trials" / "0000" / "eval"))
