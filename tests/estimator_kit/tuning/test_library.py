@@ -1,0 +1,54 @@
+"""library: Optuna's import, and the samplers and pruners that a search asks for."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from estimator_kit.tuning import library, search_file
+from input_pipelines.errors import MissingPackageError
+
+pytestmark = pytest.mark.no_tensorflow
+
+
+def test_without_the_extra_the_error_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(MissingPackageError) as error:
+        library.optuna()
+    assert str(error.value).startswith(
+        "--mode=tune needs the package optuna. Install it with `pip install 'estimator-kit[tune]'`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pruner", "flags", "kind", "resources"),
+    [
+        ("none", {}, "NopPruner", None),
+        ("median", {"save_checkpoints_steps": 10}, "MedianPruner", None),
+        ("hyperband", {"save_checkpoints_steps": 10, "max_steps": 90}, "HyperbandPruner", (10, 90)),
+        ("hyperband", {"save_checkpoints_steps": 10}, "HyperbandPruner", (10, "auto")),
+        (
+            "hyperband", {"save_checkpoints_steps": 10, "max_steps": 10},
+            "HyperbandPruner", (10, "auto"),
+        ),
+    ],
+)  # fmt: skip
+def test_a_pruner_counts_steps(pruner, flags, kind, resources):
+    pytest.importorskip("optuna", reason="the extra tune")
+    search = search_file.parse(
+        {"metric": "loss", "trials": 1, "pruner": pruner, "parameters": {"a": {"range": [0, 1]}}}
+    )
+    made = library.pruner(search, flags)
+    assert type(made).__name__ == kind
+    if resources is not None:
+        assert (made._min_resource, made._max_resource) == resources
+
+
+def test_samplers_by_name():
+    pytest.importorskip("optuna", reason="the extra tune")
+    for name, kind in (("tpe", "TPESampler"), ("random", "RandomSampler")):
+        search = search_file.parse(
+            {"metric": "loss", "trials": 1, "sampler": name, "parameters": {"a": {"range": [0, 1]}}}
+        )
+        assert type(library.sampler(search, 3)).__name__ == kind
