@@ -13,7 +13,7 @@ from collections.abc import Callable
 from estimator_kit import storage
 from estimator_kit.commands.validation import checks as validation_checks
 from estimator_kit.config.mode_configs import TuneConfig
-from estimator_kit.errors import ConfigError, NothingToDo
+from estimator_kit.errors import NothingToDo
 from estimator_kit.observing.page import page as report_page
 from estimator_kit.observing.tensorboard import ending
 from estimator_kit.result import RunResult
@@ -28,6 +28,7 @@ from estimator_kit.tuning.study import Claim, SearchStudy, Trial
 from estimator_kit.tuning.trial_config import name_of, trial_config, trial_dir
 from estimator_kit.tuning.trial_process import TrialRun
 from feature_specs.parser import parser
+from input_pipelines.errors import DataError
 
 _log = logging.getLogger("estimator_kit")
 
@@ -39,6 +40,7 @@ def run(config: TuneConfig, tell: Callable[[str], None]) -> RunResult:
       SpecError, ConfigError: the search cannot begin. Nothing was written, except default data.
       MissingPackageError: the extra `tune` is not installed.
       NothingToDo: all trials have ended, and the results are written.
+      DataError: no trial has finished, or the test files could not be scored.
       Stopped: SIGTERM came; the same command goes on.
     """
     optuna()
@@ -115,7 +117,7 @@ def _finish(
         drawn = report_page.attempt(lambda: page.write(config.model_dir, study, test, flags))
     storage.write_json(os.path.join(config.model_dir, results.RESULTS), made)
     if best is None:
-        raise ConfigError(_nothing_succeeded(config, trials))
+        raise DataError(_nothing_succeeded(config, trials))
     tell(_summary(config, study, best, test, drawn))
     result = read_result(trial_dir(config.model_dir, best.number)) or {}
     return RunResult(

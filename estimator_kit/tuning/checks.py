@@ -8,6 +8,7 @@ A search that passes can still have trials that fail, for example because the lo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Optional
 
 from estimator_kit.checkpoints import reading
@@ -44,6 +45,7 @@ def check_names(
         message = _name_problem(name, known)
         if message is not None:
             problems[name] = search.error(("parameters", name), message)
+    _raise(problems)  # With an unknown name, every trial would have this problem.
     found = []
     for name, values in corners(search):
         if name in problems:
@@ -55,9 +57,13 @@ def check_names(
             problems[name] = search.error(("parameters", name), text)
         else:
             found.append((values, made))
+    _raise(problems)
+    return found
+
+
+def _raise(problems: Mapping[str, ConfigError]) -> None:
     if problems:
         raise ConfigError("\n".join(str(problem) for problem in problems.values()))
-    return found
 
 
 def check_models(

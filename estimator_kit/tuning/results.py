@@ -17,9 +17,9 @@ from typing import Any, Optional
 from estimator_kit import storage
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import TuneConfig
-from estimator_kit.errors import ConfigError, Stopped
 from estimator_kit.result_file import evaluation_path
 from estimator_kit.signals import Signalled
+from estimator_kit.tuning.search import stopped
 from estimator_kit.tuning.search_file import Search
 from estimator_kit.tuning.study import Trial
 from estimator_kit.tuning.trial_config import (
@@ -29,6 +29,7 @@ from estimator_kit.tuning.trial_config import (
     trial_dir,
 )
 from estimator_kit.tuning.trial_process import ProgramRun
+from input_pipelines.errors import DataError
 
 _log = logging.getLogger("estimator_kit")
 
@@ -101,8 +102,8 @@ def score(
     """Scores the last checkpoint of the best trial on the test files, in a separate process.
 
     Raises:
-      ConfigError: the evaluation failed.
-      Stopped: SIGTERM came.
+      DataError: the evaluation failed.
+      Stopped, KeyboardInterrupt: a signal came.
     """
     folder = trial_dir(config.model_dir, best.number)
     of_trial = trial_config(config, best.values, folder)
@@ -113,11 +114,11 @@ def score(
     try:
         while (code := run.status()) is None:
             if ended.wait(_INTERVAL):
-                raise Stopped("stopped by SIGTERM; the same command goes on with the search")
+                raise stopped(ended)
     finally:
         run.kill()
     if code:
-        raise ConfigError(
+        raise DataError(
             f"trial {name_of(best.number)} could not be scored on --test_files: "
             f"{run.reason(code)} The log is {log}."
         )

@@ -32,6 +32,13 @@ _INTERVAL = 0.5
 _LEAVE = 60.0
 
 
+def stopped(ended: Signalled) -> BaseException:
+    """What a search raises after a signal."""
+    if ended.number == signal.SIGINT:
+        return KeyboardInterrupt()
+    return Stopped("stopped by SIGTERM; the same command goes on with the search")
+
+
 class Outcome(NamedTuple):
     """How a run has ended.
 
@@ -121,9 +128,7 @@ class SearchLoop:
                         self._look()
         finally:
             self._stop_all()
-        if self._ended.number == signal.SIGINT:
-            raise KeyboardInterrupt
-        raise Stopped("stopped by SIGTERM; the same command goes on with the search")
+        raise stopped(self._ended)
 
     def _fill(self) -> None:
         while len(self._watched) < self._processes:

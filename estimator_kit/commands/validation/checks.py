@@ -15,8 +15,10 @@ import importlib.util
 import os
 from collections.abc import Iterator
 
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.experiment_config import ExperimentConfig, complete
+from estimator_kit.config.mode_configs import TuneConfig
 from estimator_kit.errors import ConfigError
+from estimator_kit.tuning import search_file
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.reading import files
@@ -30,10 +32,12 @@ def report(config: ExperimentConfig, spec: FeatureSpec) -> Iterator[str]:
     """One line for each check; all checks are done when the last line comes.
 
     Raises:
-      ConfigError: a pattern matches no file, the model does not accept its parameters or the spec,
-        or it has no metric with the name that a flag asks for.
+      ConfigError: a pattern matches no file, the search cannot begin, the model does not accept its
+        parameters or the spec, or it has no metric with the name that a flag asks for.
     """
     yield from files_of(config)
+    if config.search is not None:
+        yield _search(config, spec)
     yield _model(config, spec)
 
 
@@ -71,6 +75,19 @@ def files_of(config: ExperimentConfig) -> Iterator[str]:
         yield line
     if not given:
         yield "  files: not checked, because no flag names any"
+
+
+def _search(config: ExperimentConfig, spec: FeatureSpec) -> str:
+    search = search_file.load(str(config.search))
+    found = f"  --search: {len(search.parameters)} parameters"
+    if importlib.util.find_spec("tensorflow") is None:
+        return f"{found}; their names were not checked, because TensorFlow is not installed"
+    importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
+    checks = importlib.import_module("estimator_kit.tuning.checks")
+    made = config.model_copy(update={"model_dir": config.model_dir or "search"})
+    configs = checks.check_names(complete(made, TuneConfig), search, spec)
+    checks.check_models(configs, search, spec)
+    return f"{found}; the model has them and the metric {search.metric}"
 
 
 def _matches(pattern: str) -> list[str]:

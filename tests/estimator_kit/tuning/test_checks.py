@@ -103,10 +103,10 @@ def test_a_parameter_that_cannot_be_searched(config_of, parameters, message):
 
 
 def test_each_parameter_tells_its_first_problem(config_of):
-    search = search_of(a={"range": [0, 1]}, learning_rate={"range": [-1, 1]})
+    search = search_of(clip_norm={"range": [-1, 1]}, learning_rate={"range": [-1, 1]})
     lines = told(config_of(), search)
     assert [line.split(":")[1].strip() for line in lines] == [
-        "parameters.a", "parameters.learning_rate"
+        "parameters.clip_norm", "parameters.learning_rate"
     ]  # fmt: skip
 
 

@@ -85,3 +85,16 @@ def test_many_names_are_counted(validate, tmp_path):
     )
     assert "  group deep, 81 columns: price, user_emb, city_hot, tag_emb, n0, " in out
     assert max(map(len, out.splitlines())) < 150
+
+
+def test_the_file_of_a_search_is_checked(validate, tmp_path):
+    (tmp_path / "search.yaml").write_text(
+        "metric: auc/click\ndirection: max\ntrials: 3\npruner: none\n"
+        "parameters:\n  batch_size: {range: [5, 1], int: true}\n"
+    )
+    code, _, err = validate("--search=search.yaml")
+    assert code == 2
+    assert err == (
+        "error: search.yaml:6: parameters.batch_size.range: got [5, 1], expected a low end below "
+        "the high end, as in [0.01, 0.1]\n"
+    )

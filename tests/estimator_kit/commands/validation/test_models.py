@@ -46,3 +46,25 @@ def test_a_model_that_is_right_is_said_to_be(validate):
         "  model linear: accepts its parameters and the spec, and has the metrics that flags name"
         in out.splitlines()
     )
+
+
+def test_a_search_is_checked_with_its_model(tmp_path, ads, capsys):
+    search = tmp_path / "search.yaml"
+    text = (
+        "metric: auc/click\ndirection: max\ntrials: 3\npruner: none\n"
+        "parameters:\n  learning_rate: {range: [0.01, 0.1]}\n  batch_size: {choice: [5, 9]}\n"
+    )
+    flags = [
+        "run.py", "validate", f"--spec={ads}/spec.yaml", "--max_steps=10", f"--search={search}",
+        f"--train_files={ads}/train-*", f"--eval_files={ads}/eval.tfrecord",
+    ]  # fmt: skip
+    search.write_text(text)
+    assert main.main(flags) == 0
+    line = "  --search: 2 parameters; the model has them and the metric auc/click"
+    assert line in capsys.readouterr().out.splitlines()
+    search.write_text(text.replace("learning_rate", "learning_rat"))
+    assert main.main(flags) == 2
+    assert capsys.readouterr().err == (
+        f"error: {search}:6: parameters.learning_rat: unknown flag or parameter of the model. Did "
+        "you mean 'learning_rate'?\n"
+    )
