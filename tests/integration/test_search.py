@@ -220,3 +220,23 @@ def test_tensorboard_shows_each_trial_with_its_parameters(searched):
     }
     assert shown == pytest.approx(wanted)
     assert tf.io.gfile.exists(str(folder / "found" / "trials" / "0000" / "eval"))
+
+
+def test_a_trial_whose_loss_is_nan_is_a_failed_trial(ads, tmp_path):
+    (tmp_path / "search.yaml").write_text(
+        "metric: auc/click\ndirection: max\ntrials: 2\npruner: none\nsampler: random\nseed: 2\n"
+        "parameters:\n  learning_rate: {choice: [0.1, 1e38]}\n"
+    )
+    done = run(
+        ROOT, "tune", f"--spec={ads}/spec.yaml", f"--train_files={ads}/train-*", "--report=off",
+        f"--eval_files={ads}/eval.tfrecord", "--batch_size=50", "--max_steps=20", "--exporters=",
+        f"--search={tmp_path}/search.yaml", f"--model_dir={tmp_path}/found",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "finished: 2 trials, 1 failed\n" in done.stdout
+    trials = json.loads((tmp_path / "found" / "search.json").read_text())["trials"]
+    by_rate = {trial["parameters"]["learning_rate"]: trial for trial in trials}
+    failed, good = by_rate[1e38], by_rate[0.1]
+    assert (failed["state"], failed["value"], good["state"]) == ("failed", None, "done")
+    assert "NaN" in failed["reason"] or "infinite" in failed["reason"]
+    assert f"trial {failed['trial']}: failed: " in done.stderr
