@@ -217,8 +217,8 @@ def losses_beyond_the_gate(report: dict[str, Any]) -> str:
 def as_table(nights: Sequence[dict[str, Any]]) -> str:
     """The nights in Markdown."""
     lines = [
-        "| as of | exit | cycle | trained on | new words | steps | of scratch | AUC live | "
-        "AUC candidate | gain on scratch | calibration | outcome | live version | left out |",
+        "| as of | exit | cycle | trained on | new words | steps | steps from scratch | AUC live | "
+        "AUC candidate | AUC gain | calibration | outcome | live version | notes on days |",
         "| --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | "
         "--- |",
     ]
