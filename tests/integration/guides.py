@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tensorflow as tf
 
-import estimator_kit as ek
 from input_pipelines.synthetic import impression_log
 from tests import programs
 from tests.conftest import ROOT
@@ -77,20 +76,10 @@ def make_home(folder: pathlib.Path) -> None:
     assert TRAINING in commands("training")
     done = run(folder, TRAINING)
     assert done.returncode == 0, done.stderr
-    ads = ek.run(ek.ExperimentConfig(
-        spec=str(ROOT / "feature_specs/catalog/ads.yaml"), model_dir=f"{folder}/runs/ads",
-        max_steps=2, exporters=("final",),
-        train_files=(f"{folder}/data/ads/dt=2026-01-01/*.tfrecord",),
-        eval_files=(f"{folder}/data/ads/dt=2026-01-08/*.tfrecord",),
-    ))  # fmt: skip
     (mine,) = (folder / "runs/mine/export/final").iterdir()
-    for export, places in (
-        (mine, ("mine/export/final", "mine/export/best", "next/export/best")),
-        (ads.export_path, ("ads/export/best",)),
-    ):
-        for place in places:
-            for version in VERSIONS:
-                shutil.copytree(export, folder / "runs" / place / version)
+    for place in ("final", "best"):
+        for version in VERSIONS:
+            shutil.copytree(mine, folder / "runs/mine/export" / place / version)
 
 
 def write_logs(folder: pathlib.Path) -> None:

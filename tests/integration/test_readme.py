@@ -23,7 +23,7 @@ def test_a_reader_gets_what_the_readme_shows(tmp_path, monkeypatch):
     impression_log.generate(str(folder / "data" / "ads"), rows=8000)  # As make demo does, but less.
     monkeypatch.syspath_prepend(str(folder))
     pages.follow(README, folder)
-    del sys.modules["my_models"]
+    del sys.modules["one_layer"]
 
 
 def test_every_block_can_be_run_by_a_test():
