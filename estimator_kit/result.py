@@ -27,7 +27,8 @@ class RunResult:
       rows_trained: how many rows this start trained on.
       rows_lost: how many rows of the epochs were lost with a worker of --data_service.
       steps_planned: the global step at which training was to end.
-      input_profile: with --profile_input, see `hooks.input_profile.analyze`.
+      input_profile: with --profile_input, see `observing.profile.input_work.analyze`.
+      profile: with --profile, see `observing.profile.costs.analyze`.
       rows_evaluated: how many rows the latest evaluation read.
       rows_selected: with a filter or negative down-sampling, the rows `read`, `kept` and `dropped`
         of the `train` files (in the first epoch) and of the `eval` files.
@@ -53,6 +54,7 @@ class RunResult:
     rows_lost: int = 0
     steps_planned: Optional[int] = None
     input_profile: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    profile: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     rows_evaluated: int = 0
     rows_selected: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     input_cache: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -62,13 +62,13 @@ def outline(model: ModelFn) -> ModelOutline:
 
     Any error of the model comes up here, before a file is written.
     """
-    train = _build(model, ModeKeys.TRAIN)
+    train = build(model, ModeKeys.TRAIN)
     with train[0].as_default():
         saved = tf.compat.v1.global_variables()
         growing = _in_tables()
         variables = {**{v.op.name: tuple(v.shape.as_list()) for v in saved}, **growing}
         trainable = frozenset(v.op.name for v in tf.compat.v1.trainable_variables())
-    evaluation_graph, evaluation = _build(model, ModeKeys.EVAL)
+    evaluation_graph, evaluation = build(model, ModeKeys.EVAL)
     with evaluation_graph.as_default():
         # The evaluation graph has no optimizer slots, so its variables are the model.
         kept = {v.op.name for v in tf.compat.v1.global_variables()} | set(_in_tables())
@@ -97,7 +97,8 @@ def _in_tables() -> dict[str, tuple[Optional[int], ...]]:
     }
 
 
-def _build(model: ModelFn, mode: str):
+def build(model: ModelFn, mode: str) -> tuple[tf.Graph, Any]:
+    """A new graph of a model in a mode, and its `EstimatorSpec`."""
     graph = tf.Graph()
     # No value is drawn, but with --deterministic an initializer without a seed is an error.
     graph.seed = 1

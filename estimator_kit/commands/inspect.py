@@ -1,10 +1,12 @@
-"""`--mode=inspect`: shows what is in an export, a checkpoint or a model directory.
+"""`--mode=inspect`: shows what is in a model, an export, a checkpoint or a model directory.
 
+    a model            its parts with parameters, bytes and operations, the memory that training
+                       takes, and advice; needs --spec, and trains nothing
     an export          signatures with the features that each needs, variables, ops, assets,
                        vocabularies, how it was checked
     a checkpoint       its variables
     a model directory  the variables of its latest checkpoint, the ops of its training graph,
-                       vocabularies, exports
+                       vocabularies, exports, and the same as of a model
 
 With --graph_dir, it also writes the graph for TensorBoard. It trains nothing.
 """
@@ -20,7 +22,10 @@ from google.protobuf import text_format
 
 from estimator_kit import storage
 from estimator_kit.checkpoints import reading
-from estimator_kit.config.mode_configs import InspectConfig
+from estimator_kit.commands.inspection.model import describe, statistics_beside
+from estimator_kit.compat.tf_estimator import ModeKeys
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.flags import config_from_flagfile
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.saved_model_graph import (
     op_counts,
@@ -30,6 +35,7 @@ from estimator_kit.exporters.saved_model_graph import (
 )
 from estimator_kit.exporters.versions import kept, versions
 from estimator_kit.result import RunResult
+from estimator_kit.training.preparation import make_model
 from feature_specs.kinds import Vocabulary
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
@@ -54,22 +60,25 @@ class _Lineage(storage.Form):
 _OPS = 20
 
 
-def run(config: InspectConfig, tell: Callable[[str], None]) -> RunResult:
+def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
     """Runs the mode; see `inspect`."""
-    file_systems.check(config.inspect_path, flag="--inspect_path")
+    if config.inspect_path is not None:
+        file_systems.check(config.inspect_path, flag="--inspect_path")
     tell(inspect(config))
     return RunResult(mode=config.mode)
 
 
-def inspect(config: InspectConfig) -> str:
-    """Describes `inspect_path` as text, and writes the graph if `graph_dir` is set.
+def inspect(config: ExperimentConfig) -> str:
+    """Describes `inspect_path`, or the model of `spec`, and writes the graph if `graph_dir` is set.
 
     Raises:
       ConfigError: the path has no export, no checkpoint and no model directory.
     """
-    path = config.inspect_path.rstrip("/") or "/"
     graph: Any = None
-    if tf.io.gfile.isdir(path) and saved_model_file(path) is not None:
+    path = (config.inspect_path or config.spec).rstrip("/") or "/"
+    if config.inspect_path is None:
+        lines, graph = _model(config)
+    elif tf.io.gfile.isdir(path) and saved_model_file(path) is not None:
         lines, graph = _export(path)
     elif tf.io.gfile.exists(f"{path}.index"):
         lines = [f"checkpoint {path}", *_variables(path)]
@@ -149,6 +158,25 @@ def _export(path: str) -> tuple[list[str], Any]:
     return lines, meta.graph_def
 
 
+def _model(config: ExperimentConfig) -> tuple[list[str], Any]:
+    model = make_model(config, parser.load(config.spec))
+    lines = describe(model, config.model, statistics_beside(config.spec))
+    graph, _ = reading.build(model, ModeKeys.TRAIN)
+    return [f"spec {config.spec}", *lines], graph.as_graph_def()
+
+
+def _trained_model(path: str, spec: Optional[FeatureSpec]) -> list[str]:
+    """The lines about the model of a model directory, or why they are unknown."""
+    flags = os.path.join(path, "flags.txt")
+    if spec is None or not tf.io.gfile.exists(flags):
+        return ["no flags and spec of a training, so the parts of the model are unknown"]
+    try:
+        config = config_from_flagfile(flags)
+        return describe(make_model(config, spec), config.model, statistics_beside(config.spec))
+    except ConfigError as error:
+        return [f"the parts of the model are unknown: {error}"]
+
+
 def _model_dir(path: str) -> tuple[list[str], Any]:
     checkpoint = reading.latest(path)
     assert checkpoint is not None
@@ -159,7 +187,8 @@ def _model_dir(path: str) -> tuple[list[str], Any]:
     if tf.io.gfile.exists(text):
         graph = _read_graph(text)
         lines += _ops(graph)
-    lines += _vocabularies(_kept_spec(os.path.join(path, "feature_spec")))
+    spec = _kept_spec(os.path.join(path, "feature_spec"))
+    lines += _vocabularies(spec)
     exports = os.path.join(path, "export")
     for exporter in sorted(tf.io.gfile.listdir(exports)) if tf.io.gfile.isdir(exports) else ():
         folder = os.path.join(exports, exporter.rstrip("/"))
@@ -167,7 +196,7 @@ def _model_dir(path: str) -> tuple[list[str], Any]:
         protected = kept(folder)
         marked = [f"{n} (pinned or live)" if n in protected else n for n in names]
         lines.append(f"exports of {exporter.rstrip('/')}: {', '.join(marked) or 'none'}")
-    return lines, graph
+    return [*lines, *_trained_model(path, spec)], graph
 
 
 def _read_graph(path: str) -> Any:

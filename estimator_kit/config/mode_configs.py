@@ -33,10 +33,6 @@ class ConvertConfig(ExperimentConfig):
     convert_dir: str
 
 
-class InspectConfig(ExperimentConfig):
-    inspect_path: str
-
-
 class SchemaConfig(ExperimentConfig):
     schema_file: str
 

@@ -59,7 +59,8 @@ _EVAL_DATA = ("eval_files", "eval_days")
 # What a training reads, whether or not it evaluates its checkpoints.
 _TRAINING = (
     *_MODEL, *_TRAIN_DATA, "batch_size", "shuffle", "keep_negatives", "BadDataSettings",
-    "InputCacheSettings", "TrainingSettings", "MachineSettings", "lock_stale_secs",
+    "InputCacheSettings", "TrainingSettings", "ComputeSettings", "ProfileSettings",
+    "MachineSettings", "lock_stale_secs",
 )  # fmt: skip
 _CLUSTER = ("ClusterSettings", "data_service", "data_service_timeout_secs")
 # What a training or a cycle tells people and services at its end.
@@ -172,10 +173,10 @@ MODES: Mapping[str, ModeEntry] = {
         ("model_dir", "compare"), estimators=False,
     ),
     "inspect": ModeEntry(
-        "look", "show what is in an export, a checkpoint or a model directory",
+        "look", "show what is in a model, an export, a checkpoint or a model directory",
         "inspect",
-        {"inspect_path": ()},
-        ("inspect_path", "graph_dir"),
+        {"inspect_path": ("spec",)},
+        ("inspect_path", "graph_dir", "spec", "model", "model_params"),
     ),
     "transform": ModeEntry(
         "look", "write an export in another form (frozen, TensorFlow Lite, ONNX, ...)",

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
+from estimator_kit.model import xla
 from estimator_kit.model.gathers import DENSE, STEPS, gather
 from estimator_kit.model.group_checks import (
     check_dense_group,
@@ -53,7 +54,7 @@ def dense_columns(
     Use it for a model whose groups share columns: each column is gathered once, from one table.
     """
     order = sorted(set(names), key=lambda name: canned_name(spec, name))
-    with tf.compat.v1.variable_scope(DNN_SCOPE):
+    with xla.outside(), tf.compat.v1.variable_scope(DNN_SCOPE):
         dense = {name: _dense_column(spec, name, features) for name in order}
     for name, tensor in dense.items():
         input_places.mark(name, tensor)
@@ -97,7 +98,7 @@ def sequence_columns(
     check_sequence_group(spec, group)
     names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
     ragged = [features[spec.category_of(name)[0]] for name in names]
-    with tf.compat.v1.variable_scope(SEQUENCE_SCOPE):
+    with xla.outside(), tf.compat.v1.variable_scope(SEQUENCE_SCOPE):
         parts = {}
         for name, ids in zip(names, ragged):
             with tf.name_scope(name):
@@ -157,7 +158,7 @@ def linear_logits(spec: FeatureSpec, group: str, features: Features, units: int)
     """The logits of a linear model over a group: float32 [rows, units]. Ids of a list add up."""
     check_linear_group(spec, group)
     terms = []
-    with tf.compat.v1.variable_scope(LINEAR_SCOPE):
+    with xla.outside(), tf.compat.v1.variable_scope(LINEAR_SCOPE):
         for name in columns_of(spec, group):
             values = features[name]
             numeric = spec.columns[name].is_numbers(spec)

@@ -32,6 +32,7 @@ from estimator_kit.model import (
     tensor_equality,
     user_code,
 )
+from estimator_kit.model.computing import Computing
 from estimator_kit.model.keras import layers
 from estimator_kit.model.logits import Logits as Logits
 from estimator_kit.model.logits import check_rows, split_logits
@@ -85,6 +86,7 @@ class ModelFn(abc.ABC):
         before it trains.
       together: the description of a cluster whose processes make each step together, or None. The
         kit sets it.
+      computing: how training computes the dense part. The kit sets it.
     """
 
     Params: type[ModelParams] = ModelParams
@@ -102,6 +104,7 @@ class ModelFn(abc.ABC):
         self.objectives: dict[str, Objective] = make_objectives(spec)
         self.warm_start: Any = None
         self.together: Optional[Synchronous] = None
+        self.computing = Computing()
         for choice in (self.params.optimizer, *(self.params.optimizers or {}).values()):
             make_optimizer(choice, self.params.learning_rate)
         if self.params.schedule is not None:
@@ -279,6 +282,7 @@ class ModelFn(abc.ABC):
             other = self._with_params(merged)
             other.warm_start = self.warm_start
             other.together = self.together
+            other.computing = self.computing
             return other(features, labels, mode)
         training = mode == ModeKeys.TRAIN
         with dynamic_tables.in_mode(training=training), tensor_equality.warned():
@@ -292,7 +296,10 @@ class ModelFn(abc.ABC):
                 input_places.mark(name, values)
         widths = {name: o.logits_dimension for name, o in self.objectives.items()}
         # Not in a name scope: Keras layers and tf.Variable would get other names.
-        with user_code.explained(self, "logits", "features", features):
+        with (
+            user_code.explained(self, "logits", "features", features),
+            self.computing.applied(type(self).__name__, training=mode == ModeKeys.TRAIN),
+        ):
             returned = self.logits(features, mode)
         with tf.name_scope("logits"):
             logits = split_logits(type(self).__name__, returned, widths)

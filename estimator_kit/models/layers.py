@@ -7,6 +7,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit.model.precision import product
 from estimator_kit.models.activations import ACTIVATIONS
 from estimator_kit.models.initializers import make_initializer
 from estimator_kit.models.normalization import batch_norm as batch_norm_layer
@@ -45,7 +46,7 @@ def dense_layer(
             initializer=make_initializer(initializer),
             regularizer=make_regularizer(regularizer),
         )
-        outputs = tf.tensordot(inputs, kernel, 1) if inputs.shape.rank != 2 else inputs @ kernel
+        outputs = product(inputs, kernel)
         if use_bias:
             outputs += tf.compat.v1.get_variable(
                 "bias", [units], initializer=tf.compat.v1.zeros_initializer()

@@ -48,6 +48,10 @@ MODEL_DIR: Mapping[str, str] = {
     "projector/<table>.metadata.tsv": "The words of these rows, if the vocabulary is known.",
     "eval/projector_config.pbtxt": "Keeps TensorBoard from listing the matrices of checkpoints.",
     "eval_<name>/projector_config.pbtxt": "The same.",
+    "plugins/profile/<time>/<file>": "The traces of `--profile` and `--profile_input`, for "
+    "TensorBoard.",
+    "timeline/timeline-<step>.json": "A trace of one step, by `--timeline`, for Chrome.",
+    "timeline/events.out.tfevents.<process>": "The same traces for TensorBoard's page Graphs.",
     "lock.json": "Which process works in this directory.",
     "_LOCK": "The file that a process locks while it works in this directory.",
     "bad_data.json": "What was skipped because it was damaged.",

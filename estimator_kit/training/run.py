@@ -31,16 +31,25 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import Stopped
 from estimator_kit.exporters.signatures import check_default
 from estimator_kit.model import pretrained_tables
+from estimator_kit.model.computing import Computing
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing.tensorboard import once
 from estimator_kit.observing.training_log import TrainingLog
 from estimator_kit.result import RunResult
 from estimator_kit.result_file import write_result
-from estimator_kit.training import bad_data, data_service, finish, input_cache, model_dir
+from estimator_kit.training import (
+    bad_data,
+    data_service,
+    finish,
+    input_cache,
+    low_precision,
+    model_dir,
+)
 from estimator_kit.training.after_evaluation import AfterEvaluation
 from estimator_kit.training.eval_input import EvalInput, eval_paths
-from estimator_kit.training.hooks.input_profile import InputProfile
+from estimator_kit.training.hooks import timeline
+from estimator_kit.training.hooks.profile import Profile
 from estimator_kit.training.hooks.progress import PauseAtSave, ProgressHook
 from estimator_kit.training.hooks.stop import (
     EARLY_STOPPED,
@@ -93,7 +102,7 @@ class Training:
     # Set by begin.
     _after_evaluation: AfterEvaluation
     _progress: ProgressHook
-    _profile: Optional[InputProfile]
+    _profile: Optional[Profile]
     _estimator: Any
     _result: RunResult
     # Set while train and finish run.
@@ -131,6 +140,10 @@ class Training:
         check_apart(source.files, eval_files)
         input_cache.check(config, spec, negatives=source.negatives)
         model_dir.check_folder(self._model_dir)
+        self._model.computing = Computing.of(config)
+        if config.mixed_precision is not None:
+            for doubt in low_precision.of_this_machine(config.mixed_precision):
+                _log.warning(doubt)
         self._outline = reading.outline(self._model)
         check_metrics(config, self._outline)
         if self._evaluates and config.exporters:
@@ -166,7 +179,7 @@ class Training:
             screened.files["--eval_files"],
             screened.damaged,
         )
-        self._profile = InputProfile() if config.profile_input else None
+        self._profile = Profile.of(config)
         self._progress = ProgressHook(
             self._plan.max_steps, every_secs=config.log_every_secs, shared=self._trainer.shared
         )
@@ -225,7 +238,7 @@ class Training:
         config, request = self._config, self._trainer.request
         log = TrainingLog(self._model_dir, self._start_step or 0)
         watching = [self._progress, TrainingLogHook(log, self._progress), self._summaries()]
-        hooks = [*watching, StopHook(request), *data_service.hooks(config)]
+        hooks = [*watching, StopHook(request), *data_service.hooks(config), *timeline.hooks(config)]
         if self._profile is not None:
             hooks.append(self._profile)
         eval_spec = None
@@ -303,7 +316,7 @@ class Training:
         finally:
             if self._profile is not None:
                 self._profile.close()
-                self._note(input_profile=self._profile.result or {})
+                self._note(input_profile=self._profile.input, profile=self._profile.ops)
             after = self._after_evaluation
             counts = self._evaluated.counts if self._evaluated is not None else None
             self._note(

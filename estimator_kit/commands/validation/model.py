@@ -5,6 +5,7 @@ from __future__ import annotations
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.embeddings import table_memory
+from estimator_kit.model.computing import Computing
 from estimator_kit.training import plan, preparation
 from feature_specs.spec import FeatureSpec
 
@@ -17,6 +18,7 @@ def check(config: ExperimentConfig, spec: FeatureSpec) -> None:
         memory, or it has no metric with the name that a flag asks for.
     """
     model = preparation.make_model(config, spec)
+    model.computing = Computing.of(config)
     if config.strategy is None and not config.worker_hosts:
         table_memory.check(spec, model.groups())
     outline = reading.outline(model)

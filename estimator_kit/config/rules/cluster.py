@@ -168,10 +168,16 @@ def unfit(config: AllSettings, what: str) -> list[str]:
             f"--deterministic does not go with {what}, where sums depend on which task is first. "
             "Remove one of the two."
         )
-    if config.profile_input:
+    for flag in ("profile", "profile_input", "timeline"):
+        if getattr(config, flag):
+            found.append(
+                f"--{flag} does not go with {what}. Profile a run in one process, which reads its "
+                "input in the same way."
+            )
+    if config.xla == "on":
         found.append(
-            f"--profile_input does not go with {what}. Profile a run in one process, which reads "
-            "its input in the same way."
+            f"--xla=on does not go with {what}: it is for a training in one process with one "
+            "device. Remove one of the two."
         )
     if config.input_cache_dir:
         found.append(f"--input_cache_dir does not go with {what}. Remove one of the two.")

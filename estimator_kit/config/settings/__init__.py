@@ -7,6 +7,7 @@ from estimator_kit.config.settings.analysis import AnalysisSettings
 from estimator_kit.config.settings.bad_data import BadDataSettings
 from estimator_kit.config.settings.base import Settings
 from estimator_kit.config.settings.cluster import ClusterSettings
+from estimator_kit.config.settings.computing import ComputeSettings
 from estimator_kit.config.settings.conversion import ConversionSettings
 from estimator_kit.config.settings.data import DataSettings
 from estimator_kit.config.settings.data_service import DataServiceSettings
@@ -15,6 +16,7 @@ from estimator_kit.config.settings.exports import ExportSettings
 from estimator_kit.config.settings.input_cache import InputCacheSettings
 from estimator_kit.config.settings.machine import MachineSettings
 from estimator_kit.config.settings.prediction import PredictionSettings
+from estimator_kit.config.settings.profiling import ProfileSettings
 from estimator_kit.config.settings.reporting import ReportSettings
 from estimator_kit.config.settings.retraining import RetrainingSettings
 from estimator_kit.config.settings.run import RunSettings
@@ -33,6 +35,8 @@ AREAS: tuple[type[Settings], ...] = (
     InputCacheSettings,
     DataServiceSettings,
     TrainingSettings,
+    ComputeSettings,
+    ProfileSettings,
     EvaluationSettings,
     ExportSettings,
     ReportSettings,
@@ -65,6 +69,8 @@ class AllSettings(
     ReportSettings,
     ExportSettings,
     EvaluationSettings,
+    ProfileSettings,
+    ComputeSettings,
     TrainingSettings,
     DataServiceSettings,
     InputCacheSettings,

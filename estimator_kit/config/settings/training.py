@@ -82,8 +82,3 @@ class TrainingSettings(Settings):
         "Write the distribution of the values of each trainable variable for TensorBoard at each "
         "summary. Reads whole tables.",
     )
-    profile_input: bool = setting(
-        False,
-        "Profile a hundred of the first steps. Report how much of their time they wait for "
-        "input, which stage of the input is slowest, and what to change.",
-    )

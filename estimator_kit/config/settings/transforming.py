@@ -15,7 +15,8 @@ class TransformSettings(Settings):
 
     inspect_path: Optional[str] = setting(
         None,
-        "An export, a checkpoint or a model directory.",
+        "An export, a checkpoint or a model directory. Without it, --mode=inspect shows the model "
+        "of --spec, --model and --model_params; with it, these three are not read.",
     )
     graph_dir: Optional[str] = setting(
         None,

@@ -336,6 +336,7 @@ def test_defaults():
         "beam_options": None,
         "data_service": None, "data_service_port": 0, "data_service_host": None,
         "data_service_dir": None, "data_service_timeout_secs": 60.0, "profile_input": False,
+        "profile": None, "timeline": False, "mixed_precision": None, "xla": "off",
         "summary_steps": 100, "histograms": False,
         "serving_models": (), "serving_versions": (), "serving_labels": (),
         "serving_host": "127.0.0.1", "serving_grpc_port": 8500, "serving_rest_port": 8501,

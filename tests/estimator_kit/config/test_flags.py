@@ -261,6 +261,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --spec=a.yaml
         --summary_steps=100
         --task_index=0
+        --notimeline
         --train_files=a,b
         --transform_inputs=features
         --transform_max_loss_increase=0.01
@@ -272,6 +273,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --webhook_timeout_secs=10.0
         --window_min_days=1
         --window_min_rows=1
+        --xla=off
         """)
 
 

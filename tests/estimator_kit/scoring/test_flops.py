@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
+from estimator_kit.model import operations
 from estimator_kit.observing.page import numbers
 from estimator_kit.scoring import flops
 from tests.conftest import small_run
@@ -17,7 +18,7 @@ def product(left, right, **flags):
     """The count of a product of two placeholders with these shapes."""
     with tf.Graph().as_default():
         a, b = (tf.compat.v1.placeholder(tf.float32, shape) for shape in (left, right))
-        return flops._of_product(tf.matmul(a, b, **flags).op)
+        return operations.of_product(tf.matmul(a, b, **flags).op)
 
 
 @pytest.mark.parametrize(

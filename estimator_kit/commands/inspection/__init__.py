@@ -1,0 +1,1 @@
+"""What `--mode=inspect` says about a model: its parts, its memory, and advice."""

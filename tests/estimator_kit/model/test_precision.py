@@ -1,0 +1,142 @@
+"""Products in 16 bits: their values, their gradients, and what does not change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_kit as ek
+import feature_specs
+from estimator_kit.model import precision
+from estimator_kit.model.computing import Computing
+from estimator_kit.models import find_model
+from tests.conftest import make_rows
+from tests.estimator_kit.small_training import batch_of
+
+ModeKeys = tf.estimator.ModeKeys
+
+
+def products(kind, x, kernel, upstream):
+    """(outputs, gradient of x, gradient of the kernel) of a product in a precision."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        a, w = tf.constant(x), tf.constant(kernel)
+        with precision.lowered(kind, "Model"):
+            y = precision.product(a, w)
+        assert y.dtype == tf.float32
+        return session.run([y, *tf.gradients(y, [a, w], tf.constant(upstream))])
+
+
+def drawn(*shape, scale=1.0):
+    return np.random.default_rng(sum(shape)).normal(0, scale, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(("kind", "bits"), [("bfloat16", 8), ("float16", 11)])
+@pytest.mark.parametrize("shape", [(64, 20), (8, 3, 20)])
+def test_products_are_those_of_numpy_to_the_bits_of_the_type(kind, bits, shape):
+    x, kernel = drawn(*shape), drawn(20, 16)
+    upstream = drawn(*shape[:-1], 16)
+    flat, above = x.reshape(-1, 20), upstream.reshape(-1, 16)
+    for found, expected in zip(
+        products(kind, x, kernel, upstream),
+        [x @ kernel, upstream @ kernel.T, flat.T @ above],
+    ):
+        # Each factor and each result is rounded to `bits` bits.
+        assert np.abs(found - expected).max() < 4 * 2.0**-bits * np.abs(expected).max()
+        assert np.abs(found - expected).max() > 0
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e-7, 1.0, 1e8])
+def test_gradients_of_any_size_survive_float16(size):
+    """Without a scale, 1e-12 would become 0 and 1e8 infinite."""
+    x, kernel, upstream = drawn(512, 20), drawn(20, 16), drawn(512, 16, scale=size)
+    _, of_x, of_kernel = products("float16", x, kernel, upstream)
+    assert np.abs(of_x - upstream @ kernel.T).max() < 2e-3 * np.abs(upstream @ kernel.T).max()
+    assert np.abs(of_kernel - x.T @ upstream).max() < 2e-3 * np.abs(x.T @ upstream).max()
+
+
+def test_a_gradient_of_zeros_stays_zero():
+    zeros = np.zeros((4, 16), np.float32)
+    _, of_x, of_kernel = products("float16", drawn(4, 20), drawn(20, 16), zeros)
+    assert not of_x.any() and not of_kernel.any()
+
+
+def test_narrow_layers_stay_in_float32():
+    x, kernel = drawn(64, 20), drawn(20, 7)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        with precision.lowered("bfloat16", "Model"):
+            narrow = precision.product(tf.constant(x), tf.constant(kernel))
+            precision.product(tf.constant(x), tf.constant(drawn(20, 8)))
+        np.testing.assert_allclose(session.run(narrow), x @ kernel, rtol=1e-5)
+
+
+def built(model, mode):
+    """The graph of a model over real rows."""
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.compat.v1.train.get_or_create_global_step()
+        dataset = batch_of(model.spec, make_rows(20))()
+        features, labels = tf.compat.v1.data.make_initializable_iterator(dataset).get_next()
+        model(features, labels, mode)
+    return graph
+
+
+def low_types(graph):
+    return {
+        tensor.dtype.base_dtype.name
+        for op in graph.get_operations()
+        for tensor in op.outputs
+        if tensor.dtype.base_dtype in (tf.float16, tf.bfloat16)
+    }
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_only_training_changes_and_variables_stay_the_same(document, kind):
+    spec = feature_specs.parse(document)
+    plain, low = (find_model("wide_deep")(spec, {"hidden_units": [16, 8]}) for _ in range(2))
+    low.computing = Computing(precision=kind)
+    assert low_types(built(low, ModeKeys.TRAIN)) == {kind}
+    assert low_types(built(low, ModeKeys.EVAL)) == set()
+    assert low_types(built(low, ModeKeys.PREDICT)) == set()
+    variables = []
+    for model in (plain, low):
+        with built(model, ModeKeys.TRAIN).as_default():
+            made = tf.compat.v1.global_variables()
+            variables.append({v.op.name: (v.dtype, tuple(v.shape)) for v in made})
+    assert variables[0] == variables[1]
+
+
+def test_a_model_without_wide_layers_is_refused(document):
+    spec = feature_specs.parse(document)
+    for name, params in (("linear", {"group": "wide"}), ("dnn", {"hidden_units": [7]})):
+        model = find_model(name)(spec, params)
+        model.computing = Computing(precision="bfloat16")
+        with pytest.raises(ek.ConfigError) as error:
+            built(model, ModeKeys.TRAIN)
+        assert str(error.value) == (
+            f"--mixed_precision=bfloat16: the model {type(model).__name__} has no dense layer with "
+            "at least 8 outputs, so nothing would be computed in 16 bits. Remove the flag, or make "
+            "the layers with ek.dense_layer."
+        )
+
+
+class WithKeras(ek.ModelFn):
+    """A model with a layer of Keras."""
+
+    def groups(self):
+        return ("deep",)
+
+    def logits(self, features, mode):
+        inputs = self.dense_input(features, "deep")
+        return self.keras(tf.keras.layers.Dense(self.logits_dimension), inputs, mode)
+
+
+def test_keras_layers_are_refused(document):
+    model = WithKeras(feature_specs.parse(document))
+    model.computing = Computing(precision="float16")
+    with pytest.raises(ek.ConfigError) as error:
+        built(model, ModeKeys.TRAIN)
+    assert str(error.value) == (
+        "--mixed_precision=float16: the model has Keras layers, which compute in their own dtype. "
+        "Remove the flag, or make the layers with ek.dense_layer."
+    )
