@@ -28,8 +28,8 @@ OLDEST := $(or $(shell ./tools/find_python.sh "" oldest),$(PYTHON))
 OLDEST_PY := $(shell $(OLDEST) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 PLAIN := .venv/no-tensorflow-py$(OLDEST_PY)
 PLAIN_CONSTRAINTS := constraints/$(if $(filter 3.9 3.10 3.11,$(OLDEST_PY)),tf215,tf221).txt
-PLAIN_PACKAGES := absl-py datasketches google-crc32c grpcio hypothesis jsonschema numpy optuna protobuf \
-  pyarrow pydantic pyphen pytest pytest-xdist PyYAML rich scikit-learn
+PLAIN_PACKAGES := absl-py datasketches google-crc32c grpcio hypothesis jsonschema numpy optuna orjson \
+  protobuf pyarrow pydantic pyphen pytest pytest-xdist PyYAML rich scikit-learn
 
 
 # The environment of the documentation, which needs no TensorFlow.

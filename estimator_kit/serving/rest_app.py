@@ -57,12 +57,11 @@ class RestApp:
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
         status, body = self._answered(environ)
-        data = body.encode()
-        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(data)))]
+        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
         start_response(status, headers)
-        return [data]
+        return [body]
 
-    def _answered(self, environ: dict[str, Any]) -> tuple[str, str]:
+    def _answered(self, environ: dict[str, Any]) -> tuple[str, bytes]:
         try:
             return HTTP["OK"], self._answer(environ)
         except _TooLarge as error:
@@ -74,7 +73,7 @@ class RestApp:
             message = f"{type(error).__name__}: {error}"
             return HTTP["INTERNAL"], json_answers.error(shortened(message))
 
-    def _answer(self, environ: dict[str, Any]) -> str:
+    def _answer(self, environ: dict[str, Any]) -> bytes:
         self._check_host(environ.get("HTTP_HOST"))
         verb = environ["REQUEST_METHOD"]
         path = environ["PATH_INFO"]
@@ -113,7 +112,7 @@ class RestApp:
 
     def _look(
         self, model: str, version: Optional[int], label: Optional[str], more: Optional[str]
-    ) -> str:
+    ) -> bytes:
         from estimator_kit.serving import grpc_service  # Both have the same messages.
 
         if not more:
@@ -124,7 +123,7 @@ class RestApp:
             return json_answers.metadata(model, leased.version, signatures)
 
 
-def _ask(model: Any, method: str, document: Any, signature: str, max_bytes: int) -> str:
+def _ask(model: Any, method: str, document: Any, signature: str, max_bytes: int) -> bytes:
     if method == "predict":
         known = answers.signature_inputs(model, signature)
         inputs, by_row = json_requests.predict_inputs(document, known)

@@ -206,4 +206,4 @@ class _TooManyError:
             "with more --serving_threads."
         )
         headers = [("Content-Type", "application/json"), ("Retry-After", "1")]
-        return HTTP["RESOURCE_EXHAUSTED"], headers, body.encode()
+        return HTTP["RESOURCE_EXHAUSTED"], headers, body

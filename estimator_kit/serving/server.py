@@ -129,6 +129,7 @@ def _models(config: ExperimentConfig) -> Any:
     try:
         import grpc_health.v1.health_pb2_grpc  # noqa: F401
         import grpc_reflection.v1alpha.reflection  # noqa: F401
+        import orjson  # noqa: F401
         import tensorflow_serving.apis.prediction_service_pb2_grpc  # noqa: F401
         import waitress  # noqa: F401
     except ImportError as error:
