@@ -118,7 +118,7 @@ def _check_pruner(config: TuneConfig, search: Search) -> None:
     if search.pruner != "none" and config.save_checkpoints_steps is None:
         raise search.error(
             ("pruner",),
-            f"the pruner {search.pruner} compares trials at equal steps, but checkpoints are saved "
+            f"the pruner {search.pruner} compares trials at equal rows, but checkpoints are saved "
             "by the clock. Give --save_checkpoints_steps, or write `pruner: none`.",
         )
 

@@ -46,6 +46,15 @@ def pruner(search: Search, flags: Mapping[str, Any]) -> Any:
         return pruners.NopPruner()
     if search.pruner == "median":
         return pruners.MedianPruner()
-    # Its resources are steps: a trial has its first metric at its first checkpoint.
-    first, last = flags.get("save_checkpoints_steps") or 1, flags.get("max_steps") or 0
+    # Its resources are rows: a trial has its first metric at its first checkpoint.
+    rows = _smallest_batch(search, flags)
+    first = rows * (flags.get("save_checkpoints_steps") or 1)
+    last = rows * (flags.get("max_steps") or 0) if "batch_size" not in search.parameters else 0
     return pruners.HyperbandPruner(first, last if last > first else "auto")
+
+
+def _smallest_batch(search: Search, flags: Mapping[str, Any]) -> int:
+    parameter = search.parameters.get("batch_size")
+    if parameter is None:
+        return int(flags.get("batch_size", 1))
+    return int(min(parameter.choice or parameter.span))

@@ -104,8 +104,9 @@ def _figures(study: SearchStudy) -> list[Optional[Section]]:
         made.append(
             with_charts(
                 "Evaluations",
-                "The metric of each trial by global step. A pruned trial ends early.",
-                [_drawn(draw.plot_intermediate_values, study, {})],
+                "The metric of each trial by the rows that it had trained on. A pruned trial ends "
+                "early.",
+                [_by_rows(_drawn(draw.plot_intermediate_values, study, {}))],
             )
         )
     if len(done) < _FEWEST or len({trial.value for trial in done}) < _FEWEST:
@@ -124,6 +125,11 @@ def _figures(study: SearchStudy) -> list[Optional[Section]]:
         ),
     ]
     return made
+
+
+def _by_rows(figure: Any) -> Any:
+    figure.update_layout(xaxis_title="rows trained")
+    return figure
 
 
 def _drawn(draw: Callable[..., Any], study: SearchStudy, given: Mapping[str, Any]) -> Any:

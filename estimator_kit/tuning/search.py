@@ -57,7 +57,7 @@ class Run(Protocol):
     """A trial at work."""
 
     def evaluations(self) -> Sequence[tuple[int, float]]:
-        """The metric of each evaluation so far, with its global step."""
+        """The metric of each evaluation so far, with the rows that were trained on before it."""
         ...
 
     def outcome(self) -> Optional[Outcome]:
@@ -165,10 +165,10 @@ class SearchLoop:
     def _report(self, watched: _Watched, *, ended: bool) -> None:
         """Passes new evaluations on, and stops a trial that is not worth its time."""
         claim, seconds = watched.claim, self._clock() - watched.began
-        for step, value in watched.run.evaluations():
-            if step <= claim.reported:
+        for rows, value in watched.run.evaluations():
+            if rows <= claim.reported:
                 continue
-            prune = self._study.report(claim, step=step, value=value, seconds=seconds)
+            prune = self._study.report(claim, rows=rows, value=value, seconds=seconds)
             if prune and not ended and watched.prune_since is None:
                 watched.prune_since = self._clock()
                 watched.run.stop()

@@ -138,7 +138,7 @@ class Search(Entry):
       sampler: `tpe` draws more often where trials were good; `random` does not look at them.
       seed: decides what is drawn.
       pruner: what ends a trial early. `median`: its metric is worse than the median of other
-        trials at the same step. `hyperband`: successive halving with several budgets. `none`:
+        trials after as many rows. `hyperband`: successive halving with several budgets. `none`:
         nothing.
       source: the path of the file.
       lines: the line of each place in the file.

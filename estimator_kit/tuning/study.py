@@ -2,7 +2,7 @@
 
     study = SearchStudy("runs/search", search, flags)
     claim = study.claim()                         # a trial for this process alone, or None
-    study.report(claim, step=800, value=0.71)     # whether to end the trial early
+    study.report(claim, rows=4096, value=0.71)    # whether to end the trial early
     study.finish(claim, "done", value=0.74)
 
 The trials are in Optuna's journal, `search.journal`, a file that needs no database. Three locks
@@ -62,7 +62,7 @@ class Trial:
       value: the metric; of a pruned trial the last one before it ended. None if it has no metric.
       seconds: how long it took, over all starts.
       reason: why it failed, else "".
-      evaluations: the metric by step.
+      evaluations: the metric by the rows that were trained on before.
     """
 
     number: int
@@ -83,7 +83,7 @@ class Claim:
       values: what it drew.
       resumed: whether another process has begun it.
       seconds: how long it took before this claim.
-      reported: the last step whose metric is in the journal; -1 before the first one.
+      reported: the rows of the last evaluation in the journal; -1 before the first one.
     """
 
     number: int
@@ -273,22 +273,23 @@ class SearchStudy:
         if values is None:
             values = draw(self.search, trial)
             trial.set_user_attr("values", values)
-        steps = frozen.intermediate_values
+        known = frozen.intermediate_values
         seconds = frozen.user_attrs.get("seconds", 0.0)
-        return Claim(number, values, resumed, seconds, max(steps, default=-1), trial, owner)
+        return Claim(number, values, resumed, seconds, max(known, default=-1), trial, owner)
 
-    def report(self, claim: Claim, *, step: int, value: float, seconds: float) -> bool:
+    def report(self, claim: Claim, *, rows: int, value: float, seconds: float) -> bool:
         """Stores an evaluation. Returns whether to end the trial.
 
         Args:
           claim: the trial.
-          step: the global step of the checkpoint; a step that is already stored changes nothing.
+          rows: how many rows the trial had trained on. Trials are compared at equal rows, because
+            their batches may have other sizes. Rows that are already stored change nothing.
           value: the metric.
           seconds: how long this claim has taken.
         """
-        if step > claim.reported:
-            claim.reported = step
-            claim.trial.report(value, step)
+        if rows > claim.reported:
+            claim.reported = rows
+            claim.trial.report(value, rows)
             claim.trial.set_user_attr("seconds", claim.seconds + seconds)
         return bool(claim.trial.should_prune())
 

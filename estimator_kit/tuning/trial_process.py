@@ -95,28 +95,29 @@ class TrialRun:
 
     Args:
       process: the process of the training.
-      model_dir: the folder of the training.
+      config: the config of the training.
       metric: the metric of the search.
     """
 
-    def __init__(self, process: ProgramRun, model_dir: str, metric: str):
-        self._process, self._model_dir, self._metric = process, model_dir, metric
-        self._history = EvaluationHistory(model_dir)
+    def __init__(self, process: ProgramRun, config: ModelDirConfig, metric: str):
+        self._process, self._metric = process, metric
+        self._model_dir, self._batch_size = config.model_dir, config.batch_size
+        self._history = EvaluationHistory(config.model_dir)
         self.stop, self.kill = process.stop, process.kill
 
     @classmethod
     def started(cls, config: ModelDirConfig, metric: str) -> TrialRun:
         """Starts the training."""
         flags, log = (os.path.join(config.model_dir, name) for name in (FLAGS, LOG))
-        return cls(ProgramRun(config, flags, log), config.model_dir, metric)
+        return cls(ProgramRun(config, flags, log), config, metric)
 
     def evaluations(self) -> list[tuple[int, float]]:
-        """The metric of each evaluation in which it is defined, with its global step."""
+        """The metric of each evaluation in which it is defined, with the rows before it."""
         found = [
-            (entry["global_step"], entry["metrics"].get(self._metric))
+            (entry["global_step"] * self._batch_size, entry["metrics"].get(self._metric))
             for entry in self._history.read()
         ]
-        return [(step, value) for step, value in found if _is_finite(value)]
+        return [(rows, value) for rows, value in found if _is_finite(value)]
 
     def outcome(self) -> Optional[Outcome]:
         code = self._process.status()

@@ -141,10 +141,10 @@ def test_a_metric_that_the_model_does_not_have(config_of):
     )
 
 
-def test_a_pruner_needs_checkpoints_at_equal_steps(config_of):
+def test_a_pruner_needs_checkpoints_at_equal_rows(config_of):
     search = search_of(batch_size={"choice": [20, 50]})
     assert told(config_of(save_checkpoints_steps=None), search) == [
-        "<dict>: pruner: the pruner median compares trials at equal steps, but checkpoints are "
+        "<dict>: pruner: the pruner median compares trials at equal rows, but checkpoints are "
         "saved by the clock. Give --save_checkpoints_steps, or write `pruner: none`."
     ]
 

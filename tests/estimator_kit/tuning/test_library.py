@@ -26,20 +26,23 @@ def test_without_the_extra_the_error_says_how_to_install_it(monkeypatch):
     [
         ("none", {}, "NopPruner", None),
         ("median", {"save_checkpoints_steps": 10}, "MedianPruner", None),
-        ("hyperband", {"save_checkpoints_steps": 10, "max_steps": 90}, "HyperbandPruner", (10, 90)),
-        ("hyperband", {"save_checkpoints_steps": 10}, "HyperbandPruner", (10, "auto")),
+        (
+            "hyperband", {"save_checkpoints_steps": 10, "max_steps": 90},
+            "HyperbandPruner", (50, 450),
+        ),
+        ("hyperband", {"save_checkpoints_steps": 10}, "HyperbandPruner", (50, "auto")),
         (
             "hyperband", {"save_checkpoints_steps": 10, "max_steps": 10},
-            "HyperbandPruner", (10, "auto"),
+            "HyperbandPruner", (50, "auto"),
         ),
     ],
 )  # fmt: skip
-def test_a_pruner_counts_steps(pruner, flags, kind, resources):
+def test_a_pruner_counts_rows(pruner, flags, kind, resources):
     pytest.importorskip("optuna", reason="the extra tune")
     search = search_file.parse(
         {"metric": "loss", "trials": 1, "pruner": pruner, "parameters": {"a": {"range": [0, 1]}}}
     )
-    made = library.pruner(search, flags)
+    made = library.pruner(search, {**flags, "batch_size": 5})
     assert type(made).__name__ == kind
     if resources is not None:
         assert (made._min_resource, made._max_resource) == resources
@@ -52,3 +55,14 @@ def test_samplers_by_name():
             {"metric": "loss", "trials": 1, "sampler": name, "parameters": {"a": {"range": [0, 1]}}}
         )
         assert type(library.sampler(search, 3)).__name__ == kind
+
+
+def test_with_several_batch_sizes_the_smallest_one_comes_first():
+    pytest.importorskip("optuna", reason="the extra tune")
+    search = search_file.parse(
+        {"metric": "loss", "trials": 1, "pruner": "hyperband",
+         "parameters": {"batch_size": {"choice": [512, 256]}}}
+    )  # fmt: skip
+    flags = {"save_checkpoints_steps": 10, "max_steps": 90, "batch_size": 512}
+    made = library.pruner(search, flags)
+    assert (made._min_resource, made._max_resource) == (2560, "auto")

@@ -45,11 +45,11 @@ def study_with(folder, values=(0.5, 0.7, None, 0.6, "pruned")):
         if value is None:
             study.finish(claim, "failed", reason="the loss is NaN <at 3>", seconds=2.0)
         elif value == "pruned":
-            study.report(claim, step=10, value=0.4, seconds=1.0)
+            study.report(claim, rows=10, value=0.4, seconds=1.0)
             study.finish(claim, "pruned", seconds=1.5)
         else:
-            study.report(claim, step=10, value=value - 0.1, seconds=1.0)
-            study.report(claim, step=20, value=value, seconds=2.0)
+            study.report(claim, rows=10, value=value - 0.1, seconds=1.0)
+            study.report(claim, rows=20, value=value, seconds=2.0)
             study.finish(claim, "done", value=value, seconds=3.0)
     return study
 

@@ -57,7 +57,7 @@ def test_what_a_trial_draws_is_kept_as_it_goes_into_the_flags(tmp_path):
 def test_a_trial_that_is_left_behind_goes_on_and_one_with_an_owner_does_not(tmp_path):
     first = study_of(tmp_path)
     claim = first.claim()
-    first.report(claim, step=10, value=0.6, seconds=2.5)
+    first.report(claim, rows=10, value=0.6, seconds=2.5)
     other = study_of(tmp_path)
     taken = other.claim()
     assert (taken.number, taken.resumed) == (1, False)  # Trial 0 has an owner.
@@ -65,8 +65,8 @@ def test_a_trial_that_is_left_behind_goes_on_and_one_with_an_owner_does_not(tmp_
     again = other.claim()
     assert (again.number, again.resumed, again.reported) == (0, True, 10)
     assert (again.values, again.seconds) == (claim.values, 2.5)
-    other.report(again, step=10, value=0.1, seconds=1.0)  # Known: changes nothing.
-    other.report(again, step=20, value=0.7, seconds=1.0)
+    other.report(again, rows=10, value=0.1, seconds=1.0)  # Known: changes nothing.
+    other.report(again, rows=20, value=0.7, seconds=1.0)
     other.finish(again, "done", value=0.7, seconds=2.0)
     trial = first.trials()[0]
     assert (trial.state, trial.value, trial.seconds) == ("done", 0.7, 4.5)
@@ -194,16 +194,16 @@ def test_the_median_pruner_ends_a_bad_trial(tmp_path):
     study = study_of(tmp_path, trials=9)
     for _ in range(6):  # It compares from the sixth trial on.
         claim = study.claim()
-        study.report(claim, step=10, value=0.7, seconds=1.0)
+        study.report(claim, rows=10, value=0.7, seconds=1.0)
         finish(study, claim, 0.7)
     claim = study.claim()
-    assert not study.report(claim, step=10, value=0.8, seconds=1.0)
+    assert not study.report(claim, rows=10, value=0.8, seconds=1.0)
     study.release(claim)
     claim = study.claim()
-    assert study.report(claim, step=20, value=0.5, seconds=1.0) is False  # Nothing to compare with.
+    assert study.report(claim, rows=20, value=0.5, seconds=1.0) is False  # Nothing to compare with.
     finish(study, claim, 0.8)
     claim = study.claim()
-    assert study.report(claim, step=10, value=0.6, seconds=1.0) is True
+    assert study.report(claim, rows=10, value=0.6, seconds=1.0) is True
     study.finish(claim, "pruned", seconds=2.0)
     trial = study.trials()[claim.number]
     assert (trial.state, trial.value) == ("pruned", 0.6)

@@ -33,7 +33,10 @@ class FakeProcess:
 
 
 def run_of(folder, code):
-    return TrialRun(FakeProcess(code), str(folder), "auc/click")
+    config = ModelDirConfig(
+        mode="train", spec="s", model_dir=str(folder), train_files="t", epochs=1, batch_size=50
+    )
+    return TrialRun(FakeProcess(code), config, "auc/click")
 
 
 @pytest.mark.parametrize(
@@ -60,14 +63,14 @@ def test_how_a_trial_ended(tmp_path, code, metrics, outcome):
     assert run_of(tmp_path, code).outcome() == outcome
 
 
-def test_evaluations_come_with_their_step(tmp_path):
+def test_evaluations_come_with_their_rows(tmp_path):
     run = run_of(tmp_path, None)
     assert run.evaluations() == []
     history = EvaluationHistory(str(tmp_path))
     history.add(10, {"auc/click": 0.5, "loss": 1.0})
     history.add(20, {"auc/click": float("nan"), "loss": 1.0})  # No clicks: undefined.
     history.add(30, {"auc/click": 0.625, "loss": 1.0})
-    assert run.evaluations() == [(10, 0.5), (30, 0.625)]
+    assert run.evaluations() == [(500, 0.5), (1500, 0.625)]
 
 
 def test_the_reason_is_what_the_program_printed(tmp_path):
