@@ -29,6 +29,7 @@ Shapes = Mapping[str, tuple[Any, ...]]
 
 _OF_READING = {
     tf.errors.DATA_LOSS,
+    tf.errors.FAILED_PRECONDITION,  # A folder has the name of a file.
     tf.errors.OUT_OF_RANGE,
     tf.errors.NOT_FOUND,
     tf.errors.UNKNOWN,

@@ -38,6 +38,11 @@ def cut(path: pathlib.Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
+def folder_instead(path: pathlib.Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
 def remedy(folder: pathlib.Path, name: str) -> str:
     return (
         f". The checkpoint before it, {folder}/{name}, can be read. To go on from there, write the "
@@ -78,7 +83,7 @@ def test_a_damaged_index_is_named_before_a_session_reads_it(folder):
         reading.latest_step(str(folder))
 
 
-@pytest.mark.parametrize("damage", [flipped, cut])
+@pytest.mark.parametrize("damage", [flipped, cut, folder_instead])
 def test_an_error_of_a_session_names_the_checkpoint(folder, damage):
     damage(folder / "model.ckpt-15.data-00000-of-00001")
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
