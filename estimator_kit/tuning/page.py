@@ -99,16 +99,17 @@ def _figures(study: SearchStudy) -> list[Optional[Section]]:
         return []
     draw, metric = optuna().visualization, study.search.metric
     given: dict[str, Any] = {"target_name": metric}
-    made = [with_charts("History", "", [_drawn(draw.plot_optimization_history, study, given)])]
+    figures = [_drawn(draw.plot_optimization_history, study, given)]
     if any(trial.evaluations for trial in study.trials()):
-        made.append(
-            with_charts(
-                "Evaluations",
-                "The metric of each trial by the rows that it had trained on. A pruned trial ends "
-                "early.",
-                [_by_rows(_drawn(draw.plot_intermediate_values, study, {}))],
-            )
+        figures.append(_by_rows(_drawn(draw.plot_intermediate_values, study, {}), metric))
+    made = [
+        with_charts(
+            "History",
+            "The metric of each trial, and of its evaluations by the rows that it had trained on. "
+            "A pruned trial ends early.",
+            figures,
         )
+    ]
     if len(done) < _FEWEST or len({trial.value for trial in done}) < _FEWEST:
         return made
     evaluator = optuna().importance.PedAnovaImportanceEvaluator()
@@ -119,16 +120,19 @@ def _figures(study: SearchStudy) -> list[Optional[Section]]:
             "is a guess. Parameters that only some trials have are left out.",
             [_drawn(draw.plot_param_importances, study, {**given, "evaluator": evaluator})],
         ),
-        with_charts("Slices", "", [_drawn(draw.plot_slice, study, given)]),
-        with_charts(
-            "Parallel coordinates", "", [_drawn(draw.plot_parallel_coordinate, study, given)]
-        ),
+        _wide("Slices", _drawn(draw.plot_slice, study, given)),
+        _wide("Parallel coordinates", _drawn(draw.plot_parallel_coordinate, study, given)),
     ]
     return made
 
 
-def _by_rows(figure: Any) -> Any:
-    figure.update_layout(xaxis_title="rows trained")
+def _wide(title: str, figure: Any) -> Optional[Section]:
+    section = with_charts(title, "", [figure])
+    return section._replace(wide=True) if section is not None else None
+
+
+def _by_rows(figure: Any, metric: str) -> Any:
+    figure.update_layout(xaxis_title="rows trained", yaxis_title=metric)
     return figure
 
 

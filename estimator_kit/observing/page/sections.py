@@ -22,6 +22,7 @@ class Section(NamedTuple):
       charts: HTML of figures.
       table: column names and rows, or None.
       pre: text to show unchanged, such as a command, or "".
+      wide: whether each figure takes the whole width.
     """
 
     title: str
@@ -29,6 +30,7 @@ class Section(NamedTuple):
     charts: Sequence[str] = ()
     table: Optional[tuple[Sequence[str], Sequence[Sequence[str]]]] = None
     pre: str = ""
+    wide: bool = False
 
 
 def sections(numbers: Numbers) -> list[Section]:

@@ -113,7 +113,7 @@ def test_the_page_has_each_trial_and_optunas_figures(tmp_path):
         text = file.read()
     text = text[text.index("<body>") :]
     assert re.findall(r"<h2>(.*?)</h2>", text) == [
-        "Outcome", "History", "Evaluations", "Importance", "Slices", "Parallel coordinates",
+        "Outcome", "History", "Importance", "Slices", "Parallel coordinates",
         "Trials", "Flags of the best trial",
     ]  # fmt: skip
     assert (
@@ -123,6 +123,7 @@ def test_the_page_has_each_trial_and_optunas_figures(tmp_path):
     assert "<td>auc/click on the test files</td><td>0.6543</td>" in text
     assert "the loss is NaN &lt;at 3&gt;" in text  # Escaped.
     assert text.count('class="plotly-graph-div"') == 5
+    assert text.count('<div class="charts wide">') == 2
     assert "https://" not in text.replace("https://plot.ly", "")
 
 
