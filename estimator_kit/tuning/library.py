@@ -6,10 +6,12 @@ Imports no TensorFlow.
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from estimator_kit.tuning.search_file import Search
+from estimator_kit.tuning.space import stored
 from input_pipelines.errors import MissingPackageError
 
 
@@ -31,12 +33,20 @@ def optuna() -> Any:
 
 
 def sampler(search: Search, number: int) -> Any:
-    """The sampler of a trial. Its seed differs between trials, and not between processes."""
+    """The sampler of a trial. Its seed differs between trials, and not between processes.
+
+    The first trials have the values that the search names for them.
+    """
     text = f"{search.seed}:{number}"
     seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
     samplers = optuna().samplers
     made = {"tpe": samplers.TPESampler, "random": samplers.RandomSampler}
-    return made[search.sampler](seed=seed)
+    base = made[search.sampler](seed=seed)
+    if number >= len(search.first):
+        return base
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Optuna calls it experimental.
+        return samplers.PartialFixedSampler(stored(search, search.first[number]), base)
 
 
 def pruner(search: Search, flags: Mapping[str, Any]) -> Any:

@@ -27,7 +27,7 @@ import pydantic
 from pydantic import Field
 
 from estimator_kit.errors import ConfigError
-from feature_specs.entry import Entry, PositiveFloat, PositiveInt
+from feature_specs.entry import Entry, PositiveFloat, PositiveInt, as_tuple
 from feature_specs.errors import (
     Path,
     Problem,
@@ -115,8 +115,7 @@ class Parameter(Entry):
                 if type(value) is not int:
                     raise ValueError(f"`int` needs whole numbers, got {value}. Round it.")
         if self.step is not None:
-            low, high, step = (decimal.Decimal(str(each)) for each in (*self.span, self.step))
-            if (high - low) % step:
+            if _rest(self.span[1], self.span[0], self.step):
                 raise ValueError(
                     f"the step {self.step} does not lead from {self.span[0]} to {self.span[1]}. "
                     "Change the step or the range."
@@ -135,6 +134,7 @@ class Search(Entry):
       trials: how many trials the search makes.
       seconds: no trial begins when the trials have taken this long together. Two trials at the
         same time count twice.
+      first: values of the first trials, such as the ones in use. What an entry leaves out is drawn.
       sampler: `tpe` draws more often where trials were good; `random` does not look at them.
       seed: decides what is drawn.
       pruner: what ends a trial early. `median`: its metric is worse than the median of other
@@ -149,6 +149,7 @@ class Search(Entry):
     direction: Optional[Literal["min", "max"]] = None
     trials: Optional[PositiveInt] = None
     seconds: Optional[PositiveFloat] = None
+    first: Annotated[tuple[dict[str, Any], ...], pydantic.BeforeValidator(as_tuple)] = ()
     sampler: Literal["tpe", "random"] = "tpe"
     seed: int = 1
     pruner: Literal["median", "hyperband", "none"] = "median"
@@ -228,6 +229,11 @@ def _problems(search: Search) -> list[tuple[Path, str]]:
             message = _condition_problem(search.parameters, name, other, value)
             if message is not None:
                 found.append((path, message))
+    for i, entry in enumerate(search.first):
+        for name, value in entry.items():
+            message = _value_problem(search.parameters, name, value)
+            if message is not None:
+                found.append((("first", i, name), message))
     if not found:
         found += [
             (("parameters", name, "when"), "the conditions go round in a circle. Remove one.")
@@ -251,6 +257,30 @@ def _condition_problem(
     if not set(map(text_of, allowed(choices, value))) <= set(map(text_of, choices)):
         return f"got {value_text(value)}, expected one or several of {list(choices)}"
     return None
+
+
+def _value_problem(parameters: Mapping[str, Parameter], name: str, value: Any) -> Optional[str]:
+    """Why a parameter cannot have a value, or None."""
+    if name not in parameters:
+        return f"got {name!r}, expected a parameter of the search{did_you_mean(name, parameters)}"
+    parameter = parameters[name]
+    if parameter.choice is not None:
+        if text_of(value) in map(text_of, parameter.choice):
+            return None
+        return f"got {value_text(value)}, expected one of {list(parameter.choice)}"
+    low, high = parameter.span
+    whole = type(value) is int or not parameter.whole
+    if not (_is_number(value) and low <= value <= high and whole):
+        kind = "a whole number" if parameter.whole else "a number"
+        return f"got {value_text(value)}, expected {kind} from {low} to {high}"
+    if parameter.step is not None and _rest(value, low, parameter.step):
+        return f"got {value}, expected {low} or a number of steps of {parameter.step} above it"
+    return None
+
+
+def _rest(value: Number, low: Number, step: Number) -> decimal.Decimal:
+    """What is left of the way from `low` to `value` after whole steps; exact for tenths."""
+    return (decimal.Decimal(str(value)) - decimal.Decimal(str(low))) % decimal.Decimal(str(step))
 
 
 def _depends_on(parameters: Mapping[str, Parameter], name: str, wanted: str) -> bool:

@@ -59,6 +59,17 @@ def categories(parameter: Parameter) -> list[Any]:
     return [json.dumps(each, sort_keys=True) for each in parameter.choice]
 
 
+def stored(search: Search, values: Mapping[str, Any]) -> Values:
+    """Values as Optuna stores them; see `categories`."""
+    found = dict(values)
+    for name, value in values.items():
+        parameter = search.parameters[name]
+        if parameter.choice is not None:
+            texts = [text_of(each) for each in parameter.choice]
+            found[name] = categories(parameter)[texts.index(text_of(value))]
+    return found
+
+
 def corners(search: Search) -> Iterator[tuple[str, Values]]:
     """The values of trials that a search can make, for checks before the first one.
 

@@ -88,7 +88,7 @@ def test_every_mistake_has_its_line(tmp_path):
         f"{path}:10: parameters.e: got 7, expected a mapping of range, log, int, step, choice, "
         "when",
         f"{path}:11: more: unknown key. Use one of: parameters, metric, direction, trials, "
-        "seconds, sampler, seed, pruner.",
+        "seconds, first, sampler, seed, pruner.",
     ]
 
 
@@ -199,3 +199,25 @@ def test_a_file_that_cannot_be_read(tmp_path):
     assert str(error.value) == (
         f"{path}:1: the top level: an alias (*name) is not supported. Write the value out."
     )
+
+
+def test_the_first_trials_have_values_of_the_search():
+    parameters = {
+        "rate": {"range": [0, 1]},
+        "layers": {"range": [1, 4], "int": True},
+        "share": {"range": [0, 0.5], "step": 0.1},
+        "units": {"choice": [[64], [64, 32]]},
+    }
+    good = {"rate": 1, "layers": 4, "share": 0.3, "units": [64, 32]}
+    search = search_file.parse({**SMALL, "parameters": parameters, "first": [good, {"layers": 1}]})
+    assert search.first == (good, {"layers": 1})
+    bad = [{"rate": 1.5}, {"layers": 2.0}, {"share": 0.25}, {"units": [32]}, {"unit": [64]}]
+    text = problem({**SMALL, "parameters": parameters, "first": bad})
+    assert text.split("\n") == [
+        "<dict>: first[0].rate: got 1.5, expected a number from 0 to 1",
+        "<dict>: first[1].layers: got 2.0, expected a whole number from 1 to 4",
+        "<dict>: first[2].share: got 0.25, expected 0 or a number of steps of 0.1 above it",
+        "<dict>: first[3].units: got [32], expected one of [[64], [64, 32]]",
+        "<dict>: first[4].unit: got 'unit', expected a parameter of the search. Did you mean "
+        "'units'?",
+    ]

@@ -208,3 +208,20 @@ def test_the_median_pruner_ends_a_bad_trial(tmp_path):
     trial = study.trials()[claim.number]
     assert (trial.state, trial.value) == ("pruned", 0.6)
     assert json.dumps(trial.evaluations) == '{"10": 0.6}'
+
+
+def test_the_first_trials_have_the_values_of_the_file(tmp_path):
+    first = [{"learning_rate": 0.05, "hidden_units": [64, 32]}, {"hidden_units": [64]}]
+    study = study_of(tmp_path / "a", first=first)
+    claims = [study.claim() for _ in range(3)]
+    assert claims[0].values == first[0]
+    assert claims[1].values["hidden_units"] == [64]
+    usual = study_of(tmp_path / "b")
+    others = [usual.claim() for _ in range(3)]
+    # What an entry leaves out is drawn, and the later trials are as without it.
+    assert claims[1].values["learning_rate"] != 0.05
+    assert claims[2].values == others[2].values
+    for claim in claims:
+        study.release(claim)
+    for claim in others:
+        usual.release(claim)
