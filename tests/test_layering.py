@@ -59,7 +59,8 @@ WITHOUT_TENSORFLOW = {
         "distributed/__init__", "distributed/child", "distributed/launcher", "errors", "exit_codes",
         "main",
         "observing/__init__", "observing/console", "observing/progress", "result",
-        "tuning/__init__", "tuning/definition", "tuning/library", "tuning/search",
+        "tuning/__init__", "tuning/definition", "tuning/library", "tuning/parameter",
+        "tuning/search",
         "tuning/search_file", "tuning/space", "tuning/study", "tuning/trial_config",
     },
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """`--mode=tune`: a search for the settings with the best metric. Each trial is an ordinary run.
 
 search_file   the search in YAML: parameters, metric, trials, sampler, pruner
+parameter     one parameter of it: a range or choices, and its conditions
 space         which values a trial draws, and the values at the ends of each parameter
 trial_config  the config of one trial; which flags a search may set
 definition    the settings that every start of a search needs to have in common

@@ -12,7 +12,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from estimator_kit.tuning.search_file import Parameter, Search, allowed, text_of
+from estimator_kit.tuning.parameter import Parameter, allowed, text_of
+from estimator_kit.tuning.search_file import Search
 
 Values = dict[str, Any]
 
