@@ -146,13 +146,9 @@ def _problems(search: Search) -> list[tuple[Path, str]]:
                 found.append((path, message))
     for i, entry in enumerate(search.first):
         for name, value in entry.items():
-            if name not in search.parameters:
-                known = did_you_mean(name, search.parameters)
-                message: Optional[str] = f"got {name!r}, expected a parameter of the search{known}"
-            else:
-                message = value_problem(search.parameters[name], value)
-            if message is not None:
-                found.append((("first", i, name), message))
+            problem = _first_problem(search.parameters, name, value)
+            if problem is not None:
+                found.append((("first", i, name), problem))
     if not found:
         found += [
             (("parameters", name, "when"), "the conditions go round in a circle. Remove one.")
@@ -160,6 +156,12 @@ def _problems(search: Search) -> list[tuple[Path, str]]:
             if _depends_on(search.parameters, name, name)
         ]
     return found
+
+
+def _first_problem(parameters: Mapping[str, Parameter], name: str, value: Any) -> Optional[str]:
+    if name not in parameters:
+        return f"got {name!r}, expected a parameter of the search{did_you_mean(name, parameters)}"
+    return value_problem(parameters[name], value)
 
 
 def _condition_problem(
