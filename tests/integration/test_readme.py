@@ -17,7 +17,7 @@ TEXT = README.read_text(encoding="utf-8")
 
 
 @pytest.mark.ci
-def test_a_reader_gets_what_the_readme_shows(tmp_path, monkeypatch):
+def test_a_reader_gets_what_the_readme_shows(tmp_path, monkeypatch, report_page):
     folder = tmp_path / "work"
     folder.mkdir()
     impression_log.generate(str(folder / "data" / "ads"), rows=8000)  # As make demo does, but less.

@@ -15,7 +15,7 @@ TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 
 @pytest.mark.ci
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_a_reader_gets_what_the_page_shows(page, tmp_path, monkeypatch):
+def test_a_reader_gets_what_the_page_shows(page, tmp_path, monkeypatch, report_page):
     folder = tmp_path / "work"
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
