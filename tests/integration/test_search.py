@@ -14,12 +14,13 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import ROOT, make_rows
-from tests.integration.saving_model import LIMIT
 from tests.programs import run
 
 pytest.importorskip("optuna", reason="the extra tune")
 
 pytestmark = pytest.mark.ci
+
+LIMIT = 1200  # Seconds after which a process that hangs fails its test.
 
 SEARCH = """\
 metric: auc/click
@@ -60,8 +61,14 @@ def searched(ads, tmp_path_factory):
     (trials / "pause").unlink()
     left = json.loads((trials / "0000" / "result.json").read_text())
     both = [start(command), start(command)]
-    printed = [process.communicate(timeout=3 * LIMIT)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0], printed
+    try:
+        printed = [process.communicate(timeout=LIMIT)[0] for process in both]
+    finally:
+        for process in both:
+            process.kill()
+    # One that starts after the end of the other finds nothing to do.
+    codes = [process.returncode for process in both]
+    assert sorted(codes) in ([0, 0], [0, 99]), printed
     return folder, command, left, printed
 
 
@@ -154,7 +161,7 @@ def test_what_the_last_lines_name_exists(searched):
     folder, _, _, printed = searched
     found = document(folder)
     best = found["best"]
-    for text in printed:
+    for text in filter(lambda text: "nothing to do" not in text, printed):
         lines = text.splitlines()
         at = next(i for i, line in enumerate(lines) if line == "finished: 3 trials")
         assert lines[at + 1].startswith(
