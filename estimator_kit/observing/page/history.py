@@ -252,6 +252,7 @@ def _figure(title: str, x: str, y: str, **layout: Any) -> Any:
     """A figure with days as names. As dates, their axis would have hours between two days."""
     fig = charts.figure(title, x, y, **layout)
     fig.update_xaxes(type="category", nticks=_MOST_TICKS, tickangle=-30, automargin=True)
+    fig.update_layout(legend_y=-0.5)  # Below the names of the days and the title of the axis.
     return fig
 
 

@@ -10,6 +10,7 @@ template, and Plotly, whose JavaScript is inside the file.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
@@ -22,6 +23,12 @@ from estimator_kit.observing.page.numbers import Numbers
 FILE = "report.html"
 COMPARISON = "compare.html"
 HISTORY = "history.html"
+
+# A number with its unit, such as 39.1 KiB; or nothing.
+_NUMBER = re.compile(r"([-+]?[\d.,]+(e[-+]?\d+)?( ?%| \w+)?)?")
+
+# The most characters of a word that stays on one line.
+_MOST_WHOLE = 24
 
 # How a training ended, by the stop_reason of `result.json`.
 _ENDS = {
@@ -175,6 +182,7 @@ def _render(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.filters["column_classes"] = _column_classes
     return environment.get_template("page.html").render(
         title=title,
         headline=headline,
@@ -182,6 +190,17 @@ def _render(
         sections=sections,
         plotly=get_plotlyjs(),
     )
+
+
+def _column_classes(rows: Sequence[Sequence[str]]) -> str:
+    """The classes of a table: `left3` if column 3 holds words, `whole3` if it should not wrap."""
+    classes = []
+    for place, cells in enumerate(zip(*rows), start=1):
+        if not all(_NUMBER.fullmatch(cell) for cell in cells):
+            classes.append(f"left{place}")
+            if max(map(len, cells)) <= _MOST_WHOLE:
+                classes.append(f"whole{place}")
+    return " ".join(classes)
 
 
 def _headline(result: Mapping[str, Any]) -> str:

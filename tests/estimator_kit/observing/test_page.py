@@ -297,3 +297,13 @@ def test_slices_of_an_unknown_feature_are_an_error_before_the_training(ads, tmp_
     with pytest.raises(ConfigError, match="Did you mean 'city'"):
         ek.run(config)
     assert not (tmp_path / "run").exists()
+
+
+def test_columns_of_words_are_aligned_left():
+    rows = [
+        ["1", "2026-01-30", "39.1 KiB", "-0.5", "1e-06", "75.0%", ""],
+        ["2", "2026-01-29", "8 bytes", "12,500", "undefined", "3", "5"],
+    ]
+    assert page._column_classes(rows) == "left2 whole2 left5 whole5"
+    assert page._column_classes([["a sentence that is longer than a line"]]) == "left1"
+    assert page._column_classes([]) == ""
