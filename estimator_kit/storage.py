@@ -6,7 +6,7 @@ import contextlib
 import json
 import math
 import os
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import pydantic
 import tensorflow as tf
@@ -98,7 +98,30 @@ def read_json(path: str, form: Any = None) -> Optional[Any]:
     return value
 
 
-def form_problem(text: str, form: Any) -> Optional[str]:
+def read_json_lines(path: str, form: Any) -> list[Any]:
+    """The values of a file with one JSON value on each line; empty if the file does not exist.
+
+    Args:
+      path: the file.
+      form: the type of each value, as in `read_json`.
+
+    Raises:
+      ConfigError: a line is not JSON, or its value has another form; the message names it.
+    """
+    if not tf.io.gfile.exists(path):
+        return []
+    if tf.io.gfile.isdir(path):
+        raise ConfigError(f"{path} is a folder, expected a file. Move it away.")
+    with tf.io.gfile.GFile(path, "rb") as file:
+        lines = file.read().splitlines()
+    for number, line in enumerate(lines, start=1):
+        problem = form_problem(line, form)
+        if problem is not None:
+            raise ConfigError(f"{path}:{number}: {problem}. Repair or remove the line.")
+    return [json.loads(line) for line in lines]
+
+
+def form_problem(text: Union[str, bytes], form: Any) -> Optional[str]:
     """Where JSON differs from a form, or None if it does not."""
     try:
         pydantic.TypeAdapter(form).validate_json(text, strict=True)

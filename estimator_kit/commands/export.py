@@ -11,9 +11,9 @@ from estimator_kit.exporters.run_exports import RunExports
 from estimator_kit.exporters.signatures import check_default
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.observing import report
+from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.result import RunResult
 from estimator_kit.training import bad_data
-from estimator_kit.training.after_evaluation import EvaluationHistory
 from estimator_kit.training.eval_input import eval_paths
 from estimator_kit.training.preparation import prepared, trained_estimator
 from feature_specs.spec import FeatureSpec

@@ -18,10 +18,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Optional
 
-import tensorflow as tf
-
 from estimator_kit import storage
-from estimator_kit.errors import ConfigError
 
 MOST_LINES = 2000
 
@@ -41,16 +38,7 @@ def read(model_dir: str) -> list[dict[str, Any]]:
     Raises:
       ConfigError: a line has other content.
     """
-    path = path_of(model_dir)
-    if not tf.io.gfile.exists(path):
-        return []
-    with tf.io.gfile.GFile(path) as file:
-        lines = file.read().splitlines()
-    for number, line in enumerate(lines, start=1):
-        problem = storage.form_problem(line, _Entry)
-        if problem is not None:
-            raise ConfigError(f"{path}:{number}: {problem}. Remove the line.")
-    return [json.loads(line) for line in lines]
+    return storage.read_json_lines(path_of(model_dir), _Entry)
 
 
 class TrainingLog:

@@ -6,7 +6,6 @@ evaluation only to exporters.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import os
@@ -15,16 +14,15 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import storage
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.best import BestRecord
 from estimator_kit.exporters.best_k import BestKRecord
 from estimator_kit.exporters.run_exports import RunExports, export_folder
 from estimator_kit.exporters.step import StepRecord
 from estimator_kit.exporters.versions import delete, delete_old, versions
 from estimator_kit.model.model_fn import read_metrics
+from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.observing.progress import Progress
 from estimator_kit.training.hooks.curves import CurvesHook
 from estimator_kit.training.hooks.early_stopping import has_stalled
@@ -34,47 +32,6 @@ from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import tfrecords
 
 _log = logging.getLogger("estimator_kit")
-
-
-class _Entry(storage.Form):
-    global_step: int
-    metrics: dict[str, Optional[float]]
-
-
-class EvaluationHistory:
-    """All evaluations of a model directory: `eval_history.jsonl`, with one JSON line for a step."""
-
-    def __init__(self, model_dir: str):
-        self._path = os.path.join(model_dir, "eval_history.jsonl")
-
-    def read(self) -> list[dict[str, Any]]:
-        """Returns the entries `{"global_step", "metrics"}`, ordered by step."""
-        if not tf.io.gfile.exists(self._path):
-            return []
-        with tf.io.gfile.GFile(self._path) as file:
-            lines = file.read().splitlines()
-        entries = []
-        for number, line in enumerate(lines, start=1):
-            problem = storage.form_problem(line, _Entry)
-            if problem is not None:
-                raise ConfigError(
-                    f"{self._path}:{number}: this line is not an evaluation: {problem}. "
-                    "Repair or remove the line."
-                )
-            entry = json.loads(line)
-            entries.append({name: entry[name] for name in ("global_step", "metrics")})
-        return entries
-
-    def add(self, global_step: int, metrics: dict[str, float]) -> list[dict[str, Any]]:
-        """Adds an evaluation, and removes entries of this and later steps (before a restart).
-
-        Returns all entries, of which the last is the new one.
-        """
-        entries = [entry for entry in self.read() if entry["global_step"] < global_step]
-        entries.append({"global_step": global_step, "metrics": storage.plain(metrics)})
-        text = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in entries)
-        storage.write_text(self._path, text)
-        return entries
 
 
 def evaluation_line(

@@ -19,8 +19,8 @@ from estimator_kit import exit_codes, storage
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import child
+from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.result_file import read_result
-from estimator_kit.training.after_evaluation import EvaluationHistory
 from estimator_kit.tuning.search import Outcome
 
 FLAGS, LOG = "trial.flags", "log.txt"

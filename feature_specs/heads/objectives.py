@@ -118,7 +118,7 @@ class _Objective(Entry):
 class _StepObjective(_Objective):
     """An objective that can be learned at each step of a row."""
 
-    steps: Optional[Annotated[int, Field(ge=2)]] = Field(
+    steps: Optional[Annotated[int, Field(ge=2, le=2**31)]] = Field(
         None,
         description="The number of steps per row. Loss and metrics treat each step as a row. The "
         "label has the shape `[steps]`, or `[steps, dimension]` for vectors. To pad shorter rows, "
@@ -274,7 +274,7 @@ class MultiLabel(_Objective):
     head: Literal["multi_label"] = Field(
         description="Any number of classes per row, from one logit per class."
     )
-    num_classes: Annotated[int, Field(ge=2)] = Field(
+    num_classes: Annotated[int, Field(ge=2, le=2**31)] = Field(
         description="The number of classes, 2 or more."
     )
     loss: loss_of(*_BINARY_LOSSES) = Field(  # type: ignore[valid-type]
@@ -354,7 +354,7 @@ class CosineDistance(_StepObjective):
     head: Literal["cosine"] = Field(
         description="The direction of a vector, from one logit per number of the vector."
     )
-    dimension: Annotated[int, Field(ge=2)] = Field(
+    dimension: Annotated[int, Field(ge=2, le=2**31)] = Field(
         description="The length of the vector, 2 or more. The label has the shape `[dimension]`."
     )
     loss: loss_of(losses.Cosine) = Field(  # type: ignore[valid-type]

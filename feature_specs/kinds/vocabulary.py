@@ -42,7 +42,7 @@ class Vocabulary(Lookup):
     size: Optional[PositiveInt] = Field(
         None, description="Use only this many lines of the file. By default all lines are used."
     )
-    oov_buckets: Annotated[int, Field(ge=0)] = Field(
+    oov_buckets: Annotated[int, Field(ge=0, le=2**62)] = Field(
         0,
         description="The number of extra ids for words outside the vocabulary. A hash of the word "
         "selects the id.",

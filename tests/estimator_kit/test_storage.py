@@ -93,6 +93,19 @@ def test_a_kept_file_of_another_form_is_named(tmp_path, text, problem):
     assert str(error.value).startswith(f"{path}{problem}")
 
 
+def test_lines_of_another_form_are_named(tmp_path):
+    path = tmp_path / "kept.jsonl"
+    assert storage.read_json_lines(str(path), dict[str, int]) == []
+    path.write_text('{"a": 1}\n{"b": 2}\n')
+    assert storage.read_json_lines(str(path), dict[str, int]) == [{"a": 1}, {"b": 2}]
+    for damaged in (b"{", b"\xdd", b'{"a": "\xdd"}', b'{"a": 1.5}', b""):
+        path.write_bytes(b'{"a": 1}\n' + damaged + b'\n{"b": 2}\n')
+        with pytest.raises(ConfigError) as error:
+            storage.read_json_lines(str(path), dict[str, int])
+        assert str(error.value).startswith(f"{path}:2: ")
+        assert str(error.value).endswith(". Repair or remove the line.")
+
+
 def test_a_folder_in_the_place_of_a_kept_file(tmp_path):
     assert storage.read_json(f"{tmp_path}/none.json", _Kept) is None
     with pytest.raises(ConfigError) as error:

@@ -92,9 +92,9 @@ def test_a_checkpoint_without_its_data_is_named(config, trained):
         ("input.json", '{"whole": [1]}',
          "/input.json: whole[1] is missing. Repair or remove it."),
         ("eval_history.jsonl", "{",
-         "/eval_history.jsonl:1: this line is not an evaluation: .*. Repair or remove the line."),
+         "/eval_history.jsonl:1: .*. Repair or remove the line."),
         ("eval_history.jsonl", '{"global_step": 1, "metrics": {"loss": []}}',
-         "/eval_history.jsonl:1: this line is not an evaluation: metrics.loss: got [], expected a "
+         "/eval_history.jsonl:1: metrics.loss: got [], expected a "
          "valid number. "),
         ("export/best/best.json", "{", "/best.json is not JSON: .*. Repair or remove it."),
         ("export/best/best.json", '{"metric": "loss", "direction": "min", "history": [{}]}',

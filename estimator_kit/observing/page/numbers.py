@@ -10,7 +10,6 @@ should have written. A part that a run did not write is empty, and the page leav
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import os
 import re
@@ -22,6 +21,7 @@ import tensorflow as tf
 from estimator_kit import storage
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing import curves, training_log
+from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.result_file import read_result
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
@@ -140,20 +140,15 @@ def read_flags(model_dir: str) -> list[str]:
     path = os.path.join(model_dir, "flags.txt")
     if not tf.io.gfile.exists(path):
         return []
-    with tf.io.gfile.GFile(path) as file:
-        return [line for line in file.read().splitlines() if line.startswith("--")]
+    with tf.io.gfile.GFile(path, "rb") as file:
+        text = file.read().decode("utf-8", "replace")
+    return [line for line in text.splitlines() if line.startswith("--")]
 
 
 def read_evaluations(model_dir: str) -> list[tuple[int, Mapping[str, float]]]:
     """(step, metrics) of each evaluation, by step."""
-    path = os.path.join(model_dir, "eval_history.jsonl")
-    found = []
-    if tf.io.gfile.exists(path):
-        with tf.io.gfile.GFile(path) as file:
-            for line in file.read().splitlines():
-                entry = json.loads(line)
-                found.append((int(entry["global_step"]), entry["metrics"]))
-    return sorted(found, key=lambda pair: pair[0])
+    entries = EvaluationHistory(model_dir).read()
+    return [(entry["global_step"], entry["metrics"]) for entry in entries]
 
 
 def _tables(model_dir: str) -> list[Table]:

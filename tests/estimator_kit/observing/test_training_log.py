@@ -50,6 +50,7 @@ def test_a_long_training_keeps_every_second_entry(tmp_path):
 def test_a_damaged_line_is_named(tmp_path):
     path = tmp_path / "observed" / "training.jsonl"
     path.parent.mkdir()
-    path.write_text(json.dumps({"step": 1, "loss": 0.5}) + "\n{\n")
-    with pytest.raises(ConfigError, match=r"training\.jsonl:2: .*Remove the line"):
-        training_log.read(str(tmp_path))
+    for damaged in (b"{", b'{"step": \xdd}', b"\xff"):
+        path.write_bytes(json.dumps({"step": 1, "loss": 0.5}).encode() + b"\n" + damaged + b"\n")
+        with pytest.raises(ConfigError, match=r"training\.jsonl:2: .*or remove the line"):
+            training_log.read(str(tmp_path))

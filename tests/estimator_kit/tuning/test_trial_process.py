@@ -8,7 +8,7 @@ import pytest
 
 import estimator_kit as ek
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.training.after_evaluation import EvaluationHistory
+from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.tuning import trial_process
 from estimator_kit.tuning.search import Outcome
 from estimator_kit.tuning.trial_process import ProgramRun, TrialRun, reason_of

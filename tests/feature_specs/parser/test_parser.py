@@ -356,6 +356,8 @@ columns + c: {size: 4, hash_buckt: s}
        Did you mean 'hash_bucket'?
 columns + c: {hash_bucket: s, size: 9, oov_buckets: 1}
     2: columns.c.oov_buckets: unknown key. Use one of: hash_bucket, size, sequence.
+columns + c: {vocabulary: s, list: [a], oov_buckets: 9223372036854775807}
+    2: columns.c.oov_buckets: got 9223372036854775807, expected less than or equal to 4611686018427387904
 columns + c: {numeric: f, normalizer: [log1p, {zscore: {mean: 1, stddev: 0}}]}
     2: columns.c.normalizer[1].zscore.stddev: got 0, expected greater than 0
 columns + c: {numeric: f, normalizer: {clip: {min: 0, max: 1, step: 2}}}
