@@ -23,6 +23,8 @@ def read_saved_model(path: str) -> Any:
     file = saved_model_file(path)
     if file is None:
         raise ConfigError(f"{path} has no saved_model.pb. Name the folder of an export.")
+    if tf.io.gfile.isdir(file):
+        raise _damaged(file, "it is a folder")
     saved = saved_model_pb2.SavedModel()
     with tf.io.gfile.GFile(file, "rb") as stream:
         data = stream.read()

@@ -42,6 +42,7 @@ def batches(path: str) -> Iterator[Any]:
     before = 0
     for block in _blocks(path):
         table = _table(block, {}, path, before)
+        _check_keys(table, path, before)
         dates = {field.name: _as_text(field.type) for field in table.schema if _is_date(field.type)}
         if dates:
             table = _table(block, dates, path, before)
@@ -211,6 +212,16 @@ def _is_date(dtype: Any) -> bool:
 def _as_text(dtype: Any) -> Any:
     pa = arrow()
     return pa.list_(pa.string()) if is_list(dtype) else pa.string()
+
+
+def _check_keys(table: Any, path: str, before: int) -> None:
+    try:
+        _ = table.schema.names
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}: a key in row {before + 1} or below is not UTF-8: {error}. Write the file "
+            "again in UTF-8."
+        ) from error
 
 
 def _check(table: Any, block: bytes, path: str, before: int) -> None:

@@ -367,6 +367,10 @@ def test_a_damaged_graph_is_named(export, tmp_path, name):
         reasons[what] = str(error.value)[len(start) : -len(end)]
     assert reasons["empty"] == "it has no graph"
     assert all(reasons.values())
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(ExportError, match=f"^{file} is damaged: it is a folder. Use another"):
+        inspect.inspect(config_of(tmp_path))
 
 
 @pytest.mark.parametrize("graph", [b"node { name: 3", b'node { name: "\xff" }'])

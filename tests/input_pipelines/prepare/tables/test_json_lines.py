@@ -118,6 +118,13 @@ def test_text_that_is_not_utf8(tmp_path):
     )
 
 
+def test_a_key_that_is_not_utf8(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"a": 1}\n{"\x98": 1}\n')
+    with pytest.raises(DataError, match=r"a key in row 1 or below is not UTF-8: .*again in UTF-8"):
+        load(str(path))
+
+
 def test_a_list_in_place_of_lines(tmp_path, monkeypatch):
     monkeypatch.setattr(json_files, "_BLOCK", 2**16)
     monkeypatch.setattr(json_files, "LONGEST_LINE", 2**20)
