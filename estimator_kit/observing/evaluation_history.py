@@ -27,7 +27,7 @@ class EvaluationHistory:
         self._path = os.path.join(model_dir, "eval_history.jsonl")
 
     def read(self) -> list[dict[str, Any]]:
-        """Returns the entries `{"global_step", "metrics"}`; none if there was no evaluation.
+        """Returns the entries `{"global_step", "metrics"}`; empty before the first evaluation.
 
         Raises:
           ConfigError: a line has other content.
