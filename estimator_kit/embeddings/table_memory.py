@@ -22,6 +22,9 @@ from feature_specs.spec import FeatureSpec
 _GIB = 2**30
 _FLOAT32 = 4
 
+# TensorFlow's gradient of a lookup has the shape of the table in int32.
+_MOST_ROWS = 2**31
+
 # The number of tables that an error lists.
 _LISTED = 5
 
@@ -38,8 +41,9 @@ def check(spec: FeatureSpec, groups: Iterable[str], *, memory: Optional[int] = N
       memory: the memory in bytes. The default is the memory of this machine or container.
 
     Raises:
-      ConfigError: the tables need more memory.
+      ConfigError: the tables need more memory, or one has more rows than TensorFlow can train.
     """
+    _check_rows(spec, groups)
     memory = machine_memory() if memory is None else memory
     if memory is None:
         return
@@ -57,6 +61,21 @@ def check(spec: FeatureSpec, groups: Iterable[str], *, memory: Optional[int] = N
         "dimension of an embedding or the size of its column, or train on several machines with "
         "--strategy=parameter_server."
     )
+
+
+def _check_rows(spec: FeatureSpec, groups: Iterable[str]) -> None:
+    """Checks tables of embeddings and the weights of linear models."""
+    embeddings = spec.of_kind(Embedding)
+    for name in dict.fromkeys(name for group in groups for name in spec.groups.get(group, ())):
+        source = embeddings[name].source if name in embeddings else name
+        with contextlib.suppress(TypeError):  # A column without ids.
+            rows = spec.size_of(source)
+            if rows >= _MOST_ROWS:
+                raise ConfigError(
+                    f"{spec.source}: column {name!r} has a table of {rows:,} rows, expected fewer "
+                    f"than {_MOST_ROWS:,}, because gradients in TensorFlow count rows with 32 "
+                    f"bits. Lower the size of {source!r}."
+                )
 
 
 def table_bytes(spec: FeatureSpec, groups: Iterable[str]) -> dict[str, tuple[str, int]]:

@@ -56,6 +56,30 @@ def test_more_than_the_memory_is_refused(spec):
     table_memory.check(spec, ["few"], memory=32_000)
 
 
+@pytest.mark.parametrize("group", [["big"], ["big_emb"]])
+def test_more_rows_than_int32_are_refused(group):
+    columns = {
+        "big": {"vocabulary": "word", "list": ["a", "b"], "oov_buckets": 2**31 - 2},
+        "big_emb": {"embedding": "big", "dimension": 1},
+    }
+    document = {
+        "features": {"word": {"dtype": "string", "default": ""}},
+        "columns": columns,
+        "groups": {"group": group, "all": list(columns)},
+        "labels": {"y": {"dtype": "int64"}},
+        "objectives": {"y": {"head": "binary"}},
+    }
+    with pytest.raises(ConfigError) as error:
+        table_memory.check(feature_specs.parse(document), ["group"], memory=2**50)
+    assert str(error.value) == (
+        f"<dict>: column {group[0]!r} has a table of 2,147,483,648 rows, expected fewer than "
+        "2,147,483,648, because gradients in TensorFlow count rows with 32 bits. Lower the size "
+        "of 'big'."
+    )
+    columns["big"]["oov_buckets"] -= 1
+    table_memory.check(feature_specs.parse(document), ["group"], memory=2**50)
+
+
 def test_the_memory_of_this_machine():
     memory = table_memory.machine_memory()
     assert memory is None or memory > 2**20
