@@ -130,6 +130,8 @@ def known_names(values: flags.FlagValues) -> set[str]:
 def config_from_flags(values: flags.FlagValues = flags.FLAGS) -> ExperimentConfig:
     """The ExperimentConfig that parsed flags describe.
 
+    An empty value removes what a flagfile gave, if the setting has no default: `--train_days=`.
+
     Raises:
       ConfigError: a value is wrong, or flags do not go together.
     """
@@ -137,7 +139,13 @@ def config_from_flags(values: flags.FlagValues = flags.FLAGS) -> ExperimentConfi
     given = {name: values[name].value for name in DEFAULTS if not _is_default(values[name], name)}
     if "model_params" in given:
         given["model_params"] = _model_params(given["model_params"] or [])
-    return ExperimentConfig(**{name: value for name, value in given.items() if value is not None})
+    return ExperimentConfig(
+        **{
+            name: value
+            for name, value in given.items()
+            if value is not None and (value != "" or DEFAULTS[name] is not None)
+        }
+    )
 
 
 def _is_default(flag: flags.Flag, name: str) -> bool:

@@ -38,6 +38,12 @@ def validating(*arguments):
     return config_of("--mode=validate", "--spec=s", *arguments)
 
 
+def test_an_empty_value_removes_a_setting_without_a_default():
+    given = ("--train_files=a", "--train_days=2026-01-01", "--generate_default_data=d")
+    empty = ("--train_files=", "--train_days=", "--generate_default_data=")
+    assert validating(*given, *empty) == validating()
+
+
 # --- Flags and fields -----------------------------------------------------------------------------
 
 
