@@ -9,6 +9,7 @@ import logging
 import os
 import shlex
 from collections.abc import Callable
+from typing import Any
 
 from estimator_kit import storage
 from estimator_kit.commands.validation import checks as validation_checks
@@ -49,15 +50,21 @@ def run(config: TuneConfig, tell: Callable[[str], None]) -> RunResult:
     preparation.check_surroundings(config)
     configs = checks.check_names(config, search, spec)
     preparation.generate_data(config, None)
-    for line in validation_checks.files_of(configs[0][1]):
+    # The default data exist now, so their files can be checked.
+    written = configs[0][1].model_copy(update={"generate_default_data": None})
+    for line in validation_checks.files_of(written):
         _log.info("%s", line.strip())
     test_files = checks.check_test_files(config)
     checks.check_models(configs, search, spec)
+    checks.check_folder(config.model_dir)
     study = SearchStudy(
         config.model_dir, search, definition(config), stale_secs=config.lock_stale_secs
     )
     _check_left(config, study)
     board.write(os.path.join(config.model_dir, "trials"), search, spec)
+    with study.locked():
+        test = results.read(config.model_dir).get("test")
+        _write(config, study, test, is_done=False)
     with until_signalled() as ended:
         loop = SearchLoop(
             study,
@@ -111,11 +118,10 @@ def _finish(
             test = None
         elif not results.is_scored(test, best, config):
             test = results.score(config, best, test_files, search.metric, ended)
-    made = results.document(config.model_dir, search, trials, best, test)
     drawn = ""
     if config.report == "on":
         drawn = report_page.attempt(lambda: page.write(config.model_dir, study, test, flags))
-    storage.write_json(os.path.join(config.model_dir, results.RESULTS), made)
+    _write(config, study, test, is_done=not study.running())
     if best is None:
         raise DataError(_nothing_succeeded(config, trials))
     tell(_summary(config, study, best, test, drawn))
@@ -126,6 +132,13 @@ def _finish(
         metrics=result.get("metrics") or {},
         exports=result.get("exports") or {},
     )
+
+
+def _write(config: TuneConfig, study: SearchStudy, test: Any, *, is_done: bool) -> None:
+    """Writes `search.json`."""
+    trials, best = study.trials(), study.best()
+    made = results.document(config.model_dir, study.search, trials, best, test, is_done=is_done)
+    storage.write_json(os.path.join(config.model_dir, results.RESULTS), made)
 
 
 def _nothing_succeeded(config: TuneConfig, trials: list[Trial]) -> str:
@@ -147,7 +160,7 @@ def _summary(config: TuneConfig, study: SearchStudy, best: Trial, test: object, 
         f"best: trial {name_of(best.number)}, {search.metric} {best.value:.5f} ({values})",
     ]
     if isinstance(test, dict):
-        lines.append(f"on --test_files: {search.metric} {test['value']:.5f}")
+        lines.append(f"on --test_files: {search.metric} {results.shown(test['value'])}")
     flags = shlex.quote(os.path.join(config.model_dir, results.BEST))
     lines += [f"best flags: {flags}", *([drawn.replace("report: ", "page: ", 1)] if drawn else [])]
     lines.append(ending.command(os.path.join(config.model_dir, "trials")))

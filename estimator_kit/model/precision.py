@@ -10,8 +10,9 @@ float32.
 
 float16 has numbers from 6e-8 to 65,504, and the gradients of a mean over many rows are smaller than
 that. So each product scales the gradient that it gets by a power of two, and divides its results by
-the same number. TensorFlow's loss scaling has the same purpose, but one number for all layers,
-which it must try out in training and keep in the checkpoint.
+the same number. Inputs above 255 are scaled too, so that the products stay in range. TensorFlow's
+loss scaling has the same purpose, but one number for all layers, which it must try out in training
+and keep in the checkpoint.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from estimator_kit.errors import ConfigError
 # Narrower layers, such as those that make logits, take little time, and rounding would show.
 LEAST_UNITS = 8
 
-# The sum of a column of scaled gradients. A product of it with an input of up to 255 is in range.
+# The largest scaled input, and the sum of a column of scaled gradients. Their product is in range.
+_SCALED_INPUT = 255.0
 _SCALED_SUM = 256.0
 
 
@@ -106,18 +108,26 @@ def _by_rows(
 
 @tf.custom_gradient
 def _scaled_product(inputs: tf.Tensor, kernel: tf.Tensor) -> Any:
-    """inputs @ kernel in float16, with scaled gradients."""
-    low_inputs, low_kernel = tf.cast(inputs, tf.float16), tf.cast(kernel, tf.float16)
-    outputs = tf.cast(low_inputs @ low_kernel, tf.float32)
+    """inputs @ kernel in float16, with scaled inputs and gradients."""
+    shrunk = _shrunk(inputs)
+    low_inputs, low_kernel = tf.cast(inputs / shrunk, tf.float16), tf.cast(kernel, tf.float16)
+    outputs = tf.cast(low_inputs @ low_kernel, tf.float32) * shrunk
 
     def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         scale = _scale(upstream)
         low = tf.cast(upstream * scale, tf.float16)
         of_inputs = tf.matmul(low, low_kernel, transpose_b=True)
         of_kernel = tf.matmul(low_inputs, low, transpose_a=True)
-        return tf.cast(of_inputs, tf.float32) / scale, tf.cast(of_kernel, tf.float32) / scale
+        of_kernel = tf.cast(of_kernel, tf.float32) / scale * shrunk
+        return tf.cast(of_inputs, tf.float32) / scale, of_kernel
 
     return outputs, gradient
+
+
+def _shrunk(inputs: tf.Tensor) -> tf.Tensor:
+    """The least power of two, 1 or more, that makes the largest |input| / it at most 255."""
+    largest = tf.reduce_max(tf.abs(inputs)) / _SCALED_INPUT
+    return tf.pow(2.0, tf.maximum(0.0, tf.math.ceil(tf.math.log(largest) / math.log(2.0))))
 
 
 def _scale(gradient: tf.Tensor) -> tf.Tensor:

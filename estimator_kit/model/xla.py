@@ -20,13 +20,14 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
+from estimator_kit.model.operations import PRODUCTS
 
 _COMPILING: contextvars.ContextVar[bool] = contextvars.ContextVar("compiling", default=False)
 
 _MARK = "_XlaCompile"
 _VARIABLES = ("VarHandleOp", "VarIsInitializedOp", "AssignVariableOp", "AssignSubVariableOp")
 _INITIALIZER = "/Initializer/"
-_PRODUCTS = ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "Conv2D")
+_PRODUCTS = (*PRODUCTS, "Conv2D")
 
 
 @contextlib.contextmanager

@@ -8,8 +8,11 @@ A search that passes can still have trials that fail, for example because the lo
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, Optional
+
+import tensorflow as tf
 
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.experiment_config import ExperimentConfig
@@ -22,6 +25,7 @@ from estimator_kit.models import find_model
 from estimator_kit.training import plan, preparation
 from estimator_kit.tuning.search_file import Search
 from estimator_kit.tuning.space import Values, corners
+from estimator_kit.tuning.study import JOURNAL
 from estimator_kit.tuning.trial_config import FLAGS, trial_config, trial_dir
 from feature_specs.errors import did_you_mean, value_text
 from feature_specs.spec import FeatureSpec
@@ -87,6 +91,18 @@ def check_models(
                 f"got {search.metric!r}, but the model {config.model} has no such metric{hint}",
             )
         plan.check_metrics(config, outline)
+
+
+def check_folder(model_dir: str) -> None:
+    """Raises ConfigError if the folder holds a training and no search."""
+    has = {
+        name: tf.io.gfile.exists(os.path.join(model_dir, name)) for name in ("checkpoint", JOURNAL)
+    }
+    if has["checkpoint"] and not has[JOURNAL]:
+        raise ConfigError(
+            f"--model_dir={model_dir} holds a training, and a search needs a folder of its own. "
+            "Choose another --model_dir."
+        )
 
 
 def check_test_files(config: TuneConfig) -> list[str]:

@@ -20,7 +20,7 @@ _NO_PART_OF_A_SEARCH = (
     "input_cache_gib", "intra_op_threads", "inter_op_threads", "memory_growth", "mode",
     "generate_default_data", "exporters", "exports_to_keep", "export_check_rows",
     "default_signature", "predict_files", "slices", "importance", "summary_steps", "histograms",
-    "profile_input",
+    "profile_input", "profile", "timeline", "export_every_steps", "best_k", "keep_checkpoint_max",
 )  # fmt: skip
 
 

@@ -61,14 +61,19 @@ def read(model_dir: str) -> Document:
 
 
 def document(
-    model_dir: str, search: Search, trials: Sequence[Trial], best: Optional[Trial], test: Any
+    model_dir: str,
+    search: Search,
+    trials: Sequence[Trial],
+    best: Optional[Trial],
+    test: Any,
+    *,
+    is_done: bool,
 ) -> Document:
     """The content of `search.json`."""
-    open_trials = any(trial.state == "running" for trial in trials)
     return {
         "metric": search.metric,
         "direction": search.direction or "min",
-        "status": "running" if open_trials else "done",
+        "status": "done" if is_done else "running",
         "best": _entry(model_dir, best) if best is not None else None,
         "test": test,
         "trials": [_entry(model_dir, trial) for trial in trials],
@@ -130,6 +135,11 @@ def score(
         "value": metrics.get(metric),
         "metrics": metrics,
     }
+
+
+def shown(value: Optional[float]) -> str:
+    """A metric in text. The rows of the test files may leave it undefined."""
+    return "undefined" if value is None else f"{value:.5f}"
 
 
 def is_scored(test: Any, best: Trial, config: TuneConfig) -> bool:

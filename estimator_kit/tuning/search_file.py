@@ -99,6 +99,10 @@ def load(path: str) -> Search:
         document, lines = read_text(text, path)
     except SpecError as error:
         raise _error(path, error.problems) from error
+    if document is None:
+        raise ConfigError(
+            f"{path}: the file is empty. Write `parameters`, `metric` and `trials` into it."
+        )
     return parse(document, source=path, lines=lines)
 
 

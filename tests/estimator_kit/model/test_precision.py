@@ -55,6 +55,26 @@ def test_gradients_of_any_size_survive_float16(size):
     assert np.abs(of_kernel - x.T @ upstream).max() < 1e-2 * np.abs(x.T @ upstream).max()
 
 
+@pytest.mark.parametrize("size", [1e-3, 1.0, 300.0, 1e3, 6e4, 1e7])
+def test_inputs_of_any_size_survive_float16(size):
+    """Without a scale, the sums of 512 rows would be infinite from inputs of 300 on."""
+    x, kernel = np.abs(drawn(512, 20, scale=size)), drawn(20, 16)
+    upstream = np.abs(drawn(512, 16))
+    y, of_x, of_kernel = products("float16", x, kernel, upstream)
+    for found, expected in (
+        (y, x @ kernel),
+        (of_x, upstream @ kernel.T),
+        (of_kernel, x.T @ upstream),
+    ):
+        assert np.abs(found - expected).max() < 1e-2 * np.abs(expected).max()
+
+
+def test_inputs_of_zeros_stay_zero():
+    zeros = np.zeros((4, 20), np.float32)
+    y, _, of_kernel = products("float16", zeros, drawn(20, 16), drawn(4, 16))
+    assert not y.any() and not of_kernel.any()
+
+
 def test_a_gradient_of_zeros_stays_zero():
     zeros = np.zeros((4, 16), np.float32)
     _, of_x, of_kernel = products("float16", drawn(4, 20), drawn(20, 16), zeros)

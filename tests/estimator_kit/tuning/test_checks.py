@@ -171,3 +171,16 @@ def test_test_files_are_of_the_search_alone(config_of, ads):
         f"--eval_files and --test_files share {ads}/eval.tfrecord. Score the best trial on files "
         "that the search has not seen."
     )
+
+
+def test_the_folder_of_a_training_is_refused(tmp_path):
+    checks.check_folder(str(tmp_path / "none"))
+    (tmp_path / "checkpoint").touch()
+    with pytest.raises(ConfigError) as error:
+        checks.check_folder(str(tmp_path))
+    assert str(error.value) == (
+        f"--model_dir={tmp_path} holds a training, and a search needs a folder of its own. Choose "
+        "another --model_dir."
+    )
+    (tmp_path / "search.journal").touch()
+    checks.check_folder(str(tmp_path))

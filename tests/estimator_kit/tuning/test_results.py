@@ -81,7 +81,7 @@ def test_the_best_flags_train_the_best_trial_again(config, tmp_path):
 
 def test_search_json(tmp_path):
     study = study_with(tmp_path)
-    made = results.document("found", study.search, study.trials(), study.best(), None)
+    made = results.document("found", study.search, study.trials(), study.best(), None, is_done=True)
     assert (made["metric"], made["direction"], made["status"]) == ("auc/click", "max", "done")
     assert made["best"]["trial"] == "0001" and made["best"]["value"] == 0.7
     assert [(t["state"], t["value"], t["seconds"], t["reason"]) for t in made["trials"]] == [
@@ -91,9 +91,13 @@ def test_search_json(tmp_path):
     ]  # fmt: skip
     assert made["trials"][4]["model_dir"] == "found/trials/0004"
     open_trial = study.claim()
-    made = results.document("found", study.search, study.trials(), None, None)
+    made = results.document("found", study.search, study.trials(), None, None, is_done=False)
     assert (made["status"], made["best"]) == ("running", None)
     study.release(open_trial)
+
+
+def test_a_metric_in_text():
+    assert [results.shown(0.84501), results.shown(None)] == ["0.84501", "undefined"]
 
 
 def test_the_score_of_another_trial_or_of_other_files_does_not_count(config, tmp_path):

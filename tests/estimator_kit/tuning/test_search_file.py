@@ -193,6 +193,9 @@ def test_a_file_that_cannot_be_read(tmp_path):
         f"--search={tmp_path}/none.yaml: cannot be read: No such file or directory. Check the path."
     )
     path = tmp_path / "search.yaml"
+    path.write_text("# nothing\n")
+    with pytest.raises(ConfigError, match=f"^{path}: the file is empty. Write `parameters`,"):
+        search_file.load(str(path))
     path.write_text("a: *b\n")
     with pytest.raises(ConfigError) as error:
         search_file.load(str(path))
