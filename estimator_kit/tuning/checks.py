@@ -100,7 +100,7 @@ def check_folder(model_dir: str) -> None:
     }
     if has["checkpoint"] and not has[JOURNAL]:
         raise ConfigError(
-            f"--model_dir={model_dir} holds a training, and a search needs a folder of its own. "
+            f"--model_dir={model_dir} holds a training, and a search needs a separate folder. "
             "Choose another --model_dir."
         )
 

@@ -66,7 +66,8 @@ def test_inputs_of_any_size_survive_float16(size):
         (of_x, upstream @ kernel.T),
         (of_kernel, x.T @ upstream),
     ):
-        assert np.abs(found - expected).max() < 1e-2 * np.abs(expected).max()
+        # TensorFlow 2.15 adds the 512 positive numbers in float16, too.
+        assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
 
 
 def test_inputs_of_zeros_stay_zero():

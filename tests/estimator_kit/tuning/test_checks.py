@@ -179,7 +179,7 @@ def test_the_folder_of_a_training_is_refused(tmp_path):
     with pytest.raises(ConfigError) as error:
         checks.check_folder(str(tmp_path))
     assert str(error.value) == (
-        f"--model_dir={tmp_path} holds a training, and a search needs a folder of its own. Choose "
+        f"--model_dir={tmp_path} holds a training, and a search needs a separate folder. Choose "
         "another --model_dir."
     )
     (tmp_path / "search.journal").touch()
