@@ -76,6 +76,7 @@ def check_equal(scored, checkpoint):
         assert value == pytest.approx(checkpoint[name], rel=limit, abs=limit, nan_ok=True), name
 
 
+@pytest.mark.ci
 def test_an_export_has_the_metrics_of_its_checkpoint(config, export, score):
     before = looks(export)
     for changes in ({}, {"eval_batch_size": 7, "eval_steps": 3}):

@@ -220,6 +220,7 @@ def test_a_train_op_that_does_not_count_is_stopped(config):
         ek.run(config(model="tests.integration.test_restarts:Uncounted", mode="train"))
 
 
+@pytest.mark.ci
 @pytest.mark.nightly
 def test_an_undefined_metric_is_no_reason_to_stop(config, tmp_path, caplog):
     rows = [{**row, "click": 0, "buy": 0} for row in make_rows(50)]
@@ -249,6 +250,7 @@ def test_more_epochs_begin_with_the_first_row_of_the_next_one(config, ads):
     assert (last.rows_trained, last.global_step) == (150, 4 + 8 + 4)
 
 
+@pytest.mark.ci
 def test_checkpoints_and_evaluations_come_at_the_same_steps_after_a_stop(config):
     run = config(max_steps=7, save_checkpoints_steps=5, eval_throttle_secs=0)
     ek.run(run)

@@ -105,6 +105,7 @@ def test_words_of_a_spec_are_no_markup(run, read):
     assert "--spec=&lt;b&gt;.yaml" in page.html(shown)
 
 
+@pytest.mark.ci
 def test_a_comparison_shows_both_runs_and_what_differs(run, ads, tmp_path):
     other = tmp_path / "other"
     ek.run(small_run(ads, other, max_steps=4, save_checkpoints_steps=2, batch_size=40)())
