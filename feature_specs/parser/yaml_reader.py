@@ -186,6 +186,8 @@ def read_text(text: str, source: str) -> tuple[Any, Lines]:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
         reason = f"{error.context}, {error.problem}" if error.context else error.problem
+        if "'\\t'" in reason:
+            reason += ". Indent with spaces, not with tabs."
         raise SpecError(source, [Problem((), f"not YAML: {reason}", line)]) from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)

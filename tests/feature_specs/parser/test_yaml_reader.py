@@ -191,7 +191,7 @@ def core_tag(name):
         (
             "a:\n\tb: 1",
             "2: the top level: not YAML: while scanning for the next token, "
-            "found character '\\t' that cannot start any token",
+            "found character '\\t' that cannot start any token. Indent with spaces, not with tabs.",
         ),
         (
             "a: 1\n--- \nb: 2",
