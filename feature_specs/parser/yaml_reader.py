@@ -185,7 +185,7 @@ def read_text(text: str, source: str) -> tuple[Any, Lines]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
-        reason = f"{error.context}, {error.problem}" if error.context else error.problem
+        reason = ", ".join(part for part in (error.context, error.problem) if part)
         if "'\\t'" in reason:
             reason += ". Indent with spaces, not with tabs."
         raise SpecError(source, [Problem((), f"not YAML: {reason}", line)]) from error
