@@ -165,16 +165,19 @@ def _model(config: ExperimentConfig) -> tuple[list[str], Any]:
     return [f"spec {config.spec}", *lines], graph.as_graph_def()
 
 
-def _trained_model(path: str, spec: Optional[FeatureSpec]) -> list[str]:
-    """The lines about the model of a model directory, or why they are unknown."""
+def _trained_model(path: str, spec: Optional[FeatureSpec]) -> tuple[list[str], Any]:
+    """The lines about the model of a model directory and its graph, or why they are unknown."""
     flags = os.path.join(path, "flags.txt")
     if spec is None or not tf.io.gfile.exists(flags):
-        return ["no flags and spec of a training, so the parts of the model are unknown"]
+        return ["no flags and spec of a training, so the parts of the model are unknown"], None
     try:
         config = config_from_flagfile(flags)
-        return describe(make_model(config, spec), config.model, statistics_beside(config.spec))
+        model = make_model(config, spec)
+        lines = describe(model, config.model, statistics_beside(config.spec))
     except ConfigError as error:
-        return [f"the parts of the model are unknown: {error}"]
+        return [f"the parts of the model are unknown: {error}"], None
+    graph, _ = reading.build(model, ModeKeys.TRAIN)
+    return lines, graph.as_graph_def()
 
 
 def _model_dir(path: str) -> tuple[list[str], Any]:
@@ -182,12 +185,13 @@ def _model_dir(path: str) -> tuple[list[str], Any]:
     assert checkpoint is not None
     lines = [f"model directory {path}, latest checkpoint {os.path.basename(checkpoint)}"]
     lines += _variables(checkpoint)
-    graph = None
-    text = os.path.join(path, "graph.pbtxt")
-    if tf.io.gfile.exists(text):
-        graph = _read_graph(text)
-        lines += _ops(graph)
     spec = _kept_spec(os.path.join(path, "feature_spec"))
+    of_model, graph = _trained_model(path, spec)
+    text = os.path.join(path, "graph.pbtxt")  # Written by trainings without the kit.
+    if graph is None and tf.io.gfile.exists(text):
+        graph = _read_graph(text)
+    if graph is not None:
+        lines += _ops(graph)
     lines += _vocabularies(spec)
     exports = os.path.join(path, "export")
     for exporter in sorted(tf.io.gfile.listdir(exports)) if tf.io.gfile.isdir(exports) else ():
@@ -196,7 +200,7 @@ def _model_dir(path: str) -> tuple[list[str], Any]:
         protected = kept(folder)
         marked = [f"{n} (pinned or live)" if n in protected else n for n in names]
         lines.append(f"exports of {exporter.rstrip('/')}: {', '.join(marked) or 'none'}")
-    return [*lines, *_trained_model(path, spec)], graph
+    return [*lines, *of_model], graph
 
 
 def _read_graph(path: str) -> Any:
@@ -206,7 +210,7 @@ def _read_graph(path: str) -> Any:
     try:
         return text_format.Parse(data.decode(), tf.compat.v1.GraphDef())
     except (ValueError, text_format.ParseError) as error:
-        raise ConfigError(f"{path} is damaged: {error}. Remove it, or train further.") from error
+        raise ConfigError(f"{path} is damaged: {error}. Remove it.") from error
 
 
 def _kept_spec(folder: str) -> Optional[FeatureSpec]:

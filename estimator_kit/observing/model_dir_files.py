@@ -37,9 +37,8 @@ MODEL_DIR: Mapping[str, str] = {
     "feature_spec/**": "The files that the spec names, such as vocabularies.",
     "checkpoint": "TensorFlow's list of the checkpoints that are kept.",
     "model.ckpt-<step>.<part>": "A checkpoint.",
-    "graph.pbtxt": "The training graph, as text.",
-    "events.out.tfevents.<process>": "Summaries of training for TensorBoard, its charts, and "
-    "the spec.",
+    "events.out.tfevents.<process>": "Summaries of training for TensorBoard, its charts, the "
+    "graph, and the spec.",
     "eval/events.out.tfevents.<process>": "Metrics and precision-recall curves of evaluations for "
     "TensorBoard, hyperparameters, and slices.",
     "eval_<name>/events.out.tfevents.<process>": "Summaries of evaluations with `--eval_name`.",

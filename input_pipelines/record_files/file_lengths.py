@@ -1,13 +1,15 @@
-"""Finds records that are longer than their file before TensorFlow reads the file.
+"""Follows the lengths of records through a file, without looking at the payloads.
 
-TensorFlow's reader allocates as many bytes as the length of a record says, if the checksum of the
-length is correct. If they do not fit into memory, a signal ends the process, and no code can catch
-it. So this module first follows the lengths from record to record. That takes about 0.2 s for a
-million records, because it reads no payload.
+This serves two purposes:
+- `count` counts records. It takes about 0.3 s for a million of them, a tenth of what TensorFlow's
+  reader needs.
+- `check` finds records that are longer than their file before TensorFlow reads the file. The reader
+  allocates as many bytes as the length of a record says, if the checksum of the length is correct.
+  If they do not fit into memory, a signal ends the process, and no code can catch it.
 
-A process checks each file once, as long as its size and modification time stay the same. Remote
-files are not checked, and neither are files that are so large that the check would take minutes;
-see `check`. The only error is DataError.
+A process looks at each file once, as long as its inode, size and times stay the same. Remote files
+are not looked at, and `check` leaves out files that are so large that it would take minutes. This
+module never says that a payload is right. The only error is DataError.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ import functools
 import os
 import struct
 from collections.abc import Callable, Sequence
+from typing import NamedTuple, Optional
 
 from input_pipelines.errors import DataError
 from input_pipelines.record_files import file_bytes, file_systems, record_scanner
-from input_pipelines.record_files.crc32c import FRAME, HEADER, length_of
+from input_pipelines.record_files.crc32c import FRAME, HEADER, masked
 from input_pipelines.record_files.file_bytes import FileBytes
 
 # TensorFlow may allocate this many bytes in vain.
@@ -32,7 +35,33 @@ _BYTES_OF_GZIP = 32
 
 _CHUNK = 4 * 2**20
 
-_length_at = struct.Struct("<Q").unpack_from
+_header_at = struct.Struct("<QI").unpack_from
+
+
+class _Walk(NamedTuple):
+    """What following the lengths of a file found.
+
+    Attributes:
+      too_much: whether TensorFlow would allocate 1 GiB or more for a record that does not exist.
+      records: the number of records; None if a length is wrong, or the last record is incomplete.
+    """
+
+    too_much: bool
+    records: Optional[int]
+
+
+def count(path: str) -> Optional[int]:
+    """The number of records of a file, by its lengths and their checksums.
+
+    None if the file has to be read: it is remote, GZIP, empty or damaged. Reading it then reports
+    the error. A wrong checksum of a payload is not found here, but when the record is read.
+    """
+    if file_systems.scheme_of(path) is not None or file_bytes.is_gzip(path):
+        return None
+    try:
+        return _looked_at(path).records or None
+    except OSError:
+        return None
 
 
 def check(paths: Sequence[str]) -> None:
@@ -55,10 +84,14 @@ def says_too_much(path: str) -> bool:
     if file_systems.scheme_of(path) is not None:
         return False
     try:
-        found = os.stat(path)
-        return _look(path, found.st_size, found.st_mtime_ns)
+        return _looked_at(path).too_much
     except OSError:
         return False  # Reading the file reports the error.
+
+
+def _looked_at(path: str) -> _Walk:
+    found = os.stat(path)
+    return _look(path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _first_bad(path: str) -> str:
@@ -74,55 +107,55 @@ def _size(path: str) -> int:
 
 
 @functools.lru_cache(maxsize=2**16)
-def _look(path: str, size: int, time: int) -> bool:
-    del time  # Part of the key.
+def _look(path: str, inode: int, size: int, *times: int) -> _Walk:
+    del inode, times  # Parts of the key.
     if file_bytes.is_gzip(path):
         return _walk(_unpacked(FileBytes(path)))
     with open(path, "rb", buffering=0) as file:
 
-        def at(offset: int) -> bytes:
+        def at(offset: int, length: int = _CHUNK) -> bytes:
             if offset >= size:
                 return b""
             file.seek(offset)
-            return file.read(_CHUNK)
+            return file.read(length)
 
         return _walk(at)
 
 
-def _unpacked(data: FileBytes) -> Callable[[int], bytes]:
+def _unpacked(data: FileBytes) -> Callable[..., bytes]:
     """A function that returns bytes of a GZIP file from an offset on. Offsets must not decrease."""
     reached = 0
 
-    def at(offset: int) -> bytes:
+    def at(offset: int, length: int = _CHUNK) -> bytes:
         nonlocal reached
         while reached < offset:
             step = min(_CHUNK, offset - reached)
             if len(data.at(reached, step)) < step:
                 return b""
             reached += step
-        return data.at(offset, _CHUNK)
+        return data.at(offset, length)
 
     return at
 
 
-def _walk(at: Callable[[int], bytes]) -> bool:
-    """Follows lengths up to one whose checksum is wrong, where TensorFlow's reader also stops.
-
-    The checksums of small lengths are not checked. If one is wrong, other bytes are then taken for
-    lengths. The probability that such bytes have a correct checksum is 1 in 2^32.
-    """
-    offset = 0
+def _walk(at: Callable[..., bytes]) -> _Walk:
+    """Follows lengths up to one whose checksum is wrong, where TensorFlow's reader also stops."""
+    offset = records = 0
+    checksums: dict[int, int] = {}  # Most records of a file have one of a few lengths.
     while True:
         piece = at(offset)
         place, last = 0, len(piece) - HEADER
         if last < 0:
-            return False
+            return _Walk(False, None if piece else records)
         while place <= last:
-            (length,) = _length_at(piece, place)
-            if length >= _HARMLESS:
-                if length_of(piece[place : place + HEADER]) is None:
-                    return False
-                if not at(offset + place + FRAME + length - 1):
-                    return True
-            place += FRAME + length
+            length, checksum = _header_at(piece, place)
+            if checksums.get(length) != checksum:
+                if masked(piece[place : place + 8]) != checksum:
+                    return _Walk(False, None)
+                checksums[length] = checksum
+            end = place + FRAME + length
+            if end > len(piece) and not at(offset + end - 1, 1):
+                return _Walk(length >= _HARMLESS, None)
+            records += 1
+            place = end
         offset += place

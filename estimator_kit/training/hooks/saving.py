@@ -33,6 +33,10 @@ class SaverHook(tf.compat.v1.train.CheckpointSaverHook):
     def __init__(self, run_config: Any, listeners: Optional[list[Any]] = None):
         seconds, steps = run_config.save_checkpoints_secs, run_config.save_checkpoints_steps
         super().__init__(
-            run_config.model_dir, save_secs=seconds, save_steps=steps, listeners=listeners
+            run_config.model_dir,
+            save_secs=seconds,
+            save_steps=steps,
+            listeners=listeners,
+            save_graph_def=False,
         )
         self._timer = AtMultiples(every_secs=seconds, every_steps=steps)

@@ -375,10 +375,12 @@ def test_a_damaged_graph_is_named(export, tmp_path, name):
 
 @pytest.mark.parametrize("graph", [b"node { name: 3", b'node { name: "\xff" }'])
 def test_inspecting_a_model_directory_whose_graph_is_damaged(trained, tmp_path, graph):
+    """Such a file is read if the flags of the training are unknown."""
     folder = tmp_path / "model"
     shutil.copytree(trained[0].model_dir, folder)
+    (folder / "flags.txt").unlink()
     (folder / "graph.pbtxt").write_bytes(graph)
-    with pytest.raises(ek.ConfigError, match=r"graph\.pbtxt is damaged: .*\. Remove it, or train"):
+    with pytest.raises(ek.ConfigError, match=r"graph\.pbtxt is damaged: .*\. Remove it\.$"):
         inspect.inspect(config_of(folder))
 
 

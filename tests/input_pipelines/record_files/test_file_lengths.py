@@ -10,6 +10,7 @@ import tensorflow as tf
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import data_scan
 from input_pipelines.record_files import file_lengths, tfrecords, writing
+from input_pipelines.record_files.sharding import Shard
 from tests.conftest import make_rows
 from tests.input_pipelines.record_files.test_record_scanner import checksum, frame
 
@@ -88,3 +89,48 @@ def test_too_many_bytes_are_not_checked(tmp_path, monkeypatch):
     file_lengths.check([path])
     assert data_scan.scan([path])[0].bad_records == 1
     assert tf.io.gfile.exists(path)
+
+
+@pytest.mark.parametrize("chunk", [16, 61, 2**22])
+def test_records_are_counted_by_their_lengths(tmp_path, monkeypatch, chunk):
+    """Also where a header, a payload or several records lie across the pieces that are read."""
+    monkeypatch.setattr(file_lengths, "_CHUNK", chunk)
+    payloads = [bytes(n) for n in (0, 1, 200, 16, 0, 61, 45, 12)]
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(b"".join(map(frame, payloads)))
+    assert file_lengths.count(str(path)) == len(payloads)
+    shards = [tfrecords.count_records([str(path)] * 2, Shard(3, i)) for i in range(3)]
+    assert shards == [6, 6, 4]  # Places 0, 3, 6; 1, 4, 7; 2, 5: in each of the two.
+
+
+def test_files_that_have_to_be_read_are_not_counted_by_their_lengths(tmp_path):
+    wrong = bytearray(header(5) + bytes(9))
+    wrong[8] ^= 1
+    path = tmp_path / "a.tfrecord"
+    for data in (b"", BEFORE[:-1], BEFORE + b"\0", BEFORE + bytes(wrong), BEFORE + header(2**40)):
+        path.write_bytes(data)
+        assert file_lengths.count(str(path)) is None
+    packed = tmp_path / "a.tfrecord.gz"
+    packed.write_bytes(gzip.compress(BEFORE))
+    assert file_lengths.count(str(packed)) is None
+    assert file_lengths.count("memory://a.tfrecord") is None
+    assert file_lengths.count(str(tmp_path / "absent")) is None
+
+
+def test_counting_reads_no_payload(tmp_path):
+    """A wrong payload is counted, and reported when the record is read."""
+    path = tmp_path / "a.tfrecord"
+    data = bytearray(BEFORE)
+    data[-10] ^= 1
+    path.write_bytes(data)
+    assert tfrecords.count_records([str(path)]) == 3
+    with pytest.raises(tf.errors.DataLossError):
+        list(tfrecords.blocks([str(path)]))
+
+
+def test_a_file_that_changes_is_counted_again(tmp_path):
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(BEFORE)
+    assert file_lengths.count(str(path)) == 3
+    path.write_bytes(BEFORE * 2)
+    assert file_lengths.count(str(path)) == 6

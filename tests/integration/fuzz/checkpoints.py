@@ -55,7 +55,6 @@ _RUNS_OF_RETRAINING: tuple[tuple[int, tuple[str, ...]], ...] = (
 
 _SELDOM_READ = {
     "flags.txt", "versions.json", "curl.sh", "_LOCK", "tf_serving_warmup_requests", "metrics.json",
-    "model.ckpt-0.meta", "model.ckpt-2.meta", "model.ckpt-4.meta", "graph.pbtxt",
     "model.ckpt-0.index", "model.ckpt-0.data-00000-of-00001", "evaluation-evaluate.json",
 }  # fmt: skip
 

@@ -212,10 +212,9 @@ def test_an_error_becomes_a_text(monkeypatch, run):
 
 def test_operations_are_in_scopes(run):
     """At the top of the graph are scopes; single operations would hide them."""
-    graph = tf.compat.v1.GraphDef()
-    path = next(iter(run[0].glob("model.ckpt-*.meta")))
-    meta = tf.compat.v1.MetaGraphDef.FromString(path.read_bytes())
-    graph = meta.graph_def
+    paths = map(str, run[0].glob("events.out.tfevents.*"))
+    events = [event for path in paths for event in tf.compat.v1.train.summary_iterator(path)]
+    graph = tf.compat.v1.GraphDef.FromString(next(e.graph_def for e in events if e.graph_def))
     scopes = {node.name.partition("/")[0] for node in graph.node if "/" in node.name}
     assert {"dnn", "linear", "labels", "logits", "objectives", "checks"} <= scopes
     objectives = {tuple(n.name.split("/")[1:3]) for n in graph.node if n.name[:6] == "object"}
