@@ -1,0 +1,122 @@
+"""What a short training run costs by its size: columns, objectives, rows and files.
+
+    python benchmarks/size.py [--columns 1,40,400,2000] [--objectives 1,20,200]
+        [--rows 100000,1000000] [--files 1,100,10000] [--only columns,objectives,rows,files]
+
+Every run is a process that trains 10 steps of a DNN and writes a checkpoint. Each column is an
+embedding of a hashed string, and every fourth one is a number. Each line has the CPU seconds of the
+process with its children, the seconds of the clock, its memory, and the bytes of the model
+directory. Runs with rows and files read all of them once (`--epochs=1`) in batches of 2,048.
+benchmarks/README.md has results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from input_pipelines.record_files import writing
+
+ROOT = Path(__file__).parents[1]
+
+
+def spec(columns: int, objectives: int) -> dict[str, Any]:
+    """A spec as a document. Feature i is a number if i is a multiple of 4, but not 0."""
+    numbers = {f"f{i}" for i in range(4, columns, 4)}
+    names = [f"f{i}" for i in range(columns)]
+    made = {}
+    for name in names:
+        if name in numbers:
+            made[f"{name}_n"] = {"numeric": name}
+        else:
+            made[f"{name}_id"] = {"hash": name, "size": 1000}
+            made[f"{name}_vec"] = {"embedding": f"{name}_id", "dimension": 8}
+    return {
+        "features": {n: {"dtype": "float32" if n in numbers else "string"} for n in names},
+        "labels": {f"y{i}": {"dtype": "int64"} for i in range(objectives)},
+        "columns": made,
+        "groups": {"deep": [name for name in made if not name.endswith("_id")]},
+        "objectives": {f"y{i}": {"head": "binary"} for i in range(objectives)},
+    }
+
+
+def rows(document: dict[str, Any], count: int) -> Iterator[dict[str, Any]]:
+    """Rows with the features and labels of a spec."""
+    rng = np.random.default_rng(1)
+    for _ in range(count):
+        values = rng.integers(1000, size=len(document["features"]))
+        row: dict[str, Any] = {
+            name: float(value) if entry["dtype"] == "float32" else f"w{value}"
+            for (name, entry), value in zip(document["features"].items(), values)
+        }
+        yield {**row, **{label: int(values[0] % 2) for label in document["labels"]}}
+
+
+def measure(what: str, size: int, folder: str, *flags: str) -> None:
+    """Runs a training and prints its line."""
+    model_dir = Path(folder, "model")
+    command = [sys.executable, str(ROOT / "run.py"), "train", f"--spec={folder}/spec.json",
+               f"--train_files={folder}/*.tfrecord", f"--model_dir={model_dir}", "--model=dnn",
+               "--model_params=hidden_units=[16]", "--report=off", *flags]  # fmt: skip
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    stored = sum(path.stat().st_size for path in model_dir.rglob("*") if path.is_file())
+    line = {
+        what: size,
+        "cpu_seconds": round(cpu, 1),
+        "seconds": round(time.perf_counter() - start, 1),
+        "largest_mib_so_far": after.ru_maxrss // 1024,
+        "model_dir_mb": round(stored / 1e6, 1),
+    }
+    print(json.dumps(line), flush=True)
+
+
+def run(what: str, size: int) -> None:
+    """One measurement."""
+    document = spec(size if what == "columns" else 40, size if what == "objectives" else 1)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "spec.json").write_text(json.dumps(document), encoding="utf-8")
+        if what in ("columns", "objectives"):
+            writing.write_examples(f"{folder}/0.tfrecord", rows(document, 640))
+            measure(what, size, folder, "--batch_size=64", "--max_steps=10")
+            return
+        files = size if what == "files" else 8
+        block = list(rows(document, 1000))
+        for i in range(files):
+            count = (size if what == "rows" else 100_000) // files
+            part = (block[j % 1000] for j in range(count))
+            writing.write_examples(f"{folder}/{i:05}.tfrecord", part)
+        measure(what, size, folder, "--batch_size=2048", "--epochs=1")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    sizes = {"columns": "1,40,400,2000", "objectives": "1,20,200", "rows": "100000,1000000",
+             "files": "1,100,10000"}  # fmt: skip
+    for what, default in sizes.items():
+        parser.add_argument(f"--{what}", default=default)
+    parser.add_argument("--only", default=",".join(sizes))
+    arguments = parser.parse_args()
+    os.environ["PYTHONPATH"] = str(ROOT)
+    for what in arguments.only.split(","):
+        for size in getattr(arguments, what).split(","):
+            run(what, int(size))
+
+
+if __name__ == "__main__":
+    main()
