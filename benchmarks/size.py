@@ -40,7 +40,7 @@ def spec(columns: int, objectives: int) -> dict[str, Any]:
         if name in numbers:
             made[f"{name}_n"] = {"numeric": name}
         else:
-            made[f"{name}_id"] = {"hash": name, "size": 1000}
+            made[f"{name}_id"] = {"hash_bucket": name, "size": 100}
             made[f"{name}_vec"] = {"embedding": f"{name}_id", "dimension": 8}
     return {
         "features": {n: {"dtype": "float32" if n in numbers else "string"} for n in names},
@@ -55,7 +55,7 @@ def rows(document: dict[str, Any], count: int) -> Iterator[dict[str, Any]]:
     """Rows with the features and labels of a spec."""
     rng = np.random.default_rng(1)
     for _ in range(count):
-        values = rng.integers(1000, size=len(document["features"]))
+        values = rng.integers(100, size=len(document["features"]))
         row: dict[str, Any] = {
             name: float(value) if entry["dtype"] == "float32" else f"w{value}"
             for (name, entry), value in zip(document["features"].items(), values)

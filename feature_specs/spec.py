@@ -9,10 +9,12 @@ not import TensorFlow.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import pathlib
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Optional, TypeVar
 
 from feature_specs.errors import Path, Problem, located
@@ -94,9 +96,17 @@ class FeatureSpec:
         ]
         return min(counts) if counts else None
 
-    def of_kind(self, kind: type[Kind]) -> dict[str, Kind]:
+    def of_kind(self, kind: type[Kind]) -> Mapping[str, Kind]:
         """The columns of one kind, by name. For code that concerns only that kind."""
-        return {n: column for n, column in self.columns.items() if isinstance(column, kind)}
+        if kind not in self._of_kinds:
+            found = {n: column for n, column in self.columns.items() if isinstance(column, kind)}
+            self._of_kinds[kind] = MappingProxyType(found)
+        return self._of_kinds[kind]
+
+    @functools.cached_property
+    def _of_kinds(self) -> dict[type[Column], Mapping[str, Any]]:
+        """What `of_kind` has found. Models ask for each column, and specs can have thousands."""
+        return {}
 
     def category_of(self, name: str) -> tuple[str, Column]:
         """The categorical column that an embedding, indicator or ragged column reads, or itself."""

@@ -28,11 +28,12 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
 
     The last line names the command that starts TensorBoard.
     """
+    spec = parser.load(config.spec)
     if config.mode == "train_and_evaluate":
-        slices.check(parser.load(config.spec), config.slices)
+        slices.check(spec, config.slices)
     services = Services(config)
     try:
-        result = tasks.train(config)
+        result = tasks.train(config, spec)
     except NothingToDo:
         raise
     except BaseException as error:
@@ -40,7 +41,6 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
         if view is None or view.is_chief:
             services.training("stopped" if isinstance(error, Stopped) else "failed")
         raise
-    spec = parser.load(config.spec)
     tell(report.summary(config, spec, result))
     if result.exports and config.mode == "train_and_evaluate":
         _measure(config, spec, result)

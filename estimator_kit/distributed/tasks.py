@@ -24,15 +24,19 @@ from estimator_kit.training.trainer import Alone, Trainer
 from feature_specs.spec import FeatureSpec
 
 
-def train(config: ModelDirConfig) -> RunResult:
+def train(config: ModelDirConfig, spec: Optional[FeatureSpec] = None) -> RunResult:
     """Runs `train` or `train_and_evaluate`, as the task that TF_CONFIG names or alone.
+
+    Args:
+      config: the experiment.
+      spec: the spec of `config.spec`, if it is already read.
 
     Raises:
       SpecError, ConfigError: the config or the spec cannot be used. Nothing was written.
       NothingToDo, Stopped, DataError, LossError, CheckpointError, tf.errors.UnavailableError: see
         `Training.run` and `Worker.run`.
     """
-    with prepared(config) as made:
+    with prepared(config, spec) as made:
         return _live(config, made.spec, made.model, made.view)
 
 

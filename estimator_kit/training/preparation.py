@@ -50,13 +50,13 @@ class Prepared:
 
 
 @contextlib.contextmanager
-def prepared(config: ExperimentConfig) -> Iterator[Prepared]:
+def prepared(config: ExperimentConfig, spec: Optional[FeatureSpec] = None) -> Iterator[Prepared]:
     """What a run works with. Inside the block, errors name a checkpoint that cannot be read.
 
     Raises:
       SpecError, ConfigError: the run cannot start. Nothing was written.
     """
-    spec = parser.load(config.spec)
+    spec = parser.load(config.spec) if spec is None else spec
     view = check_surroundings(config)
     model = make_model(config, spec)
     if view is None:

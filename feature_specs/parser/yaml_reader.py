@@ -22,14 +22,32 @@ from feature_specs.errors import Path, Problem, SpecError, value_text
 Lines = dict[Path, int]
 
 _DEEPEST = 50
+# `_Converter` reports one level less, with its path.
+_DEEPEST_EVENT = _DEEPEST + 2
 
 # The YAML parser needs seconds for a MB, and longer for nested brackets.
 LONGEST = 2 * 2**20
 _TAGGED = (yaml.ScalarEvent, yaml.SequenceStartEvent, yaml.MappingStartEvent)
 
 
+class _Refused(Exception):
+    """The document has a part that `_refused_parts` finds."""
+
+
 class _CoreSchemaLoader(yaml.SafeLoader):
-    """A SafeLoader with the implicit types of the YAML 1.2 core schema."""
+    """A SafeLoader with the implicit types of the YAML 1.2 core schema.
+
+    It raises `_Refused` at the first rejected part, before it makes a node of it.
+    """
+
+    depth = 0
+
+    def get_event(self) -> Any:
+        event = super().get_event()
+        self.depth += _step(event)
+        if self.depth > _DEEPEST_EVENT or next(_refused(event), None) is not None:
+            raise _Refused
+        return event
 
 
 _CoreSchemaLoader.yaml_implicit_resolvers = {}
@@ -129,30 +147,51 @@ class _Converter:
         self.problems.append(Problem(path, message, line))
 
 
+def _node(text: str, source: str) -> Any:
+    """The document, or None if it is empty.
+
+    Raises:
+      SpecError: lists all rejected parts.
+      yaml.YAMLError: the text is not YAML.
+    """
+    try:
+        return yaml.compose(text, Loader=_CoreSchemaLoader)
+    except (_Refused, yaml.YAMLError) as error:
+        problems = list(_refused_parts(text))  # All of them, up to a part that is not YAML.
+        if problems:
+            raise SpecError(source, problems) from error
+        raise
+
+
 def _refused_parts(text: str) -> Iterator[Problem]:
     """The rejected parts of YAML in a text, up to the first place that is nested too deeply."""
     depth = 0
     for event in yaml.parse(text):
         yield from _refused(event)
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            # `_Converter` reports one level less, with its path.
-            if depth > _DEEPEST + 2 and event.start_mark is not None:
-                line = event.start_mark.line + 1
-                yield Problem((), f"nested more than {_DEEPEST} levels deep", line)
-                return
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+        depth += _step(event)
+        if depth > _DEEPEST_EVENT and event.start_mark is not None:
+            line = event.start_mark.line + 1
+            yield Problem((), f"nested more than {_DEEPEST} levels deep", line)
+            return
+
+
+def _step(event: yaml.Event) -> int:
+    """How much deeper the next event is."""
+    if isinstance(event, yaml.CollectionStartEvent):
+        return 1
+    return -1 if isinstance(event, yaml.CollectionEndEvent) else 0
 
 
 def _refused(event: yaml.Event) -> Iterator[Problem]:
     """The rejected parts of YAML in an event, before any value is made."""
-    assert event.start_mark is not None  # only synthetic events have none
-    line = event.start_mark.line + 1
     if isinstance(event, yaml.AliasEvent):
-        yield Problem((), "an alias (*name) is not supported. Write the value out.", line)
+        message = "an alias (*name) is not supported. Write the value out."
     elif isinstance(event, _TAGGED) and event.tag is not None:
-        yield Problem((), f"the tag {event.tag!r} is not supported. Remove it.", line)
+        message = f"the tag {event.tag!r} is not supported. Remove it."
+    else:
+        return
+    assert event.start_mark is not None  # only synthetic events have none
+    yield Problem((), message, event.start_mark.line + 1)
 
 
 def too_long(got: str) -> str:
@@ -176,10 +215,7 @@ def read_text(text: str, source: str) -> tuple[Any, Lines]:
     if len(text) > LONGEST:
         raise SpecError(source, [Problem((), too_long(f"{len(text):,} characters"))])
     try:
-        problems = list(_refused_parts(text))
-        if problems:
-            raise SpecError(source, problems)
-        node = yaml.compose(text, Loader=_CoreSchemaLoader)
+        node = _node(text, source)
     except SpecError:
         raise
     except yaml.MarkedYAMLError as error:

@@ -30,18 +30,32 @@ class MeaningError(ValueError):
     """Rows of the old and the new table cannot be matched."""
 
 
-def column_of(spec: FeatureSpec, variable: str) -> Optional[str]:
-    """The column that a variable is the table of, or None."""
-    names = [*spec.used_columns(), *(n for n in spec.columns if n not in spec.used_columns())]
-    for name in names:
-        column = spec.columns[name]
-        if column.shared_table is not None:
-            if variable == column.shared_table:
-                return name
-        elif column.has_variables:
-            if f"/{canned_name(spec, name)}/" in f"/{variable}":
-                return name
-    return None
+class ColumnsOfTables:
+    """Finds the column that a variable is the table of, in time that does not grow with the spec.
+
+    Args:
+      spec: the spec of the model with the variables.
+    """
+
+    def __init__(self, spec: FeatureSpec):
+        # Columns in groups come first, because a column that no group reads has no table.
+        names = dict.fromkeys((*spec.used_columns(), *spec.columns))
+        self._order = {name: place for place, name in enumerate(names)}
+        self._shared: dict[str, str] = {}
+        self._scopes: dict[str, str] = {}
+        for name in names:
+            column = spec.columns[name]
+            if column.shared_table is not None:
+                self._shared.setdefault(column.shared_table, name)
+            elif column.has_variables:
+                self._scopes.setdefault(canned_name(spec, name), name)
+
+    def of(self, variable: str) -> Optional[str]:
+        """The column, or None. The name of its scope is a part of the variable's path."""
+        parts = variable.split("/")
+        scopes = ("/".join(parts[i:j]) for j in range(len(parts)) for i in range(j))
+        found = {self._shared.get(variable), *map(self._scopes.get, scopes)} - {None}
+        return min(found, key=lambda name: self._order[name or ""], default=None)
 
 
 def ids_of(spec: FeatureSpec, name: str) -> str:

@@ -17,10 +17,10 @@ from estimator_kit.checkpoints.reading import ModelOutline
 from estimator_kit.checkpoints.warm_start import row_moves
 from estimator_kit.checkpoints.warm_start.place_moves import Record, changed_groups, place_move
 from estimator_kit.checkpoints.warm_start.row_moves import (
+    ColumnsOfTables,
     MeaningError,
     Move,
     OutputMoves,
-    column_of,
 )
 from estimator_kit.model.group_checks import VECTORS
 from feature_specs.reference.naming import canned_name
@@ -68,12 +68,14 @@ class VariableMoves:
         self._outline = outline
         self._old_places = old_places
         self._outputs = OutputMoves(old, new) if old is not None else None
+        self._columns = ColumnsOfTables(new)
+        self._old_columns = ColumnsOfTables(old) if old is not None else None
         self._moved_outputs: set[str] = set()
         self._rows: dict[tuple[str, str], Move] = {}
 
     def is_of_new_column(self, name: str) -> bool:
         """Whether a variable is the table, or a slot of the table, of a new column."""
-        column = column_of(self._new, base_of(name, self._outline) or name)
+        column = self._columns.of(base_of(name, self._outline) or name)
         return (
             self._old is not None
             and column is not None
@@ -86,7 +88,7 @@ class VariableMoves:
         Raises:
           MeaningError: its rows now mean something else.
         """
-        if self._old is None or self._outputs is None:
+        if self._old is None or self._outputs is None or self._old_columns is None:
             return Taken(source)
         base = base_of(name, self._outline) or name
         shape = self._outline.variables[name]
@@ -94,7 +96,7 @@ class VariableMoves:
             return Taken(source)  # A slot that has one number for the whole variable.
         suffix = name[len(base) :]
         old_base = source[: len(source) - len(suffix)] if source.endswith(suffix) else source
-        column, old_column = column_of(self._new, base), column_of(self._old, old_base)
+        column, old_column = self._columns.of(base), self._old_columns.of(old_base)
         moves = {axis: AxisMove(axis, "inputs", m) for axis, m in self._inputs(base, old_base)}
         if column is not None and old_column is not None:
             key = (old_column, column)
@@ -139,7 +141,7 @@ class VariableMoves:
 
     def warnings(self) -> Iterator[str]:
         """Warnings about changes that no variable shows."""
-        if self._old is None or self._outputs is None:
+        if self._old is None or self._outputs is None or self._old_columns is None:
             return
         if self._outputs.moves and not self._moved_outputs:
             yield (

@@ -28,7 +28,7 @@ from estimator_kit.checkpoints import run_record
 from estimator_kit.checkpoints.reading import ModelOutline, Shapes, find_checkpoint, shapes_in
 from estimator_kit.checkpoints.warm_start import dynamic_rows, row_moves
 from estimator_kit.checkpoints.warm_start.place_moves import Record
-from estimator_kit.checkpoints.warm_start.row_moves import MeaningError, column_of
+from estimator_kit.checkpoints.warm_start.row_moves import ColumnsOfTables, MeaningError
 from estimator_kit.checkpoints.warm_start.variable_moves import Taken, VariableMoves, base_of, fits
 from estimator_kit.errors import CheckpointError, ConfigError
 from estimator_kit.optimizers.accumulation import ACCUMULATED
@@ -240,15 +240,15 @@ def _kept_folder(source: str) -> Optional[str]:
 
 
 def _weights(outline: ModelOutline, spec: FeatureSpec, mode: str, pattern: str) -> Iterator[str]:
+    columns = ColumnsOfTables(spec)
     for name in outline.weights:
         # A frozen table is neither a trainable variable nor a statistic.
-        is_weight = name in outline.trainable or _is_table(spec, name)
+        is_weight = name in outline.trainable or _is_embedding(spec, columns.of(name))
         if (is_weight or mode != "weights") and re.fullmatch(pattern, name):
             yield name
 
 
-def _is_table(spec: FeatureSpec, name: str) -> bool:
-    column = column_of(spec, name)
+def _is_embedding(spec: FeatureSpec, column: Optional[str]) -> bool:
     return column is not None and spec.columns[column].dense == "embedding"
 
 

@@ -33,6 +33,8 @@ FOLDER = "projector"
 MOST_ROWS = 10_000
 # Numbers of a table that is read, 1 GiB.
 _MOST_NUMBERS = 2**28
+# Numbers of all tables that are written, about 40 MB of text.
+_MOST_WRITTEN = 2**22
 
 _CONFIG = "projector_config.pbtxt"
 # Exists on every machine, and is not a checkpoint. Without a name, TensorBoard would look for the
@@ -53,6 +55,7 @@ def write(model_dir: str, spec: FeatureSpec, *, most_rows: int = MOST_ROWS) -> l
     if not tables:
         return []
     reader = tf.train.load_checkpoint(checkpoint)
+    tables = _within_limit(tables, reader.get_variable_to_shape_map(), most_rows)
     entries = []
     for name, column in tables.items():
         file = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
@@ -77,10 +80,11 @@ def write(model_dir: str, spec: FeatureSpec, *, most_rows: int = MOST_ROWS) -> l
 def _tables(checkpoint: str, spec: FeatureSpec) -> dict[str, str]:
     """The embedding tables in a checkpoint: `{variable: column}`."""
     embeddings = spec.of_kind(Embedding)
+    columns = row_moves.ColumnsOfTables(spec)
     found = {}
     for name, shape in sorted(tf.train.list_variables(checkpoint)):
-        column = row_moves.column_of(spec, name)
-        if column not in embeddings or len(shape) != 2:
+        column = columns.of(name)
+        if column is None or column not in embeddings or len(shape) != 2:
             continue
         shared = embeddings[column].shared
         if name != shared and not name.endswith("/embedding_weights"):
@@ -90,6 +94,17 @@ def _tables(checkpoint: str, spec: FeatureSpec) -> dict[str, str]:
             continue
         found[name] = column
     return found
+
+
+def _within_limit(
+    tables: dict[str, str], shapes: dict[str, list[int]], most_rows: int
+) -> dict[str, str]:
+    """The first tables that have `_MOST_WRITTEN` numbers together."""
+    numbers = np.cumsum([min(shapes[name][0], most_rows) * shapes[name][1] for name in tables])
+    count = int(np.searchsorted(numbers, _MOST_WRITTEN, side="right"))
+    if count < len(tables):
+        _log.info("TensorBoard shows the first %d of %d embedding tables", count, len(tables))
+    return dict(list(tables.items())[:count])
 
 
 def _lines(vectors: np.ndarray) -> str:

@@ -277,11 +277,14 @@ def test_fifty_levels_are_the_deepest(depth, is_fine):
     ids=short,
 )
 def test_nesting_is_refused_before_all_of_it_is_read(text, monkeypatch):
+    composed = []
+    original = yaml.SafeLoader.get_event
     monkeypatch.setattr(
-        yaml, "compose", None
-    )  # The function that reads a whole document is not called.
+        yaml.SafeLoader, "get_event", lambda self: composed.append(1) or original(self)
+    )
     line = 53 if "\n" in text else 1
     assert problems_of(text) == [f"{line}: the top level: nested more than 50 levels deep"]
+    assert 52 < len(composed) < 60
 
 
 def test_levels_side_by_side_are_not_added_up():

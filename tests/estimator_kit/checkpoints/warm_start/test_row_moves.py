@@ -7,9 +7,9 @@ import pytest
 
 import estimator_kit as ek
 from estimator_kit.checkpoints.warm_start.row_moves import (
+    ColumnsOfTables,
     MeaningError,
     OutputMoves,
-    column_of,
     is_new_column,
     moved,
     row_move,
@@ -103,7 +103,7 @@ def test_buckets_of_a_feature_are_no_affair_of_a_column_of_its_name(specs):
 
 
 def test_columns_of_variables(specs):
-    old, _ = specs(lambda document: None)
+    columns = ColumnsOfTables(specs(lambda document: None)[0])
     for variable, column in {
         "linear/linear_model/city/weights": "city",
         "linear/linear_model/city_X_tags/weights": "city_x_tag",
@@ -111,7 +111,7 @@ def test_columns_of_variables(specs):
         "dnn/hiddenlayer_0/kernel": None,
         "linear/linear_model/bias_weights": None,
     }.items():
-        assert column_of(old, variable) == column
+        assert columns.of(variable) == column
 
 
 def outputs(document):
