@@ -55,9 +55,9 @@ def plain(train):
     "changes",
     [
         {"mixed_precision": "bfloat16"},
-        {"mixed_precision": "float16"},
         {"xla": "on"},
-        {"mixed_precision": "bfloat16", "xla": "on"},
+        pytest.param({"mixed_precision": "float16"}, marks=pytest.mark.nightly),
+        pytest.param({"mixed_precision": "bfloat16", "xla": "on"}, marks=pytest.mark.nightly),
     ],
 )
 def test_quality_and_variables_are_equal(plain, train, changes):

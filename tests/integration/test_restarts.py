@@ -235,6 +235,7 @@ def test_an_undefined_metric_is_no_reason_to_stop(config, tmp_path, caplog):
     assert "auc/click is undefined: the evaluation files have no rows for it" in caplog.text
 
 
+@pytest.mark.ci
 def test_more_epochs_begin_with_the_first_row_of_the_next_one(config, ads):
     """The last batch of the epoch with which training ended was smaller than the batch size."""
     one = (f"{ads}/train-0.tfrecord",)  # 150 rows: four batches of 40, the last of 30.

@@ -34,11 +34,24 @@ parameters:
 
 
 @pytest.fixture(scope="module")
-def searched(ads, tmp_path_factory):
-    """A search that was killed in the middle of trial 0, and that two processes have finished."""
+def searched(ads, once):
+    """A search that was killed in the middle of trial 0, and that two processes have finished.
+
+    Returns its folder, its command, what trial 0 had left, and what the two processes printed.
+    """
+    folder = once("searched", lambda folder: search(ads, folder))
+    left, printed = json.loads((folder / "seen.json").read_text())
+    return folder, command_of(folder), left, printed
+
+
+def command_of(folder):
+    return ["tune", f"--flagfile={folder}/x.flags", f"--search={folder}/search.yaml",
+            f"--model_dir={folder}/found"]  # fmt: skip
+
+
+def search(ads, folder):
     from input_pipelines.record_files import writing
 
-    folder = tmp_path_factory.mktemp("search")
     writing.write_examples(str(folder / "test.tfrecord"), make_rows(100, seed=11))
     (folder / "search.yaml").write_text(SEARCH)
     (folder / "x.flags").write_text(
@@ -47,8 +60,7 @@ def searched(ads, tmp_path_factory):
         "--save_checkpoints_steps=10\n--deterministic\n--exporters=\n"
         "--model=tests.integration.saving_model:SavingModel\n"
     )
-    command = ["tune", f"--flagfile={folder}/x.flags", f"--search={folder}/search.yaml",
-               f"--model_dir={folder}/found"]  # fmt: skip
+    command = command_of(folder)
     trials = folder / "found" / "trials"
     trials.mkdir(parents=True)
     (trials / "pause").write_text("20")
@@ -69,7 +81,7 @@ def searched(ads, tmp_path_factory):
     # One that starts after the end of the other finds nothing to do.
     codes = [process.returncode for process in both]
     assert sorted(codes) in ([0, 0], [0, 99]), printed
-    return folder, command, left, printed
+    (folder / "seen.json").write_text(json.dumps([left, printed]))
 
 
 def start(command):

@@ -95,9 +95,17 @@ class _Walk:
     # --- Axes ------------------------------------------------------------------------------------
 
     def _root(self, axis: _Axis) -> _Axis:
-        while axis in self._parents:
-            axis = self._parents[axis]
-        return axis
+        """The axis that stands for all axes with the same places.
+
+        Every axis on the way then points at the root itself. Otherwise the way gets longer with
+        each op, and the time of the walk grows with the square of the graph.
+        """
+        root = axis
+        while root in self._parents:
+            root = self._parents[root]
+        while axis != root:
+            self._parents[axis], axis = root, self._parents[axis]
+        return root
 
     def _of(self, axis: _Axis) -> Optional[tuple[Factor, ...]]:
         return self._found.get(self._root(axis))

@@ -24,6 +24,7 @@ from tests.estimator_kit.observing.tracking.test_run_log import RECORDING
 from tests.integration.retraining_data import config
 
 
+@pytest.mark.ci
 def test_both_services_are_told_of_a_training(ads, tmp_path):
     folder, prom = tmp_path / "run", tmp_path / "ads.prom"
     given = small_run(ads, folder, max_steps=2, exporters=("final",), report="off")

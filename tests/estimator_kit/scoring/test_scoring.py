@@ -785,6 +785,7 @@ NO_SUCH_OUTPUT = (
 )
 
 
+@pytest.mark.ci
 def test_chosen_outputs_in_one_file(made, expected_of_parts, tmp_path):
     rows, expected = expected_of_parts[2]
     write(tmp_path / "a.tfrecord", rows)

@@ -45,6 +45,9 @@ def variable(*shape, name="w"):
 
 ABC = (("a", 2), ("b", 1), ("c", 2))
 
+# The models of `make test`: one of each structure. CI takes all.
+QUICK = ("linear", "wide_deep", "xdeepfm", "ple", "gru", "two_tower")
+
 
 @pytest.mark.parametrize(
     ("build", "expected"),
@@ -180,7 +183,9 @@ def specs_of(name, case):
     return feature_specs.parse(before), feature_specs.parse(after), objectives
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.ci) for name in MODELS]
+)
 def test_columns_that_are_added_and_moved_leave_the_model_as_it_was(name, tmp_path):
     case = table.MODEL_CASES[name]
     old, new, objectives = specs_of(name, case)
