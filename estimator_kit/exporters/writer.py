@@ -8,7 +8,7 @@ features of the input pipeline before the session ends.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
 import numpy as np
@@ -20,7 +20,7 @@ from estimator_kit.exporters.signatures import PREDICT_RAW, make_signatures
 from estimator_kit.exporters.skew import parts_of
 from estimator_kit.model.model_fn import PREDICT_EXAMPLES
 from feature_specs.spec import FeatureSpec
-from input_pipelines.transform.serving_inputs import serving_inputs
+from input_pipelines.transform.serving_inputs import ServingInputs, serving_inputs
 from input_pipelines.transform.transforms import Features
 
 Arrays = dict[str, np.ndarray]
@@ -66,22 +66,15 @@ def write_saved_model(
     builder = tf.compat.v1.saved_model.Builder(folder)
     with tf.Graph().as_default() as graph:
         graph.seed = trained.config.tf_random_seed
-        tf.compat.v1.train.get_or_create_global_step()
-        inputs = serving_inputs(spec)
-        made = trained.model_fn(
-            features=inputs.features, labels=None, mode=ModeKeys.PREDICT, config=trained.config
-        )
-        signatures = make_signatures(made.export_outputs, inputs, default_signature)
+        made = make_graph(trained.model_fn, spec, trained.config, default_signature)
+        inputs, signatures, saver = made.inputs, made.signatures, made.saver
         names = {
             column: tuple(part.name for part in parts_of(value))
             for column, value in inputs.features.items()
         }
-        saver = made.scaffold.saver or tf.compat.v1.train.Saver(sharded=True)
         with tf.compat.v1.Session(config=on_cpu()) as session:
             saver.restore(session, checkpoint)
-            main_op = made.scaffold.local_init_op
-            if main_op is None:
-                main_op = tf.compat.v1.train.Scaffold.default_local_init_op()
+            main_op = made.main_op
             builder.add_meta_graph_and_variables(
                 session,
                 tags=[tf.saved_model.SERVING],
@@ -100,6 +93,64 @@ def write_saved_model(
     builder.save()
     raw = frozenset(n for n, made in signatures.items() if _is_raw(n, made, signatures))
     return Written(signatures, raw, names, answers)
+
+
+@dataclasses.dataclass(frozen=True)
+class ServingGraph:
+    """What an export needs of its graph.
+
+    Attributes:
+      inputs: the inputs of requests.
+      signatures: `{name: SignatureDef}`.
+      saver: restores the variables.
+      main_op: runs when the export is loaded.
+    """
+
+    inputs: ServingInputs
+    signatures: Mapping[str, Any]
+    saver: Any
+    main_op: tf.Operation
+
+
+def make_graph(
+    model_fn: Callable[..., Any], spec: FeatureSpec, config: Any, default_signature: str
+) -> ServingGraph:
+    """Makes the graph of an export in the current graph. `config` is for the model_fn."""
+    tf.compat.v1.train.get_or_create_global_step()
+    inputs = serving_inputs(spec)
+    with tf.variable_creator_scope(_StartValues().creator):
+        made = model_fn(features=inputs.features, labels=None, mode=ModeKeys.PREDICT, config=config)
+    signatures = make_signatures(made.export_outputs, inputs, default_signature)
+    saver = made.scaffold.saver or tf.compat.v1.train.Saver(sharded=True)
+    main_op = made.scaffold.local_init_op
+    if main_op is None:
+        main_op = tf.compat.v1.train.Scaffold.default_local_init_op()
+    return ServingGraph(inputs, signatures, saver, main_op)
+
+
+class _StartValues:
+    """Variables of an export start as zeros, with one op for each shape, until they are restored.
+
+    An initializer has up to eight ops, and nothing runs them in an export.
+    """
+
+    def __init__(self) -> None:
+        self._zeros: dict[tuple[Any, ...], tf.Tensor] = {}
+
+    def creator(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+        """A creator of variables; see `tf.variable_creator_scope`."""
+        shape, dtype = tf.TensorShape(kwargs.get("shape")), kwargs.get("dtype")
+        is_local = tf.compat.v1.GraphKeys.LOCAL_VARIABLES in (kwargs.get("collections") or ())
+        if callable(kwargs.get("initial_value")) and shape.is_fully_defined() and not is_local:
+            key = (*shape.as_list(), dtype)
+
+            def zeros() -> tf.Tensor:
+                if key not in self._zeros:
+                    self._zeros[key] = tf.zeros(shape, dtype or tf.float32)
+                return self._zeros[key]
+
+            kwargs["initial_value"] = zeros
+        return next_creator(**kwargs)
 
 
 def _answers(

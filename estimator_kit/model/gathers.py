@@ -2,6 +2,7 @@
 
     DENSE["counts"](spec, name, features)    # float32 [rows, width] of a column of a record
     STEPS["counts"](spec, name, ragged)      # float32 [rows, steps, width] of a sequence column
+    gather_all([(table, ids), ...])          # several tables, one id in each row: fewer ops
 
 `Transform` has already converted strings to ids. A column with one value per record therefore needs
 one gather and no SparseTensor. Embedding variables are created in the current scope, with the names
@@ -11,8 +12,8 @@ and shapes of canned estimators. A row without ids gets zeros, as with `tf.featu
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from typing import Optional, Union
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Optional, Union, cast
 
 import tensorflow as tf
 
@@ -25,6 +26,9 @@ from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.transforms import Features, weights_of
 
 Ids = Union[tf.Tensor, tf.RaggedTensor]
+
+# How many columns `gather_all` puts together. More would need more memory and save nothing.
+_MOST_TOGETHER = 32
 
 # For each graph, the names of variables that start from pretrained vectors, by column. They are not
 # in a collection of the graph, because TensorFlow would write it into each MetaGraph. They are
@@ -43,7 +47,7 @@ def _counts(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
 
 
 def _embedding(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
-    column, (category, _) = spec.of_kind(Embedding)[name], spec.category_of(name)
+    column, (category, _) = _column(spec, name), spec.category_of(name)
     weights = features.get(weights_of(category))
     table = embedding_table(spec, name)
     return gather(
@@ -71,10 +75,8 @@ def _steps_of_ids(spec: FeatureSpec, name: str, values: tf.RaggedTensor) -> tf.T
 
 def _steps_of_vectors(spec: FeatureSpec, name: str, values: tf.RaggedTensor) -> tf.Tensor:
     ids = values.to_tensor(default_value=-1)
-    max_norm = spec.of_kind(Embedding)[name].max_norm
-    found = tf.nn.embedding_lookup(
-        embedding_table(spec, name), tf.maximum(ids, 0), max_norm=max_norm
-    )
+    table = embedding_table(spec, name)
+    found = _rows_of(table, tf.maximum(ids, 0), _column(spec, name).max_norm)
     return tf.where(ids[:, :, tf.newaxis] >= 0, found, tf.zeros_like(found))
 
 
@@ -97,7 +99,7 @@ def embedding_table(spec: FeatureSpec, name: str) -> tf.Tensor:
 
     A shared table is at the root scope, under its own name, as with `tf.feature_column`.
     """
-    column = spec.of_kind(Embedding)[name]
+    column = _column(spec, name)
     v1 = tf.compat.v1
     if column.shared is None:
         scope, variable = v1.variable_scope(canned_name(spec, name)), "embedding_weights"
@@ -116,6 +118,11 @@ def embedding_table(spec: FeatureSpec, name: str) -> tf.Tensor:
     if column.pretrained is not None:
         _PRETRAINED.setdefault(table.graph, {})[name] = table.op.name
     return table
+
+
+def _column(spec: FeatureSpec, name: str) -> Embedding:
+    """An embedding column. `FeatureSpec.of_kind` would look at all columns each time."""
+    return cast(Embedding, spec.columns[name])
 
 
 def pretrained_variables(graph: tf.Graph) -> dict[str, tf.Variable]:
@@ -148,19 +155,18 @@ def gather(
     With the ids 0 and 2 and the weights 3 and 1, `mean` is (3 e0 + e2) / 4.
     """
     if not isinstance(ids, tf.RaggedTensor):
-        found = tf.nn.embedding_lookup(table, tf.maximum(ids, 0), max_norm=max_norm)
-        # v1.where takes one condition per row, and its gradient needs no ops on shapes.
+        found = _rows_of(table, tf.maximum(ids, 0), max_norm)
         return tf.compat.v1.where(ids >= 0, found, tf.zeros_like(found))
     rows = ids.nrows()
     there = ids.flat_values >= 0
     if weights is not None and combiner != "sum":
         there &= weights.flat_values > 0
-    row_of = tf.boolean_mask(ids.value_rowids(), there)
-    ids_there = tf.boolean_mask(ids.flat_values, there)
-    found = tf.nn.embedding_lookup(table, ids_there, max_norm=max_norm)
+    places = tf.squeeze(tf.where(there), 1)
+    row_of = tf.gather(ids.value_rowids(), places)
+    found = _rows_of(table, tf.gather(ids.flat_values, places), max_norm)
     weight = tf.ones_like(row_of, tf.float32)
     if weights is not None:
-        weight = tf.boolean_mask(weights.flat_values, there)
+        weight = tf.gather(weights.flat_values, places)
         found *= weight[:, tf.newaxis]
     total = tf.math.unsorted_segment_sum(found, row_of, rows)
     total.set_shape([None, table.shape[1]])
@@ -173,16 +179,118 @@ def gather(
     return tf.math.divide_no_nan(total, divisor[:, tf.newaxis])
 
 
+class Lookup(NamedTuple):
+    """The ids that a column of one value looks up in its table. See `gather`."""
+
+    table: Any
+    ids: tf.Tensor
+    max_norm: Optional[float] = None
+
+
+class OneHot(NamedTuple):
+    """The ids of a column of one value that becomes one-hot. See `counts`."""
+
+    ids: tf.Tensor
+    size: int
+
+
+Later = Union[Lookup, OneHot]
+
+
+def later(spec: FeatureSpec, name: str, features: Features) -> Optional[Later]:
+    """What `completed` makes a dense column from, or None if only `DENSE` can make it.
+
+    Makes the variable of the column.
+    """
+    category, _ = spec.category_of(name)
+    ids, form = features[category], spec.columns[name].dense
+    if isinstance(ids, tf.RaggedTensor) or form not in ("counts", "embedding"):
+        return None
+    if form == "counts":
+        return OneHot(ids, spec.size_of(category))
+    return Lookup(embedding_table(spec, name), ids, _column(spec, name).max_norm)
+
+
+def completed(columns: Mapping[str, Union[tf.Tensor, Later]]) -> dict[str, tf.Tensor]:
+    """The columns, float32 [rows, width], of which some are still to be made, with few ops."""
+    result = dict(columns)
+    lookups = {n: column for n, column in columns.items() if isinstance(column, Lookup)}
+    result.update(zip(lookups, gather_all(list(lookups.values()))))
+    hot = {n: column for n, column in columns.items() if isinstance(column, OneHot)}
+    result.update(zip(hot, _one_hot(list(hot.values()))))
+    return result
+
+
+def gather_all(lookups: Sequence[Lookup]) -> list[tf.Tensor]:
+    """`gather` of several tables with one id in each row: float32 [rows, width] of each table.
+
+    Except for the lookups, all columns of one width share their ops.
+    """
+    result: dict[int, tf.Tensor] = {}
+    for places in _together([int(lookup.table.shape[1]) for lookup in lookups]):
+        group = [lookups[i] for i in places]
+        if len(group) == 1:
+            ((table, ids, max_norm),) = group
+            result[places[0]] = gather(table, ids, max_norm=max_norm)
+            continue
+        ids = tf.stack([each.ids for each in group])
+        # TensorFlow Lite cannot unstack int64.
+        parts = tf.split(tf.maximum(ids, 0), [1] * len(group))
+        found = [_rows_of(e.table, part, e.max_norm) for e, part in zip(group, parts)]
+        result.update(zip(places, tf.unstack(_zeros_if_missing(ids, found), num=len(group))))
+    return [result[i] for i in range(len(lookups))]
+
+
+def _one_hot(columns: Sequence[OneHot]) -> list[tf.Tensor]:
+    """`counts` of several columns with one id in each row: float32 [rows, size] of each column."""
+    result: dict[int, tf.Tensor] = {}
+    for places in _together([column.size for column in columns]):
+        size = columns[places[0]].size
+        if len(places) == 1:
+            result[places[0]] = tf.one_hot(columns[places[0]].ids, size)
+            continue
+        hot = tf.one_hot(tf.stack([columns[i].ids for i in places]), size)
+        result.update(zip(places, tf.unstack(hot, num=len(places))))
+    return [result[i] for i in range(len(columns))]
+
+
+def _together(widths: Sequence[int]) -> list[list[int]]:
+    """The places of equal widths, in parts of at most `_MOST_TOGETHER`."""
+    result: list[list[int]] = []
+    for width in dict.fromkeys(widths):
+        places = [i for i, other in enumerate(widths) if other == width]
+        starts = range(0, len(places), _MOST_TOGETHER)
+        result += [places[start : start + _MOST_TOGETHER] for start in starts]
+    return result
+
+
+def _zeros_if_missing(ids: tf.Tensor, found: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Vectors [1, rows, width] as [columns, rows, width], with zeros where the id is -1."""
+    width = found[0].shape[2]
+    together = tf.reshape(tf.concat(found, axis=0), [-1, width])
+    # v1.where takes one condition per row, and its gradient needs no ops on shapes.
+    there = tf.reshape(ids >= 0, [-1])
+    kept = tf.compat.v1.where(there, together, tf.zeros_like(together))
+    return tf.reshape(kept, [len(found), -1, width])
+
+
+def _rows_of(table: Any, ids: tf.Tensor, max_norm: Optional[float]) -> tf.Tensor:
+    """The rows of a table, [..., width], on the device of the table."""
+    if max_norm is not None or not hasattr(table, "sparse_read"):
+        return tf.nn.embedding_lookup(table, ids, max_norm=max_norm)
+    with tf.compat.v1.colocate_with(table):
+        return tf.gather(table, ids)
+
+
 def counts(ids: Ids, size: int, weights: Optional[tf.RaggedTensor] = None) -> tf.Tensor:
     """The count of each id in a row, or the sum of its weights: float32 [rows, size]."""
     if not isinstance(ids, tf.RaggedTensor):
         return tf.one_hot(ids, size)
     # One addition per id instead of a one-hot row per id.
-    there = ids.flat_values >= 0
-    row_of = tf.boolean_mask(ids.value_rowids(), there)
-    cell = row_of * size + tf.boolean_mask(ids.flat_values, there)
+    places = tf.squeeze(tf.where(ids.flat_values >= 0), 1)
+    cell = tf.gather(ids.value_rowids(), places) * size + tf.gather(ids.flat_values, places)
     weight = tf.ones_like(cell, tf.float32)
     if weights is not None:
-        weight = tf.boolean_mask(weights.flat_values, there)
+        weight = tf.gather(weights.flat_values, places)
     counts = tf.math.unsorted_segment_sum(weight, cell, ids.nrows() * size)
     return tf.reshape(counts, [-1, size])

@@ -8,12 +8,13 @@ can read each other's checkpoints.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Union
 
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import xla
-from estimator_kit.model.gathers import DENSE, STEPS, gather
+from estimator_kit.model import gathers, xla
+from estimator_kit.model.gathers import DENSE, STEPS
 from estimator_kit.model.group_checks import (
     check_dense_group,
     check_field_group,
@@ -55,7 +56,8 @@ def dense_columns(
     """
     order = sorted(set(names), key=lambda name: canned_name(spec, name))
     with xla.outside(), tf.compat.v1.variable_scope(DNN_SCOPE):
-        dense = {name: _dense_column(spec, name, features) for name in order}
+        made = {name: _dense_column(spec, name, features) for name in order}
+        dense = gathers.completed(made)
     for name, tensor in dense.items():
         input_places.mark(name, tensor)
     return dense
@@ -136,8 +138,14 @@ def width_of(spec: FeatureSpec, name: str) -> int:
     return spec.columns[name].width(spec)
 
 
-def _dense_column(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
+def _dense_column(
+    spec: FeatureSpec, name: str, features: Features
+) -> Union[tf.Tensor, gathers.Lookup, gathers.OneHot]:
+    """A dense column, or what `gathers.completed` makes it from. Makes its variable."""
     form = _form(spec, name)
+    later = gathers.later(spec, name, features)
+    if later is not None:
+        return later
     if form == "dynamic_embedding":  # Its package makes variables in the current name scope.
         return DENSE[form](spec, name, features)
     with tf.name_scope(name):
@@ -157,7 +165,7 @@ def _form(spec: FeatureSpec, name: str) -> Dense:
 def linear_logits(spec: FeatureSpec, group: str, features: Features, units: int) -> tf.Tensor:
     """The logits of a linear model over a group: float32 [rows, units]. Ids of a list add up."""
     check_linear_group(spec, group)
-    terms = []
+    terms: dict[str, Union[tf.Tensor, gathers.Lookup]] = {}
     with xla.outside(), tf.compat.v1.variable_scope(LINEAR_SCOPE):
         for name in columns_of(spec, group):
             values = features[name]
@@ -168,10 +176,14 @@ def linear_logits(spec: FeatureSpec, group: str, features: Features, units: int)
                     "weights", [size, units], initializer=tf.compat.v1.zeros_initializer()
                 )
             if numeric:
-                terms.append(values @ table)
+                terms[name] = values @ table
+            elif isinstance(values, tf.RaggedTensor):
+                weights = features.get(weights_of(name))
+                terms[name] = gathers.gather(table, values, "sum", weights=weights)
             else:
-                terms.append(gather(table, values, "sum", weights=features.get(weights_of(name))))
+                terms[name] = gathers.Lookup(table, values)
         bias = tf.compat.v1.get_variable(
             "bias_weights", [units], initializer=tf.compat.v1.zeros_initializer()
         )
-    return tf.add_n(terms) + bias
+        products = gathers.completed(terms)
+    return tf.add_n(list(products.values())) + bias

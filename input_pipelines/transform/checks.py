@@ -7,6 +7,7 @@ evaluation, prediction and serving. They never change a value.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Optional
 
 import tensorflow as tf
@@ -35,32 +36,63 @@ def text_of(error: Exception) -> Optional[str]:
 
 def finite(numbers: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """The same float tensors [rows, n], after one check of all of them for NaN and infinity."""
-    if not numbers:
-        return numbers
-    message = f"{PREFIX}NaN or infinity in one of the columns {', '.join(numbers)}"
-    together = tf.concat(list(numbers.values()), axis=1)
-    together = tf.debugging.check_numerics(together, message)
+    if len(numbers) < 2:
+        return {name: all_finite([name], values) for name, values in numbers.items()}
+    together = all_finite(numbers, tf.concat(list(numbers.values()), axis=1))
     parts = tf.split(together, [int(n.shape[1]) for n in numbers.values()], axis=1)
     return dict(zip(numbers, parts))
+
+
+def all_finite(names: Iterable[str], values: tf.Tensor) -> tf.Tensor:
+    """Numbers of the named columns in one tensor, checked for NaN and infinity."""
+    message = f"{PREFIX}NaN or infinity in one of the columns {', '.join(names)}"
+    return tf.debugging.check_numerics(values, message)
 
 
 def same_rows(tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Tensors [rows, ...] of a request, checked to have the same number of rows."""
     if len(tensors) < 2:
         return tensors
-    rows = tf.stack([tf.shape(values)[0] for values in tensors.values()])
+    rows = _rows(list(tensors.values()))
     good = tf.reduce_all(tf.equal(rows, rows[0]))
     message = f"{PREFIX}the tensors differ in their number of rows: {', '.join(tensors)}:"
     with tf.control_dependencies([tf.debugging.Assert(good, [message, rows], summarize=1000)]):
-        return {name: tf.identity(values) for name, values in tensors.items()}
+        return dict(zip(tensors, tf.identity_n(list(tensors.values()))))
+
+
+def _rows(tensors: list[tf.Tensor]) -> tf.Tensor:
+    """The number of rows of each tensor, int32 [tensors]. `tf.shape(x)[0]` has four constants."""
+    first, next_ = tf.constant([0]), tf.constant([1])
+    found: dict[int, tf.Tensor] = {}
+    for dtype in dict.fromkeys(values.dtype for values in tensors):
+        places = [i for i, values in enumerate(tensors) if values.dtype == dtype]
+        shapes = tf.shape_n([tensors[i] for i in places])
+        for i, shape in zip(places, shapes):
+            found[i] = tf.raw_ops.StridedSlice(
+                input=shape, begin=first, end=next_, strides=next_, shrink_axis_mask=1
+            )
+    return tf.stack([found[i] for i in range(len(tensors))])
 
 
 def in_range(column: Identity, values: tf.Tensor) -> tf.Tensor:
     """Ids of an identity column without a default, checked to be inside its size."""
-    message = f"{PREFIX}feature {column.source!r} must be in [0, {column.size})"
     good = tf.reduce_all((values >= 0) & (values < column.size))
-    with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
+    with tf.control_dependencies([tf.debugging.Assert(good, [_out_of_range(column)])]):
         return tf.identity(values)
+
+
+def all_in_range(columns: Sequence[Identity], values: tf.Tensor) -> tf.Tensor:
+    """Like `in_range`, for the ids of several columns, int64 [columns, rows]."""
+    sizes = tf.constant([[column.size] for column in columns], tf.int64)
+    bad = tf.reduce_any((values < 0) | (values >= sizes), axis=1)
+    messages = tf.constant([_out_of_range(column) for column in columns])
+    message = tf.gather(messages, tf.argmax(tf.cast(bad, tf.int32)))
+    with tf.control_dependencies([tf.debugging.Assert(~tf.reduce_any(bad), [message])]):
+        return tf.identity(values)
+
+
+def _out_of_range(column: Identity) -> str:
+    return f"{PREFIX}feature {column.source!r} must be in [0, {column.size})"
 
 
 def weights_of_ids(

@@ -1,20 +1,18 @@
 """Transforms the parsed features of a batch, for each column kind: the closed table `TRANSFORMS`.
 
     batch = Batch(spec, parsed, lookup_tables(spec))
-    batch.made.update(stacked_hashes(batch))
     value_of(batch, "user")                 # `Ids`, or a tensor of numbers
 
 A transform is a function of the batch, the column's name and the column. `Transform` calls these
-functions and adds missing ids and checks. It makes the lookup tables once, because they belong to
-the graph and not to one batch. The ids are equal to the ids of `tf.feature_column`, bit for bit.
+functions for columns that `stacks` has not made, and adds missing ids and checks. It makes the
+lookup tables once, because they belong to the graph and not to one batch. The ids are equal to the
+ids of `tf.feature_column`, bit for bit.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Optional, Union
 
 import tensorflow as tf
@@ -38,53 +36,13 @@ from feature_specs.kinds.lookup import Lookup
 from feature_specs.reference.normalizers import normalizer_fn
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import checks, lookups
+from input_pipelines.transform.batch import Batch, Ids, Made
 
 # Keys of strings in a dynamic embedding are FarmHash64 modulo this.
 _FINGERPRINTS = 2**63 - 1
 
 # The hash key of `tf.feature_column.crossed_column`. Our crosses must be equal to its crosses.
 _DEFAULT_HASH_KEY = 0xDECAFCAFFE
-
-
-@dataclasses.dataclass(frozen=True)
-class Ids:
-    """Ids of a categorical column before missing values are replaced by -1.
-
-    A missing value has no cross, but a word outside a vocabulary crosses as -1. So the two are kept
-    apart until the end.
-
-    Attributes:
-      values: int64 [rows], or a RaggedTensor [rows, None].
-      present: bool [rows], or None if no value is missing (always None for lists).
-    """
-
-    values: Union[tf.Tensor, tf.RaggedTensor]
-    present: Any = None
-
-    def masked(self) -> Union[tf.Tensor, tf.RaggedTensor]:
-        if self.present is None:
-            return self.values
-        return tf.where(self.present, self.values, tf.constant(-1, tf.int64))
-
-
-Made = Union[Ids, tf.Tensor, tf.RaggedTensor]
-
-
-@dataclasses.dataclass
-class Batch:
-    """A batch of records while it is transformed.
-
-    Attributes:
-      spec: the feature spec.
-      parsed: the parsed and decoded features.
-      tables: the lookup tables of vocabulary columns, by column.
-      made: the columns that were made so far. Its numbers were checked to be finite.
-    """
-
-    spec: FeatureSpec
-    parsed: Mapping[str, Any]
-    tables: Mapping[str, Any]
-    made: dict[str, Made] = dataclasses.field(default_factory=dict)
 
 
 def lookup_tables(spec: FeatureSpec) -> dict[str, Any]:
@@ -105,25 +63,6 @@ def value_of(batch: Batch, name: str) -> Made:
             )
         batch.made[name] = transform(batch, name, column)
     return batch.made[name]
-
-
-def stacked_hashes(batch: Batch) -> dict[str, Ids]:
-    """All single-valued hash_bucket columns of strings. One op hashes all columns of one size."""
-    by_size: dict[int, list[HashBucket]] = defaultdict(list)
-    names: dict[int, list[str]] = defaultdict(list)
-    for name, column in batch.spec.of_kind(HashBucket).items():
-        if column.source in batch.parsed:
-            feature = batch.spec.features[column.source]
-            if feature.single and feature.dtype == "string":
-                by_size[column.size].append(column)
-                names[column.size].append(name)
-    result = {}
-    for size, columns in by_size.items():
-        words = tf.stack([batch.parsed[column.source] for column in columns])
-        ids = tf.unstack(tf.strings.to_hash_bucket_fast(words, size), num=len(columns))
-        present = tf.unstack(tf.not_equal(words, ""), num=len(columns))
-        result.update({n: Ids(i, p) for n, i, p in zip(names[size], ids, present)})
-    return result
 
 
 def _numbers(batch: Batch, name: str, column: Numeric) -> tf.Tensor:
@@ -167,7 +106,7 @@ def _looked_up(batch: Batch, column: Lookup, ids_of: Callable[[tf.Tensor], tf.Te
     values = batch.parsed[column.source]
     if isinstance(values, tf.RaggedTensor):
         return Ids(values.with_flat_values(ids_of(values.flat_values)))
-    present = tf.logical_not(lookups.is_missing(values))
+    present = batch.present_of(column.source)
     if column.id_bounds is not None:
         # A missing value is not an error.
         values = tf.where(present, values, tf.zeros_like(values))

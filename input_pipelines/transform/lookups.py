@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from feature_specs.kinds import Vocabulary
@@ -16,7 +17,16 @@ from feature_specs.spec import FeatureSpec
 
 def is_missing(values: tf.Tensor) -> tf.Tensor:
     """Which values (string or int64) are treated as missing, as in feature columns: `""` and -1."""
-    return tf.equal(values, tf.constant("" if values.dtype == tf.string else -1, values.dtype))
+    return tf.equal(values, _missing(values.dtype))
+
+
+def is_present(values: tf.Tensor) -> tf.Tensor:
+    """The opposite of `is_missing`."""
+    return tf.not_equal(values, _missing(values.dtype))
+
+
+def _missing(dtype: tf.DType) -> tf.Tensor:
+    return tf.constant("" if dtype == tf.string else -1, dtype)
 
 
 def make_table(spec: FeatureSpec, column: Vocabulary) -> Any:
@@ -37,7 +47,7 @@ def make_table(spec: FeatureSpec, column: Vocabulary) -> Any:
 
 def list_table(words: Any, dtype: tf.DType, default: int, oov_buckets: int = 0) -> Any:
     """A table from words to their positions in a list. Other words: `default`, or an oov bucket."""
-    ids = tf.range(len(words), dtype=tf.int64)
+    ids = np.arange(len(words), dtype=np.int64)
     initializer = tf.lookup.KeyValueTensorInitializer(tf.constant(words, dtype), ids)
     return _table(initializer, default, oov_buckets)
 

@@ -18,8 +18,9 @@ from typing import Any, Union
 import tensorflow as tf
 
 from feature_specs.spec import FeatureSpec
-from input_pipelines.transform import checks, decoding, record_kind
-from input_pipelines.transform.kinds import Batch, Ids, lookup_tables, stacked_hashes, value_of
+from input_pipelines.transform import checks, decoding, record_kind, stacks
+from input_pipelines.transform.batch import Batch
+from input_pipelines.transform.kinds import lookup_tables, value_of
 from input_pipelines.transform.labels import LabelReader
 from input_pipelines.transform.record_parsing import RecordParser
 
@@ -80,36 +81,24 @@ class Transform:
         return self._columns(parsed), self._labels.read(parsed)
 
     def _columns(self, parsed: dict[str, Any]) -> Features:
-        spec, result = self._spec, {}
+        spec = self._spec
         batch = Batch(spec, decoding.decoded(spec, parsed), self._tables)
-        batch.made.update(stacked_hashes(batch))
         with tf.name_scope("transform"):
-            # Numbers come first: one check covers many columns, and buckets are made from numbers.
-            numbers = {
-                name: value_of(batch, name)
-                for name, column in spec.columns.items()
-                if column.is_numbers(spec)
-            }
-            batch.made.update(self._finite(numbers))
-            for name in self._outputs:
-                made = value_of(batch, name)
-                result[name] = made.masked() if isinstance(made, Ids) else made
+            # Numbers come first, because buckets are made from them.
+            batch.made.update(stacks.numbers(batch))
+            batch.made.update(stacks.ids(batch))
+            batch.present.update(stacks.present(batch))
+            found = stacks.masked({name: value_of(batch, name) for name in self._outputs})
+            result: Features = {}
+            for name, values in found.items():
+                result[name] = values
                 column = spec.columns[name]
                 if column.weighted_by is not None:
                     result[weights_of(name)] = checks.weights_of_ids(
-                        column, result[name], batch.parsed[column.weighted_by]
+                        column, values, batch.parsed[column.weighted_by]
                     )
             for group, names in spec.groups.items():
                 steps = [spec.category_of(n)[0] for n in names if spec.is_sequence(n)]
                 if steps:
                     result.update(checks.same_lengths(group, {n: result[n] for n in steps}))
-        return result
-
-    def _finite(self, numbers: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """One check for all small columns. Decoded columns get separate checks without a copy."""
-        spec = self._spec
-        large = [n for n in numbers if spec.features[next(spec.features_of(n))].decode is not None]
-        result = checks.finite({n: values for n, values in numbers.items() if n not in large})
-        for name in large:
-            result = {**result, **checks.finite({name: numbers[name]})}
         return result
