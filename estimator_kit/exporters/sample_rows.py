@@ -22,8 +22,9 @@ from input_pipelines import errors
 from input_pipelines.autograph import as_written
 from input_pipelines.input_fns import predict_input_fn
 from input_pipelines.record_files import tfrecords
-from input_pipelines.transform import checks, raw_inputs
+from input_pipelines.transform import checks, raw_inputs, record_kind
 from input_pipelines.transform.record_parsing import RecordParser
+from input_pipelines.transform.transforms import Transform
 
 _log = logging.getLogger("estimator_kit")
 
@@ -102,10 +103,14 @@ def unusual_rows(
     """Like `sample_rows`, followed by the unusual rows of the files."""
     found = UnusualRows()
     first = 0
+    records: dict[int, bytes] = {}  # The rows that are wanted so far, by their places.
     try:
-        for values, records in _batches(spec, files, damaged, with_values=True):
+        for values, batch in _batches(spec, files, damaged):
             found.add(first, values)
-            first += len(records)
+            here = {first + i: record for i, record in enumerate(batch)}
+            wanted = {*range(count), *found.places}
+            records = {place: r for place, r in {**records, **here}.items() if place in wanted}
+            first += len(batch)
     except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
         _log.warning(
             "The rows that check exports are chosen from the first %s rows, because a later row "
@@ -113,43 +118,32 @@ def unusual_rows(
             f"{first:,}",
             checks.text_of(error) or errors.first_line(error),
         )
-    wanted = [*range(min(count, first)), *(place for place in found.places if place >= count)]
-    if len(wanted) <= min(count, first):
+    if len(records) <= min(count, first):
         return sample_rows(spec, files, damaged=damaged, count=count)
-    chosen: list[bytes] = []
-    first = 0
-    for _, records in _batches(spec, files, damaged, with_values=False):
-        here = range(first, first + len(records))
-        chosen += [records[place - first] for place in wanted if place in here]
-        first += len(records)
-        if first > wanted[-1]:
-            break  # The rows that follow may be unreadable.
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "rows.tfrecord")
         with tf.io.TFRecordWriter(path) as writer:
-            for record in chosen:
-                writer.write(record)
-        rows = sample_rows(spec, [path], count=len(chosen))
+            for place in sorted(records):
+                writer.write(records[place])
+        rows = sample_rows(spec, [path], count=len(records))
     assert rows is not None
-    return dataclasses.replace(rows, files=tuple(sorted(files)), places=tuple(wanted))
+    return dataclasses.replace(rows, files=tuple(sorted(files)), places=tuple(sorted(records)))
 
 
 def _batches(
-    spec: FeatureSpec, files: Sequence[str], damaged: tfrecords.Damaged, *, with_values: bool
+    spec: FeatureSpec, files: Sequence[str], damaged: tfrecords.Damaged
 ) -> Iterator[tuple[dict[str, Any], Any]]:
     """Yields batches of rows: the values that the model and a request read, and the records."""
     decodes = any(feature.decode is not None for feature in spec.features.values())
     size = ROWS if decodes else _BATCH
     with tf.Graph().as_default(), tf.compat.v1.Session(config=on_cpu()) as session:
         records = _first(_records(files, size, damaged))
-        values: dict[str, Any] = {}
-        if with_values:
-            features = _first(predict_input_fn(spec, files, batch_size=size, damaged=damaged)())
-            flat = RecordParser(spec).flat(records, with_labels=False)
-            values = {
-                **{f"column {name}": value for name, value in features.items()},
-                **{f"feature {name}": value for name, value in flat.items()},
-            }
+        features = Transform(spec).features(record_kind.checked(spec, records))
+        flat = RecordParser(spec).flat(records, with_labels=False)
+        values = {
+            **{f"column {name}": value for name, value in features.items()},
+            **{f"feature {name}": value for name, value in flat.items()},
+        }
         session.run(tf.compat.v1.tables_initializer())
         session.run(tf.compat.v1.get_collection(_ITERATORS))
         tf.compat.v1.get_default_graph().clear_collection(_ITERATORS)

@@ -91,7 +91,7 @@ def _run(
     there = state.cycles(config.model_dir)
     last = _last(there)
     seconds = stage_limits(config)
-    begun = clock()
+    begun, cpu = clock(), _cpu_seconds()
     today = datetime.date.fromtimestamp(begun)
     try:
         with limits.stage("window", seconds.get("window")):
@@ -118,6 +118,7 @@ def _run(
             "identity": identity,
             "made_with": lineage.made_with(config),
             "seconds": clock() - begun,
+            "cpu_seconds": round(_cpu_seconds() - cpu, 3),
         }
         folder.write("window", document)
     cycle = stages.Cycle(config, spec, folder, window, stages.serving_of(config, held), facts, last)
@@ -245,10 +246,12 @@ def _run_stages(
             continue
         held.check()
         _log.info("cycle %s: %s", cycle.folder.name, name)
-        begun = clock()
+        begun, cpu = clock(), _cpu_seconds()
         with limits.stage(name, seconds.get(name)):
             output = function(cycle)
-        cycle.folder.write(name, {**output, "seconds": round(clock() - begun, 3)})
+        took = {"seconds": clock() - begun, "cpu_seconds": _cpu_seconds() - cpu}
+        took = {key: round(value, 3) for key, value in took.items()}
+        cycle.folder.write(name, {**output, **took})
     lineage.write(cycle.folder, owner=held.owner, identity=identity)
     outcome = "promoted" if cycle.output("promote")["version"] is not None else "refused"
     live = cycle.serving.live
@@ -272,6 +275,11 @@ def _run_stages(
         rows_evaluated=cycle.output("gate")["rows"],
     )
     return result, text
+
+
+def _cpu_seconds() -> float:
+    """The CPU time of this process and of its children that have ended."""
+    return sum(os.times()[:4])
 
 
 def _tell(config: RetrainConfig, found: _Document) -> None:

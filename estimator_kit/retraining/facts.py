@@ -2,15 +2,18 @@
 
 A night's window shares most of its days with the window of the night before. So the facts of a file
 are stored in `facts/` of the model directory, under the SHA-256 of its bytes and the fingerprint of
-the spec. The statistics of a set of files are stored under the hashes of all of them. You may
-remove anything there: the kit computes it again, as long as the files exist and have not changed.
-Nothing is stored under the hash of bytes that a file no longer has.
+the spec. The statistics of a set of files are stored under the hashes of all of them. They are
+merged from the summaries of the folders, which are the days. `day_summaries` stores the summaries,
+so the records of a day are analyzed once. You may remove anything there: the kit computes it again,
+as long as the files exist and have not changed. Nothing is stored under the hash of bytes that a
+file no longer has.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import functools
 import hashlib
 import json
 import os
@@ -22,11 +25,12 @@ import pydantic
 import tensorflow as tf
 
 from estimator_kit import storage
+from estimator_kit.retraining import day_summaries
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import Statistics
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import data_scan
-from input_pipelines.prepare.analyze import scan
+from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.row_cache.digests import Digests
 
 
@@ -77,7 +81,7 @@ class Facts:
         read = {path: storage.read_json(place, _Known) for path, place in places.items()}
         known = {path: found for path, found in read.items() if found is not None}
         unknown = [path for path in paths if path not in known]
-        for report in data_scan.scan(unknown, spec=self._spec):
+        for report in data_scan.scan(unknown, spec=self._spec) if unknown else ():
             bad = report.listed[0].sentence if report.bad_records else None
             known[report.path] = {
                 "bytes": report.size,
@@ -99,14 +103,55 @@ class Facts:
           DataError: the files have no record.
           MissingPackageError: the package for sketches is not installed.
         """
-        if not files:
-            raise DataError("statistics need at least one file, got none")
         kept = self.known_statistics(files)
         if kept is not None:
             return kept
-        found = scan.scan([file.path for file in files]).statistics(len(files))
+        return self._store(files, self._merged(files))
+
+    def summary(self, files: Sequence[FileFacts]) -> RecordSummary:
+        """The summary of the records of some files, for vocabularies. It stores their statistics.
+
+        Raises: see `statistics`.
+        """
+        merged = self._merged(files)
+        if self.known_statistics(files) is None:
+            self._store(files, merged)
+        return merged
+
+    def keep_summaries(self, files: Sequence[FileFacts]) -> None:
+        """Removes the summaries of all other files. They are large, and their days have passed."""
+        days = [self._summary_parts(own) for own in _by_folder(files)]
+        day_summaries.keep(self._folder, days)
+
+    def _merged(self, files: Sequence[FileFacts]) -> RecordSummary:
+        """The summary of some files, merged from the summaries of their folders."""
+        if not files:
+            raise DataError("statistics need at least one file, got none")
+        found = None
+        for own in _by_folder(files):
+            one = day_summaries.of(
+                self._folder,
+                self._summary_parts(own),
+                [file.path for file in own],
+                is_as_it_was=functools.partial(self._are_as_they_were, own),
+            )
+            if found is None:
+                found = one
+            else:
+                found.merge(one)
+        assert found is not None
+        found.check_files()
+        return found
+
+    def _store(self, files: Sequence[FileFacts], merged: RecordSummary) -> Statistics:
+        found = merged.statistics(len(files))
         storage.write_json(self._place_of_statistics(files), json.loads(found.text()))
         return found
+
+    @staticmethod
+    def _summary_parts(files: Sequence[FileFacts]) -> list[str]:
+        """What identifies a summary. It has paths, because it names places of records."""
+        return [f"{file.path} {file.sha256}" for file in files]
 
     def old_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
         """The statistics of an old window. None if they are not stored and its files changed.
@@ -127,6 +172,9 @@ class Facts:
         except pydantic.ValidationError:
             return None  # Written by another version of the kit.
 
+    def _are_as_they_were(self, files: Sequence[FileFacts]) -> bool:
+        return all(map(self._is_as_it_was, files))
+
     def _is_as_it_was(self, file: FileFacts) -> bool:
         try:
             return self._digests.of(file.path) == file.sha256
@@ -139,6 +187,15 @@ class Facts:
     def _place(self, what: str, *parts: str) -> str:
         name = hashlib.sha256("\n".join(parts).encode()).hexdigest()
         return os.path.join(self._folder, f"{what}-{name[:40]}.json")
+
+
+def _by_folder(files: Sequence[FileFacts]) -> list[list[FileFacts]]:
+    """The files of each folder that have records; all files together if none has."""
+    found: dict[str, list[FileFacts]] = {}
+    for file in files:
+        if file.rows:
+            found.setdefault(os.path.dirname(file.path), []).append(file)
+    return list(found.values()) or [list(files)]
 
 
 def manifest_problem(folder: str, files: Sequence[FileFacts], names: str = "*") -> Optional[str]:

@@ -40,6 +40,7 @@ class _MadeWith(Form):
 
 class _Stage(Form):
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
 
 
 class _Window(_Stage):

@@ -5,6 +5,7 @@ It scores the SavedModels, which are what a server would load.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -14,19 +15,22 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 import numpy as np
-import tensorflow as tf
+from numpy.typing import NDArray
 
-from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import loading
+from estimator_kit.model.model_fn import PREDICT_EXAMPLES
 from estimator_kit.retraining import gate, intervals
 from estimator_kit.retraining.gate import Scored
-from estimator_kit.retraining.promotion import Version
+from estimator_kit.retraining.promotion import Verify, Version
 from estimator_kit.scoring import row_metrics
 from estimator_kit.scoring.eval_rows import OUTPUTS, EvalRows, first_records
+from estimator_kit.serving.loaded_model import DEFAULT_SIGNATURE, LoadedModel
 from feature_specs.sections.retraining import MODEL_METRICS, ROW_METRICS
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import EXAMPLES
+
+Answers = dict[str, NDArray]
 
 # The number of requests of one record: first without timing, then with timing.
 _WARM_UP, _TIMED = 5, 50
@@ -43,7 +47,7 @@ def run(
     *,
     batch_size: int,
     known_days: Sequence[str] = (),
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], Answers]:
     """Scores both models and judges the candidate.
 
     Args:
@@ -58,7 +62,7 @@ def run(
 
     Returns:
       The content of `gate.json`: `passed`, `findings`, `metrics` of both models, and what was
-      compared.
+      compared. And the candidate's answers to the first records, for `verify`.
     """
     section = spec.retraining.gate
     features = {c.slice for c in section.conditions} | {section.bootstrap.group_by}
@@ -69,7 +73,13 @@ def run(
         for name, entry in spec.objectives.items()
         if entry.head in OUTPUTS and entry.steps_in_row is None
     ]
-    candidate = rows.predictions(export, objectives)
+    asked = {c.metric for c in section.conditions}
+    measured = {"size_mib": _size_mib(export)}
+    with contextlib.closing(_load(export)) as model:
+        candidate = rows.predictions(export, objectives, model=model)
+        if MODEL_METRICS[1] in asked:
+            measured["latency_ms"] = _latency_ms(model, paths)
+        answers = _ask(model, first_records(paths, _ASKED))
     before, why_no_live = {}, "no model is live yet"
     if live is not None:
         before = rows.predictions(live.path, objectives, all_of_them=False)
@@ -81,10 +91,6 @@ def run(
         )
         for name in objectives
     }
-    asked = {c.metric for c in section.conditions}
-    measured = {"size_mib": _size_mib(export)}
-    if MODEL_METRICS[1] in asked:
-        measured["latency_ms"] = _latency_ms(export, paths)
     values = {name: rows.values(name) for name in wanted}
     findings = gate.judge(section, scored, values, measured)
     if known_days:
@@ -94,7 +100,7 @@ def run(
         )
         new_days = "evaluation on days that no model was trained on"
         findings.append(gate.Finding(new_days, False, note=note))
-    return {
+    document = {
         "passed": gate.passed(findings),
         "candidate": export,
         "live_version": live.number if live is not None else None,
@@ -108,6 +114,7 @@ def run(
         "intervals": intervals.of_conditions(section, scored, values),
         "label_means": {name: _mean(found) for name, found in scored.items()},
     }
+    return document, answers
 
 
 def _mean(rows: Scored) -> Optional[float]:
@@ -133,16 +140,22 @@ def _metrics(spec: FeatureSpec, scored: dict[str, Scored]) -> dict[str, dict[str
     return found
 
 
-def verify(export: str, paths: list[str]):
+def verify(export: str, paths: list[str], answers: Optional[Answers] = None) -> Verify:
     """Makes a check that a staged copy answers a real request as the candidate does.
 
-    Returns a function of the copy's path. It raises ConfigError if the answers differ.
+    Args:
+      export: the candidate's SavedModel.
+      paths: the evaluation files.
+      answers: what the candidate answered in `run`. By default, it is loaded and asked again.
+
+    Returns:
+      A function of the copy's path. It raises ConfigError if the answers differ.
     """
     records = first_records(paths, _ASKED)
-    expected = _answer(export, records)
+    expected = _answers_of(export, records) if answers is None else answers
 
     def check(path: str) -> None:
-        found = _answer(path, records)
+        found = _answers_of(path, records)
         for name, values in expected.items():
             if name not in found:
                 raise ConfigError(f"{path}: its answer has no output {name!r}")
@@ -156,15 +169,29 @@ def verify(export: str, paths: list[str]):
     return check
 
 
-def _loaded(export: str) -> Any:
-    dynamic_package.load_ops_of(export)
-    with loading.as_export_error(f"{export} does not load"):
-        return tf.saved_model.load(export).signatures["serving_default"]
+def _load(path: str) -> LoadedModel:
+    with loading.as_export_error(f"{path} does not load"):
+        return LoadedModel(path, 0, memory_growth=True)
 
 
-def _answer(export: str, records: Any) -> dict[str, np.ndarray]:
-    predict = _loaded(export)
-    return {k: v.numpy() for k, v in predict(**{EXAMPLES: tf.constant(records)}).items()}
+def _ask(model: LoadedModel, records: NDArray) -> Answers:
+    """The answers to serialized records [rows]."""
+    names = (DEFAULT_SIGNATURE, PREDICT_EXAMPLES)
+    there = [name for name in names if name in model.signatures]
+    found = [name for name in there if [*model.signatures[name].inputs] == [EXAMPLES]]
+    if not found:
+        raise ConfigError(
+            f"{model.path}: expected a signature {' or '.join(names)} that takes serialized "
+            f"records as {EXAMPLES!r}, got {', '.join(sorted(model.signatures))}. Export the "
+            "model again."
+        )
+    # Sorted, as for predictions: the session optimizes the graph for each list of outputs.
+    return model.run(found[0], {EXAMPLES: records}, sorted(model.signatures[found[0]].outputs))
+
+
+def _answers_of(path: str, records: NDArray) -> Answers:
+    with contextlib.closing(_load(path)) as model:
+        return _ask(model, records)
 
 
 def _size_mib(export: str) -> float:
@@ -176,13 +203,11 @@ def _size_mib(export: str) -> float:
     return sum(sizes) / 2**20
 
 
-def _latency_ms(export: str, paths: list[str]) -> float:
+def _latency_ms(model: LoadedModel, paths: list[str]) -> float:
     """The median time of a request of one record, in this process."""
-    predict = _loaded(export)
-    record = tf.constant(first_records(paths, 1))
-    seconds = []
+    record, seconds = first_records(paths, 1), []
     for _ in range(_WARM_UP + _TIMED):
         begun = time.perf_counter()
-        predict(**{EXAMPLES: record})
+        _ask(model, record)
         seconds.append(time.perf_counter() - begun)
     return 1000 * statistics.median(seconds[_WARM_UP:])

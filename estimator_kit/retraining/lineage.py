@@ -65,7 +65,7 @@ def identity(config: ExperimentConfig, spec_fingerprint: str, window_digest: str
 
 def code(model: str) -> str:
     """The SHA-256 of the kit's modules, and of the user's model module if there is one, in hex."""
-    digest = hashlib.sha256(_of_kit().encode())
+    digest = hashlib.sha256(code_of_kit().encode())
     if ":" in model:
         module = importlib.import_module(model.partition(":")[0])
         digest.update(inspect.getsource(module).encode())
@@ -73,7 +73,8 @@ def code(model: str) -> str:
 
 
 @functools.cache
-def _of_kit() -> str:
+def code_of_kit() -> str:
+    """The SHA-256 of the kit's modules, in hex."""
     digest = hashlib.sha256()
     for package in (feature_specs, input_pipelines, estimator_kit):
         folder = pathlib.Path(package.__file__ or "").parent

@@ -55,6 +55,7 @@ class Cycle:
       serving: the serving directory.
       facts: the facts of the data files.
       last: the last cycle before it that ran to its end.
+      answers: what the candidate answered in the gate, if that ran in this process.
     """
 
     config: RetrainConfig
@@ -64,6 +65,7 @@ class Cycle:
     serving: Serving
     facts: Facts
     last: Optional[CycleFolder]
+    answers: Optional[gate_stage.Answers] = None
 
     def output(self, stage: str) -> _Document:
         found = self.folder.read(stage)
@@ -151,6 +153,7 @@ def grow_vocabularies(cycle: Cycle) -> _Document:
         cycle.folder.at("spec"),
         files=[file.path for file in cycle.window.train_files],
         min_count=cycle.config.min_count,
+        summary=lambda: cycle.facts.summary(cycle.window.train_files),
         live=of_live,
         start={"live": of_live, "last": of_last}.get(start.kind),
     )
@@ -186,7 +189,7 @@ def train(cycle: Cycle) -> _Document:
 
 
 def judge(cycle: Cycle) -> _Document:
-    return gate_stage.run(
+    output, cycle.answers = gate_stage.run(
         parser.load(cycle.output("vocabularies")["spec"]),
         cycle.output("train")["export_path"],
         cycle.serving.live,
@@ -194,6 +197,7 @@ def judge(cycle: Cycle) -> _Document:
         batch_size=cycle.config.eval_batch_size,
         known_days=_known_days(cycle),
     )
+    return output
 
 
 def _known_days(cycle: Cycle) -> list[str]:
@@ -222,13 +226,14 @@ def promote(cycle: Cycle) -> _Document:
         own = cycle.serving.publish(
             gate["candidate"],
             cycle=cycle.folder.name,
-            verify=gate_stage.verify(gate["candidate"], paths),
+            verify=gate_stage.verify(gate["candidate"], paths, cycle.answers),
         )
     return {"version": own.number, "path": own.path}
 
 
 def clean(cycle: Cycle) -> _Document:
     config = cycle.config
+    cycle.facts.keep_summaries([*cycle.window.train_files, *cycle.window.eval_files])
     return retention.clean(
         state.cycles(config.model_dir),
         cycle.serving,

@@ -144,6 +144,9 @@ def training_config(
         "eval_files": tuple(eval_files),
         "exporters": tuple(dict.fromkeys([*config.exporters, "final"])),
         "warm_start_from": start.source,
+        # `window` has read all records, and left out damaged files. So training does not read all
+        # of them for that again, and a file that has been damaged since then stops it.
+        "corrupt_data_policy": "fail",
     }
     if start.source is not None and warm_start_epochs is not None:
         changes["epochs"] = warm_start_epochs

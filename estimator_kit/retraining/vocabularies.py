@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 from feature_specs import statistics as statistics_file
@@ -26,6 +26,7 @@ from feature_specs.spec import FeatureSpec
 from feature_specs.vocabulary import read_words
 from input_pipelines.prepare.analyze import folder as analysis_folder
 from input_pipelines.prepare.analyze import refresh
+from input_pipelines.prepare.analyze.summary import RecordSummary
 
 _EXAMPLES = 5
 _FILES = ("file", "statistics")
@@ -37,6 +38,7 @@ def make(
     *,
     files: Sequence[str],
     min_count: int,
+    summary: Optional[Callable[[], RecordSummary]] = None,
     live: Optional[str] = None,
     start: Optional[str] = None,
 ) -> dict[str, Any]:
@@ -47,6 +49,7 @@ def make(
       target: the folder. Its old content is replaced.
       files: the files of the training window.
       min_count: how often a new word must occur.
+      summary: returns the summary of the records in these files. By default, they are read.
       live: the folder of the live model's spec, which has the old words. Without it, the given spec
         has the old words.
       start: the folder of the spec of the model that the training starts from. None if it starts
@@ -69,7 +72,7 @@ def make(
     growth = spec.retraining.vocabularies
     kept: list[str] = []
     if growth != "keep" and (named or "statistics" in _keys(source)):
-        refresh.refresh(str(path), files, min_count=min_count)
+        refresh.refresh(str(path), files, min_count=min_count, summary=summary)
         if growth == "append":
             for name, words in old.items():
                 known = set(words)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.scoring import export as exports
+from estimator_kit.serving.loaded_model import LoadedModel
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.record_files import tfrecords
@@ -83,7 +84,12 @@ class EvalRows:
         return self._columns[f"feature:{feature}"][self.kept]
 
     def predictions(
-        self, export: str, objectives: Sequence[str], *, all_of_them: bool = True
+        self,
+        export: str,
+        objectives: Sequence[str],
+        *,
+        all_of_them: bool = True,
+        model: Optional[LoadedModel] = None,
     ) -> dict[str, NDArray]:
         """The predictions of a SavedModel for each objective, for the rows that are kept.
 
@@ -92,12 +98,14 @@ class EvalRows:
           objectives: the objectives to predict.
           all_of_them: if False, objectives that the model does not predict are left out. The spec
             may have got them after the model was trained.
+          model: the SavedModel, if it is loaded already.
 
         Raises:
           ConfigError: the model does not have such an output, or not one for each row.
         """
         parts: dict[str, list[NDArray]] = {name: [] for name in objectives}
-        for batch in exports.predictions(exports.read(export, ""), self.paths, self._batch_size):
+        known = exports.read(export, "")
+        for batch in exports.predictions(known, self.paths, self._batch_size, model=model):
             for name in objectives:
                 output = f"{name}/{OUTPUTS[self._spec.objectives[name].head]}"
                 if output not in batch and not all_of_them:

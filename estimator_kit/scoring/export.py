@@ -229,6 +229,7 @@ def predictions(
     intra_op_threads: int = 0,
     inter_op_threads: int = 0,
     memory_growth: bool = True,
+    model: Optional[LoadedModel] = None,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Batches of predictions for the records of TFRecord files, which are read in sorted order.
 
@@ -241,12 +242,13 @@ def predictions(
       damaged: the files of which only the good records are read.
       intra_op_threads, inter_op_threads: of the export's session; 0 lets TensorFlow choose.
       memory_growth: whether TensorFlow allocates the memory of a GPU as it needs it.
+      model: the export, if it is loaded already. It stays open.
 
     Raises:
       ExportError: the export does not load, or an output does not have one value for each record.
       tf.errors.OpError: a record cannot be used.
     """
-    model = load(
+    loaded = model or load(
         export.path,
         intra_op_threads=intra_op_threads,
         inter_op_threads=inter_op_threads,
@@ -256,9 +258,10 @@ def predictions(
         names = [output.name for output in export.outputs]
         blocks = tfrecords.blocks(sorted(paths), damaged=damaged).rebatch(batch_size)
         for records in blocks.as_numpy_iterator():
-            yield ask(model, export.signature, export.argument, records, names)
+            yield ask(loaded, export.signature, export.argument, records, names)
     finally:
-        model.close()
+        if model is None:
+            loaded.close()
 
 
 def _output(name: str, info: Any, path: str) -> Output:

@@ -243,12 +243,7 @@ def _query(numbers: Numbers) -> Optional[Section]:
 
 def with_charts(title: str, intro: str, figures: Sequence[Any]) -> Optional[Section]:
     """A section with the figures that are not None, or None if it would have no figures."""
-    config = {"displayModeBar": False, "responsive": True}
-    drawn = [
-        figure.to_html(full_html=False, include_plotlyjs=False, config=config)
-        for figure in figures
-        if figure is not None
-    ]
+    drawn = [charts.html(figure) for figure in figures if figure is not None]
     return Section(title, intro, drawn) if drawn else None
 
 

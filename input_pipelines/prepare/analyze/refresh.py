@@ -13,7 +13,7 @@ import json
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 import feature_specs
@@ -31,6 +31,7 @@ from input_pipelines.prepare.analyze import folder
 from input_pipelines.prepare.analyze.columns import STATISTICS_FILE, number, percent
 from input_pipelines.prepare.analyze.first_spec import words_of
 from input_pipelines.prepare.analyze.scan import OnProgress, scan
+from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.tables.options import CsvOptions
 
 _EXAMPLES = 5
@@ -44,12 +45,14 @@ def refresh(
     csv: CsvOptions = CsvOptions(),
     beam: Optional[Sequence[str]] = None,
     on_progress: OnProgress = lambda rows, done, groups: None,
+    summary: Optional[Callable[[], RecordSummary]] = None,
 ) -> str:
     """Analyzes TFRecord files or the files of a table, and refreshes the files of a spec.
 
     Columns of text are read with the types in the spec. `beam` has flags of an Apache Beam
-    pipeline that reads the files, and `on_progress` is called as they are read; see `scan`.
-    Returns a report of the changes.
+    pipeline that reads the files, and `on_progress` is called as they are read; see `scan`. With
+    `summary`, which returns what a scan of the files found, the files are not read. Returns a
+    report of the changes.
 
     Raises:
       BeamFlagsError: a pipeline cannot be made with the flags. Nothing was written.
@@ -61,8 +64,11 @@ def refresh(
     spec = feature_specs.load(path)
     entries: dict[str, Union[Feature, Label]] = {**spec.features, **spec.labels}
     dtypes = {name: entry.dtype for name, entry in entries.items()}
-    summary = scan(files, csv=csv, dtypes=dtypes, beam=beam, on_progress=on_progress)
-    statistics = summary.statistics(len(files))
+    if summary is not None:
+        found = summary()
+    else:
+        found = scan(files, csv=csv, dtypes=dtypes, beam=beam, on_progress=on_progress)
+    statistics = found.statistics(len(files))
     _check_types(spec, statistics)
     report = [
         f"{spec_path}: {counted(statistics.rows, 'record')} of {counted(statistics.files, 'file')}"
@@ -70,7 +76,7 @@ def refresh(
     texts: dict[str, str] = {}
     for column_name, column in spec.of_kind(Vocabulary).items():
         if column.file is not None and column.file not in texts:
-            new = words_of(summary, column.source, min_count)
+            new = words_of(found, column.source, min_count)
             if not new.words:
                 raise DataError(
                     f"columns.{column_name}: no word of feature {column.source!r} occurs "
@@ -88,7 +94,7 @@ def refresh(
     unknown = [n for n in statistics.features if n not in {*spec.features, *spec.labels}]
     if unknown:
         report.append(f"  not in the spec: {', '.join(unknown)}")
-    report += [f"  note: {note}" for note in summary.notes]
+    report += [f"  note: {note}" for note in found.notes]
     _check_loads(spec, path, texts)
     for name, text in texts.items():
         folder.replace(path.parent / name, text)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import collections
 import copy
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
+from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import gate_stage
 from estimator_kit.retraining.promotion import Version
 from feature_specs.parser import parser
+from input_pipelines.record_files import writing
 from tests.conftest import DOCUMENT
+
+Signature = collections.namedtuple("Signature", "inputs outputs")
 
 LIVE = Version(3, "/serving/3", cycle="0002")
 CLICK = np.array([0.2, 0.8, 0.3, 0.7])
@@ -31,15 +37,40 @@ class FakeRows:
     def weights(self, objective):
         return np.ones(4)
 
-    def predictions(self, export, objectives, *, all_of_them=True):
+    def predictions(self, export, objectives, *, all_of_them=True, model=None):
         found = {k: v for k, v in self.answers[export].items() if k in objectives}
         assert not all_of_them or set(found) == set(objectives)
         return found
 
 
+class FakeModel:
+    """A SavedModel that answers each record with its number of bytes."""
+
+    opened: ClassVar[list[str]] = []
+    closed: ClassVar[list[str]] = []
+    signatures: ClassVar[dict[str, Signature]] = {
+        "serving_default": Signature({"examples": None}, {"click/logistic": None})
+    }
+
+    def __init__(self, path, version, **options):
+        self.path = path
+        FakeModel.opened.append(path)
+
+    def run(self, signature, inputs, outputs):
+        lengths = np.array([[float(len(record))] for record in inputs["examples"]])
+        return dict.fromkeys(outputs, lengths)
+
+    def close(self):
+        FakeModel.closed.append(self.path)
+
+
 @pytest.fixture
 def judged(monkeypatch, tmp_path):
     monkeypatch.setattr(gate_stage, "EvalRows", FakeRows)
+    monkeypatch.setattr(gate_stage, "LoadedModel", FakeModel)
+    FakeModel.opened.clear()
+    FakeModel.closed.clear()
+    writing.write_examples(str(tmp_path / "rows.tfrecord"), [{"x": 1}, {"x": 2, "more": 3}])
 
     def run(candidate, live, **more):
         document = copy.deepcopy(DOCUMENT)
@@ -57,13 +88,16 @@ def judged(monkeypatch, tmp_path):
             FakeRows, "answers", {str(tmp_path): {**everything, **candidate}, LIVE.path: live},
             raising=False,
         )  # fmt: skip
-        return gate_stage.run(spec, str(tmp_path), LIVE, ["rows"], batch_size=4, **more)
+        paths = [str(tmp_path / "rows.tfrecord")]
+        found, answers = gate_stage.run(spec, str(tmp_path), LIVE, paths, batch_size=4, **more)
+        assert FakeModel.opened == FakeModel.closed == [str(tmp_path)]  # Once for all questions.
+        return found, answers, paths
 
     return run
 
 
 def test_an_objective_that_the_live_model_does_not_predict_is_not_judged(judged):
-    found = judged({}, {"click": CLICK})
+    found, _, _ = judged({}, {"click": CLICK})
     assert [entry["passed"] for entry in found["findings"]] == [True, None]
     assert found["findings"][1]["note"] == (
         "the live model does not predict this objective, or has other classes"
@@ -72,14 +106,43 @@ def test_an_objective_that_the_live_model_does_not_predict_is_not_judged(judged)
 
 
 def test_other_classes_of_the_live_model_are_not_compared(judged):
-    found = judged({}, {"click": CLICK, "buy": np.stack([CLICK, CLICK], axis=1)})
+    found, _, _ = judged({}, {"click": CLICK, "buy": np.stack([CLICK, CLICK], axis=1)})
     assert [entry["passed"] for entry in found["findings"]] == [True, None]
 
 
 def test_an_evaluation_on_days_that_were_trained_on_refuses(judged):
-    found = judged({}, {"click": CLICK, "buy": CLICK}, known_days=["2026-01-03"])
+    found, _, _ = judged({}, {"click": CLICK, "buy": CLICK}, known_days=["2026-01-03"])
     assert not found["passed"]
     assert found["findings"][-1]["sentence"] == (
         "REFUSED: evaluation on days that no model was trained on; the live model, or the model "
         "that training started from, was trained on 2026-01-03 or later days. Wait for a new day."
+    )
+
+
+def test_a_copy_is_compared_with_the_answers_of_the_judged_candidate(judged, tmp_path):
+    """The copy is loaded and asked. The candidate is not loaded again."""
+    _, answers, paths = judged({}, {"click": CLICK})
+    assert answers["click/logistic"].shape == (2, 1)
+    check = gate_stage.verify(str(tmp_path), paths, answers)
+    check("/serving/.staging-4")
+    assert FakeModel.opened == FakeModel.closed == [str(tmp_path), "/serving/.staging-4"]
+    other = {"click/logistic": answers["click/logistic"] + 0.01}
+    with pytest.raises(ConfigError) as error:
+        gate_stage.verify(str(tmp_path), paths, other)("/serving/.staging-4")
+    assert str(error.value) == (
+        "/serving/.staging-4: in a real request, click/logistic differs from the candidate's"
+    )
+    # If another process ran the gate, the candidate is asked again.
+    FakeModel.opened.clear()
+    gate_stage.verify(str(tmp_path), paths)("/serving/.staging-4")
+    assert FakeModel.opened == [str(tmp_path), "/serving/.staging-4"]
+
+
+def test_a_model_that_takes_no_records_is_refused(judged, tmp_path, monkeypatch):
+    monkeypatch.setattr(FakeModel, "signatures", {"predict_raw": Signature({"x": None}, {})})
+    with pytest.raises(ConfigError) as error:
+        judged({}, {})
+    assert str(error.value) == (
+        f"{tmp_path}: expected a signature serving_default or predict_examples that takes "
+        "serialized records as 'examples', got predict_raw. Export the model again."
     )

@@ -1,0 +1,84 @@
+"""Stores what the analysis of a day's records found, so that later cycles do not read them again.
+
+    summary = of(folder, parts, paths, is_as_it_was=...)    from its file, or from the records
+    keep(folder, days)                                      removes the files of all other days
+
+A window shares most of its days with the window before, and summaries of days can be merged
+(`RecordSummary.merge`). The name of a summary's file is a hash of `parts` and of the kit's code, so
+another version of the kit never reads it. The file starts with a hash of its content. If the
+content has another hash, the records are read again. The files are JSON, never pickle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Optional
+
+from estimator_kit import storage
+from estimator_kit.retraining import lineage
+from input_pipelines.prepare.analyze import scan, summary_json
+from input_pipelines.prepare.analyze.summary import RecordSummary
+
+_log = logging.getLogger("estimator_kit")
+
+_PREFIX = "summary-"
+
+
+def of(
+    folder: str, parts: Sequence[str], paths: Sequence[str], *, is_as_it_was: Callable[[], bool]
+) -> RecordSummary:
+    """The summary of the records of some files. The caller may change it.
+
+    Args:
+      folder: the folder of the stored summaries.
+      parts: what identifies the files and their contents.
+      paths: the files, in order.
+      is_as_it_was: whether the files still have these contents. If not, nothing is stored.
+
+    Raises:
+      DataError: the files have no records, or a record cannot be read.
+      MissingPackageError: the package for sketches is not installed.
+    """
+    place = _place(folder, parts)
+    content = _read(place)
+    if content is None:
+        content = summary_json.to_bytes(scan.scan(paths)).decode()
+        if is_as_it_was():
+            storage.write_text(place, f"{_digest(content)}\n{content}")
+    # Also a new summary comes from its stored form, so that both are merged to the same statistics.
+    return summary_json.from_bytes(content.encode())
+
+
+def keep(folder: str, days: Iterable[Sequence[str]]) -> None:
+    """Removes all stored summaries except those of some days, each with its `parts`."""
+    kept = {os.path.basename(_place(folder, parts)) for parts in days}
+    for name in os.listdir(folder):
+        if name.startswith(_PREFIX) and name not in kept:
+            os.remove(os.path.join(folder, name))
+
+
+def _read(place: str) -> Optional[str]:
+    """The content of a summary's file, or None if it does not exist or is damaged."""
+    try:
+        with open(place, encoding="utf-8") as file:
+            digest, _, content = file.read().partition("\n")
+    except FileNotFoundError:
+        return None
+    except ValueError:  # The bytes are not UTF-8.
+        digest, content = "", ""
+    if digest != _digest(content):
+        _log.warning("%s is damaged, so the records of its day are read again", place)
+        return None
+    return content
+
+
+def _digest(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _place(folder: str, parts: Sequence[str]) -> str:
+    name = hashlib.sha256("\n".join([lineage.code_of_kit(), *parts]).encode()).hexdigest()
+    return os.path.join(folder, f"{_PREFIX}{name[:40]}.json")
