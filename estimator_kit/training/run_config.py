@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 import tensorflow as tf
+from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config import cluster
@@ -24,6 +25,9 @@ def session_config(config: ModelDirConfig) -> Any:
         intra_op_parallelism_threads=config.intra_op_threads,
         inter_op_parallelism_threads=config.inter_op_threads,
     )
+    # TensorFlow would optimize a graph twice. The second time finds next to nothing, and takes a
+    # tenth of a short run with 400 columns.
+    session.graph_options.rewrite_options.meta_optimizer_iterations = RewriterConfig.ONE
     session.gpu_options.allow_growth = config.memory_growth
     if config.mode in TRAINING_MODES and config.mirrored_devices:
         session.device_count["CPU"] = config.mirrored_devices
