@@ -10,8 +10,8 @@ the ops check them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 import tensorflow as tf
@@ -20,6 +20,20 @@ from tensorflow.core.protobuf import config_pb2
 from estimator_kit.embeddings import dynamic_package
 
 DEFAULT_SIGNATURE = "serving_default"
+
+
+class _Plan(NamedTuple):
+    """How to run a signature with some inputs and outputs; made once.
+
+    Attributes:
+      call: runs the session, or None if all outputs are inputs.
+      fed: the inputs in the order of the call's arguments.
+      outputs: each output with its place in the results of the call, or with the input that it is.
+    """
+
+    call: Optional[Callable[..., Any]]
+    fed: tuple[str, ...]
+    outputs: tuple[tuple[str, Union[int, str]], ...]
 
 
 class LoadedModel:
@@ -73,7 +87,7 @@ class LoadedModel:
             for name, signature in meta_graph.signature_def.items()
             if not name.startswith("__")
         }
-        self._callables: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Any] = {}
+        self._plans: dict[tuple[str, tuple[str, ...], tuple[str, ...]], _Plan] = {}
         self._lock = threading.Lock()
 
     def run(
@@ -86,28 +100,36 @@ class LoadedModel:
         Raises:
           tf.errors.OpError: an op fails, or the run takes longer than `longest_run_secs`.
         """
-        names, wanted = tuple(sorted(inputs)), tuple(outputs)
+        key = (signature, tuple(sorted(inputs)), tuple(outputs))
+        plan = self._plans.get(key) or self._plan(*key)
+        found = plan.call(*[inputs[name] for name in plan.fed]) if plan.call is not None else ()
+        return {
+            name: inputs[made] if isinstance(made, str) else _array(found[made])
+            for name, made in plan.outputs
+        }
+
+    def _plan(self, signature: str, names: tuple[str, ...], wanted: tuple[str, ...]) -> _Plan:
         definition = self.signatures[signature]
-        fed = {definition.inputs[name].name: inputs[name] for name in names}
+        fed = {definition.inputs[name].name: name for name in names}
         fetched = [definition.outputs[name].name for name in wanted]
         made = sorted(set(fetched) - set(fed))
-        if not made:
-            return {name: fed[tensor] for name, tensor in zip(wanted, fetched)}
-        call = self._callables.get((signature, names, wanted))
-        if call is None:
-            options = config_pb2.CallableOptions(feed=sorted(fed), fetch=made)
-            options.run_options.timeout_in_ms = self._longest_run_ms
-            with self._lock:  # Only one thread at a time may change a graph.
-                call = self._session._make_callable_from_options(options)
-                # Requests may choose any of very many subsets of outputs.
-                if len(self._callables) < 1000:
-                    self._callables[signature, names, wanted] = call
-        found = dict(zip(made, map(_array, call(*(fed[name] for name in sorted(fed))))))
-        return {name: {**fed, **found}[tensor] for name, tensor in zip(wanted, fetched)}
+        outputs = tuple(
+            (name, fed[tensor] if tensor in fed else made.index(tensor))
+            for name, tensor in zip(wanted, fetched)
+        )
+        options = config_pb2.CallableOptions(feed=sorted(fed), fetch=made)
+        options.run_options.timeout_in_ms = self._longest_run_ms
+        with self._lock:  # Only one thread at a time may change a graph.
+            call = self._session._make_callable_from_options(options) if made else None
+            plan = _Plan(call, tuple(fed[tensor] for tensor in sorted(fed)), outputs)
+            # Requests may choose any of very many subsets of outputs.
+            if len(self._plans) < 1000:
+                self._plans[signature, names, wanted] = plan
+        return plan
 
     def close(self) -> None:
         """Frees the model. No request may be running."""
-        self._callables.clear()
+        self._plans.clear()
         self._session.close()
         del self._session
 
