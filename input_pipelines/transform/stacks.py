@@ -7,8 +7,8 @@
 
 An op for each column costs time in each step, and more time where a graph is made: TensorFlow
 optimizes and places each op. So features of one value are stacked, transformed together and taken
-apart again. The results are equal to those of `kinds`, bit for bit. `kinds` makes all columns that
-this module leaves out, for example lists, vocabularies and crosses.
+apart again. The ids are equal to the ids that `kinds` makes, bit for bit. `kinds` makes all columns
+that this module leaves out, for example lists, vocabularies and crosses.
 """
 
 from __future__ import annotations
