@@ -215,9 +215,11 @@ def completed(columns: Mapping[str, Union[tf.Tensor, Later]]) -> dict[str, tf.Te
     """The columns, float32 [rows, width], of which some are still to be made, with few ops."""
     result = dict(columns)
     lookups = {n: column for n, column in columns.items() if isinstance(column, Lookup)}
-    result.update(zip(lookups, gather_all(list(lookups.values()))))
+    with tf.name_scope("lookups"):
+        result.update(zip(lookups, gather_all(list(lookups.values()))))
     hot = {n: column for n, column in columns.items() if isinstance(column, OneHot)}
-    result.update(zip(hot, _one_hot(list(hot.values()))))
+    with tf.name_scope("one_hot"):
+        result.update(zip(hot, _one_hot(list(hot.values()))))
     return result
 
 

@@ -3,10 +3,16 @@
 TensorFlow counts from the last checkpoint. So a run that was stopped at step 26 would save and
 evaluate at steps 51, 76 and so on, and an undisturbed run at 50 and 75. The best export and early
 stopping would then compare other steps.
+
+TensorFlow also writes the graph as text (graph.pbtxt), again with each checkpoint (.meta), and
+twice into the event file. Nothing reads these copies, and with 2,000 columns they are hundreds of
+megabytes. So the graph is written only once, into the event file, for TensorBoard. `--mode=inspect`
+builds it again when it is asked for.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -40,3 +46,14 @@ class SaverHook(tf.compat.v1.train.CheckpointSaverHook):
             save_graph_def=False,
         )
         self._timer = AtMultiples(every_secs=seconds, every_steps=steps)
+        with tf.Graph().as_default():  # A new writer writes the current graph twice.
+            tf.compat.v1.summary.FileWriterCache.get(run_config.model_dir)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """As in the base class, but writes the graph once, without the shapes of its tensors."""
+        step = session.run(self._global_step_tensor)
+        graph = tf.compat.v1.get_default_graph().as_graph_def().SerializeToString()
+        event = tf.compat.v1.Event(wall_time=time.time(), graph_def=graph)
+        self._summary_writer.add_event(event)
+        self._save(session, step)
+        self._timer.update_last_triggered_step(step)
