@@ -142,6 +142,11 @@ class FeatureSpec:
 
     def used_features(self) -> tuple[str, ...]:
         """The features that groups read, in the document's order. Serving needs these features."""
+        return self._used_features
+
+    @functools.cached_property
+    def _used_features(self) -> tuple[str, ...]:
+        """Found once, because checks of records ask for each record."""
         used = {f for name in self.used_columns() for f in self.features_of(name)}
         used.update(f.row_lengths for n, f in self.features.items() if n in used and f.row_lengths)
         return tuple(name for name in self.features if name in used)

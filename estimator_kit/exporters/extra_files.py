@@ -119,6 +119,22 @@ def write_lineage(
     storage.write_json(os.path.join(staged, "assets.extra", "lineage.json"), lineage)
 
 
+def change_origin(staged: str, origin: Origin, source: str, now: float) -> None:
+    """Writes the exporter and the metrics of a copy of the export `source`."""
+    extra = os.path.join(staged, "assets.extra")
+    storage.write_json(os.path.join(extra, "metrics.json"), dict(origin.metrics))
+    path = os.path.join(extra, "lineage.json")
+    lineage = storage.read_json(path, dict[str, Any])
+    assert lineage is not None, path
+    moment = datetime.datetime.fromtimestamp(now, datetime.timezone.utc)
+    changes = {
+        "created": moment.isoformat(timespec="seconds"),
+        "exporter": origin.exporter,
+        "copy_of": source,
+    }
+    storage.write_json(path, {**lineage, **changes})
+
+
 def model_name(model_dir: str) -> str:
     """The name of the model in requests: the name of its directory."""
     return os.path.basename(os.path.normpath(model_dir)) or "model"

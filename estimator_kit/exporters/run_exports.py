@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
+import tensorflow as tf
+
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.exporters import saved_model
@@ -45,6 +47,8 @@ class RunExports:
         self._files = list(files)
         self._damaged = damaged
         self._rows: Optional[SampleRows] = None
+        # The checkpoint of the last export that was not a copy, and its path.
+        self._last: Optional[tuple[Optional[str], str]] = None
 
     def write(
         self,
@@ -53,7 +57,11 @@ class RunExports:
         checkpoint: Optional[str] = None,
         metrics: Optional[Mapping[str, float]] = None,
     ) -> str:
-        """Writes an export of the latest checkpoint, or the one given; see `export_saved_model`."""
+        """Writes an export of the latest checkpoint, or the one given; see `export_saved_model`.
+
+        If the last export had the same checkpoint, it writes a copy: to make the graph and check
+        the answers again would take seconds.
+        """
         config = self._config
         facts = {
             "train_files": list(config.train_files or config.train_mix),
@@ -62,15 +70,22 @@ class RunExports:
             "model": config.model,
         }
         origin = Origin(exporter, metrics or {}, facts, resolved_flags(config))
-        return saved_model.export_saved_model(
+        folder = export_folder(self._model_dir, exporter)
+        checkpoint = checkpoint or trained.latest_checkpoint()
+        last = self._last
+        if last is not None and last[0] == checkpoint and tf.io.gfile.exists(last[1]):
+            return saved_model.copy_saved_model(last[1], folder, origin=origin)
+        path = saved_model.export_saved_model(
             trained,
             self._spec,
-            export_folder(self._model_dir, exporter),
+            folder,
             checkpoint,
             rows=self._sample(),
             default_signature=config.default_signature,
             origin=origin,
         )
+        self._last = (checkpoint, path)
+        return path
 
     def _sample(self) -> Optional[SampleRows]:
         if self._rows is None and self._files:

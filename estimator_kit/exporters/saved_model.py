@@ -3,17 +3,21 @@
 Each export is a version in its folder (`versions`). It needs only TensorFlow to load. `signatures`
 lists its signatures, `extra_files` the files that the kit adds. If there are rows, a fresh process
 checks the export with them before it gets its name (`verification`). An export that does not answer
-like the model is deleted, and raises an error.
+like the model is deleted, and raises an error. A second export of the same checkpoint is a copy of
+the first one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
+import os
 from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit import storage
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import extra_files, verification
 from estimator_kit.exporters.extra_files import Origin
@@ -24,6 +28,9 @@ from estimator_kit.model.model_fn import PREDICT_EXAMPLES
 from feature_specs.spec import FeatureSpec
 
 _log = logging.getLogger("estimator_kit")
+
+# Bytes that are read at a time.
+_CHUNK = 2**20
 
 
 def export_saved_model(
@@ -87,6 +94,51 @@ def export_saved_model(
             staged, trained.model_dir, spec, origin, checkpoint, written, report, missing, moment
         )
         return publish(staged, folder, moment)
+
+
+def copy_saved_model(
+    source: str, folder: str, *, origin: Origin, now: Optional[float] = None
+) -> str:
+    """Writes a copy of an export of the same checkpoint, and returns its path.
+
+    The check of the export holds for the copy, because their bytes are compared.
+
+    Args:
+      source: the path of the export.
+      folder, now: see `export_saved_model`.
+      origin: the exporter and the metrics of the copy. Other files are those of the export.
+
+    Raises:
+      ExportError: the bytes of the copy differ; it is deleted.
+    """
+    moment = time_of(now)
+    staged = new_staging(folder, moment)
+    with contextlib.ExitStack() as stack:
+        stack.callback(_remove, staged)
+        storage.copy_folder(source, staged)
+        expected, found = _digests(source), _digests(staged)
+        wrong = sorted(n for n in {*expected, *found} if expected.get(n) != found.get(n))
+        if wrong:
+            raise ExportError(
+                f"{staged}: expected a copy of {source}, got other bytes in {wrong[0]}. Check the "
+                "disk, and export again."
+            )
+        extra_files.change_origin(staged, origin, source, moment)
+        return publish(staged, folder, moment)
+
+
+def _digests(folder: str) -> dict[str, str]:
+    """The SHA-256 of each file in a folder, by its path there."""
+    found = {}
+    for path, _, names in tf.io.gfile.walk(folder):
+        for name in names:
+            digest = hashlib.sha256()
+            with tf.io.gfile.GFile(os.path.join(path, name), "rb") as file:
+                while chunk := file.read(_CHUNK):
+                    digest.update(chunk)
+            place = os.path.normpath(os.path.join(os.path.relpath(path, folder), name))
+            found[place] = digest.hexdigest()
+    return found
 
 
 def _remove(staged: str) -> None:

@@ -2,7 +2,7 @@
 start.
 
 The values are assigned when the session starts, after the initializers and before the first
-checkpoint, one variable at a time. They are not part of a graph or an export. A training that
+checkpoint. They are not part of a graph or an export. A training that
 continues from a checkpoint does not read them.
 """
 
@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.model import pretrained_tables
-from estimator_kit.optimizers.assignment import assign
+from estimator_kit.optimizers.assignment import assign_all, reader
 from estimator_kit.optimizers.moving_average import average_name
 from feature_specs.spec import FeatureSpec
 
@@ -34,6 +34,10 @@ class OlderModel(Protocol):
     @property
     def restored(self) -> frozenset[str]:
         """The names of variables that are taken completely."""
+
+    @property
+    def remapped(self) -> frozenset[str]:
+        """The names of variables that are taken in part."""
 
     @property
     def tables(self) -> frozenset[str]:
@@ -69,21 +73,28 @@ def scaffold(
         graph = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
         variables = {variable.op.name: variable for variable in graph}
         loaded = set(own)
-        for name, value in own.items():
-            assign(session, variables[name], value)
+        assign_all(session, variables, own.items())
         for name, table in tables.items():
             pretrained_tables.load(spec, name, table, session)
             loaded.add(table.op.name)
         if warm_start is not None:
-            for name, value in warm_start.values(lambda name: session.run(variables[name])):
-                assign(session, variables[name], value)
-                loaded.add(name)
+            current = reader(session, variables, sorted(warm_start.remapped))
+            assign_all(session, variables, _noted(warm_start.values(current), loaded))
             if load_rows is not None:
                 load_rows(session, warm_start.checkpoint)
         # A moving average started at the value of the initializer. Set it to the new value.
-        for name in sorted(loaded):
-            average = average_name(name)
-            if average in variables and average not in loaded:
-                assign(session, variables[average], session.run(variables[name]))
+        averages = {name: average_name(name) for name in sorted(loaded)}
+        names = [n for n, a in averages.items() if a in variables and a not in loaded]
+        read = reader(session, variables, names)
+        assign_all(session, variables, ((averages[name], read(name)) for name in names))
 
     return tf.compat.v1.train.Scaffold(init_fn=load)
+
+
+def _noted(
+    values: Iterator[tuple[str, np.ndarray]], names: set[str]
+) -> Iterator[tuple[str, np.ndarray]]:
+    """The same values. It adds their names to a set."""
+    for name, value in values:
+        names.add(name)
+        yield name, value

@@ -176,17 +176,16 @@ def _load(path: str) -> LoadedModel:
 
 def _ask(model: LoadedModel, records: NDArray) -> Answers:
     """The answers to serialized records [rows]."""
-    names = (DEFAULT_SIGNATURE, PREDICT_EXAMPLES)
-    there = [name for name in names if name in model.signatures]
-    found = [name for name in there if [*model.signatures[name].inputs] == [EXAMPLES]]
+    there, names = model.signatures, (DEFAULT_SIGNATURE, PREDICT_EXAMPLES)
+    found = [n for n in names if n in there and [*there[n].inputs] == [EXAMPLES]]
     if not found:
         raise ConfigError(
             f"{model.path}: expected a signature {' or '.join(names)} that takes serialized "
-            f"records as {EXAMPLES!r}, got {', '.join(sorted(model.signatures))}. Export the "
-            "model again."
+            f"records as {EXAMPLES!r}, got {', '.join(sorted(there))}. Export the model again."
         )
-    # Sorted, as for predictions: the session optimizes the graph for each list of outputs.
-    return model.run(found[0], {EXAMPLES: records}, sorted(model.signatures[found[0]].outputs))
+    # The name and the order of `EvalRows.predictions`: the session optimizes the graph for each.
+    name = found[-1] if there[found[0]] == there[found[-1]] else found[0]
+    return model.run(name, {EXAMPLES: records}, sorted(there[name].outputs))
 
 
 def _answers_of(path: str, records: NDArray) -> Answers:

@@ -1,7 +1,7 @@
 """Warm start: a new training takes its first variables from an older model.
 
     plan(...)           decides and checks what to take; reads only shapes and specs
-    WarmStart.values    the values, read one at a time when the session starts (`initial_values`)
+    WarmStart.values    the values, read when the session starts (`initial_values`)
     WarmStart.report    the status of every variable
 
 A warm start happens once. If the model directory has a checkpoint, training goes on from that
@@ -67,6 +67,11 @@ class WarmStart:
     def restored(self) -> frozenset[str]:
         """The names of the variables that are taken whole, without values of an initializer."""
         return frozenset(name for name, entry in self.taken.items() if entry.is_whole)
+
+    @property
+    def remapped(self) -> frozenset[str]:
+        """The names of the variables that are taken in part."""
+        return frozenset(self.taken) - self.restored
 
     def values(self, current: Callable[[str], np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
         """(name, value) for each variable. `current(name)` returns the values of new places."""

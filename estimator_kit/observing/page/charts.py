@@ -30,18 +30,22 @@ def figure(title: str, x: str, y: str, *, height: int = _HEIGHT, **layout: Any) 
     `html` adds Plotly's template. A figure that has it copies and checks it at every change, which
     takes more time than everything else on a page.
     """
-    made = go.Figure(layout={"template": "none"})
-    made.update_layout(
-        title={"text": title, "x": 0, "font": {"size": 15}},
-        height=height,
-        margin={"l": 64, "r": 16, "t": 44, "b": 48},
-        colorway=COLORS,
-        legend={"orientation": "h", "y": -0.22},
-        xaxis_title=x,
-        yaxis_title=y,
-        font={"family": "system-ui, sans-serif", "size": 13},
-        **layout,
+    # In the constructor, because each `update_layout` takes as long as ten of these figures.
+    made = go.Figure(
+        layout={
+            "template": "none",
+            "title": {"text": title, "x": 0, "font": {"size": 15}},
+            "height": height,
+            "margin": {"l": 64, "r": 16, "t": 44, "b": 48},
+            "colorway": COLORS,
+            "legend": {"orientation": "h", "y": -0.22},
+            "xaxis": {"title": {"text": x}},
+            "yaxis": {"title": {"text": y}},
+            "font": {"family": "system-ui, sans-serif", "size": 13},
+        }
     )
+    if layout:
+        made.update_layout(**layout)
     return made
 
 

@@ -14,7 +14,10 @@ from google.protobuf import text_format
 
 import estimator_kit as ek
 import feature_specs
+from estimator_kit import storage
 from estimator_kit.commands import inspect, transform
+from estimator_kit.config.experiment_config import ExperimentConfig, complete
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import (
     c_session,
@@ -27,6 +30,7 @@ from estimator_kit.exporters import (
 )
 from estimator_kit.exporters.extra_files import Origin
 from estimator_kit.exporters.graph_copy import CopyError, copied
+from estimator_kit.exporters.run_exports import RunExports
 from estimator_kit.scoring import export as exports
 from input_pipelines.record_files import writing
 from tests.conftest import DOCUMENT, make_rows, place
@@ -514,3 +518,62 @@ def test_a_result_that_answers_differently_is_refused(export, trained, tmp_path,
     assert os.listdir(tmp_path) == []
     with pytest.raises(ek.ConfigError, match=r"exists already\. Name a new folder"):
         transforming(export, trained[2], "freeze", tmp_path)
+
+
+def test_a_second_export_of_a_checkpoint_is_a_copy_of_the_checked_one(
+    trained, tmp_path, monkeypatch
+):
+    """The graph is made and checked once. The lineage says where the copy is from."""
+    made, spec, path = trained
+    checks = []
+    real = verification.verify
+
+    def verify(loader, folder, *arguments):
+        checks.append(folder)
+        return real(loader, folder, *arguments)
+
+    monkeypatch.setattr(verification, "verify", verify)
+    config = ExperimentConfig(
+        spec="s.yaml", train_files=("a",), eval_files=(path,), model_dir=str(tmp_path), max_steps=9
+    )
+    run = RunExports(complete(config, ModelDirConfig), spec, [path])
+    checkpoint = made.latest_checkpoint()
+    first = run.write(made, "best", checkpoint, {"loss": 0.5})
+    second = run.write(made, "final", None, {"loss": 0.25})
+    assert len(checks) == 1
+    assert pathlib.Path(second).parent == tmp_path / "export/final"
+    there = [
+        {str(p.relative_to(folder)): p.read_bytes() for p in pathlib.Path(folder).rglob("*.*")
+         if p.is_file()}
+        for folder in (first, second)
+    ]  # fmt: skip
+    changed = ["assets.extra/lineage.json", "assets.extra/metrics.json"]
+    assert sorted(n for n in there[0] if there[0][n] != there[1][n]) == changed
+    assert there[0].keys() == there[1].keys()
+    before, after = (json.loads(files[changed[0]]) for files in there)
+    assert after == {
+        **before, "created": after["created"], "exporter": "final", "copy_of": first,
+    }  # fmt: skip
+    assert after["check"]["rows"] == 40 and json.loads(there[1][changed[1]]) == {"loss": 0.25}
+    # Another checkpoint, or an export that retention has removed, is written anew.
+    shutil.rmtree(first)
+    third = run.write(made, "final", checkpoint)
+    assert len(checks) == 2 and "copy_of" not in read(pathlib.Path(third, changed[0]))
+
+
+def test_a_copy_with_other_bytes_is_refused(export, tmp_path, monkeypatch):
+    real = storage.copy_folder
+
+    def damaging(source, target):
+        real(source, target)
+        (pathlib.Path(target) / "saved_model.pb").write_bytes(b"half")
+
+    monkeypatch.setattr(storage, "copy_folder", damaging)
+    with pytest.raises(ExportError) as error:
+        saved_model.copy_saved_model(str(export), str(tmp_path), origin=Origin(), now=NOW)
+    staged = f"{tmp_path}/.staging-1700000000-{os.getpid()}"
+    assert str(error.value) == (
+        f"{staged}: expected a copy of {export}, got other bytes in saved_model.pb. Check the "
+        "disk, and export again."
+    )
+    assert list(tmp_path.iterdir()) == []

@@ -122,3 +122,16 @@ def test_warm_start_epochs_take_the_place_of_epochs_where_a_model_is_started_fro
         start=start, warm_start_epochs=warm_start_epochs,
     )  # fmt: skip
     assert (found.epochs, found.warm_start_from) == (epochs, start.source)
+
+
+def test_a_file_that_was_damaged_after_the_window_was_chosen_stops_the_training():
+    """The window has read all records, so the training does not look for damage again."""
+    config = ExperimentConfig(
+        mode="retrain", spec="s.yaml", train_files=("data/dt=*/*.tfrecord",), model_dir="m",
+        window_days=5, epochs=3, corrupt_data_policy="quarantine",
+    )  # fmt: skip
+    found = training_stage.training_config(
+        config, spec="s.yaml", model_dir="m/cycles/0001/train", train_files=["a"], eval_files=["b"],
+        start=Start("scratch"), warm_start_epochs=None,
+    )  # fmt: skip
+    assert found.corrupt_data_policy == "fail"
