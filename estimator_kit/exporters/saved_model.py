@@ -106,7 +106,7 @@ def copy_saved_model(
     Args:
       source: the path of the export.
       folder, now: see `export_saved_model`.
-      origin: the exporter and the metrics of the copy. Other files are those of the export.
+      origin: the exporter and the metrics of the copy. All other files stay unchanged.
 
     Raises:
       ExportError: the bytes of the copy differ; it is deleted.

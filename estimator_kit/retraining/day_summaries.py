@@ -53,7 +53,7 @@ def of(
 
 
 def keep(folder: str, days: Iterable[Sequence[str]]) -> None:
-    """Removes all stored summaries except those of some days, each with its `parts`."""
+    """Removes all stored summaries except of some days, each with its `parts`."""
     kept = {os.path.basename(_place(folder, parts)) for parts in days}
     for name in os.listdir(folder):
         if name.startswith(_PREFIX) and name not in kept:

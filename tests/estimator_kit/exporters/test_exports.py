@@ -555,7 +555,7 @@ def test_a_second_export_of_a_checkpoint_is_a_copy_of_the_checked_one(
         **before, "created": after["created"], "exporter": "final", "copy_of": first,
     }  # fmt: skip
     assert after["check"]["rows"] == 40 and json.loads(there[1][changed[1]]) == {"loss": 0.25}
-    # Another checkpoint, or an export that retention has removed, is written anew.
+    # Another checkpoint, or an export that retention has removed, is written again.
     shutil.rmtree(first)
     third = run.write(made, "final", checkpoint)
     assert len(checks) == 2 and "copy_of" not in read(pathlib.Path(third, changed[0]))

@@ -61,7 +61,7 @@ def test_a_new_window_reads_the_records_of_new_days_alone(tmp_path, document, da
     # The words of this window are read, too.
     assert second.summary(second.of_files(days[2:])).rows == 80
     assert len(scanned) == 3
-    # The same statistics as those of one scan: here all counts and quantiles are exact.
+    # One scan gives the same statistics: here all counts and quantiles are exact.
     assert found.text() == scan.scan(days[2:]).statistics(4).text()
 
 
