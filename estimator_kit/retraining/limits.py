@@ -7,6 +7,9 @@
 Outside training, SIGTERM raises `Stopped` at once in the main thread. This is safe because every
 stage writes whole files or none. While training runs, it has its own handler, which saves a
 checkpoint. When a limit is exceeded, the process sends itself a SIGTERM.
+
+Python drops an error that is raised while it runs a callback of a weak reference or a `__del__`. So
+the handler sends the signal again if the stage is still at work a second later.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from typing import Any, Optional
 
 from estimator_kit.errors import Stopped, TimedOut
 
+_AGAIN_SECS = 1.0
+
 
 class Limits:
     """Knows the current stage, and whether it has exceeded its limit."""
@@ -28,6 +33,7 @@ class Limits:
         self._stage = "start"
         self._seconds: Optional[float] = None
         self._over = False
+        self._again: Optional[threading.Timer] = None
 
     @contextlib.contextmanager
     def stage(self, name: str, seconds: Optional[float]) -> Iterator[None]:
@@ -48,6 +54,7 @@ class Limits:
                 raise
             raise self._timed_out() from error
         finally:
+            self.forget()
             if timer is not None:
                 timer.cancel()
                 if timer.is_alive():  # Otherwise it never started, or has ended.
@@ -57,6 +64,12 @@ class Limits:
         self._over = True
         os.kill(os.getpid(), signal.SIGTERM)
 
+    def forget(self) -> None:
+        """Sends no signal again: the error of the last one has arrived."""
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+
     def _timed_out(self) -> TimedOut:
         return TimedOut(
             f"the stage {self._stage} took longer than its limit of {self._seconds:g} s "
@@ -65,6 +78,10 @@ class Limits:
 
     def handle(self, number: int, frame: Any) -> None:
         """The signal handler."""
+        self.forget()
+        self._again = threading.Timer(_AGAIN_SECS, os.kill, (os.getpid(), signal.SIGTERM))
+        self._again.daemon = True
+        self._again.start()
         if self._over:
             raise self._timed_out()
         raise Stopped(
@@ -84,4 +101,5 @@ def stoppable() -> Iterator[Limits]:
     try:
         yield limits
     finally:
+        limits.forget()
         signal.signal(signal.SIGTERM, previous)

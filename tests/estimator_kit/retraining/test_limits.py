@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import weakref
 
 import pytest
 
 from estimator_kit.errors import Stopped, TimedOut
+from estimator_kit.retraining import limits as limits_module
 from estimator_kit.retraining.limits import stoppable
 
 pytestmark = pytest.mark.no_tensorflow
@@ -47,3 +50,31 @@ def test_sigterm_is_no_limit():
 def test_a_stage_in_time_is_left_alone():
     with stoppable() as limits, limits.stage("gate", 3600):
         pass
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_error_that_python_drops_is_raised_again(monkeypatch):
+    """Python drops errors that are raised in a callback of a weak reference."""
+    monkeypatch.setattr(limits_module, "_AGAIN_SECS", 0.01)
+
+    class Thing:
+        pass
+
+    thing, called = Thing(), []
+
+    def callback(_):
+        called.append(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(1000):
+            pass  # Here the handler runs, and its error is dropped.
+
+    with (
+        pytest.raises(Stopped, match="SIGTERM in the stage slow"),
+        stoppable() as limits,
+        limits.stage("slow", None),
+    ):
+        reference = weakref.ref(thing, callback)
+        del thing
+        assert reference() is None and called
+        threading.Event().wait(60)
+        pytest.fail("the stage was not stopped")
