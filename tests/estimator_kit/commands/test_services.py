@@ -44,7 +44,7 @@ def test_both_services_are_told_of_a_training(ads, tmp_path):
 def test_both_services_are_told_of_an_end_by_an_error(ads, tmp_path, monkeypatch, error, status):
     folder, prom = tmp_path / "run", tmp_path / "ads.prom"
 
-    def fail(config):
+    def fail(config, spec):
         write_result(RunResult(mode="train", status=status, global_step=7), str(folder))
         raise error
 
@@ -58,7 +58,7 @@ def test_both_services_are_told_of_an_end_by_an_error(ads, tmp_path, monkeypatch
 
 
 def test_nobody_is_told_if_there_is_nothing_to_do(ads, tmp_path, monkeypatch):
-    def fail(config):
+    def fail(config, spec):
         raise NothingToDo("already trained")
 
     monkeypatch.setattr(tasks, "train", fail)
