@@ -14,7 +14,6 @@ import hashlib
 import json
 import pathlib
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, Optional, TypeVar
 
 from feature_specs.errors import Path, Problem, located
@@ -100,7 +99,7 @@ class FeatureSpec:
         """The columns of one kind, by name. For code that concerns only that kind."""
         if kind not in self._of_kinds:
             found = {n: column for n, column in self.columns.items() if isinstance(column, kind)}
-            self._of_kinds[kind] = MappingProxyType(found)
+            self._of_kinds[kind] = found
         return self._of_kinds[kind]
 
     @functools.cached_property

@@ -641,3 +641,12 @@ def test_integers_that_no_float_holds():
     document["filter"] = [{"feature": "price", "max": many}]
     with pytest.raises(SpecError, match="which does not fit into float32"):
         feature_specs.parse(document)
+
+
+def test_a_spec_can_be_copied():
+    """TensorFlow copies the model, with its spec, for each task of an all-reduce."""
+    spec = feature_specs.parse(conftest.DOCUMENT)
+    assert list(spec.of_kind(kinds.Embedding)) == ["user_emb", "tag_emb"]
+    copied = copy.deepcopy(spec)
+    assert copied == spec
+    assert copied.of_kind(kinds.Embedding) == spec.of_kind(kinds.Embedding)
