@@ -159,10 +159,8 @@ def _export(path: str) -> tuple[list[str], Any]:
 
 
 def _model(config: ExperimentConfig) -> tuple[list[str], Any]:
-    model = make_model(config, parser.load(config.spec))
-    lines = describe(model, config.model, statistics_beside(config.spec))
-    graph, _ = reading.build(model, ModeKeys.TRAIN)
-    return [f"spec {config.spec}", *lines], graph.as_graph_def()
+    lines, graph = _described(config, parser.load(config.spec))
+    return [f"spec {config.spec}", *lines], graph
 
 
 def _trained_model(path: str, spec: Optional[FeatureSpec]) -> tuple[list[str], Any]:
@@ -171,11 +169,15 @@ def _trained_model(path: str, spec: Optional[FeatureSpec]) -> tuple[list[str], A
     if spec is None or not tf.io.gfile.exists(flags):
         return ["no flags and spec of a training, so the parts of the model are unknown"], None
     try:
-        config = config_from_flagfile(flags)
-        model = make_model(config, spec)
-        lines = describe(model, config.model, statistics_beside(config.spec))
+        return _described(config_from_flagfile(flags), spec)
     except ConfigError as error:
         return [f"the parts of the model are unknown: {error}"], None
+
+
+def _described(config: ExperimentConfig, spec: FeatureSpec) -> tuple[list[str], Any]:
+    """The lines about a model, and its training graph."""
+    model = make_model(config, spec)
+    lines = describe(model, config.model, statistics_beside(config.spec))
     graph, _ = reading.build(model, ModeKeys.TRAIN)
     return lines, graph.as_graph_def()
 

@@ -10,7 +10,6 @@ the first one.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
 from typing import Any, Optional
@@ -26,11 +25,9 @@ from estimator_kit.exporters.versions import new_staging, publish, time_of
 from estimator_kit.exporters.writer import write_saved_model
 from estimator_kit.model.model_fn import PREDICT_EXAMPLES
 from feature_specs.spec import FeatureSpec
+from input_pipelines.row_cache.digests import sha256_of
 
 _log = logging.getLogger("estimator_kit")
-
-# Bytes that are read at a time.
-_CHUNK = 2**20
 
 
 def export_saved_model(
@@ -132,12 +129,8 @@ def _digests(folder: str) -> dict[str, str]:
     found = {}
     for path, _, names in tf.io.gfile.walk(folder):
         for name in names:
-            digest = hashlib.sha256()
-            with tf.io.gfile.GFile(os.path.join(path, name), "rb") as file:
-                while chunk := file.read(_CHUNK):
-                    digest.update(chunk)
             place = os.path.normpath(os.path.join(os.path.relpath(path, folder), name))
-            found[place] = digest.hexdigest()
+            found[place] = sha256_of(os.path.join(path, name))
     return found
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Optional, Union, cast
+from typing import Any, NamedTuple, Optional, Union
 
 import tensorflow as tf
 
@@ -47,7 +47,7 @@ def _counts(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
 
 
 def _embedding(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
-    column, (category, _) = _column(spec, name), spec.category_of(name)
+    column, (category, _) = spec.of_kind(Embedding)[name], spec.category_of(name)
     weights = features.get(weights_of(category))
     table = embedding_table(spec, name)
     return gather(
@@ -76,7 +76,7 @@ def _steps_of_ids(spec: FeatureSpec, name: str, values: tf.RaggedTensor) -> tf.T
 def _steps_of_vectors(spec: FeatureSpec, name: str, values: tf.RaggedTensor) -> tf.Tensor:
     ids = values.to_tensor(default_value=-1)
     table = embedding_table(spec, name)
-    found = _rows_of(table, tf.maximum(ids, 0), _column(spec, name).max_norm)
+    found = _rows_of(table, tf.maximum(ids, 0), spec.of_kind(Embedding)[name].max_norm)
     return tf.where(ids[:, :, tf.newaxis] >= 0, found, tf.zeros_like(found))
 
 
@@ -99,7 +99,7 @@ def embedding_table(spec: FeatureSpec, name: str) -> tf.Tensor:
 
     A shared table is at the root scope, under its own name, as with `tf.feature_column`.
     """
-    column = _column(spec, name)
+    column = spec.of_kind(Embedding)[name]
     v1 = tf.compat.v1
     if column.shared is None:
         scope, variable = v1.variable_scope(canned_name(spec, name)), "embedding_weights"
@@ -118,11 +118,6 @@ def embedding_table(spec: FeatureSpec, name: str) -> tf.Tensor:
     if column.pretrained is not None:
         _PRETRAINED.setdefault(table.graph, {})[name] = table.op.name
     return table
-
-
-def _column(spec: FeatureSpec, name: str) -> Embedding:
-    """An embedding column. `FeatureSpec.of_kind` would look at all columns each time."""
-    return cast(Embedding, spec.columns[name])
 
 
 def pretrained_variables(graph: tf.Graph) -> dict[str, tf.Variable]:
@@ -208,7 +203,7 @@ def later(spec: FeatureSpec, name: str, features: Features) -> Optional[Later]:
         return None
     if form == "counts":
         return OneHot(ids, spec.size_of(category))
-    return Lookup(embedding_table(spec, name), ids, _column(spec, name).max_norm)
+    return Lookup(embedding_table(spec, name), ids, spec.of_kind(Embedding)[name].max_norm)
 
 
 def completed(columns: Mapping[str, Union[tf.Tensor, Later]]) -> dict[str, tf.Tensor]:

@@ -30,6 +30,15 @@ _YOUNG = 3 * 10**9
 _MOST = 100_000
 
 
+def sha256_of(path: str) -> str:
+    """SHA-256 of the bytes of a file, in hex."""
+    digest = hashlib.sha256()
+    with tf.io.gfile.GFile(path, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
 class Digests:
     """Remembers digests in a file, one on each line.
 
@@ -55,11 +64,7 @@ class Digests:
         before = _identity(path)
         if before is not None and before in self._known:
             return self._known[before]
-        digest = hashlib.sha256()
-        with tf.io.gfile.GFile(path, "rb") as file:
-            while chunk := file.read(_CHUNK):
-                digest.update(chunk)
-        found = digest.hexdigest()
+        found = sha256_of(path)
         if before is not None and before == _identity(path):
             self._remember(before, found)
         return found

@@ -54,8 +54,10 @@ class ColumnsOfTables:
         """The column, or None. The name of its scope is a part of the variable's path."""
         parts = variable.split("/")
         scopes = ("/".join(parts[i:j]) for j in range(len(parts)) for i in range(j))
-        found = {self._shared.get(variable), *map(self._scopes.get, scopes)} - {None}
-        return min(found, key=lambda name: self._order[name or ""], default=None)
+        found = [self._scopes[scope] for scope in scopes if scope in self._scopes]
+        if variable in self._shared:
+            found.append(self._shared[variable])
+        return min(found, key=self._order.__getitem__, default=None)
 
 
 def ids_of(spec: FeatureSpec, name: str) -> str:

@@ -141,7 +141,7 @@ class VariableMoves:
 
     def warnings(self) -> Iterator[str]:
         """Warnings about changes that no variable shows."""
-        if self._old is None or self._outputs is None or self._old_columns is None:
+        if self._old is None or self._outputs is None:
             return
         if self._outputs.moves and not self._moved_outputs:
             yield (

@@ -73,9 +73,8 @@ class _Walk:
                 width = tensor.shape[-1]
                 self._label((name, tensor.shape.rank - 1), ((width, ((column, width),)),))
         self._changed = bool(self._found)
-        while (
-            self._changed
-        ):  # Places that are found late may belong to axes that were visited before.
+        # Places that are found late may belong to axes that were visited before.
+        while self._changed:
             self._changed = False
             for op in graph.get_operations():
                 if op.outputs and op.inputs and op.type not in _NO_PLACES:
