@@ -71,6 +71,12 @@ def write_json(path: str, value: Any, *, sort_keys: bool = True) -> None:
     write_text(path, json.dumps(plain(value), indent=2, sort_keys=sort_keys) + "\n")
 
 
+def check_is_file(path: str) -> None:
+    """Raises ConfigError if a path is a folder."""
+    if tf.io.gfile.isdir(path):
+        raise ConfigError(f"{path} is a folder, expected a file. Move it away.")
+
+
 def read_json(path: str, form: Any = None) -> Optional[Any]:
     """The value in a JSON file, or None if the file does not exist.
 
@@ -84,8 +90,7 @@ def read_json(path: str, form: Any = None) -> Optional[Any]:
     """
     if not tf.io.gfile.exists(path):
         return None
-    if tf.io.gfile.isdir(path):
-        raise ConfigError(f"{path} is a folder, expected a file. Move it away.")
+    check_is_file(path)
     with tf.io.gfile.GFile(path) as file:
         try:
             text = file.read()
@@ -110,8 +115,7 @@ def read_json_lines(path: str, form: Any) -> list[Any]:
     """
     if not tf.io.gfile.exists(path):
         return []
-    if tf.io.gfile.isdir(path):
-        raise ConfigError(f"{path} is a folder, expected a file. Move it away.")
+    check_is_file(path)
     with tf.io.gfile.GFile(path, "rb") as file:
         lines = file.read().splitlines()
     for number, line in enumerate(lines, start=1):

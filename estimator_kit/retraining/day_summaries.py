@@ -39,6 +39,7 @@ def of(
       is_as_it_was: whether the files still have these contents. If not, nothing is stored.
 
     Raises:
+      ConfigError: the place of the summary is a folder.
       DataError: the files have no records, or a record cannot be read.
       MissingPackageError: the package for sketches is not installed.
     """
@@ -62,6 +63,7 @@ def keep(folder: str, days: Iterable[Sequence[str]]) -> None:
 
 def _read(place: str) -> Optional[str]:
     """The content of a summary's file, or None if it does not exist or is damaged."""
+    storage.check_is_file(place)
     try:
         with open(place, encoding="utf-8") as file:
             digest, _, content = file.read().partition("\n")

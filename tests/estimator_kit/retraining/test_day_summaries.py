@@ -6,6 +6,7 @@ import pathlib
 
 import pytest
 
+from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import day_summaries, lineage
 from estimator_kit.retraining.facts import Facts
 from feature_specs.parser import parser
@@ -110,6 +111,16 @@ def test_a_damaged_summary_is_read_again(tmp_path, document, days, scanned, capl
     assert caplog.messages == [
         f"{place} is damaged, so the records of its day are read again"
     ] * 4  # fmt: skip
+
+
+def test_a_folder_in_the_place_of_a_summary_is_named(tmp_path, document, days):
+    facts = facts_of(tmp_path, document)
+    facts.summary(facts.of_files(days[:2]))
+    (place,) = stored(tmp_path)
+    place.unlink()
+    place.mkdir()
+    with pytest.raises(ConfigError, match=f"^{place} is a folder, expected a file. Move it away"):
+        facts.summary(facts.of_files(days[:2]))
 
 
 def test_another_version_of_the_kit_reads_records_again(
