@@ -3,9 +3,10 @@
     python benchmarks/quality.py --data FOLDER [--only adult] [--work runs/quality]
 
 FOLDER has adult/adult.data(.gz), adult/adult.test(.gz) and bike_sharing/hour.csv(.gz), from the UCI
-Machine Learning Repository. There are three parts: `ads`, the generator's advertising log, where
-the best possible AUC is known (it needs no FOLDER); `adult`; and `bikes`. Each part is a module,
-`quality_<part>.py`, with its trainings and its section of the report.
+Machine Learning Repository. There are four parts: `ads`, the generator's advertising log, where
+the best possible AUC is known (it needs no FOLDER); `adult`; `bikes`; and `start`, the start values
+of embeddings. Each part is a module, `quality_<part>.py`, with its trainings and its section of the
+report.
 
 The program prints one JSON line for each run: {"part", "name", "seed", "metrics", "seconds"}. It
 keeps the lines in `<work>/lines.jsonl` and does not repeat these runs, so an interrupted
@@ -28,9 +29,10 @@ sys.path[:0] = [os.path.join(_HERE, ".."), _HERE]
 import quality_ads  # noqa: E402
 import quality_adult  # noqa: E402
 import quality_bikes  # noqa: E402
+import quality_start  # noqa: E402
 from quality_runs import ROOT, Line, measure, read_lines  # noqa: E402
 
-PARTS = {"ads": quality_ads, "adult": quality_adult, "bikes": quality_bikes}
+PARTS = {"ads": quality_ads, "adult": quality_adult, "bikes": quality_bikes, "start": quality_start}
 
 _HEAD = """\
 # Model quality

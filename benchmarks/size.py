@@ -1,13 +1,17 @@
 """What a short training run costs by its size: columns, objectives, rows and files.
 
     python benchmarks/size.py [--columns 1,40,400,2000] [--objectives 1,20,200]
-        [--rows 100000,1000000] [--files 1,100,10000] [--only columns,objectives,rows,files]
+        [--rows 100000,1000000,10000000] [--files 1,100,10000]
+        [--only columns,objectives,rows,files]
 
 Every run is a process that trains 10 steps of a DNN and writes a checkpoint. Each column is an
 embedding of a hashed string, and every fourth one is a number. Each line has the CPU seconds of the
 process with its children, the seconds of the clock, its memory, and the bytes of the model
 directory. Runs with rows and files read all of them once (`--epochs=1`) in batches of 2,048.
-benchmarks/README.md has results.
+benchmarks/README.md has results. 10^7 rows need 10 GB of disk. To draw the lines that it prints:
+
+    python benchmarks/size.py > sizes.jsonl
+    python benchmarks/plot_size.py sizes.jsonl docs/images/size.svg
 """
 
 from __future__ import annotations
@@ -94,11 +98,13 @@ def run(what: str, size: int) -> None:
             measure(what, size, folder, "--batch_size=64", "--max_steps=10")
             return
         files = size if what == "files" else 8
-        block = list(rows(document, 1000))
+        count = (size if what == "rows" else 100_000) // files
+        block = min(count, 1000)  # The rows of a file repeat, so that 10^7 are written in a minute.
+        writing.write_examples(f"{folder}/block", rows(document, block))
+        records = Path(folder, "block").read_bytes()
         for i in range(files):
-            count = (size if what == "rows" else 100_000) // files
-            part = (block[j % 1000] for j in range(count))
-            writing.write_examples(f"{folder}/{i:05}.tfrecord", part)
+            with Path(folder, f"{i:05}.tfrecord").open("wb") as file:
+                file.writelines([records] * (count // block))
         measure(what, size, folder, "--batch_size=2048", "--epochs=1")
 
 
@@ -106,8 +112,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    sizes = {"columns": "1,40,400,2000", "objectives": "1,20,200", "rows": "100000,1000000",
-             "files": "1,100,10000"}  # fmt: skip
+    sizes = {
+        "columns": "1,40,400,2000",
+        "objectives": "1,20,200",
+        "rows": "100000,1000000,10000000",
+        "files": "1,100,10000",
+    }
     for what, default in sizes.items():
         parser.add_argument(f"--{what}", default=default)
     parser.add_argument("--only", default=",".join(sizes))

@@ -38,7 +38,7 @@ def check_writable(folder: str, *, flag: str) -> None:
     if not os.access(place, os.W_OK | os.X_OK):
         raise ConfigError(
             f"{flag}={folder}: {place} cannot be written. Give this user the right to write there, "
-            "or choose another folder"
+            "or choose another folder."
         )
 
 

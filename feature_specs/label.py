@@ -25,10 +25,13 @@ class Label(Entry):
     shape: Shape = Field(
         (),
         description="`[]` is one value. `[n]` is a vector, or one value at each of n steps. "
-        "`[n, m]` is a vector of m numbers at each of n steps. `variable` is a list of classes.",
+        "`[n, m]` is a vector of m numbers at each of n steps. `variable` is a list of classes or "
+        "items.",
     )
     vocabulary: Optional[Annotated[Words, Field(min_length=2)]] = Field(
-        None, description="The classes of a string label, in the order of their ids."
+        None,
+        description="The classes of a string label, in the order of their ids. The head "
+        "`next_item` takes the words of its column instead.",
     )
     missing: Optional[Literal["mask", "no_class"]] = Field(
         None,
@@ -67,7 +70,10 @@ class Label(Entry):
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Label:
-        if (self.dtype == "string") != (self.vocabulary is not None):
+        string = self.dtype == "string"
+        # The words of a list may also come from a column. `validation.labels` checks that.
+        lacks_words = string and self.vocabulary is None and not self.variable
+        if lacks_words or (self.vocabulary is not None and not string):
             raise ValueError(
                 "a string label needs a vocabulary, and only a string label can have one"
             )

@@ -95,6 +95,15 @@ class FeatureSpec:
         ]
         return min(counts) if counts else None
 
+    def items_of_label(self, label: str) -> Optional[str]:
+        """The column whose ids a label of the head `next_item` has, or None for other heads."""
+        found = (o.items_column for n, o in self.objectives.items() if self.label_of(n) == label)
+        return next(found, None)
+
+    def named_ids(self, name: str) -> int:
+        """The number of ids of a categorical column without its out-of-vocabulary buckets."""
+        return self.size_of(name) - self.columns[name].unnamed_ids
+
     def of_kind(self, kind: type[Kind]) -> Mapping[str, Kind]:
         """The columns of one kind, by name. For code that concerns only that kind."""
         if kind not in self._of_kinds:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import fcntl
+import gc
 import importlib.util
 import json
 import os
@@ -24,6 +25,11 @@ if TENSORFLOW:
     import estimator_kit.compat  # noqa: F401  # tf.estimator, on every TensorFlow
 
 ROOT = pathlib.Path(__file__).parent.parent
+
+
+def pytest_collection_finish():
+    """Leaves what was imported out of garbage collections, which saves a tenth of the time."""
+    gc.freeze()
 
 
 def needs_tensorflow(path: pathlib.Path) -> bool:

@@ -18,7 +18,8 @@ import tensorflow as tf
 from estimator_kit.checkpoints import damage
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import CheckpointError, ConfigError
-from estimator_kit.model.model_fn import TOTAL_LOSS, ModelFn
+from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.model.names import TOTAL_LOSS
 from estimator_kit.model.places import input_places
 from estimator_kit.model.places.places import AxisPlaces
 from estimator_kit.optimizers.combining import COMBINED

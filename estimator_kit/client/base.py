@@ -98,17 +98,18 @@ class Client(abc.ABC):
         """The outputs of any signature whose first dimension is the rows.
 
         Args:
-          inputs: `{input: array}`, all with the same number of rows. The client casts Python's
-            numbers, and arrays of the types that NumPy gives them, to the types of the signature.
-            For this it requests the metadata of the model once.
+          inputs: `{input: array}`, all with the same number of rows. A single number, such as `k`
+            of a signature `top_k`, is for all rows. The client casts Python's numbers, and arrays
+            of the types that NumPy gives them, to the types of the signature. For this it requests
+            the metadata of the model once.
           signature: the name of the signature; empty for the default of the server.
 
         Raises:
           RowError: the numbers of rows differ, or a number does not fit the type of the input.
         """
         arrays = {name: as_array(value) for name, value in inputs.items()}
-        counts = {array.shape[:1] for array in arrays.values()}
-        if len(counts) != 1 or () in counts:
+        counts = {array.shape[:1] for array in arrays.values() if array.ndim}
+        if len(counts) != 1:
             shapes = {name: array.shape for name, array in arrays.items()}
             raise RowError(f"inputs differ in their number of rows: {shapes}")
         ((count,),) = counts
@@ -119,7 +120,10 @@ class Client(abc.ABC):
             with self._retries.shared():
                 if not parts:
                     arrays = self._cast(arrays, signature)
-                batch = {name: array[first:end] for name, array in arrays.items()}
+                batch = {
+                    name: array[first:end] if array.ndim else array
+                    for name, array in arrays.items()
+                }
                 parts.append(_asked(self._predict, batch, signature, first, end, count))
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 

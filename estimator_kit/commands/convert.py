@@ -6,7 +6,8 @@ TensorFlow.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Optional, Union
 
 from estimator_kit.config import table_settings
 from estimator_kit.config.mode_configs import ConvertConfig
@@ -14,9 +15,11 @@ from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.observing.progress import ShardProgress
 from estimator_kit.result import RunResult
 from feature_specs.parser import parser
+from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.beam.flags import BeamFlagsError
-from input_pipelines.prepare.convert import conversion, places
+from input_pipelines.prepare.convert import conversion, places, sequences
 from input_pipelines.prepare.convert.folder import FolderError
+from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.reading import files
 
 
@@ -45,16 +48,7 @@ def run_conversion(config: ConvertConfig) -> str:
     csv = table_settings.csv_options(config, spec, paths, written=True)
     try:
         with ShardProgress("convert", "{} shards", config.log_every_secs) as progress:
-            result = conversion.convert(
-                paths,
-                directory=config.convert_dir,
-                options=config.convert_options(),
-                spec=spec,
-                csv=csv,
-                workers=config.convert_processes,
-                beam=config.beam_flags(),
-                on_progress=progress,
-            )
+            result = _converted(config, paths, spec, csv, progress)
     except FolderError as error:
         raise ConfigError(f"--convert_dir: {error}") from error
     except BeamFlagsError as error:
@@ -65,3 +59,29 @@ def run_conversion(config: ConvertConfig) -> str:
             "conversion. Nothing was changed."
         )
     return result.text()
+
+
+def _converted(
+    config: ConvertConfig,
+    paths: Sequence[str],
+    spec: Optional[FeatureSpec],
+    csv: CsvOptions,
+    progress: ShardProgress,
+) -> Union[conversion.Result, sequences.SequenceResult]:
+    """Writes the rows as records or, with --sequence_by, as sequences."""
+    options = config.convert_options()
+    folder = config.convert_dir
+    if options.sequences is not None:
+        return sequences.convert(
+            paths, directory=folder, options=options, spec=spec, csv=csv, on_progress=progress
+        )
+    return conversion.convert(
+        paths,
+        directory=folder,
+        options=options,
+        spec=spec,
+        csv=csv,
+        workers=config.convert_processes,
+        beam=config.beam_flags(),
+        on_progress=progress,
+    )

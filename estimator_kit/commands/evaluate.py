@@ -10,7 +10,8 @@ from typing import Any, Optional, TextIO
 from estimator_kit import storage
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.model.model_fn import ModelFn, read_metrics
+from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.model.names import read_metrics
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing import report
 from estimator_kit.result import RunResult

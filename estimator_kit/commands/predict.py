@@ -59,7 +59,7 @@ def _with_export(
 ) -> tuple[FeatureSpec, RunResult]:
     view = preparation.check_surroundings(config)
     preparation.generate_data(config, view)
-    found = exports.read(exports.newest(export_dir), config.spec)
+    found = exports.read(exports.newest(export_dir), config.spec, top_k=config.top_k)
     spec = exports.spec_of(found, "how to read the records")
     export = exports.choose(found, config.predict_outputs)
 

@@ -16,7 +16,11 @@ from estimator_kit.config.settings import AllSettings
 from estimator_kit.config.settings.base import Settings
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import did_you_mean
-from input_pipelines.prepare.convert.options import ConvertOptions
+from input_pipelines.prepare.convert.options import (
+    ConvertOptions,
+    DerivedLabel,
+    SequenceOptions,
+)
 
 
 class ExperimentConfig(AllSettings):
@@ -61,14 +65,29 @@ class ExperimentConfig(AllSettings):
 
     def convert_options(self) -> ConvertOptions:
         """How rows become shards."""
+        sequences = None
+        if self.sequence_by is not None:
+            assert self.order_by is not None, "the rules require it"
+            sequences = SequenceOptions(
+                by=self.sequence_by,
+                order_by=self.order_by,
+                columns=self.sequence_columns,
+                steps=self.sequence_steps,
+                targets=self.targets,
+            )
         return ConvertOptions(
             shard_mib=self.shard_mib,
             compression=self.shard_compression,
             order=self.convert_order,
             seed=self.seed,
             split_key=self.split_key,
+            split_rows=self.split_rows,
+            split_time=self.split_time,
             eval_fraction=self.eval_fraction or 0.0,
+            eval_from=self.eval_from,
             step_columns=self.step_columns,
+            derived_labels=tuple(map(DerivedLabel.parse, self.derive_labels)),
+            sequences=sequences,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar, Union
 
@@ -49,5 +50,6 @@ def parse_choice(
                 problems.append(f"{field} is missing")
             else:
                 got = f"{field}: got {item['input']!r}, " if field else ""
-                problems.append(f"{got}{item['msg'].removeprefix('Value error, ')}")
+                message = item["msg"].removeprefix("Value error, ")
+                problems.append(got + re.sub("^Input should be ", "expected ", message))
         raise ConfigError(f"{what} {name!r}: {'; '.join(problems)}") from error

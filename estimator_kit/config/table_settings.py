@@ -2,9 +2,9 @@
 
     csv = table_settings.csv_options(config, spec, paths)
 
-`--csv_missing` and `--csv_skip_spaces` change values. If the spec has the section, a flag that
-contradicts it is an error. The other flags describe the layout of one file, and override the
-section. This module never reads a file.
+`--csv_missing`, `--csv_skip_spaces` and `--csv_list_separator` change values. If the spec has the
+section, a flag that contradicts it is an error. The other flags describe the layout of one file,
+and override the section. This module never reads a file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.record_files import kinds
 
-_VALUES = ("csv_missing", "csv_skip_spaces")
+_VALUES = ("csv_missing", "csv_skip_spaces", "csv_list_separator")
 
 
 def csv_options(

@@ -21,7 +21,7 @@ from estimator_kit.training.trainer import Alone
 
 # Optimizers that also change rows outside the batch if the gradient is dense. (FTRL sets rows to
 # zero that have another initial value.)
-_ROW_BY_ROW = {"adadelta", "ftrl", "lazy_adam", "momentum", "rmsprop"}
+_ROW_BY_ROW = {"adadelta", "adamw", "ftrl", "lazy_adam", "momentum", "rmsprop"}
 
 
 def devices(config: ModelDirConfig) -> list[str]:

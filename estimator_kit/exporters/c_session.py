@@ -303,7 +303,6 @@ class CSession:
         lib, array = self._lib, np.asarray(value)
         dims = (ctypes.c_int64 * array.ndim)(*array.shape)
         if array.dtype.kind not in "OSU":
-            array = np.ascontiguousarray(array)
             tensor = lib.TF_AllocateTensor(_NUMBERS[array.dtype], dims, array.ndim, array.nbytes)
             if array.nbytes:
                 ctypes.memmove(lib.TF_TensorData(tensor), array.tobytes(), array.nbytes)

@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from estimator_kit.exporters import warm_up
 from estimator_kit.exporters.signatures import PREDICT_RAW
-from estimator_kit.model.model_fn import PREDICT_EXAMPLES
+from estimator_kit.model.names import PREDICT_EXAMPLES
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import EXAMPLES
 

@@ -63,6 +63,7 @@ def metrics_of(
     v1 = tf.compat.v1
     with tf.Graph().as_default(), v1.Session(config=on_cpu()) as session:
         _, labels = Transform(spec).features_and_labels(tf.constant(list(records)))
+        labels = joint.dense_labels(labels)
         objectives = make_objectives(spec)
         metrics = joint.metrics_of(
             objectives,

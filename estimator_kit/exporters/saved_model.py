@@ -23,7 +23,7 @@ from estimator_kit.exporters.extra_files import Origin
 from estimator_kit.exporters.sample_rows import SampleRows
 from estimator_kit.exporters.versions import new_staging, publish, time_of
 from estimator_kit.exporters.writer import write_saved_model
-from estimator_kit.model.model_fn import PREDICT_EXAMPLES
+from estimator_kit.model.names import PREDICT_EXAMPLES
 from feature_specs.spec import FeatureSpec
 from input_pipelines.row_cache.digests import sha256_of
 

@@ -7,6 +7,8 @@
   predict/<objective>   one objective, from `examples`
   classify/<objective>  if the head has classes: `classes` and `scores`, from `inputs`
   regress/<objective>   if the head has a number: `outputs`, from `inputs`
+  top_k/<objective>     the best `items` of the head next_item with their `scores`, from `examples`,
+                        `k` and `exclude_seen`, which have defaults
   <name>                what the model adds with `add_output`, from `examples`
 
 All of them take any number of rows.
@@ -18,12 +20,14 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.graph_copy import CopyError, copied, depends_on
-from estimator_kit.model.model_fn import PREDICT_EXAMPLES, ModelFn
+from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.model.names import PREDICT_EXAMPLES
 from feature_specs.errors import did_you_mean
 from input_pipelines.transform.serving_inputs import EXAMPLES, ServingInputs
 from input_pipelines.transform.transforms import Transform
@@ -62,6 +66,11 @@ def make_signatures(
         found[PREDICT_RAW] = tf.compat.v1.saved_model.predict_signature_def(inputs.raw, raw)
     check_name(default, found)
     return {**found, SERVING_DEFAULT: found[default]}
+
+
+def defaults_of(signature: Any) -> dict[str, np.ndarray]:
+    """The values of inputs that a request may leave out, by input."""
+    return {name: tf.make_ndarray(value) for name, value in signature.defaults.items()}
 
 
 def raw_outputs(outputs: Mapping[str, tf.Tensor], inputs: ServingInputs) -> dict[str, tf.Tensor]:

@@ -23,10 +23,10 @@ import tensorflow as tf
 
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ExportError
-from estimator_kit.exporters import c_session, skew
+from estimator_kit.exporters import c_session, signatures, skew
 from estimator_kit.exporters.sample_rows import SampleRows
 from estimator_kit.exporters.writer import Written
-from estimator_kit.model.model_fn import PREDICT_EXAMPLES
+from estimator_kit.model.names import PREDICT_EXAMPLES
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import EXAMPLES
 
@@ -125,6 +125,13 @@ def verify(
         (PREDICT_EXAMPLES, {EXAMPLES: examples}, names),
         *((name, rows.sent, []) for name in sorted(written.raw_signatures)),
     ]
+    more = {
+        name: signatures.defaults_of(made)
+        for name, made in written.signatures.items()
+        if made.defaults
+    }
+    for name, defaults in sorted(more.items()):
+        asked.append((name, {EXAMPLES: examples[:_FEW], **defaults}, []))
     requests: list[dict[str, Any]] = [
         {
             "signature": name,
@@ -134,7 +141,7 @@ def verify(
         for name, inputs, tensors in asked
     ]
     # In one run: the loader optimizes the graph for each run, which takes longer than answering.
-    others = sorted(set(written.signatures) - {name for name, _, _ in asked})
+    others = sorted(set(written.signatures) - {name for name, _, _ in asked} - set(more))
     requests.append({"together": others, "value": c_session.encoded(examples[:_FEW])})
     result = loader.ask(export_dir, requests)
     *single, together = result["answers"]

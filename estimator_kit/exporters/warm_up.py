@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from estimator_kit.exporters.signatures import defaults_of
+
 NAME = "tf_serving_warmup_requests"
 
 _CLASSIFY_LOG, _REGRESS_LOG, _PREDICT_LOG = 2, 3, 6
@@ -50,9 +52,11 @@ def write(
             logs.append(_field(_REGRESS_LOG, _field(1, _of_examples(model, name, records))))
         else:
             inputs: Mapping[str, Any] = raw
-            if len(signature.inputs) == 1 and set(signature.inputs) <= {"examples", "inputs"}:
-                (key,) = signature.inputs
-                inputs = raw if key in raw else {key: np.array(records, object)}
+            defaults = defaults_of(signature)
+            needed = set(signature.inputs) - set(defaults)
+            if len(needed) == 1 and needed <= {"examples", "inputs"}:
+                (key,) = needed
+                inputs = raw if key in raw else {key: np.array(records, object), **defaults}
             if inputs and len(next(iter(inputs.values()))):
                 request = predict_request(model, name, inputs)
                 logs.append(_field(_PREDICT_LOG, _field(1, request)))

@@ -18,7 +18,10 @@ from typing import Any, NamedTuple, Optional, Union
 import tensorflow as tf
 
 from estimator_kit.embeddings import dynamic_tables, partitions
+from estimator_kit.errors import ConfigError
+from estimator_kit.model import embedding_penalties
 from feature_specs.embeddings.initializers import initializer
+from feature_specs.errors import did_you_mean
 from feature_specs.kinds import Embedding
 from feature_specs.kinds.base import Dense
 from feature_specs.reference.naming import canned_name
@@ -35,6 +38,9 @@ _MOST_TOGETHER = 32
 # names, because a variable would keep its graph alive.
 _PRETRAINED: weakref.WeakKeyDictionary[tf.Graph, dict[str, str]] = weakref.WeakKeyDictionary()
 
+# For each graph, the names of the tables that were made for a column.
+_TABLES: weakref.WeakKeyDictionary[tf.Graph, dict[str, set[str]]] = weakref.WeakKeyDictionary()
+
 
 def _numbers(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
     return features[name]
@@ -49,7 +55,7 @@ def _counts(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
 def _embedding(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
     column, (category, _) = spec.of_kind(Embedding)[name], spec.category_of(name)
     weights = features.get(weights_of(category))
-    table = embedding_table(spec, name)
+    table = _read_table(spec, name, features[category])
     return gather(
         table, features[category], column.combiner, weights=weights, max_norm=column.max_norm
     )
@@ -74,10 +80,17 @@ def _steps_of_ids(spec: FeatureSpec, name: str, values: tf.RaggedTensor) -> tf.T
 
 
 def _steps_of_vectors(spec: FeatureSpec, name: str, values: tf.RaggedTensor) -> tf.Tensor:
+    table = _read_table(spec, name, values)
     ids = values.to_tensor(default_value=-1)
-    table = embedding_table(spec, name)
     found = _rows_of(table, tf.maximum(ids, 0), spec.of_kind(Embedding)[name].max_norm)
     return tf.where(ids[:, :, tf.newaxis] >= 0, found, tf.zeros_like(found))
+
+
+def _read_table(spec: FeatureSpec, name: str, ids: Ids) -> tf.Tensor:
+    """The table of a column. Adds the penalty of the vectors that the ids look up."""
+    table = embedding_table(spec, name)
+    embedding_penalties.add(name, table, ids, spec.of_kind(Embedding)[name].l2, _rows_of)
+    return table
 
 
 DENSE: dict[Dense, Callable[[FeatureSpec, str, Features], tf.Tensor]] = {
@@ -113,11 +126,47 @@ def embedding_table(spec: FeatureSpec, name: str) -> tf.Tensor:
             shape,
             initializer=initializer(column),
             trainable=column.trainable,
-            partitioner=partitions.partitioner(*shape) if column.pretrained is None else None,
+            partitioner=_partitioner(column, shape),
         )
+        scope_name = v1.get_variable_scope().name
+    made = _TABLES.setdefault(tf.compat.v1.get_default_graph(), {}).setdefault(name, set())
+    made.add(f"{scope_name}/{variable}" if scope_name else variable)
     if column.pretrained is not None:
         _PRETRAINED.setdefault(table.graph, {})[name] = table.op.name
     return table
+
+
+def made_table(spec: FeatureSpec, name: str) -> Any:
+    """The variable that `embedding_table` made for a column in this graph.
+
+    Raises:
+      ConfigError: the model has made no such variable, or several.
+    """
+    column = spec.of_kind(Embedding).get(name)
+    if column is None:
+        found = list(spec.of_kind(Embedding))
+        raise ConfigError(
+            f"embedding_table: got the column {name!r}, expected an embedding column"
+            f"{did_you_mean(name, found)}"
+        )
+    tables = _TABLES.get(tf.compat.v1.get_default_graph(), {}).get(name, set())
+    if len(tables) != 1:
+        made = f"several tables: {', '.join(sorted(tables))}" if tables else "no table"
+        remedy = (
+            "Give the column a shared table" if tables else "Read a group with the column first"
+        )
+        raise ConfigError(
+            f"embedding_table: the model has made {made} for the column {name!r}, expected one. "
+            f"{remedy}."
+        )
+    shape = [spec.size_of(column.source), column.dimension]
+    v1 = tf.compat.v1
+    with v1.variable_scope(v1.VariableScope(True, name=""), auxiliary_name_scope=False):
+        return v1.get_variable(*tables, shape, partitioner=_partitioner(column, shape))
+
+
+def _partitioner(column: Embedding, shape: Sequence[int]) -> Optional[Any]:
+    return partitions.partitioner(*shape) if column.pretrained is None else None
 
 
 def pretrained_variables(graph: tf.Graph) -> dict[str, tf.Variable]:
@@ -203,7 +252,7 @@ def later(spec: FeatureSpec, name: str, features: Features) -> Optional[Later]:
         return None
     if form == "counts":
         return OneHot(ids, spec.size_of(category))
-    return Lookup(embedding_table(spec, name), ids, spec.of_kind(Embedding)[name].max_norm)
+    return Lookup(_read_table(spec, name, ids), ids, spec.of_kind(Embedding)[name].max_norm)
 
 
 def completed(columns: Mapping[str, Union[tf.Tensor, Later]]) -> dict[str, tf.Tensor]:

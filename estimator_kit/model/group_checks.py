@@ -6,7 +6,10 @@ tensors.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from estimator_kit.errors import ConfigError
+from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 
 # The dense forms of columns that are embedding vectors.
@@ -89,6 +92,27 @@ def check_field_group(spec: FeatureSpec, group: str) -> None:
                 f"group {group!r}: column {name!r} has the dimension {column.width(spec)}, but "
                 f"{names[0]!r} has {first}. This model compares fields. Make the dimensions equal."
             )
+
+
+def check_same_scope(spec: FeatureSpec, groups: Iterable[str]) -> None:
+    """Rejects groups that a model reads in one scope if two embeddings would have equal variables.
+
+    The spec checks this for the columns of one group. A column that is in two groups has one table.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for group in groups:
+        for name in columns_of(spec, group):
+            if spec.columns[name].dense not in VECTORS:
+                continue
+            variable = canned_name(spec, name)
+            first, where = found.setdefault(variable, (name, group))
+            if first != name:
+                raise ConfigError(
+                    f"groups {where!r} and {group!r}: columns {first!r} and {name!r} would both "
+                    f"have variables named {variable!r}, because TensorFlow names a column after "
+                    "its features, and this model reads both groups together. List the same "
+                    "column in both groups, or name another group in the model's parameters."
+                )
 
 
 def check_sequence_group(spec: FeatureSpec, group: str) -> None:

@@ -1,30 +1,51 @@
-"""Splits the logits that a model returns into one tensor per objective."""
+"""Splits the logits that a model returns into one tensor per objective.
+
+For an objective `next_item`, a model may return `StepScores`. Training uses them unchanged. For
+evaluation and prediction, `split_logits` replaces them by the scores of the last step.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Union
+from typing import Any, Union
 
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
+from estimator_kit.model.objectives.base import Objective
+from estimator_kit.model.objectives.next_item import NextItemObjective
+from estimator_kit.model.objectives.step_scores import StepScores
 
-Logits = Union[tf.Tensor, Mapping[str, tf.Tensor]]
+Logits = Union[tf.Tensor, StepScores, Mapping[str, Union[tf.Tensor, StepScores]]]
 
 
-def split_logits(model: str, logits: Logits, widths: Mapping[str, int]) -> dict[str, tf.Tensor]:
-    """{objective: float32 [rows, its width]}, in the order of `widths`.
+def tensors_of(logits: Mapping[str, Any]) -> list[tf.Tensor]:
+    """A tensor [rows, ...] of each objective: its logits, or the states of its StepScores."""
+    return [v.hidden if isinstance(v, StepScores) else v for v in logits.values()]
+
+
+def split_logits(
+    model: str, logits: Logits, objectives: Mapping[str, Objective], *, training: bool
+) -> dict[str, Any]:
+    """{objective: float32 [rows, its width]}, in the order of `objectives`.
 
     Args:
       model: the name of the model, for messages.
       logits: float32 [rows, sum of widths], or one tensor per objective.
-      widths: the number of logits of each objective.
+      objectives: the objectives by name.
+      training: whether StepScores stay as they are.
 
     Raises:
       ConfigError: the logits have a wrong shape, dtype or objective.
     """
+    widths = {name: objective.logits_dimension for name, objective in objectives.items()}
+    items = {n: o.items for n, o in objectives.items() if isinstance(o, NextItemObjective)}
+    if isinstance(logits, StepScores) and len(objectives) == 1:
+        logits = dict.fromkeys(objectives, logits)
     named = logits if isinstance(logits, Mapping) else {", ".join(widths): logits}
     for name, value in named.items():
+        if isinstance(value, StepScores) and name in items:
+            continue
         if not isinstance(value, tf.Tensor) or value.dtype != tf.float32:
             raise ConfigError(
                 f"{model}.logits returned {value!r} for {name}, expected a float32 tensor"
@@ -45,6 +66,7 @@ def split_logits(model: str, logits: Logits, widths: Mapping[str, int]) -> dict[
             )
         parts = {name: logits[name] for name in widths}
     else:
+        assert isinstance(logits, tf.Tensor)  # Others were refused above.
         if logits.shape.rank != 2 or logits.shape[1] != sum(widths.values()):
             raise ConfigError(
                 f"{model}.logits returned the shape {logits.shape}, expected "
@@ -52,7 +74,9 @@ def split_logits(model: str, logits: Logits, widths: Mapping[str, int]) -> dict[
             )
         parts = dict(zip(widths, tf.split(logits, list(widths.values()), axis=1)))
     for name, part in parts.items():
-        if part.shape.rank != 2 or part.shape[1] != widths[name]:
+        if isinstance(part, StepScores):
+            parts[name] = part if training else part.last(items[name])
+        elif part.shape.rank != 2 or part.shape[1] != widths[name]:
             raise ConfigError(
                 f"{model}.logits returned the shape {part.shape} for {name!r}, expected "
                 f"[rows, {widths[name]}]"
@@ -60,14 +84,14 @@ def split_logits(model: str, logits: Logits, widths: Mapping[str, int]) -> dict[
     return parts
 
 
-def check_rows(
-    model: str, logits: Mapping[str, tf.Tensor], rows: tf.Tensor
-) -> dict[str, tf.Tensor]:
+def check_rows(model: str, logits: Mapping[str, Any], rows: tf.Tensor) -> dict[str, Any]:
     """The logits, with a check in the graph that they have as many rows as the batch."""
     checked = {}
     for name, value in logits.items():
         text = f"{model}.logits: the logits for {name!r} do not have as many rows as the batch"
-        check = tf.debugging.assert_equal(tf.shape(value)[0], rows, message=text)
+        (tensor,) = tensors_of({name: value})
+        check = tf.debugging.assert_equal(tf.shape(tensor)[0], rows, message=text)
         with tf.control_dependencies([check]):
-            checked[name] = tf.identity(value)
+            tensor = tf.identity(tensor)
+        checked[name] = value._replace(hidden=tensor) if isinstance(value, StepScores) else tensor
     return checked

@@ -8,9 +8,9 @@
             hidden = dense_layer(self.dense_input(features, "deep"), self.params.width, "hidden")
             return dense_layer(hidden, self.logits_dimension, "logits")
 
-Override `logits`, and if needed `loss`, `optimizers` or `train_op`. Never override `__call__`,
+Override `logits`, and if needed the other methods of the first section. Never override `__call__`,
 which connects them to the objectives of the spec. A `ModelFn` keeps no state between calls and
-builds no session.
+builds no session. What only one mode makes is in `model.modes`.
 """
 
 from __future__ import annotations
@@ -21,55 +21,38 @@ from typing import Any, Optional, Union
 
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import ModeKeys, estimator
+from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.embeddings import dynamic_problems, dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import (
-    batch_tensors,
+    embedding_penalties,
+    gathers,
     group_checks,
-    initial_values,
     input_layer,
     tensor_equality,
     user_code,
 )
 from estimator_kit.model.computing import Computing
+from estimator_kit.model.example_losses import ExampleLosses
 from estimator_kit.model.keras import layers
 from estimator_kit.model.logits import Logits as Logits
-from estimator_kit.model.logits import check_rows, split_logits
+from estimator_kit.model.logits import split_logits, tensors_of
 from estimator_kit.model.model_params import ModelParams, checked_params
+from estimator_kit.model.modes import evaluation, labeled, prediction, training
+from estimator_kit.model.modes.model import Hook
 from estimator_kit.model.objectives import Objective, joint, make_objectives
-from estimator_kit.model.objectives.streaming import Metric, streaming_sum
 from estimator_kit.model.places import input_places
 from estimator_kit.optimizers import schedules
-from estimator_kit.optimizers.choice import OptimizerChoice, make_optimizer, minimize, not_frozen
-from estimator_kit.optimizers.combining import Weights, check_combination, parse_combination
-from estimator_kit.optimizers.combining.base import MakeGradients
+from estimator_kit.optimizers.choice import OptimizerChoice, make_optimizer, not_frozen
+from estimator_kit.optimizers.combining import check_combination, parse_combination
 from estimator_kit.optimizers.moving_average import AveragedSaver
 from estimator_kit.optimizers.sync_replicas import Synchronous
 from feature_specs.spec import FeatureSpec
 from input_pipelines.input_fns import PADDING
 from input_pipelines.transform.transforms import Features
 
-# Tensors that hooks fetch by name from the training graph.
-ROWS_TENSOR = "estimator_kit/rows"
-LOSS_TENSOR = "estimator_kit/loss"
-LOSSES_SCOPE = "estimator_kit/losses"  # One tensor an objective.
-
 # The graph collection of (name, tensor) for additional predictions.
 _OUTPUTS = "estimator_kit/outputs"
-
-# The signature with the predictions of all objectives.
-PREDICT_EXAMPLES = "predict_examples"
-
-# The metric that replaces the `loss` of Estimator. See `read_metrics`.
-TOTAL_LOSS = "total_loss"
-
-
-def read_metrics(evaluation: Mapping[str, Any]) -> dict[str, float]:
-    """The metrics of `Estimator.evaluate` as floats. `loss` is over rows instead of batches."""
-    metrics = {name: float(value) for name, value in evaluation.items()}
-    metrics["loss"] = metrics.pop(TOTAL_LOSS, metrics["loss"])
-    return metrics
 
 
 class ModelFn(abc.ABC):
@@ -87,6 +70,7 @@ class ModelFn(abc.ABC):
       together: the description of a cluster whose processes make each step together, or None. The
         kit sets it.
       computing: how training computes the dense part. The kit sets it.
+      combination: how training combines the losses of several objectives, from `params.combine`.
     """
 
     Params: type[ModelParams] = ModelParams
@@ -100,6 +84,12 @@ class ModelFn(abc.ABC):
                 f"{type(self).__name__}.Params is not a subclass of ModelParams. Derive it from "
                 "ek.ModelFn.Params."
             )
+        if hasattr(self, "training_losses"):
+            raise ConfigError(
+                f"{type(self).__name__}.training_losses: the kit no longer calls this method. "
+                "Rename it to example_losses, which returns one loss for each row. Training and "
+                "evaluation use them."
+            )
         self.params: Any = checked_params(type(self).__name__, self.Params, params)
         self.objectives: dict[str, Objective] = make_objectives(spec)
         self.warm_start: Any = None
@@ -109,7 +99,7 @@ class ModelFn(abc.ABC):
             make_optimizer(choice, self.params.learning_rate)
         if self.params.schedule is not None:
             schedules.parse_schedule(self.params.schedule)
-        self._combination = parse_combination(self.params.combine)
+        self.combination = parse_combination(self.params.combine)
         self._check_combination()
         dynamic_problems.check_model(self)
         self.check_spec()
@@ -128,7 +118,9 @@ class ModelFn(abc.ABC):
 
         Returns:
           float32 [rows, self.logits_dimension], which the kit splits among the objectives in order,
-          or `{objective: float32 [rows, its logits_dimension]}`.
+          or `{objective: float32 [rows, its logits_dimension]}`. An objective with the head
+          `next_item` may have `ek.StepScores`, so that training computes only the scores that its
+          loss needs.
         """
 
     def check_spec(self) -> None:  # noqa: B027 - most models need no check
@@ -167,19 +159,60 @@ class ModelFn(abc.ABC):
         """
         return None
 
-    def training_losses(
-        self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
-    ) -> Mapping[str, tf.Tensor]:
-        """Scalar losses by objective that replace the losses of the objectives in training.
+    def example_losses(
+        self,
+        labels: Mapping[str, tf.Tensor],
+        predictions: Mapping[str, tf.Tensor],
+        weights: Mapping[str, tf.Tensor],
+        features: Features,
+    ) -> ExampleLosses:
+        """The losses of rows, by objective, in the place of the losses of the heads.
 
-        Use it for a model that learns from more than its logits. By default it is empty. Evaluation
-        always uses the losses of the objectives.
+        Training and evaluation call it, and reduce the losses with the `reduction` of the
+        objective. So the metric `loss`, which chooses the best model, is what is trained. The
+        metric `example_loss/<objective>` is the loss of one objective. `loss/<objective>` stays
+        the loss of the head. By default it is empty, and the losses of the heads count.
 
         Args:
-          labels: the labels by name, [rows].
-          weights: the weights by objective, float32 [rows].
+          labels: the labels by name, [rows], with their weights and groups.
+          predictions: the predictions by `<objective>/<name>`, such as `click/logits`, and the
+            tensors of `add_output`.
+          weights: the weights by objective, float32 [rows]. 0 masks the row.
+          features: the features that `logits` gets.
+
+        Returns:
+          `{objective: losses}`, float32 [rows], which the kit multiplies by the weights. To weight
+          them otherwise, return `{objective: (losses, weights)}`, float32 [n] each.
         """
         return {}
+
+    def metrics(
+        self,
+        labels: Mapping[str, tf.Tensor],
+        predictions: Mapping[str, tf.Tensor],
+        weights: Mapping[str, tf.Tensor],
+        features: Features,
+    ) -> Mapping[str, Any]:
+        """More metrics of an evaluation, by name. `example_losses` describes the arguments.
+
+        Returns:
+          `{name: (value, update op)}`, such as the results of `tf.compat.v1.metrics`, or updated
+          objects of `tf.keras.metrics`. A name must not be the name of a metric of the kit. By
+          default it is empty.
+        """
+        return {}
+
+    def hooks(self, mode: str) -> Sequence[Hook]:
+        """More `tf.compat.v1.train.SessionRunHook` objects of a training or an evaluation.
+
+        It is called at the end of each graph, so hooks can find its tensors. Each call must make
+        new hooks, because the kit also builds graphs that it does not run. In a cluster, each task
+        that trains has its own hooks. By default it is empty.
+
+        Args:
+          mode: `ModeKeys.TRAIN` or `ModeKeys.EVAL`.
+        """
+        return ()
 
     def optimizers(self) -> Sequence[tuple[str, Any]]:
         """(prefix of variable names, optimizer) for the parts of the model. See `minimize`.
@@ -197,7 +230,7 @@ class ModelFn(abc.ABC):
 
     def train_op(self, loss: tf.Tensor) -> tf.Operation:
         """The op of a training step. It must also increment the global step."""
-        return self._minimized(loss)
+        return training.minimized(self, loss)
 
     # --- To use ----------------------------------------------------------------------------------
 
@@ -245,6 +278,19 @@ class ModelFn(abc.ABC):
         """
         return input_layer.ragged_input(self.spec, group, features)
 
+    def embedding_table(self, column: str) -> Any:
+        """The table of an embedding column, float32 [ids, dimension], which the model has read.
+
+        It is the variable from which `sequence_input`, `dense_input` or `field_input` took the
+        vectors, in one piece or several. Use it to score items with their input vectors, as in
+        `ek.StepScores(hidden, lengths, self.embedding_table("item_emb"))`.
+
+        Raises:
+          ConfigError: the model has not read the column yet, or has read it in several scopes,
+            each of which has its own table.
+        """
+        return gathers.made_table(self.spec, column)
+
     def linear_logits(self, features: Features, group: str) -> tf.Tensor:
         """A linear model over a group: float32 [rows, self.logits_dimension]."""
         return input_layer.linear_logits(self.spec, group, features, self.logits_dimension)
@@ -284,93 +330,62 @@ class ModelFn(abc.ABC):
             other.together = self.together
             other.computing = self.computing
             return other(features, labels, mode)
-        training = mode == ModeKeys.TRAIN
-        with dynamic_tables.in_mode(training=training), tensor_equality.warned():
+        with (
+            dynamic_tables.in_mode(training=mode == ModeKeys.TRAIN),
+            tensor_equality.warned(),
+        ):
             return self._estimator_spec(features, labels, mode)
 
     def _estimator_spec(
         self, features: Features, labels: Optional[Mapping[str, tf.Tensor]], mode: str
     ) -> Any:
+        with embedding_penalties.collected(mode != ModeKeys.PREDICT) as penalties:
+            logits, outputs = self._forward(features, mode)
+        if mode == ModeKeys.PREDICT:
+            return prediction.spec(self.objectives, logits, outputs, features, self._averages())
+        if labels is None:
+            raise ValueError(f"mode {mode!r} needs labels, but the input_fn returns none")
+        batch = labeled.labeled(
+            self,
+            features,
+            labels,
+            logits,
+            outputs,
+            mode,
+            penalties=list(penalties.values()),
+            computes_losses=type(self).example_losses is not ModelFn.example_losses,
+        )
+        if mode == ModeKeys.EVAL:
+            return evaluation.spec(self, batch, self._averages)
+        return training.spec(self, batch)
+
+    def _forward(
+        self, features: Features, mode: str
+    ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+        """The logits by objective, and the added outputs by name."""
         for name, values in features.items():  # Columns and weights of columns.
             if name in self.spec.columns and self.spec.columns[name].is_numbers(self.spec):
                 input_places.mark(name, values)
-        widths = {name: o.logits_dimension for name, o in self.objectives.items()}
         # Not in a name scope: Keras layers and tf.Variable would get other names.
         with (
-            user_code.explained(self, "logits", "features", features),
+            user_code.explained(self, "logits", features=features),
             self.computing.applied(type(self).__name__, training=mode == ModeKeys.TRAIN),
         ):
             returned = self.logits(features, mode)
         with tf.name_scope("logits"):
-            logits = split_logits(type(self).__name__, returned, widths)
+            logits = split_logits(
+                type(self).__name__, returned, self.objectives, training=mode == ModeKeys.TRAIN
+            )
         # Cleared, because TensorFlow would try to write the collection into each MetaGraph.
         outputs = dict(tf.compat.v1.get_collection_ref(_OUTPUTS))
         tf.compat.v1.get_default_graph().clear_collection(_OUTPUTS)
-        layers.collect([*logits.values(), *outputs.values()])
-        model = type(self).__name__
-        if mode == ModeKeys.PREDICT:
-            return self._predict_spec(mode, logits, outputs)
-        if labels is None:
-            raise ValueError(f"mode {mode!r} needs labels, but the input_fn returns none")
-        padding = labels.get(PADDING)
-        with tf.name_scope("labels"):
-            labels, weights = self.labels_and_weights(labels)
-        with tf.name_scope("logits"):
-            logits = check_rows(model, logits, tf.shape(next(iter(labels.values())))[0])
-        losses = joint.losses_of(self.objectives, logits, labels, weights)
-        if mode == ModeKeys.TRAIN:
-            with user_code.explained(self, "training_losses", "labels", labels):
-                losses.update(self.training_losses(labels, weights))
-        if mode == ModeKeys.TRAIN and not isinstance(self._combination, Weights):
-            loss = self._combination.total(losses, self.spec)
-        else:
-            with user_code.explained(self, "loss", "losses", losses):
-                loss = self.loss(losses)
-        if not isinstance(loss, tf.Tensor) or loss.shape.rank != 0:
-            raise ConfigError(f"{model}.loss returned {loss}, expected one number, as a tensor")
-        regularization = tf.compat.v1.losses.get_regularization_losses()
-        if regularization:
-            loss = tf.add_n([loss, *regularization])
-        loss = tf.identity(loss, name=LOSS_TENSOR)
-        with tf.name_scope("rows"):
-            rows = tf.shape(next(iter(logits.values())))[0]
-            if padding is not None:
-                rows = tf.where(padding, 0, rows)
-        rows = tf.identity(rows, name=ROWS_TENSOR)
-        if mode == ModeKeys.EVAL:
-            metrics = self._metrics(logits, labels, weights, rows)
-            for name, value in self._combination.factors(self.spec).items():
-                metrics[f"loss_factor/{name}"] = (value, tf.identity(value))
-            # Only metrics of `tf.estimator.add_metrics` read the predictions here.
-            predictions, _ = self._predictions(logits, outputs)
-            return estimator.EstimatorSpec(
-                mode,
-                predictions=predictions,
-                loss=loss,
-                eval_metric_ops=metrics,
-                scaffold=self._averages(),
-            )
-        for name, value in losses.items():
-            value = tf.identity(value, name=f"{LOSSES_SCOPE}/{name}")
-            tf.compat.v1.summary.scalar(f"loss/{name}", value)
-        for name, value in self._combination.factors(self.spec).items():
-            tf.compat.v1.summary.scalar(f"loss_factor/{name}", value)
-        train_op = self._step(loss, losses, regularization)
-        batch_tensors.name_means(self.objectives, logits, labels, weights)
-        batch_tensors.name_images(self.spec, features)
-        together = self.together
-        return estimator.EstimatorSpec(
-            mode,
-            loss=loss,
-            train_op=train_op,
-            training_hooks=[together.hook] if together is not None else [],
-            scaffold=initial_values.scaffold(self.spec, self.warm_start, self.first_values()),
-        )
+        layers.collect([*tensors_of(logits), *outputs.values()])
+        return logits, outputs
 
     def _check_combination(self) -> None:
         own = {n for n in ("loss", "train_op") if getattr(type(self), n) is not getattr(ModelFn, n)}
         check_combination(
-            self._combination, self.params.combine, self.spec, type(self).__name__, own
+            self.combination, self.params.combine, self.spec, type(self).__name__, own
         )
 
     def _with_params(self, params: Mapping[str, Any]) -> ModelFn:
@@ -386,81 +401,12 @@ class ModelFn(abc.ABC):
         """
         padding = labels.get(PADDING)
         labels = {name: value for name, value in labels.items() if name != PADDING}
+        labels = joint.dense_labels(labels)
         weights = {n: joint.weights_of(o, labels) for n, o in self.objectives.items()}
         if padding is not None:
             weights = {n: tf.where(padding, tf.zeros_like(w), w) for n, w in weights.items()}
-        with user_code.explained(self, "checked_labels", "labels", labels):
+        with user_code.explained(self, "checked_labels", labels=labels):
             return self.checked_labels(labels, weights), weights
-
-    def _step(
-        self, loss: tf.Tensor, losses: Mapping[str, tf.Tensor], regularization: Sequence[tf.Tensor]
-    ) -> tf.Operation:
-        """The op of a training step, including the update of the combination of losses."""
-        combination = self._combination
-        if isinstance(combination, Weights):
-            step = self.train_op(loss)
-            dynamic_tables.check_trained(tf.compat.v1.trainable_variables())
-            return step
-        variables = not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
-        after = combination.after_step(losses, self.spec, variables, self.shared_prefix())
-        gradients = combination.gradients(losses, self.spec, regularization)
-        # With gradients, the model overrides no method of this step. See `check_combination`.
-        step = self.train_op(loss) if gradients is None else self._minimized(loss, gradients)
-        if after is None:
-            return step
-        with tf.control_dependencies([step]):
-            return after()
-
-    def _minimized(
-        self, loss: tf.Tensor, gradients: Optional[MakeGradients] = None
-    ) -> tf.Operation:
-        p = self.params
-        return minimize(
-            loss,
-            self._chosen_optimizers(),
-            clip_norm=p.clip_norm,
-            clip_value=p.clip_value,
-            freeze=p.freeze,
-            accumulate=p.accumulate,
-            average=p.moving_average,
-            gradients=gradients,
-            together=self.together,
-        )
-
-    def _predict_spec(
-        self, mode: str, logits: Mapping[str, tf.Tensor], added: Mapping[str, tf.Tensor]
-    ) -> Any:
-        joint, by_objective = self._predictions(logits, added)
-        outputs: dict[str, Any] = {}
-        for name, objective in self.objectives.items():
-            predictions = by_objective[name]
-            outputs[f"predict/{name}"] = estimator.export.PredictOutput(predictions)
-            with tf.name_scope(f"objectives/{name}/signatures"):
-                signatures = objective.export_outputs(predictions)
-            outputs.update({f"{method}/{name}": output for method, output in signatures.items()})
-        for name, value in added.items():
-            outputs[name] = estimator.export.PredictOutput({name: value})
-        outputs[PREDICT_EXAMPLES] = estimator.export.PredictOutput(joint)
-        # tf.estimator requires this signature. An export may choose another default.
-        outputs["serving_default"] = estimator.export.PredictOutput(joint)
-        return estimator.EstimatorSpec(
-            mode, predictions=joint, export_outputs=outputs, scaffold=self._averages()
-        )
-
-    def _predictions(
-        self, logits: Mapping[str, tf.Tensor], added: Mapping[str, tf.Tensor]
-    ) -> tuple[dict[str, tf.Tensor], dict[str, dict[str, tf.Tensor]]]:
-        """All predictions by `<objective>/<name>` or added name, and `{objective: predictions}`."""
-        by_objective = {}
-        for name, objective in self.objectives.items():
-            with tf.name_scope(f"objectives/{name}/predictions"):
-                by_objective[name] = objective.predictions(logits[name])
-        joint = {
-            f"{name}/{key}": value
-            for name, predictions in by_objective.items()
-            for key, value in predictions.items()
-        }
-        return {**joint, **added}, by_objective
 
     def _averages(self) -> Any:
         """The Scaffold that restores averaged weights, or None without `moving_average`."""
@@ -468,50 +414,3 @@ class ModelFn(abc.ABC):
             return None
         weights = not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
         return tf.compat.v1.train.Scaffold(saver=AveragedSaver(weights))
-
-    def _chosen_optimizers(self) -> Sequence[tuple[str, Any]]:
-        p = self.params
-        if p.optimizers is not None:
-            return [
-                (prefix, self.make_optimizer(choice, p.learning_rate))
-                for prefix, choice in p.optimizers.items()
-            ]
-        pairs = self.optimizers()
-        if p.schedule is not None or p.warm_up_steps:
-            for prefix, optimizer in pairs:
-                if not getattr(optimizer, "follows_schedule", False):
-                    raise ConfigError(
-                        f"{type(self).__name__}.optimizers makes the optimizer for {prefix!r} "
-                        "without self.make_optimizer, so it would ignore the parameters schedule "
-                        "and warm_up_steps. Use self.make_optimizer, or remove the parameters."
-                    )
-        return pairs
-
-    def _metrics(
-        self,
-        logits: Mapping[str, tf.Tensor],
-        labels: Mapping[str, tf.Tensor],
-        weights: Mapping[str, tf.Tensor],
-        rows: tf.Tensor,
-    ) -> dict[str, Metric]:
-        # In batches of static shape, `rows` is a constant, which would be added once too often at
-        # the end of the input.
-        with tf.name_scope("metrics/rows"):
-            with tf.control_dependencies(list(labels.values())):
-                rows = tf.identity(rows)
-            result: dict[str, Metric] = {"rows": streaming_sum(rows, "rows")}
-        result.update(joint.metrics_of(self.objectives, logits, labels, weights))
-        with tf.name_scope("metrics/total_loss"):
-            result[TOTAL_LOSS] = self._total_loss(result)
-        return result
-
-    def _total_loss(self, metrics: Mapping[str, Metric]) -> Metric:
-        """The model's loss over all rows. Estimator's `loss` is a mean over batches."""
-        # As in training, the loss of an objective without weight is 0.
-        losses = {name: metrics[f"loss/{name}"] for name in self.objectives}
-        values = {
-            name: tf.cast(tf.where(tf.math.is_nan(value), tf.zeros_like(value), value), tf.float32)
-            for name, (value, _) in losses.items()
-        }
-        total = tf.add_n([self.loss(values), *tf.compat.v1.losses.get_regularization_losses()])
-        return total, tf.group(*(update for _, update in losses.values()))

@@ -5,7 +5,8 @@ A model adds parameters as fields of its nested class `Params`, which pydantic c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, Optional, TypeVar, Union
 
 import pydantic
@@ -90,7 +91,10 @@ def checked_params(
         return kind.model_validate(given)
     except pydantic.ValidationError as error:
         problems: list[str] = []
-        for item in error.errors():
+        items = error.errors()
+        for item in items:
+            if item["type"] == "too_short" and _is_outer(item, items):
+                continue  # pydantic counts only the valid items, and names the invalid ones.
             problem = _choice_problem(item)
             if problem is not None:
                 problems += [problem] if problem not in problems else []
@@ -102,11 +106,21 @@ def checked_params(
                 )
                 continue
             message = item["msg"].removeprefix("Value error, ")
+            message = re.sub("^Input should be ", "expected ", message)
+            if item["type"] == "too_short":
+                least = item["ctx"]["min_length"]
+                message = f"expected at least {least} item{'s' if least > 1 else ''}"
             if item["type"] == "tuple_type":
                 message = f"expected a list, as in {name}=[{item['input']}]"
             # A check of several fields has no name, and its input is all fields.
             problems.append(f"{name}: got {item['input']!r}, {message}" if name else message)
         raise ConfigError(f"model {model}: {'; '.join(problems)}") from error
+
+
+def _is_outer(item: Any, items: Iterable[Any]) -> bool:
+    """Whether a problem is about a list that contains the place of another problem."""
+    place = item["loc"]
+    return any(each is not item and each["loc"][: len(place)] == place for each in items)
 
 
 def _choice_problem(item: Any) -> Optional[str]:

@@ -1,6 +1,6 @@
 """Explains a wrong key in the methods that a user's model overrides.
 
-    with user_code.explained(model, "logits", "features", features):
+    with user_code.explained(model, "logits", features=features):
         logits = model.logits(features, mode)
 
 Without this, `features["prce"]` ends the program with a traceback, as a bug would. A KeyError that
@@ -24,14 +24,13 @@ _SHOWN = 20
 
 
 @contextlib.contextmanager
-def explained(model: object, method: str, argument: str, keys: Iterable[str]) -> Iterator[None]:
+def explained(model: object, method: str, **arguments: Iterable[str]) -> Iterator[None]:
     """Turns a KeyError of the user's code into an error that names class, place and known keys.
 
     Args:
       model: the model whose method runs.
       method: the name of the method.
-      argument: the name of its argument.
-      keys: the keys of the argument.
+      **arguments: the keys of each argument that is a mapping.
 
     Raises:
       ConfigError: the method asked for a key that does not exist.
@@ -43,13 +42,18 @@ def explained(model: object, method: str, argument: str, keys: Iterable[str]) ->
         if place is None or not error.args:
             raise
         key = error.args[0]
-        known = sorted(keys)
-        more = ", ..." if len(known) > _SHOWN else ""
+        known = [name for keys in arguments.values() for name in sorted(keys)]
         raise ConfigError(
             f"{place}: {type(model).__name__}.{method}: the key {key!r} does not exist"
-            f"{nearest(key, known) or '.'} `{argument}` has the keys "
-            f"{', '.join(known[:_SHOWN])}{more}."
+            f"{nearest(key, known) or '.'} {' '.join(map(_listed, arguments, arguments.values()))}"
         ) from error
+
+
+def _listed(argument: str, keys: Iterable[str]) -> str:
+    """A sentence with the first keys of an argument."""
+    known = sorted(keys)
+    more = ", ..." if len(known) > _SHOWN else ""
+    return f"`{argument}` has the keys {', '.join(known[:_SHOWN])}{more}."
 
 
 def _place(error: KeyError) -> Optional[str]:

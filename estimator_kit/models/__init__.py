@@ -13,10 +13,12 @@ from estimator_kit.models.din import DINModel
 from estimator_kit.models.dnn import DNNModel
 from estimator_kit.models.esmm import ESMMModel
 from estimator_kit.models.fm import FMModel
+from estimator_kit.models.gru4rec import GRU4RecModel
 from estimator_kit.models.linear import LinearModel
 from estimator_kit.models.mmoe import MMoEModel
 from estimator_kit.models.ple import CGCModel, PLEModel
 from estimator_kit.models.recurrent import GRUModel, LSTMModel
+from estimator_kit.models.sasrec import SASRecModel
 from estimator_kit.models.shared_bottom import SharedBottomModel
 from estimator_kit.models.transformer import TransformerModel
 from estimator_kit.models.two_tower import TwoTowerModel
@@ -35,10 +37,12 @@ MODELS: dict[str, type[ModelFn]] = {
     "esmm": ESMMModel,
     "fm": FMModel,
     "gru": GRUModel,
+    "gru4rec": GRU4RecModel,
     "linear": LinearModel,
     "lstm": LSTMModel,
     "mmoe": MMoEModel,
     "ple": PLEModel,
+    "sasrec": SASRecModel,
     "shared_bottom": SharedBottomModel,
     "transformer": TransformerModel,
     "two_tower": TwoTowerModel,

@@ -9,13 +9,14 @@ width k, and z_1 = q_1:
     (w_p, w_q) = softmax(<Q_t p_t, K_t p_t>, <Q_t q_t, K_t q_t>, each over sqrt(k))
     logit_t = linear(z_t)
 
-A later task cannot be more probable than the task before it. Training therefore adds the behavioral
-expectation calibrator to the loss of each later task. y_t is the predicted probability:
+A later task cannot be more probable than the task before it. The behavioral expectation calibrator
+is therefore added to the loss of each row of a later task. y_t is the predicted probability:
 
-    calibrator * mean over rows of max(y_t - y_{t-1}, 0)
+    calibrator * max(y_t - y_{t-1}, 0)
 
-The `loss_weight` of the task also multiplies this term. Evaluation reports only the losses of the
-heads. The prediction `purchase_given_click` is y_t / y_{t-1}, limited to 1.
+The weights of rows and the `loss_weight` of the task also multiply this term. The metric `loss`
+contains it, and `loss/<objective>` does not. The prediction `purchase_given_click` is y_t /
+y_{t-1}, limited to 1.
 """
 
 from __future__ import annotations
@@ -27,15 +28,12 @@ from typing import Annotated
 import pydantic
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import ModeKeys
+from estimator_kit.model.example_losses import ExampleLosses
 from estimator_kit.model.model_fn import Logits
 from estimator_kit.models.dnn_params import tower
 from estimator_kit.models.layers import dense_layer
 from estimator_kit.models.task_sequence import TaskSequenceModel, TaskSequenceParams
 from input_pipelines.transform.transforms import Features
-
-# The graph collection of the training logits, in the order of the tasks.
-_LOGITS = "estimator_kit/aitm"
 
 
 def transfer(passed: tf.Tensor, own: tf.Tensor) -> tf.Tensor:
@@ -54,11 +52,11 @@ def transfer(passed: tf.Tensor, own: tf.Tensor) -> tf.Tensor:
 
 
 def calibrator(before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
-    """The mean of max(later probability - earlier probability, 0), from logits.
+    """max(later probability - earlier probability, 0) of each row, from logits.
 
-    The earlier probabilities 0.5 and 0.2 and the later 0.6 and 0.1 cost (0.1 + 0) / 2 = 0.05.
+    The earlier probabilities 0.5 and 0.2 and the later 0.6 and 0.1 cost 0.1 and 0.
     """
-    return tf.reduce_mean(tf.nn.relu(tf.sigmoid(after) - tf.sigmoid(before)))
+    return tf.nn.relu(tf.sigmoid(after) - tf.sigmoid(before))
 
 
 class AITMModel(TaskSequenceModel):
@@ -89,18 +87,19 @@ class AITMModel(TaskSequenceModel):
                 share = tf.math.log_sigmoid(logits[name]) - tf.math.log_sigmoid(logits[before])
                 self.add_output(f"{name}_given_{before}", tf.exp(tf.minimum(share, 0)))
             before = name
-        if mode == ModeKeys.TRAIN:
-            for name in self.tasks:
-                tf.compat.v1.add_to_collection(_LOGITS, logits[name])
         return logits
 
-    def training_losses(
-        self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
-    ) -> Mapping[str, tf.Tensor]:
-        logits = tf.compat.v1.get_collection(_LOGITS)[-len(self.tasks) :]
+    def example_losses(
+        self,
+        labels: Mapping[str, tf.Tensor],
+        predictions: Mapping[str, tf.Tensor],
+        weights: Mapping[str, tf.Tensor],
+        features: Features,
+    ) -> ExampleLosses:
         losses = {}
-        for before, after, name in zip(logits, logits[1:], self.tasks[1:]):
+        for earlier, name in zip(self.tasks, self.tasks[1:]):
             objective = self.objectives[name]
-            loss = objective.loss(after, labels[objective.label_name], weights[name])
-            losses[name] = loss + self.params.calibrator * calibrator(before, after)
+            before, after = predictions[f"{earlier}/logits"], predictions[f"{name}/logits"]
+            rows = objective.row_losses(after, labels[objective.label_name])
+            losses[name] = rows + self.params.calibrator * calibrator(before, after)[:, 0]
         return losses

@@ -88,6 +88,7 @@ class DINModel(ModelFn):
         group_checks.check_dense_group(spec, p.target_group)
         if p.deep_group is not None:
             group_checks.check_dense_group(spec, p.deep_group)
+            group_checks.check_same_scope(spec, (p.target_group, p.deep_group))
         steps, target = spec.groups[p.steps_group], spec.groups[p.target_group]
         if len(steps) != len(target):
             raise ConfigError(

@@ -35,6 +35,11 @@ class FieldModel(ModelFn):
             group = self._group(part)
             if group is not None:
                 check(self.spec, group)
+        group_checks.check_same_scope(self.spec, self._read_together())
+
+    def _read_together(self) -> list[str]:
+        groups = (self._group("fields"), self._group("deep"))
+        return [group for group in groups if group is not None]
 
     def inputs(self, features: Features) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
         """(fields [rows, fields, dimension], deep input [rows, width] or None), both float32.
@@ -42,8 +47,11 @@ class FieldModel(ModelFn):
         Makes the embedding tables in the current scope.
         """
         fields, deep = self._group("fields"), self._group("deep")
-        groups = [group for group in (fields, deep) if group is not None]
-        names = [name for group in groups for name in group_checks.columns_of(self.spec, group)]
+        names = [
+            name
+            for group in self._read_together()
+            for name in group_checks.columns_of(self.spec, group)
+        ]
         dense = input_layer.dense_columns(self.spec, names, features)
         assert fields is not None
         return (

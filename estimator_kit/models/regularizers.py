@@ -5,8 +5,8 @@
 
 The sums are over the kernels of dense layers, without their biases. The penalty is a regularization
 loss of the graph and becomes part of the model's loss. The weights 3 and -1 with l1 = 0.1 and l2 =
-0.01 cost 0.4 + 0.1 = 0.5. Embedding tables have no penalty, because it would update each row of the
-table in every step.
+0.01 cost 0.4 + 0.1 = 0.5. Embedding tables have no such penalty, because it would update each row
+of the table in every step. Their columns have `l2` for the vectors of a batch.
 """
 
 from __future__ import annotations

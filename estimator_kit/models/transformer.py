@@ -14,6 +14,7 @@ Time and memory grow with the square of the number of steps.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pydantic
 import tensorflow as tf
@@ -36,8 +37,13 @@ def position_codes(lengths: tf.Tensor, steps: tf.Tensor, width: int) -> tf.Tenso
     return tf.concat([tf.sin(angles), tf.cos(angles)], axis=2)
 
 
-def self_attention(steps: tf.Tensor, lengths: tf.Tensor, name: str, heads: int) -> tf.Tensor:
-    """Attention of all steps to the real steps: float32 [rows, steps, width]."""
+def self_attention(
+    steps: tf.Tensor, lengths: tf.Tensor, name: str, heads: int, *, causal: bool = False
+) -> tf.Tensor:
+    """Attention of all steps to the real steps: float32 [rows, steps, width].
+
+    If `causal`, a step attends only to itself and to the steps before it.
+    """
     width = steps.shape[2]
     size = tf.shape(steps)
     with tf.compat.v1.variable_scope(name):
@@ -51,11 +57,32 @@ def self_attention(steps: tf.Tensor, lengths: tf.Tensor, name: str, heads: int) 
         )
         scores = tf.einsum("nqhd,nkhd->nhqk", query, key) / math.sqrt(width // heads)
         there = tf.sequence_mask(lengths, size[1])[:, tf.newaxis, tf.newaxis, :]
+        if causal:
+            places = tf.range(size[1])
+            there &= places[:, tf.newaxis] >= places
         # Low enough for a weight of exactly 0.
         weights = tf.nn.softmax(tf.where(there, scores, -1e9 * tf.ones_like(scores)))
         found = tf.einsum("nhqk,nkhd->nqhd", weights, value)
         found = tf.reshape(found, [size[0], size[1], width])
         return dense_layer(found, width, "output")
+
+
+def transformer_block(
+    x: tf.Tensor,
+    lengths: tf.Tensor,
+    name: str,
+    *,
+    heads: int,
+    feed_forward: int,
+    drop: Callable[[tf.Tensor], tf.Tensor],
+    causal: bool = False,
+) -> tf.Tensor:
+    """Attention, then two dense layers, each added to its input: float32 [rows, steps, width]."""
+    with tf.compat.v1.variable_scope(name):
+        normed = layer_norm(x, "norm_0")
+        x += drop(self_attention(normed, lengths, "attention", heads, causal=causal))
+        inner = dense_layer(layer_norm(x, "norm_1"), feed_forward, "inner", tf.nn.relu)
+        return x + drop(dense_layer(inner, int(x.shape[2]), "outer"))
 
 
 class TransformerModel(SequenceModel):
@@ -87,9 +114,12 @@ class TransformerModel(SequenceModel):
         x = dense_layer(steps, p.width, "input")
         x = self.drop(x + position_codes(lengths, tf.shape(x)[1], p.width), mode)
         for i in range(p.blocks):
-            with tf.compat.v1.variable_scope(f"block_{i}"):
-                attended = self_attention(layer_norm(x, "norm_0"), lengths, "attention", p.heads)
-                x += self.drop(attended, mode)
-                inner = dense_layer(layer_norm(x, "norm_1"), p.feed_forward, "inner", tf.nn.relu)
-                x += self.drop(dense_layer(inner, p.width, "outer"), mode)
+            x = transformer_block(
+                x,
+                lengths,
+                f"block_{i}",
+                heads=p.heads,
+                feed_forward=p.feed_forward,
+                drop=lambda steps: self.drop(steps, mode),
+            )
         return pool_steps(layer_norm(x, "norm"), lengths, p.pooling)

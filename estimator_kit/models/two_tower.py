@@ -12,9 +12,11 @@ more often. Training estimates it (`item_frequency`), so ids do not have to be s
 as they must for log-uniform sampling. An item that occurs several times in a batch is never its own
 negative. The negatives come from the batch, so the loss depends on the batch size. Use a large one.
 
-Evaluation scores single rows with the loss and metrics of the head. A softmax does not calibrate
-logits, so compare models by `auc/<objective>` instead of `loss`. Predictions also contain the
-vectors, as `user_vector` and `item_vector`, for an index of nearest neighbors.
+The metric `loss` is this loss over the batches of the evaluation, without log p, which only
+training knows. So compare it only between evaluations with the same `--eval_batch_size`. The head
+computes the other metrics, such as `auc/<objective>`, for single rows. A softmax does not calibrate
+logits, so `loss/<objective>` says little. Predictions also contain the vectors, as `user_vector`
+and `item_vector`, for an index of nearest neighbors.
 """
 
 from __future__ import annotations
@@ -27,15 +29,16 @@ import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
+from estimator_kit.model.example_losses import ExampleLosses
 from estimator_kit.model.group_checks import check_dense_group, columns_of
 from estimator_kit.model.model_fn import Logits, ModelFn
+from estimator_kit.model.objectives.item_frequency import log_probability
 from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower_logits
-from estimator_kit.models.item_frequency import log_probability
 from feature_specs.heads.objectives import Binary
 from input_pipelines.transform.transforms import Features
 
-# The graph collection of the training scores [rows, rows], from which the loss is computed.
-_SCORES = "estimator_kit/two_tower"
+# The output with log p, only in training.
+_LOG_P = "item_log_probability"
 
 
 def in_batch_scores(
@@ -62,14 +65,13 @@ def in_batch_scores(
     return scores
 
 
-def in_batch_loss(scores: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """The weighted mean of -log softmax(scores)[i, i]. 0 if all weights of the batch are 0.
+def in_batch_losses(scores: tf.Tensor) -> tf.Tensor:
+    """-log softmax(scores)[i, i] of each row i: float32 [rows].
 
-    Two rows of weight 1 with scores ((1, 0), (0, 1)) cost log(1 + exp(-1)) = 0.3133.
+    Two rows with scores ((1, 0), (0, 1)) cost log(1 + exp(-1)) = 0.3133 each.
     """
     own = tf.range(tf.shape(scores)[0])
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=own, logits=scores)
-    return tf.math.divide_no_nan(tf.reduce_sum(losses * weights), tf.reduce_sum(weights))
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=own, logits=scores)
 
 
 class TwoTowerModel(ModelFn):
@@ -142,22 +144,26 @@ class TwoTowerModel(ModelFn):
                 vector = tower_logits(self.dense_input(features, group), p, mode, p.dimension)
                 vectors[part] = tf.math.l2_normalize(vector, axis=1) if p.normalize else vector
                 self.add_output(f"{part}_vector", vectors[part])
+        if mode == ModeKeys.TRAIN and p.item_id is not None:
+            with tf.compat.v1.variable_scope("item_frequency"):
+                size = self.spec.size_of(p.item_id)
+                log_p = log_probability(features[p.item_id], size, rate=p.frequency_rate)
+            self.add_output(_LOG_P, log_p)
         users = vectors["user"] / p.temperature
-        if mode == ModeKeys.TRAIN:
-            ids = log_p = None
-            if p.item_id is not None:
-                ids = features[p.item_id]
-                with tf.compat.v1.variable_scope("item_frequency"):
-                    size = self.spec.size_of(p.item_id)
-                    log_p = log_probability(ids, size, rate=p.frequency_rate)
-            scores = in_batch_scores(users, vectors["item"], ids, log_p)
-            tf.compat.v1.add_to_collection(_SCORES, scores)
         return tf.reduce_sum(users * vectors["item"], axis=1, keepdims=True)
 
-    def training_losses(
-        self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
-    ) -> Mapping[str, tf.Tensor]:
+    def example_losses(
+        self,
+        labels: Mapping[str, tf.Tensor],
+        predictions: Mapping[str, tf.Tensor],
+        weights: Mapping[str, tf.Tensor],
+        features: Features,
+    ) -> ExampleLosses:
+        p = self.params
+        ids = None if p.item_id is None else features[p.item_id]
+        log_p = predictions.get(_LOG_P)
+        users = predictions["user_vector"] / p.temperature
+        scores = in_batch_scores(users, predictions["item_vector"], ids, log_p)
         ((name, objective),) = self.objectives.items()
-        (scores,) = tf.compat.v1.get_collection(_SCORES)
         clicked = tf.cast(labels[objective.label_name], tf.float32) * weights[name]
-        return {name: in_batch_loss(scores, clicked)}
+        return {name: (in_batch_losses(scores), clicked)}

@@ -13,193 +13,26 @@ variables.
 
 from __future__ import annotations
 
-import abc
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Optional, Union
+from typing import Any, Optional, Union
 
-import pydantic
 import tensorflow as tf
-from pydantic import Field
 
 from estimator_kit.config.named_choice import parse_choice
 from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.optimizers import accumulation, dense_gradients, moving_average
-from estimator_kit.optimizers.adagrad import AdagradOptimizer
 from estimator_kit.optimizers.clipping import clipped
 from estimator_kit.optimizers.combining.base import MakeGradients
-from estimator_kit.optimizers.lazy_adam import LazyAdamOptimizer
+from estimator_kit.optimizers.kinds import OPTIMIZERS
 from estimator_kit.optimizers.sync_replicas import Synchronous
-from feature_specs.entry import NotNegativeFloat, PositiveFloat
 
-_train = tf.compat.v1.train
 _log = logging.getLogger("estimator_kit")
 
 # A name, or a name with fields: `adam` or `{adam: {beta1: 0.8, learning_rate: 0.01}}`.
 OptimizerChoice = Union[str, dict[str, Any]]
-
-Decay = Annotated[float, Field(ge=0, lt=1)]
-
-
-class _Kind(pydantic.BaseModel):
-    """The fields of an optimizer: the arguments of its TensorFlow class, mostly with its defaults.
-
-    Attributes:
-      learning_rate: the learning rate, above 0. The default is the learning rate of the model.
-    """
-
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
-
-    learning_rate: Optional[PositiveFloat] = None
-
-    @abc.abstractmethod
-    def make(self, rate: Any) -> Any:
-        """Makes the optimizer. The rate is a number or a tensor."""
-
-    def _fields(self) -> dict[str, Any]:
-        return self.model_dump(exclude={"learning_rate"})
-
-
-class Adadelta(_Kind):
-    """Adadelta (Zeiler, ADADELTA: An Adaptive Learning Rate Method, 2012).
-
-    It computes the size of its steps itself, so the learning rate is usually 1.
-
-    Attributes:
-      rho: the decay of the moving averages, in [0, 1).
-      epsilon: a small number that avoids a division by 0.
-    """
-
-    rho: Decay = 0.95
-    epsilon: PositiveFloat = 1e-8
-
-    def make(self, rate: Any) -> Any:
-        return _train.AdadeltaOptimizer(rate, **self._fields())
-
-
-class Adagrad(_Kind):
-    """Adagrad (Duchi et al., JMLR 2011). See `AdagradOptimizer` for its formula.
-
-    Its steps adapt to each row of an embedding table, and skip rows that are not in the batch.
-
-    Attributes:
-      initial_accumulator_value: the start value of the sums of squared gradients, above 0.
-    """
-
-    initial_accumulator_value: PositiveFloat = 0.1
-
-    def make(self, rate: Any) -> Any:
-        return AdagradOptimizer(rate, **self._fields())
-
-
-class Adam(_Kind):
-    """Adam (Kingma & Ba, ICLR 2015). Each step updates all rows of a table, which takes time.
-
-    `lazy_adam` updates only the rows of the batch.
-
-    Attributes:
-      beta1: the decay of the average of the gradients, in [0, 1).
-      beta2: the decay of the average of the squared gradients, in [0, 1).
-      epsilon: a small number that avoids a division by 0.
-    """
-
-    beta1: Decay = 0.9
-    beta2: Decay = 0.999
-    epsilon: PositiveFloat = 1e-8
-
-    def make(self, rate: Any) -> Any:
-        return _train.AdamOptimizer(rate, **self._fields())
-
-
-class LazyAdam(Adam):
-    """Adam that updates only the rows of the batch. See `LazyAdamOptimizer` for its formula."""
-
-    def make(self, rate: Any) -> Any:
-        return LazyAdamOptimizer(rate, **self._fields())
-
-
-class Ftrl(_Kind):
-    """FTRL-Proximal (McMahan et al., Ad Click Prediction: a View from the Trenches, KDD 2013).
-
-    Attributes:
-      l1: the L1 penalty, 0 or more. It makes unimportant weights exactly 0.
-      l2: the L2 penalty, 0 or more. It stabilizes the weights.
-      l2_shrinkage: an L2 penalty on the magnitude of the weights, 0 or more.
-      learning_rate_power: how the learning rate falls, 0 or less. 0 keeps it constant.
-      initial_accumulator_value: the start value of the sums of squared gradients, 0 or more.
-    """
-
-    l1: NotNegativeFloat = 0.0
-    l2: NotNegativeFloat = 0.0
-    l2_shrinkage: NotNegativeFloat = 0.0
-    learning_rate_power: Annotated[float, Field(le=0)] = -0.5
-    initial_accumulator_value: NotNegativeFloat = 0.1
-
-    def make(self, rate: Any) -> Any:
-        return _train.FtrlOptimizer(
-            rate,
-            learning_rate_power=self.learning_rate_power,
-            initial_accumulator_value=self.initial_accumulator_value,
-            l1_regularization_strength=self.l1,
-            l2_regularization_strength=self.l2,
-            l2_shrinkage_regularization_strength=self.l2_shrinkage,
-        )
-
-
-class Momentum(_Kind):
-    """Gradient descent with momentum.
-
-    Attributes:
-      momentum: the decay of the sum of past gradients, in [0, 1).
-      use_nesterov: whether to use Nesterov momentum.
-    """
-
-    momentum: Decay = 0.9
-    use_nesterov: bool = False
-
-    def make(self, rate: Any) -> Any:
-        return _train.MomentumOptimizer(rate, **self._fields())
-
-
-class RMSProp(_Kind):
-    """RMSProp (Tieleman & Hinton, 2012).
-
-    Attributes:
-      decay: the decay of the average of the squared gradients, in [0, 1).
-      momentum: the decay of the sum of past steps, in [0, 1).
-      epsilon: a small number that avoids a division by 0.
-      centered: whether to divide by the estimated variance of the gradients instead of by their
-        uncentered second moment.
-    """
-
-    decay: Decay = 0.9
-    momentum: Decay = 0.0
-    epsilon: PositiveFloat = 1e-10
-    centered: bool = False
-
-    def make(self, rate: Any) -> Any:
-        return _train.RMSPropOptimizer(rate, **self._fields())
-
-
-class SGD(_Kind):
-    """Gradient descent without momentum: w = w - rate * g."""
-
-    def make(self, rate: Any) -> Any:
-        return _train.GradientDescentOptimizer(rate)
-
-
-OPTIMIZERS: dict[str, type[_Kind]] = {
-    "adadelta": Adadelta,
-    "adagrad": Adagrad,
-    "adam": Adam,
-    "ftrl": Ftrl,
-    "lazy_adam": LazyAdam,
-    "momentum": Momentum,
-    "rmsprop": RMSProp,
-    "sgd": SGD,
-}
 
 # Tensors that hooks fetch by name from the training graph. The rate is the last optimizer's rate.
 GRADIENT_NORM_TENSOR = "estimator_kit/gradient_norm"
@@ -389,7 +222,7 @@ def _check_pairs(optimizers: Any) -> None:
             f"optimizers: got {optimizers}, expected a list of (prefix, optimizer) pairs"
         )
     for prefix, optimizer in pairs:
-        if not isinstance(optimizer, _train.Optimizer):
+        if not isinstance(optimizer, tf.compat.v1.train.Optimizer):
             raise ConfigError(
                 f"the optimizer for {prefix!r} is {optimizer!r}, expected a v1 optimizer of "
                 "TensorFlow. Make it with self.make_optimizer('adam', rate)."

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import loading
-from estimator_kit.model.model_fn import PREDICT_EXAMPLES
+from estimator_kit.model.names import PREDICT_EXAMPLES
 from estimator_kit.retraining import gate, intervals
 from estimator_kit.retraining.gate import Scored
 from estimator_kit.retraining.promotion import Verify, Version

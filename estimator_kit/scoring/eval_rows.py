@@ -30,6 +30,7 @@ OUTPUTS = {
     "poisson": "predictions",
     "regression": "predictions",
     "multi_class": "probabilities",
+    "ziln": "predictions",
 }
 
 
@@ -59,7 +60,8 @@ class EvalRows:
         columns: dict[str, list[NDArray]] = {}
         for block in tfrecords.blocks(self.paths).rebatch(batch_size):
             labels = reader.read(parser.parse(block, with_labels=True))
-            found = {f"label:{name}": value for name, value in labels.items()}
+            dense = {n: v for n, v in labels.items() if isinstance(v, tf.Tensor)}
+            found = {f"label:{name}": value for name, value in dense.items()}
             found |= {f"feature:{k}": v for k, v in _parse(spec, block, entries).items()}
             for name, value in found.items():
                 columns.setdefault(name, []).append(value.numpy())

@@ -16,7 +16,7 @@ import hashlib
 import logging
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -31,12 +31,13 @@ from estimator_kit.exporters.saved_model_graph import (
     serving_graph,
 )
 from estimator_kit.exporters.versions import versions
-from estimator_kit.model.model_fn import PREDICT_EXAMPLES
+from estimator_kit.model.names import PREDICT_EXAMPLES
 from estimator_kit.scoring.prediction import check_outputs
 from estimator_kit.serving.loaded_model import LoadedModel
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import tfrecords
+from input_pipelines.transform.serving_inputs import EXAMPLES
 
 _log = logging.getLogger("estimator_kit")
 
@@ -76,6 +77,7 @@ class Export:
       argument: the name of the signature's input.
       outputs: the outputs of the signature, sorted by name.
       spec: its feature spec, or None if neither the export nor the user has one.
+      given: the values of the signature's other inputs, such as `k`.
     """
 
     path: str
@@ -84,6 +86,7 @@ class Export:
     argument: str
     outputs: tuple[Output, ...]
     spec: Optional[FeatureSpec]
+    given: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     @property
     def version(self) -> str:
@@ -113,12 +116,13 @@ def newest(path: str) -> str:
     return complete[-1]
 
 
-def read(path: str, spec_path: str) -> Export:
+def read(path: str, spec_path: str, *, top_k: Optional[int] = None) -> Export:
     """Reads what can be known about an export without loading it.
 
     Args:
       path: its folder.
       spec_path: the `--spec` of the user; usually empty, because an export keeps its spec.
+      top_k: how many items to ask the signature `top_k/<objective>` for; None asks for all outputs.
 
     Raises:
       ConfigError: the export does not exist, its signature does not take serialized records, or
@@ -130,6 +134,8 @@ def read(path: str, spec_path: str) -> Export:
         graph = serving_graph(read_saved_model(path), path)
     except (ConfigError, ExportError) as error:
         raise type(error)(f"--export_dir: {error}") from error
+    if top_k is not None:
+        return _top_k(path, spec_path, graph.signature_def, top_k)
     name = PREDICT_EXAMPLES
     if name not in graph.signature_def:  # Another program's.
         name = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -148,6 +154,28 @@ def read(path: str, spec_path: str) -> Export:
         next(iter(inputs)),
         tuple(_output(key, outputs[key], path) for key in sorted(outputs)),
         _spec(path, spec_path),
+    )
+
+
+def _top_k(path: str, spec_path: str, signatures: Any, k: int) -> Export:
+    """The export with its signature `top_k/<objective>`."""
+    found = sorted(name for name in signatures if name.startswith("top_k/"))
+    if len(found) != 1:
+        raise ConfigError(
+            f"--top_k={k}: expected one signature top_k/<objective> in {path}, got "
+            f"{', '.join(found) or 'none'}. Use an export with one objective of the head "
+            "next_item, or remove --top_k."
+        )
+    (name,) = found
+    outputs = signatures[name].outputs
+    return Export(
+        path,
+        _digest(path),
+        name,
+        EXAMPLES,
+        tuple(_output(key, outputs[key], path) for key in sorted(outputs)),
+        _spec(path, spec_path),
+        {"k": np.array(k, np.int32)},
     )
 
 
@@ -201,7 +229,12 @@ def load(
 
 
 def ask(
-    model: LoadedModel, signature: str, argument: str, records: np.ndarray, names: Sequence[str]
+    model: LoadedModel,
+    signature: str,
+    argument: str,
+    records: np.ndarray,
+    names: Sequence[str],
+    given: Optional[Mapping[str, np.ndarray]] = None,
 ) -> dict[str, np.ndarray]:
     """Asks an export with serialized records; returns `{output: [rows, ...]}`.
 
@@ -209,7 +242,7 @@ def ask(
       ExportError: an output does not have one value for each row.
       tf.errors.OpError: a record cannot be used.
     """
-    answers = model.run(signature, {argument: records}, names)
+    answers = model.run(signature, {argument: records, **(given or {})}, names)
     for name in names:
         shape = np.shape(answers[name])
         if shape[:1] != (len(records),):
@@ -258,7 +291,7 @@ def predictions(
         names = [output.name for output in export.outputs]
         blocks = tfrecords.blocks(sorted(paths), damaged=damaged).rebatch(batch_size)
         for records in blocks.as_numpy_iterator():
-            yield ask(loaded, export.signature, export.argument, records, names)
+            yield ask(loaded, export.signature, export.argument, records, names, export.given)
     finally:
         if model is None:
             loaded.close()

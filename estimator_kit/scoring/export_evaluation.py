@@ -193,7 +193,7 @@ def _metric_graph(spec: FeatureSpec, objectives: Mapping[str, Objective]) -> _Me
             name: v1.placeholder(tf.float32, [None, objective.logits_dimension])
             for name, objective in objectives.items()
         }
-        _, labels = Transform(spec).features_and_labels(records)
+        labels = joint.dense_labels(Transform(spec).features_and_labels(records)[1])
         weights = {name: joint.weights_of(o, labels) for name, o in objectives.items()}
         metrics = joint.metrics_of(objectives, logits, labels, weights)
         begin = [v1.local_variables_initializer(), v1.tables_initializer()]

@@ -17,7 +17,7 @@ from estimator_kit import storage
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.exporters.saved_model_graph import read_saved_model, serving_graph
 from estimator_kit.model import operations
-from estimator_kit.model.model_fn import PREDICT_EXAMPLES
+from estimator_kit.model.names import PREDICT_EXAMPLES
 
 _FILE = "flops.json"
 

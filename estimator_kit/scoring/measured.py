@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from estimator_kit import storage
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.exporters import loading
-from estimator_kit.model.model_fn import PREDICT_EXAMPLES
+from estimator_kit.model.names import PREDICT_EXAMPLES
 from estimator_kit.scoring import importance, slices
 from estimator_kit.scoring.eval_rows import OUTPUTS, EvalRows
 from feature_specs.spec import FeatureSpec

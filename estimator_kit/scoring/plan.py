@@ -73,14 +73,12 @@ class Plan:
                 "version": self.export.version,
                 "digest": self.export.digest,
                 **({"outputs": list(self.chosen)} if self.chosen else {}),
+                **{name: value.tolist() for name, value in self.export.given.items()},
             },
             "export_dir": self.export.path,
             "files": [{"path": shard.path, "stamp": list(shard.stamp)} for shard in self.shards],
             "keep_columns": list(self.keep),
-            "csv": {
-                name: list(value) if isinstance(value, tuple) else value
-                for name, value in dataclasses.asdict(self.csv).items()
-            },
+            "csv": self.csv.document(),
             "left_out": dict(self.left_out),
             "shards": [[shard.name, shard.path] for shard in self.shards],
         }

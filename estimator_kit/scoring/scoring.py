@@ -74,7 +74,8 @@ def run(config: ExperimentConfig) -> tuple[RunResult, str]:
     try:
         folders.check_new(config.predict_dir, noun=_NOUN)
         export = exports.choose(
-            exports.read(exports.newest(config.export_dir), config.spec), config.predict_outputs
+            exports.read(exports.newest(config.export_dir), config.spec, top_k=config.top_k),
+            config.predict_outputs,
         )
         paths = files.expand(config.predict_files, flag="--predict_files")
         kind = kinds.kind_of_all(paths)
@@ -170,9 +171,9 @@ def _table(
     if kind == kinds.TFRECORD:
         if csv != CsvOptions():
             raise ConfigError(
-                "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment and "
-                f"--csv_missing work only with CSV files, got the TFRecord file {paths[0]}. Remove "
-                "these flags."
+                "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment, --csv_missing "
+                "and --csv_list_separator work only with CSV files, got the TFRecord file "
+                f"{paths[0]}. Remove these flags."
             )
         return None, (), []
     spec = exports.spec_of(export, "how rows of a table become records")
@@ -328,6 +329,7 @@ def _context(
         export_dir=export.path,
         signature=export.signature,
         argument=export.argument,
+        given=export.given,
         outputs=export.outputs,
         spec=export.spec.source if export.spec is not None else "",
         kind=plan.kind,

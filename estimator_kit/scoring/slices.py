@@ -33,6 +33,7 @@ METRICS = {
     "multi_class": "accuracy",
     "poisson": "mean_squared_error",
     "regression": "mean_squared_error",
+    "ziln": "mean_squared_error",
 }
 
 

@@ -9,7 +9,7 @@ import dataclasses
 import logging
 import multiprocessing
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
 import numpy as np
@@ -44,6 +44,7 @@ class Context:
     Attributes:
       folder, temporary: the folder of the outputs, and the folder for unfinished outputs.
       export_dir, signature, argument: the export, its signature and the input of the signature.
+      given: the values of the signature's other inputs.
       outputs: the outputs to write.
       spec: the path of the feature spec; empty if the export has none.
       kind: the kind of the files; see `record_files.kinds`.
@@ -61,6 +62,7 @@ class Context:
     export_dir: str
     signature: str
     argument: str
+    given: Mapping[str, np.ndarray]
     outputs: tuple[Output, ...]
     spec: str
     kind: str
@@ -186,7 +188,7 @@ def _answered(
 
 def _ask(model: LoadedModel, context: Context, records: np.ndarray) -> outputs.Answers:
     names = [output.name for output in context.outputs]
-    return exports.ask(model, context.signature, context.argument, records, names)
+    return exports.ask(model, context.signature, context.argument, records, names, context.given)
 
 
 def _bad_row(model: LoadedModel, context: Context, batch: Batch, error: Any) -> Exception:

@@ -7,7 +7,7 @@ This module knows the messages of requests, of the official classes, but no tran
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -33,6 +33,8 @@ def predict(
 ) -> dict[str, np.ndarray]:
     """The outputs of a signature: all, or those that the filter names."""
     name, definition = _to_predict(model, signature, inputs)
+    defaults = {n: tf.make_ndarray(value) for n, value in definition.defaults.items()}
+    inputs = {**defaults, **inputs}
     for alias in output_filter:
         if alias not in definition.outputs:
             raise invalid(
@@ -164,12 +166,23 @@ def reason(error: tf.errors.OpError) -> str:
     return "\n".join(line for line in kept if line) or error.message
 
 
-def signature_inputs(model: LoadedModel, signature: str) -> Mapping[str, Any]:
-    """`{input: TensorInfo}` of a signature, for reading JSON."""
+def signature_inputs(
+    model: LoadedModel, signature: str, document: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """`{input: TensorInfo}` of a signature, for reading JSON.
+
+    Inputs with defaults are left out, unless the request has them under `inputs`.
+    """
     name = signature or DEFAULT_SIGNATURE
     if name not in model.signatures:
         raise invalid(f'Serving signature name: "{name}" not found in signature def')
-    return model.signatures[name].inputs
+    definition, given = model.signatures[name], document.get("inputs")
+    sent = given if isinstance(given, Mapping) else {}
+    return {
+        alias: info
+        for alias, info in definition.inputs.items()
+        if alias not in definition.defaults or alias in sent
+    }
 
 
 def _examples(given: Any, max_bytes: Optional[int]) -> list[bytes]:
@@ -184,7 +197,7 @@ def _examples(given: Any, max_bytes: Optional[int]) -> list[bytes]:
 
 
 def _to_predict(model: LoadedModel, signature: str, inputs: Mapping[str, Any]) -> tuple[str, Any]:
-    """The name and definition of a signature that has exactly these inputs."""
+    """The name and definition of a signature with exactly these inputs, and those with defaults."""
     name = signature or DEFAULT_SIGNATURE
     definition = model.signatures.get(name)
     if definition is None:
@@ -195,7 +208,7 @@ def _to_predict(model: LoadedModel, signature: str, inputs: Mapping[str, Any]) -
             "Expected prediction signature method_name to be one of "
             f"{{{', '.join(_METHODS)}}}. Was: {definition.method_name}",
         )
-    _check_names(definition, inputs)
+    _check_names(definition, {*inputs, *definition.defaults})
     return name, definition
 
 
@@ -224,8 +237,8 @@ def _vector(examples: Sequence[bytes]) -> np.ndarray:
     return array
 
 
-def _check_names(definition: Any, inputs: Mapping[str, Any]) -> None:
-    sent, known = set(inputs), set(definition.inputs)
+def _check_names(definition: Any, sent: Collection[str]) -> None:
+    sent, known = set(sent), set(definition.inputs)
     extra, missing = ",".join(sorted(sent - known)), ",".join(sorted(known - sent))
     if len(sent) != len(known):
         raise invalid(

@@ -125,7 +125,7 @@ class RestApp:
 
 def _ask(model: Any, method: str, document: Any, signature: str, max_bytes: int) -> bytes:
     if method == "predict":
-        known = answers.signature_inputs(model, signature)
+        known = answers.signature_inputs(model, signature, document)
         inputs, by_row = json_requests.predict_inputs(document, known)
         return json_answers.predictions(answers.predict(model, signature, inputs), by_row)
     examples = answers.with_context(*json_requests.examples(document), max_bytes)

@@ -21,7 +21,7 @@ from estimator_kit.exporters.best_k import BestKRecord
 from estimator_kit.exporters.run_exports import RunExports, export_folder
 from estimator_kit.exporters.step import StepRecord
 from estimator_kit.exporters.versions import delete, delete_old, versions
-from estimator_kit.model.model_fn import read_metrics
+from estimator_kit.model.names import read_metrics
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.observing.progress import Progress
 from estimator_kit.training.hooks.curves import CurvesHook

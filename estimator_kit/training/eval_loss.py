@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from estimator_kit.model.model_fn import TOTAL_LOSS
+from estimator_kit.model.names import TOTAL_LOSS
 
 
 def over_rows(made: Any) -> Any:

@@ -33,7 +33,7 @@ from typing import Optional
 
 import pydantic
 
-from estimator_kit.errors import Locked
+from estimator_kit.errors import ConfigError, Locked
 
 _log = logging.getLogger("estimator_kit")
 
@@ -98,8 +98,9 @@ def held(
 
     Raises:
       Locked: another process holds the lock; the message names it.
+      ConfigError: the folder cannot be made.
     """
-    os.makedirs(folder, exist_ok=True)
+    _make(folder)
     lock = Lock(folder, owner or this_process(clock()), clock)
     lock.take(stale_secs)
     stop = threading.Event()
@@ -119,6 +120,17 @@ def held(
         stop.set()
         thread.join()
         lock.release()
+
+
+def _make(folder: str) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    # File systems such as /proc say that folders do not exist, rather than that it is forbidden.
+    except (FileNotFoundError, PermissionError) as error:
+        raise ConfigError(
+            f"the folder {folder} cannot be made: {error.strerror}. Choose another folder, or "
+            "give this user the right to write there."
+        ) from error
 
 
 class Lock:

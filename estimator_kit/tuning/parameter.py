@@ -35,8 +35,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _choices(value: Any) -> Any:
-    if not isinstance(value, (list, tuple)) or len(value) < 2:
-        raise ValueError(f"got {value_text(value)}, expected a list of two or more values")
+    if not isinstance(value, (list, tuple)) or not value:
+        raise ValueError(f"got {value_text(value)}, expected a list of values")
     texts = [json.dumps(each, sort_keys=True) for each in value]
     for i, text in enumerate(texts):
         if text in texts[:i]:
@@ -59,7 +59,8 @@ class Parameter(Entry):
         0.1.
       whole: whether only whole numbers are drawn (`int` in the file).
       step: the distance between two values that can be drawn; by default any number is drawn.
-      choice: the values, of any form that the flag or the parameter of the model takes.
+      choice: the values, of any form that the flag or the parameter of the model takes: two or
+        more, or one that `when` sets.
       when: the parameter is drawn only if each of these other parameters has this value, or one of
         these values. Otherwise it keeps the value of the flags.
     """
@@ -79,6 +80,11 @@ class Parameter(Entry):
             for name, given in (("log", self.log), ("int", self.whole), ("step", self.step)):
                 if given:
                     raise ValueError(f"`{name}` is for a `range`, not for a `choice`. Remove it.")
+            if len(self.choice) == 1 and not self.when:
+                raise ValueError(
+                    f"got one choice, {value_text(self.choice[0])}, expected two or more. Add "
+                    "another, or set the value in the flags."
+                )
             return self
         if self.log and self.span[0] <= 0:
             raise ValueError(
@@ -119,6 +125,12 @@ def value_problem(parameter: Parameter, value: Any) -> Optional[str]:
 def _rest(value: Number, low: Number, step: Number) -> decimal.Decimal:
     """What is left of the way from `low` to `value` after whole steps; exact for tenths."""
     return (decimal.Decimal(str(value)) - decimal.Decimal(str(low))) % decimal.Decimal(str(step))
+
+
+def on_step(value: float, low: Number, step: Number) -> float:
+    """The number of steps above `low` that a float means: 0.3 for 0.30000000000000004."""
+    start, distance = decimal.Decimal(str(low)), decimal.Decimal(str(step))
+    return float(start + round((decimal.Decimal(value) - start) / distance) * distance)
 
 
 def allowed(choices: tuple[Any, ...], value: Any) -> tuple[Any, ...]:

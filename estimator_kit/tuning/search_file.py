@@ -150,7 +150,7 @@ def _problems(search: Search) -> list[tuple[Path, str]]:
                 found.append((path, message))
     for i, entry in enumerate(search.first):
         for name, value in entry.items():
-            problem = _first_problem(search.parameters, name, value)
+            problem = _first_problem(search.parameters, entry, name, value)
             if problem is not None:
                 found.append((("first", i, name), problem))
     if not found:
@@ -162,9 +162,20 @@ def _problems(search: Search) -> list[tuple[Path, str]]:
     return found
 
 
-def _first_problem(parameters: Mapping[str, Parameter], name: str, value: Any) -> Optional[str]:
+def _first_problem(
+    parameters: Mapping[str, Parameter], entry: Mapping[str, Any], name: str, value: Any
+) -> Optional[str]:
     if name not in parameters:
         return f"got {name!r}, expected a parameter of the search{did_you_mean(name, parameters)}"
+    for other, wanted in parameters[name].when.items():
+        choices = parameters[other].choice if other in parameters else None
+        if choices is None or other not in entry:
+            continue
+        if text_of(entry[other]) not in map(text_of, allowed(choices, wanted)):
+            return (
+                f"got {value_text(value)}, but the trial has no {name!r}, because {other!r} is "
+                f"{value_text(entry[other])}. Remove the value, or change {other!r}."
+            )
     return value_problem(parameters[name], value)
 
 

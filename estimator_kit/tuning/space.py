@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from estimator_kit.tuning.parameter import Parameter, allowed, text_of
+from estimator_kit.tuning.parameter import Parameter, allowed, on_step, text_of
 from estimator_kit.tuning.search_file import Search
 
 Values = dict[str, Any]
@@ -47,9 +47,10 @@ def _drawn(trial: Suggests, name: str, parameter: Parameter) -> Any:
     low, high = parameter.span
     if parameter.whole:
         return trial.suggest_int(name, low, high, step=parameter.step or 1, log=parameter.log)
-    return trial.suggest_float(
+    drawn = trial.suggest_float(
         name, float(low), float(high), step=parameter.step, log=parameter.log
     )
+    return drawn if parameter.step is None else on_step(drawn, low, parameter.step)
 
 
 def categories(parameter: Parameter) -> list[Any]:

@@ -3,7 +3,8 @@
     python examples/adult/prepare.py --data_dir=FOLDER --out_dir=data/adult
 
 FOLDER holds adult.data and adult.test, or the same with .gz, as the UCI Machine Learning Repository
-has them. A missing value, `?` there, becomes a missing feature.
+has them. A missing value, `?` there, becomes a missing feature. For `search.flags`, the training
+rows are also divided: every sixth one into valid.tfrecord, all other rows into fit.tfrecord.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import argparse
 import csv
 import gzip
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import estimator_kit as ek
@@ -40,6 +41,10 @@ def rows(path: str) -> Iterator[dict[str, Any]]:
             yield row
 
 
+def write(path: str, rows: Iterable[dict[str, Any]]) -> None:
+    print(f"{path}: {ek.write_examples(path, rows)} rows")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data_dir", required=True, help="folder of adult.data and adult.test")
@@ -48,8 +53,11 @@ def main() -> None:
     for part, name in (("train", "adult.data"), ("test", "adult.test")):
         path = os.path.join(arguments.data_dir, name)
         path = path if os.path.exists(path) else path + ".gz"
-        out = os.path.join(arguments.out_dir, f"{part}.tfrecord")
-        print(f"{out}: {ek.write_examples(out, rows(path))} rows")
+        write(os.path.join(arguments.out_dir, f"{part}.tfrecord"), rows(path))
+        if part == "train":
+            for name, valid in (("fit", False), ("valid", True)):
+                some = (row for i, row in enumerate(rows(path)) if (i % 6 == 5) == valid)
+                write(os.path.join(arguments.out_dir, f"{name}.tfrecord"), some)
 
 
 if __name__ == "__main__":

@@ -282,6 +282,78 @@ class ApproxNdcg(Entry):
     )
 
 
+Negatives = Literal["log_uniform", "uniform", "in_batch"]
+
+
+class _OfNegatives(Entry):
+    """The options of a loss that compares the next item with sampled items."""
+
+    samples: Annotated[int, Field(ge=1, le=2**31)] = Field(
+        512,
+        description="The number of sampled items, which all steps of a batch share. At most the "
+        "number of items.",
+    )
+    negatives: Negatives = Field(
+        "log_uniform",
+        description="How items are sampled. `log_uniform` takes the first ids most often, so it "
+        "suits a vocabulary that is sorted by frequency. `uniform` takes all ids equally often. "
+        "`in_batch` takes the next items of the other steps of the batch.",
+    )
+
+
+class SampledSoftmax(Entry):
+    """Softmax cross-entropy over the next item and sampled items, with a correction.
+
+    Each score s is replaced by s - log q, where q is the expected number of times that the item is
+    sampled. So the loss estimates the softmax cross-entropy over all items.
+
+    See Jean et al., "On Using Very Large Target Vocabulary for Neural Machine Translation", 2015.
+    """
+
+    class Values(_OfNegatives):
+        """The options of `sampled_softmax`."""
+
+    sampled_softmax: Values = Field(
+        description="-log p, where p is the softmax of s - log q over the next item and sampled "
+        "items. q is the expected number of times that an item is sampled."
+    )
+
+
+class Bpr(Entry):
+    """The mean of -log sigmoid(s - s_j) over sampled items j, where s is the next item's score.
+
+    See Rendle et al., "BPR: Bayesian Personalized Ranking from Implicit Feedback", 2009.
+    """
+
+    class Values(_OfNegatives):
+        """The options of `bpr`."""
+
+    bpr: Values = Field(
+        description="The mean of -log sigmoid(s - s_j) over sampled items j, where s is the score "
+        "of the next item."
+    )
+
+
+class BprMax(Entry):
+    """-log sum_j w_j sigmoid(s - s_j) + r sum_j w_j s_j^2, where w is the softmax of the s_j.
+
+    See Hidasi & Karatzoglou, "Recurrent Neural Networks with Top-k Gains for Session-based
+    Recommendations", 2018.
+    """
+
+    class Values(_OfNegatives):
+        """The options of `bpr_max`."""
+
+        score_regularization: NotNegativeFloat = Field(
+            1.0, description="The factor r of the squared scores of sampled items."
+        )
+
+    bpr_max: Values = Field(
+        description="-log sum_j w_j sigmoid(s - s_j) + r sum_j w_j s_j^2 over sampled items j, "
+        "where s is the score of the next item, and w is the softmax of the s_j."
+    )
+
+
 Loss = Union[
     SigmoidCrossEntropy,
     SoftmaxCrossEntropy,
@@ -303,6 +375,9 @@ Loss = Union[
     UniqueSoftmax,
     ListMle,
     ApproxNdcg,
+    SampledSoftmax,
+    Bpr,
+    BprMax,
 ]
 
 

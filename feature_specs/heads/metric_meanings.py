@@ -3,8 +3,10 @@
     MEANINGS["auc"], ALWAYS["binary"]
 
 A run names a metric `<metric>/<objective>`, as in `auc/click`. A metric with a number in its name
-has one entry in `MEANINGS`: `ndcg_at_10` is in the entry `ndcg`. A test compares both tables with
-what the objectives report. `estimator_kit.model.objectives` computes the metrics.
+has one entry in `MEANINGS`: `ndcg_at_10` is in the entry `ndcg`. Metrics of the first k ranks are
+named `<metric>_at_<k>`. The accuracy of the k most probable classes is `top_<k>_accuracy`. A test
+compares both tables with what the objectives report. `estimator_kit.model.objectives` computes the
+metrics.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ ALWAYS: Mapping[str, tuple[str, ...]] = {
     "cosine": ("loss", "weight_sum", "cosine_similarity"),
     "quantile": ("loss", "weight_sum", "label_mean", "coverage"),
     "ranking": ("loss", "weight_sum", "label_mean", "lists", "rows_without_order_share"),
+    "next_item": ("loss", "weight_sum", "unknown_item_share"),
+    "ordinal": ("loss", "weight_sum", "accuracy", "mean_absolute_error"),
+    "ziln": _NUMBER,
 }  # fmt: skip
 
 # Metrics that come with others: with `true_probability` in the label, and with metrics of groups.
@@ -67,25 +72,30 @@ MEANINGS: Mapping[str, str] = {
     "evaluation has more than 1,048,576 rows; a sample of the groups then makes the metrics.",
     "groups": "How many groups the group metrics count.",
     "hit_rate": "The share of groups with a relevant row among the first k ranks, as "
-    "`hit_rate_at_<k>`.",
+    "`hit_rate_at_<k>`. For the head `next_item`, the share of rows whose next item is among the "
+    "first k ranks of the catalogue.",
     "label_mean": "The mean label: sum(w y) / sum(w).",
     "lists": "The sum of the weights of the lists that `loss` counts.",
     "log_loss": "The mean cross-entropy, -y log p - (1 - y) log(1 - p), whatever loss the "
     "objective is trained with.",
     "loss": "The loss of the objective over all rows, by its `reduction`.",
-    "mean_absolute_error": "The mean of |p - y|.",
+    "mean_absolute_error": "The mean of |p - y|. For `ordinal`, p is the predicted class.",
     "mean_iou": "The mean over the classes that occur of hits / (labels + predictions - hits).",
     "mean_relative_error": "The mean of |p - y| / |y| over the rows whose label is not 0.",
     "mean_squared_error": "The mean of (p - y)^2.",
-    "mrr": "The mean over the groups with a relevant row of 1 / rank of the first relevant row.",
+    "mrr": "The mean over the groups with a relevant row of 1 / rank of the first relevant row. "
+    "For the head `next_item`, the mean over the rows of 1 / rank of the next item.",
     "ndcg": "The mean over the groups of DCG / best DCG of the first k ranks, as `ndcg_at_<k>`. "
     "DCG is the sum of gain / log2(1 + rank). The gain is the label; the head `ranking` takes "
-    "2^label - 1.",
+    "2^label - 1. For the head `next_item`, the mean over the rows of 1 / log2(1 + rank) of the "
+    "next item if it is among the first k ranks, and 0 otherwise.",
     "precision": "TP / (TP + FP), at the probability 0.5.",
     "precision_at_recall": "The largest precision at a threshold whose recall is at least the "
     "given number, as `precision_at_recall_<recall>`.",
     "prediction_mean": "The mean prediction: sum(w p) / sum(w).",
-    "recall": "TP / (TP + FN), at the probability 0.5.",
+    "recall": "TP / (TP + FN), at the probability 0.5. For the head `next_item`, as "
+    "`recall_at_<k>`: the share of next items that are among the first k ranks of the catalogue. "
+    "A row has one next item, so it equals `hit_rate_at_<k>`.",
     "recall_at_precision": "The largest recall at a threshold whose precision is at least the "
     "given number, as `recall_at_precision_<precision>`.",
     "root_mean_squared_error": "The square root of mean_squared_error.",
@@ -93,5 +103,7 @@ MEANINGS: Mapping[str, str] = {
     "their group, or all labels of the group are equal.",
     "top_k_accuracy": "The share of rows whose label is among the k classes with the largest "
     "logits, as `top_<k>_accuracy`.",
+    "unknown_item_share": "The share of the rows whose last next item is not in the catalogue, "
+    "such as a word outside of the vocabulary. The other metrics leave these rows out.",
     "weight_sum": "The sum of the weights of the rows.",
 }  # fmt: skip

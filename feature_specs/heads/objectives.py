@@ -12,15 +12,13 @@ from typing import Annotated, Any, ClassVar, Literal, Optional, Union
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import Entry, NotNegativeFloat, PositiveFloat, as_tuple
+from feature_specs.entry import PositiveFloat, as_tuple
 from feature_specs.heads import losses
+from feature_specs.heads.base import HeadEntry, Range
+from feature_specs.heads.lifetime_value import ZeroInflatedLognormal
 from feature_specs.heads.losses import loss_of
-from feature_specs.heads.metric_choices import BY_GROUP, MetricChoice, choice, metrics_of
-
-Reduction = Literal["mean", "sum", "sum_over_batch_size", "sum_over_nonzero_weights"]
-
-# The smallest and the largest valid label. None means no bound.
-Range = tuple[Optional[int], Optional[int]]
+from feature_specs.heads.metric_choices import BY_GROUP, metrics_of
+from feature_specs.heads.next_item import NextItem
 
 # The largest label for losses that compute 2^label, so that sums of such numbers fit into a
 # float32.
@@ -30,92 +28,7 @@ LARGEST_GRADE = 30
 MOST_CONFUSED = 20
 
 
-class _Objective(Entry):
-    """What one output of the model learns."""
-
-    label: Optional[str] = Field(
-        None,
-        description="The name of the label to learn. The default is the label with the name of the "
-        "objective.",
-    )
-    loss_weight: NotNegativeFloat = Field(
-        1.0, description="The factor of this loss in the sum of all losses of the model."
-    )
-    reduction: Reduction = Field(
-        "mean",
-        description="How the losses of rows become the loss of a batch. All four start from the "
-        "weighted sum of the losses: `mean` divides it by the sum of the weights, `sum` leaves it "
-        "as it is, `sum_over_batch_size` divides it by the number of rows, and "
-        "`sum_over_nonzero_weights` by the number of rows whose weight is not 0.",
-    )
-
-    # The `label_bounds` of a head whose bounds are constant.
-    label_range: ClassVar[Range] = (None, None)
-
-    # Whether the loss compares rows of a group, so that the rows of a group must share a batch.
-    ranks: ClassVar[bool] = False
-
-    @property
-    def logits_dimension(self) -> int:
-        """The number of logits per row, or per step for a head with `steps`."""
-        return 1
-
-    @property
-    def steps_in_row(self) -> Optional[int]:
-        """The number of steps per row, or None for a head without `steps`."""
-        return getattr(self, "steps", None)
-
-    @property
-    def logits_in_row(self) -> int:
-        """The number of logits per row, for all steps together."""
-        return self.logits_dimension * (self.steps_in_row or 1)
-
-    @property
-    def classes(self) -> Optional[int]:
-        """The number of classes, or None if the label is a number."""
-        return None
-
-    @property
-    def label_bounds(self) -> tuple[Optional[float], Optional[float]]:
-        """The smallest and the largest label that the head can learn."""
-        return self.label_range
-
-    @property
-    def width(self) -> int:
-        """The number of numbers in a label as the model gets it, or in one step of it."""
-        return 1
-
-    @property
-    def group(self) -> Optional[str]:
-        """The feature of `group_by`, or None."""
-        return getattr(self, "group_by", None)
-
-    def metric_choices(self) -> tuple[MetricChoice, ...]:
-        """The items of `metrics` as names and numbers."""
-        return tuple(choice(item) for item in getattr(self, "metrics", ()))
-
-    @pydantic.model_validator(mode="after")
-    def _check_groups(self) -> Any:
-        chosen = self.metric_choices()
-        grouped = [c.name for c in chosen if c.name in BY_GROUP]
-        if grouped and self.group is None:
-            raise ValueError(
-                f"the metric {grouped[0]} needs groups. Add group_by with the feature that names "
-                "the group of a row, such as a user id."
-            )
-        if self.group is not None and not grouped and not self.ranks:
-            raise ValueError(
-                f"no metric uses group_by. Add one of {', '.join(BY_GROUP)} to metrics, or remove "
-                "group_by."
-            )
-        if self.group is not None and self.steps_in_row is not None:
-            raise ValueError(
-                "group_by groups rows, so it cannot be combined with steps. Remove one of the two."
-            )
-        return self
-
-
-class _StepObjective(_Objective):
+class _StepObjective(HeadEntry):
     """An objective that can be learned at each step of a row."""
 
     steps: Optional[Annotated[int, Field(ge=2, le=2**31)]] = Field(
@@ -190,7 +103,7 @@ class Binary(_StepObjective):
         return 2
 
 
-class MultiClass(_Objective):
+class MultiClass(HeadEntry):
     """One of `num_classes` exclusive classes, from one logit per class."""
 
     head: Literal["multi_class"] = Field(
@@ -252,6 +165,19 @@ class MultiClass(_Objective):
         return self
 
 
+class Ordinal(MultiClass):
+    """One of `num_classes` classes in an order, such as grades, from cumulative logits."""
+
+    head: Literal["ordinal"] = Field(  # type: ignore[assignment]
+        description="One of several classes in an order, from one logit less than classes: the "
+        "label is above class k with the probability sigmoid(z_k), which falls with k."
+    )
+
+    @property
+    def logits_dimension(self) -> int:
+        return self.num_classes - 1
+
+
 class Regression(_StepObjective):
     """A number. The one logit is the prediction."""
 
@@ -264,7 +190,7 @@ class Regression(_StepObjective):
     )
 
 
-class MultiLabel(_Objective):
+class MultiLabel(HeadEntry):
     """Any number of `num_classes` classes per row, from one logit per class.
 
     The label is a list of class ids or words (`shape: variable`), or one 0 or 1 per class
@@ -370,7 +296,7 @@ class CosineDistance(_StepObjective):
         return self.dimension
 
 
-class Quantile(_Objective):
+class Quantile(HeadEntry):
     """Several quantiles of a number, from one logit per quantile.
 
     The loss is the mean of the pinball losses of the quantiles.
@@ -405,7 +331,7 @@ class Quantile(_Objective):
         return self
 
 
-class Ranking(_Objective):
+class Ranking(HeadEntry):
     """The order of the rows of a group, from one logit: a score to sort the rows by.
 
     Labels are grades of relevance, 0 or more. The rows of a group in a batch form a list. NDCG uses
@@ -459,7 +385,7 @@ class Ranking(_Objective):
         return values
 
 
-HEADS: dict[str, type[_Objective]] = {
+HEADS: dict[str, type[HeadEntry]] = {
     "binary": Binary,
     "multi_class": MultiClass,
     "regression": Regression,
@@ -469,6 +395,9 @@ HEADS: dict[str, type[_Objective]] = {
     "cosine": CosineDistance,
     "quantile": Quantile,
     "ranking": Ranking,
+    "next_item": NextItem,
+    "ordinal": Ordinal,
+    "ziln": ZeroInflatedLognormal,
 }
 Objective = Union[
     Binary,
@@ -480,4 +409,7 @@ Objective = Union[
     CosineDistance,
     Quantile,
     Ranking,
+    NextItem,
+    Ordinal,
+    ZeroInflatedLognormal,
 ]

@@ -22,7 +22,7 @@ class Embedding(OverIds):
     kind = "embedding"
     dense = "embedding"
     no_meaning = frozenset(
-        {"initializer", "pretrained", "trainable", "shared", "max_norm", "dimension"}
+        {"initializer", "pretrained", "trainable", "shared", "max_norm", "dimension", "l2"}
     )
     source: str = Field(alias="embedding", description="The name of a categorical column.")
     dimension: PositiveInt = Field(description="The length of the vectors.")
@@ -41,6 +41,12 @@ class Embedding(OverIds):
         None,
         description="The largest L2 norm of a vector. A lookup scales longer vectors down to it. "
         "The default sets no limit.",
+    )
+    l2: Optional[PositiveFloat] = Field(
+        None,
+        description="The factor of an L2 penalty, which is added to the loss: the squared lengths "
+        "of the vectors that the ids of a row look up, as a mean over rows. Vectors that are not "
+        "in the batch do not change. The default adds no penalty.",
     )
     trainable: bool = Field(True, description="`false` freezes the table.")
     shared: Optional[Annotated[str, Field(pattern=NAME_PATTERN)]] = Field(
@@ -61,6 +67,8 @@ class Embedding(OverIds):
                 "trainable: false freezes random vectors. Add pretrained vectors, or an "
                 "initializer if random vectors are intended."
             )
+        if not self.trainable and self.l2 is not None:
+            raise ValueError("trainable: false freezes the table, so l2 has no effect. Remove l2.")
         return self
 
     @property

@@ -43,7 +43,8 @@ def feature_column(spec: FeatureSpec, name: str) -> Any:
     """The `tf.feature_column` of one column of the spec.
 
     Raises:
-      ValueError: the column is ragged or a dynamic embedding, which TensorFlow does not have.
+      ValueError: the column is ragged, a dynamic embedding or has `l2`, which TensorFlow does not
+        have.
     """
     return _Reference(spec).column(name)
 
@@ -64,6 +65,11 @@ class _Reference:
     def table(self, name: str) -> dict[str, Any]:
         """The arguments that all embedding columns of TensorFlow share."""
         column = self.spec.of_kind(Embedding)[name]
+        if column.l2 is not None:
+            raise ValueError(
+                f"{self.spec.source}: column {name!r} has l2, and tf.feature_column has no such "
+                "penalty. Train it with a ModelFn, or remove l2."
+            )
         start = initializer(column)
         if column.pretrained is not None:
             start = pretrained.table_initializer(self.spec, name)

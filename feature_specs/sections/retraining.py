@@ -49,6 +49,7 @@ ROW_METRICS: Mapping[str, tuple[str, ...]] = {
     "logistic_regression": ("log_loss", "calibration"),
     "poisson": ("mean_absolute_error", "mean_squared_error", "calibration"),
     "regression": ("mean_absolute_error", "mean_squared_error"),
+    "ziln": ("mean_absolute_error", "mean_squared_error", "calibration"),
     "multi_class": ("accuracy", "log_loss"),
 }
 

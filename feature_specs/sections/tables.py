@@ -36,6 +36,9 @@ class Tables(Entry):
         None, description="Lines that start with this text are ignored."
     )
     csv_missing: _Words = Field(None, description="The fields that stand for missing values.")
+    csv_list_separator: Optional[str] = Field(
+        None, description="The text between the values of a list in one field, such as `|`."
+    )
 
     @property
     def given(self) -> dict[str, Any]:

@@ -66,6 +66,9 @@ def of_head(spec: FeatureSpec, name: str) -> Accepted:
     of_head = f" for the {entry.head} head of objective {objective!r}"
     if label.vocabulary is not None:
         return Accepted(words=label.vocabulary, expected=f"one of {', '.join(label.vocabulary)}")
+    items = entry.items_column
+    if items is not None:
+        return of_items(spec, items) or FINITE
     low, high = entry.label_bounds
     classes = entry.classes
     if label.variable and classes is not None:
@@ -77,6 +80,16 @@ def of_head(spec: FeatureSpec, name: str) -> Accepted:
     two = entry.head in ("binary", "multi_class") and classes == 2
     expected = "0 or 1" if two else f"{low} to {high}"
     return Accepted(low, high, expected=expected + of_head)
+
+
+def of_items(spec: FeatureSpec, items: str) -> Optional[Accepted]:
+    """The values of a label that a column accepts as ids, or None if it accepts all values.
+
+    -1 is a step without an item.
+    """
+    (source,) = spec.features_of(items)
+    accepted = of_ids(spec, source, spec.columns[items])
+    return None if accepted is None else dataclasses.replace(accepted, missing=-1)
 
 
 def of_ids(spec: FeatureSpec, name: str, column: Column) -> Optional[Accepted]:
@@ -113,8 +126,11 @@ def of_feature(spec: FeatureSpec, name: str) -> Iterator[Accepted]:
 
 
 def equal_lengths(spec: FeatureSpec, name: str) -> tuple[str, ...]:
-    """The features that must have as many values as this feature in every row."""
+    """The features that must have as many values as this feature or label in every row."""
     found: list[str] = []
+    if name in spec.labels:
+        items = spec.items_of_label(name)
+        return () if items is None else tuple(spec.features_of(items))
     for used in spec.used_columns():
         column = spec.category_of(used)[1]
         if column.weighted_by == name:

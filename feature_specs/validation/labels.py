@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import Any, Optional
 
 from feature_specs.errors import Path, Problem, unknown
+from feature_specs.heads import losses
+from feature_specs.heads.next_item import NextItem
 from feature_specs.heads.objectives import Binary, CosineDistance, MultiClass, MultiLabel
 from feature_specs.label import Label
 from feature_specs.spec import FeatureSpec
@@ -73,7 +75,12 @@ def check_objectives(spec: FeatureSpec) -> Problems:
                 f"objectives {owner[label_name]!r} and {name!r} both learn the label "
                 f"{label_name!r}. Give one of them another label, or remove it.",
             )
-        for message in _misfits(objective, label_name, label):
+        if isinstance(objective, NextItem):
+            yield from _check_items(spec, objective, label_name, path)
+            messages = _item_misfits(label_name, label)
+        else:
+            messages = _misfits(objective, label_name, label)
+        for message in messages:
             yield Problem(path, message)
         if label.true_probability is not None and not isinstance(objective, Binary):
             yield Problem(
@@ -91,9 +98,57 @@ def check_objectives(spec: FeatureSpec) -> Problems:
                 )
 
 
+def _check_items(spec: FeatureSpec, objective: NextItem, name: str, path: Path) -> Problems:
+    """The column of the items exists, has steps, and has ids of the label's values."""
+    path = (*path, "items")
+    known = [
+        name
+        for name, column in spec.columns.items()
+        if column.categorical and column.looks_up and column.is_sequence(spec)
+    ]
+    if objective.items not in known:
+        expected = "a vocabulary, hash_bucket or identity column with sequence: true"
+        yield unknown(path, objective.items, expected, known)
+        return
+    column, label = spec.columns[objective.items], spec.labels[name]
+    (source,) = column.features(spec)
+    feature = spec.features.get(source)
+    if feature is not None and feature.dtype != label.dtype:
+        yield Problem(
+            path,
+            f"label {name!r} is {label.dtype}, but column {objective.items!r} reads the feature "
+            f"{source!r}, which is {feature.dtype}. Make the dtypes equal.",
+        )
+    negatives = getattr(losses.options_of(objective.loss), "negatives", None)
+    if negatives == "log_uniform" and not column.named_rows:
+        yield Problem(
+            (*path[:-1], "loss"),
+            f"negatives: log_uniform takes the first ids most often, but the ids of the "
+            f"{column.kind} column {objective.items!r} have no order. Use uniform or in_batch.",
+        )
+
+
+def _item_misfits(name: str, label: Label) -> Iterator[str]:
+    """The messages about a label that does not fit the head `next_item`."""
+    if not label.variable:
+        yield (
+            f"label {name!r} has the shape {list(label.shape)}, expected shape: variable for one "
+            "item for each step"
+        )
+    if label.vocabulary is not None:
+        yield (
+            f"label {name!r} has a vocabulary, but the head next_item takes the ids of the column "
+            "`items`. Remove it."
+        )
+    if label.missing == "no_class":
+        yield f"label {name!r} has missing: no_class, expected missing: mask or no missing"
+
+
 def _misfits(objective: Any, name: str, label: Label) -> Iterator[str]:
     """The messages about a label that does not fit its head."""
     words = len(label.vocabulary) if label.vocabulary is not None else None
+    if label.dtype == "string" and words is None:
+        yield f"label {name!r}: a string label needs a vocabulary"
     if objective.steps_in_row is not None:
         wide = (objective.width,) if objective.width > 1 else ()
         if label.shape != (objective.steps_in_row, *wide):

@@ -88,7 +88,9 @@ def check_drift(spec: FeatureSpec) -> Problems:
                     "missing. Set only missing.",
                 )
                 continue
-            classes = section == "labels" and spec.label_classes(name) is not None
+            classes = section == "labels" and (
+                spec.label_classes(name) is not None or spec.items_of_label(name) is not None
+            )
             if measures.l_infinity is not None and dtype == "float32" and not classes:
                 yield Problem(
                     (*path, "l_infinity"),

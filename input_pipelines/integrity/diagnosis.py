@@ -261,6 +261,13 @@ def _label_reason(
         for value in values:
             if value not in accepted:
                 return f"{what} is {value}, expected {accepted.expected}"
+    for other in accepted_values.equal_lengths(spec, name):
+        steps = len(stored_records.values(features.get(other)))
+        if len(values) != steps:
+            return (
+                f"{what} has {len(values)} values, but feature {other!r} has {steps}; expected one "
+                "item for each step"
+            )
     if label.weight is not None and label.weight in spec.features:
         weight = spec.features[label.weight]
         reason = _feature_reason(

@@ -186,7 +186,9 @@ class _Counts:
         for name, counter in self._labels.items():
             total = sum(counter.values())
             classes = self._spec.label_classes(name)
-            if classes is None:
+            if self._spec.items_of_label(name) is not None:
+                line = f"label {name}: {len(counter):,} different items"
+            elif classes is None:
                 mean = sum(value * count for value, count in counter.items()) / max(total, 1)
                 line = f"label {name}: mean {mean:.4g}"
             else:

@@ -123,6 +123,16 @@ def same_lengths(group: str, steps: dict[str, tf.RaggedTensor]) -> dict[str, tf.
         }
 
 
+def one_item_a_step(
+    label: str, items: tf.RaggedTensor, feature: str, steps: tf.RaggedTensor
+) -> tf.RaggedTensor:
+    """A label [rows, None] of items, checked: it has one item for each step of a feature."""
+    message = f"{PREFIX}label {label!r} must have as many values as feature {feature!r}"
+    good = tf.reduce_all(tf.equal(items.row_lengths(), steps.row_lengths()))
+    with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
+        return items.with_flat_values(tf.identity(items.flat_values))
+
+
 def one_value_a_step(name: str, steps: tf.RaggedTensor) -> tf.RaggedTensor:
     """A feature list [rows, steps, values] as [rows, steps], checked: each step has one value."""
     message = f"{PREFIX}feature {name!r} must have one value in each step of its feature list"

@@ -8,13 +8,15 @@ has the weight 0.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Optional
 
 import tensorflow as tf
 
+from feature_specs.kinds import Vocabulary
 from feature_specs.label import Label
 from feature_specs.spec import FeatureSpec
-from input_pipelines.transform import checks, lookups
+from input_pipelines.transform import checks, item_labels, lookups
 
 
 class LabelReader:
@@ -22,10 +24,13 @@ class LabelReader:
 
     Args:
       spec: the feature spec.
+      tables: the lookup tables of vocabulary columns, by column. By default it makes those that
+        labels need.
     """
 
-    def __init__(self, spec: FeatureSpec):
+    def __init__(self, spec: FeatureSpec, tables: Optional[Mapping[str, Any]] = None):
         self._spec = spec
+        self._columns = tables if tables is not None else _tables_of_items(spec)
         self._tables = {
             name: lookups.list_table(label.vocabulary, tf.string, default=-1)
             for name, label in spec.labels.items()
@@ -37,11 +42,14 @@ class LabelReader:
 
         Returns:
           `<label>`: int64 or float32 [rows], or float32 [rows, n] for a vector or n classes (1 if
-            the row has the class). With steps: [rows, steps], and float32 [rows, steps, n].
+            the row has the class). With steps: [rows, steps], and float32 [rows, steps, n]. Of the
+            head `next_item`: a RaggedTensor of int64 ids [rows, None], with -1 for no item.
           `<label>/weight`: float32 [rows], if the label has a weight or may be missing; 0 means
             masked. [rows, steps] if each step has a weight.
           `<label>/true_probability`: float32 [rows], if the data have it.
           `<label>/group`: int64 [rows], a hash of the `group_by` feature; -1 means no group.
+          `<label>/seen`: a RaggedTensor of int64 ids [rows, None], the items of the steps, if the
+            head has `exclude_seen`.
 
         Raises (in the graph):
           tf.errors.InvalidArgumentError: a required label is missing, a label has another length
@@ -52,6 +60,13 @@ class LabelReader:
             values, present = {}, {}
             for name, label in self._spec.labels.items():
                 value = parsed[name]
+                if self._spec.items_of_label(name) is not None:
+                    present[name] = value.row_lengths() > 0
+                    if label.missing is None:
+                        present[name] = checks.label_present(name, present[name])
+                    with tf.control_dependencies([present[name]]):
+                        values[name] = item_labels.item_ids(self._spec, name, parsed, self._columns)
+                    continue
                 if isinstance(value, tf.RaggedTensor):
                     value, present[name] = self._dense(name, label, value)
                 elif name in self._tables:
@@ -79,6 +94,10 @@ class LabelReader:
                     result[name] = tf.cast(result[name], tf.float32)
                 if entry.group is not None:
                     result[f"{name}/group"] = group_hash(parsed[entry.group])
+                if getattr(entry, "exclude_seen", False):
+                    result[f"{name}/seen"] = item_labels.seen_ids(
+                        self._spec, name, parsed, self._columns
+                    )
         return result
 
     def _dense(
@@ -105,6 +124,13 @@ class LabelReader:
         flat = checks.label_length(name, values, label.length)
         dense = flat.to_tensor(shape=[None, label.length])
         return tf.reshape(dense, [-1, *label.shape]), present
+
+
+def _tables_of_items(spec: FeatureSpec) -> dict[str, Any]:
+    """The lookup tables of the columns that give labels their ids."""
+    names = {objective.items_column for objective in spec.objectives.values()}
+    columns = spec.of_kind(Vocabulary)
+    return {n: lookups.make_table(spec, columns[n]) for n in columns if n in names}
 
 
 def group_hash(values: tf.Tensor) -> tf.Tensor:

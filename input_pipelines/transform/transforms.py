@@ -49,7 +49,7 @@ class Transform:
             dict.fromkeys(spec.category_of(name)[0] for name in spec.used_columns())
         )
         self._tables = lookup_tables(spec)
-        self._labels = LabelReader(spec)
+        self._labels = LabelReader(spec, self._tables)
 
     def features(self, serialized: tf.Tensor) -> Features:
         """Transforms a string [rows] of serialized records to `{column: numbers or ids}`.

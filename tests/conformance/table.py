@@ -11,6 +11,7 @@ from typing import Any, Callable, Optional
 
 _SMALL = {"hidden_units": [8, 4]}
 _TASKS = {"click": "binary", "buy": "binary"}
+_NEXT = {"next_item": "next_item"}
 _STEPS = {**_SMALL, "steps_dropout": 0.1}
 
 
@@ -36,12 +37,14 @@ MODEL_CASES = {
     "esmm": ModelCase(_SMALL, _TASKS),
     "fm": ModelCase({}),
     "gru": ModelCase({**_STEPS, "recurrent_units": [4, 3]}),
+    "gru4rec": ModelCase({"recurrent_units": [3], "steps_dropout": 0.1}, _NEXT),
     "linear": ModelCase({}),
     "lstm": ModelCase({**_STEPS, "recurrent_units": [4]}),
     "mmoe": ModelCase({**_SMALL, "experts": 2}),
     "ple": ModelCase(
         {"hidden_units": [4], "layer_norm": True, "shared_experts": 1, "own_experts": 1}
     ),
+    "sasrec": ModelCase({"max_steps": 3, "optimizer": "adagrad"}, _NEXT),
     "shared_bottom": ModelCase(),
     "transformer": ModelCase({**_STEPS, "width": 8, "feed_forward": 8}),
     "two_tower": ModelCase({**_SMALL, "dimension": 4}, {"binary": "binary"}),
@@ -86,7 +89,20 @@ HEAD_CASES = {
         {"dtype": "float32"}, {"quantiles": [0.1, 0.5]}, lambda rng: rng.gauss(1, 2)
     ),
     "ranking": HeadCase({"dtype": "int64"}, {"group_by": "city"}, lambda rng: rng.randint(0, 3)),
+    "ordinal": HeadCase({"dtype": "int64"}, {"num_classes": 3}, lambda rng: rng.randint(0, 2)),
+    "ziln": HeadCase(
+        {"dtype": "float32"},
+        {},
+        lambda rng: rng.lognormvariate(0, 1) if rng.random() < 0.5 else 0.0,
+    ),
+    "next_item": HeadCase(
+        {"dtype": "string", "shape": "variable", "missing": "mask"},
+        {"items": "seen", "loss": {"sampled_softmax": {"samples": 9, "negatives": "uniform"}}},
+        lambda rng: rng.choice("abcde"),
+    ),
 }
+# The heads that any model can learn. The others need a column of items.
+ROW_HEADS = [head for head in HEAD_CASES if head != "next_item"]
 
 _KINDS = {
     "numeric", "sequence_numeric", "hash_bucket", "vocabulary", "embedding", "indicator",
@@ -175,6 +191,8 @@ def make_rows(count: int, objectives: dict[str, str]) -> list[dict[str, Any]]:
                 **{name: HEAD_CASES[head].value(rng) for name, head in objectives.items()},
             }
         )
+        if "next_item" in objectives:
+            rows[-1]["next_item"] = rng.choices("abcde", k=len(seen))
         if "buy" in objectives:
             rows[-1]["buy"] *= rows[-1]["click"]
     return rows

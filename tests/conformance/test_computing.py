@@ -13,15 +13,21 @@ from estimator_kit.models import MODELS
 from tests.conformance import table
 from tests.estimator_kit.small_training import batch_of
 
-# Models of tables alone.
+# Models of tables alone; and one whose layers are as narrow as the small embeddings here.
 WITHOUT_PRODUCTS = {"linear", "fm"}
+NARROW = {"sasrec"}
 
 
 def losses(name: str, computing: Computing) -> list[float]:
     """The losses of four steps from the same start."""
     case = table.MODEL_CASES[name]
     objectives = case.objectives or {"binary": "binary"}
-    wide = {key: [16, 8] for key in ("hidden_units",) if key in case.params}
+    # A layer norm over 16 units of 32 rows would make a large difference of a small one.
+    wide = {
+        key: value
+        for key, value in (("hidden_units", [16, 8]), ("layer_norm", False))
+        if key in case.params
+    }
     whole = feature_specs.parse(table.document(objectives, tuple(table.DOCUMENT["groups"])))
     groups = MODELS[name](whole, {**case.params, **wide}).groups()
     spec = feature_specs.parse(table.document(objectives, groups))
@@ -50,7 +56,7 @@ def losses(name: str, computing: Computing) -> list[float]:
     ids=("xla", "bfloat16", "float16"),
 )
 def test_models_train_as_before(name, computing, tolerance):
-    if name in WITHOUT_PRODUCTS:
+    if name in WITHOUT_PRODUCTS or (name in NARROW and computing.precision):
         with pytest.raises(ek.ConfigError, match="Remove the flag"):
             losses(name, computing)
         return

@@ -33,7 +33,7 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
         storage.check_writable(f"{tmp_path}/a/b", flag="--model_dir")
     assert str(error.value) == (
         f"--model_dir={tmp_path}/a/b: {tmp_path} cannot be written. Give this user the right to "
-        "write there, or choose another folder"
+        "write there, or choose another folder."
     )
 
 

@@ -2,8 +2,9 @@
 
 The language of a block says what the tests do with it. `sh`: the commands run, page by page, in the
 folder that `make_home` makes. `console`: test_guides.py starts the servers and sends the requests.
-`yaml`: it must fit the JSON Schema. `python`: a block whose first line is `# NAME.py` is that file.
-`text`: nothing. Other tests run such commands, for instance test_data_service.py.
+`yaml`: it must fit the JSON Schema. `python` and `yaml`: a block whose first line is `# NAME.py` or
+`# NAME.yaml` is that file. `text`: nothing. Other tests run such commands, for instance
+test_data_service.py.
 """
 
 from __future__ import annotations
@@ -55,11 +56,15 @@ def run(home: pathlib.Path, command: list[str]) -> programs.Done:
 
 def programs_of_pages() -> dict[str, str]:
     """{file: code} of the Python blocks whose first line is a comment with a file's name."""
-    found = (code.partition("\n") for name in NAMES for code in snippets(name, "python"))
+    return _files_of_pages("python", "py")
+
+
+def _files_of_pages(language: str, ending: str) -> dict[str, str]:
+    found = (code.partition("\n") for name in NAMES for code in snippets(name, language))
     return {
         first.removeprefix("# "): f"{first}\n{rest}"
         for first, _, rest in found
-        if re.fullmatch(r"# \w+\.py", first)
+        if re.fullmatch(rf"# \w+\.{ending}", first)
     }
 
 
@@ -69,7 +74,7 @@ def make_home(folder: pathlib.Path) -> None:
     write_logs(folder)
     (folder / "my_spec.yaml").write_text(snippets(SPEC, "yaml")[0])
     (folder / "my.flags").write_text(snippets(FLAGS, "flags")[0])
-    for name, code in programs_of_pages().items():
+    for name, code in {**programs_of_pages(), **_files_of_pages("yaml", "yaml")}.items():
         (folder / name).write_text(code)
     for name in ("feature_specs", "exp.flags"):
         (folder / name).symlink_to(ROOT / name)

@@ -21,6 +21,7 @@ from tests.integration.clusters import LIMIT, Cluster, read_result, until
 from tests.programs import run
 
 TASKS = ("ps:0", "worker:0", "chief:0", "evaluator:0")
+OWN_MODEL = "--model=tests.integration.own_model:MissedClicks"
 
 
 @pytest.fixture(scope="module")
@@ -232,11 +233,8 @@ def test_a_worker_that_fails_for_good_leaves_the_others(made):
     check_end(cluster, model_dir, 400)
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize(
-    "strategy",
-    ["parameter_server", pytest.param("sync_replicas", marks=pytest.mark.nightly)],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("strategy", ["parameter_server", "sync_replicas"])
 def test_a_ps_that_is_gone_for_good_ends_all(made, strategy):
     """TensorFlow waits for it without end when it closes a session, and answers no signal."""
     cluster, model_dir = made(
@@ -260,11 +258,37 @@ def test_sigterm_is_answered_without_a_ps(made):
 @pytest.mark.ci
 def test_synchronous_steps_and_their_backup_worker(made):
     cluster, model_dir = made(
-        "--strategy=sync_replicas", "--backup_workers=1", "--epochs=4", workers=2
+        "--strategy=sync_replicas", "--backup_workers=1", "--epochs=4", OWN_MODEL, workers=2
     )
     cluster.start("worker:1", *TASKS)
     # 240 batches, two for each step. A task finishes a batch that it started before the last step.
-    check_end(cluster, model_dir, 120, beyond=2)
+    result = check_end(cluster, model_dir, 120, beyond=2)
+    check_own_methods(cluster, result)
+
+
+def check_own_methods(cluster: Cluster, result: dict) -> None:
+    """Checks that losses, metrics and hooks of the model are in effect in each task."""
+    found = result["metrics"]
+    parts = found["example_loss/click"] + 0.5 * found["loss/buy"]
+    assert found["loss"] == pytest.approx(parts, rel=1e-5) and 0 < found["missed"] < 1
+    assert found["example_loss/click"] > found["loss/click"]
+    for name in ("chief:0", "worker:0"):
+        assert re.search(r"own hook: \d+ steps of train", cluster.log(name).read_text()), name
+    assert "own hook: 1 steps of eval" in cluster.log("evaluator:0").read_text()
+
+
+@pytest.mark.nightly
+def test_a_cluster_stops_early_by_the_losses_of_the_model(made):
+    cluster, model_dir = made(
+        "--max_steps=100000", "--save_checkpoints_steps=500", "--keep_checkpoint_max=100",
+        "--early_stopping_metric=loss", "--early_stopping_patience=1", OWN_MODEL,
+        "--model_params=optimizer=sgd", "--model_params=learning_rate=3",
+    )  # fmt: skip
+    cluster.start(*TASKS)
+    assert set(cluster.codes().values()) == {0}
+    result = read_result(model_dir)
+    assert result["stop_reason"] == "early_stopped" and result["global_step"] < 100000
+    check_own_methods(cluster, result)
 
 
 @pytest.mark.nightly

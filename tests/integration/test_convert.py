@@ -227,6 +227,9 @@ def test_mistakes(tmp_path, given, code, message):
     assert not (tmp_path / "x").exists()
 
 
+SEQUENCES = {"sequence_by": "u", "order_by": "t", "sequence_columns": ("i",)}
+
+
 def config(**values):
     return ExperimentConfig(mode="convert", convert_files=("a.csv",), convert_dir="x", **values)
 
@@ -237,7 +240,28 @@ def config(**values):
         ({"split_key": "u"}, "--eval_fraction is missing. Say which share of the values of "
          "--split_key is for evaluation, such as 0.1."),
         ({"eval_fraction": 0.1}, "--split_key is missing. Name the column, such as user_id, whose "
-         "values decide which rows are for evaluation."),
+         "values decide which rows are for evaluation, or use --split_rows or --split_time."),
+        ({"split_rows": True}, "--eval_fraction is missing. Say which share of the rows is for "
+         "evaluation, such as 0.1."),
+        ({"split_time": "t"}, "--eval_fraction is missing. Say which share of the rows is for "
+         "evaluation, such as 0.1, or give --eval_from."),
+        ({"split_rows": True, "split_time": "t", "eval_fraction": 0.1},
+         "--split_rows and --split_time each decide which rows are for evaluation. Remove one."),
+        ({"split_time": "t", "eval_from": "1", "eval_fraction": 0.1},
+         "--eval_from and --eval_fraction each decide which rows are for evaluation. Remove one."),
+        ({"split_key": "u", "eval_fraction": 0.1, "eval_from": "1"},
+         "--split_time is missing. Name the column that --eval_from is a value of."),
+        ({"derive_labels": ("a=b:equals:x", "a=b", "c=d:above:x", "e=f:in:x|")},
+         "--derive_labels: got 'a=b', expected a label, a column and a test, such as "
+         "bought=event:equals:buy, liked=rating:above:3 or bought=event:in:buy|order.\n"
+         "--derive_labels: got 'c=d:above:x', expected a number after above, such as 3.\n"
+         "--derive_labels: got 'e=f:in:x|', which has an empty value. Remove it.\n"
+         "--derive_labels: 'a' is listed twice. Remove one of them."),
+        ({**SEQUENCES, "split_rows": True, "eval_fraction": 0.1, "derive_labels": ("a=b:in:x",)},
+         "--derive_labels: expected 'a' in --sequence_columns, because records of sequences have "
+         "only these columns. Add it.\n"
+         "--split_rows is for a conversion without --sequence_by. Use --split_key=u, or "
+         "--targets=leave_one_out."),
         ({"split_key": "u", "eval_fraction": 1.0}, "--eval_fraction: expected less than 1.0, "
          "got 1.0."),
         ({"shard_mib": 0}, "--shard_mib: expected at least 1, got 0."),
@@ -247,6 +271,31 @@ def config(**values):
         ({"step_columns": ("a", "a", "")},
          "--step_columns: 'a' is listed twice. Remove one of them.\n"
          "--step_columns: got an empty name. Remove it."),
+        ({"order_by": "t", "sequence_steps": 5, "targets": "leave_one_out"},
+         "\n".join(f"--{name} is for sequences. Name the column of a history, such as user_id, "
+                   "with --sequence_by." for name in ("order_by", "sequence_steps", "targets"))),
+        ({"sequence_by": "u"},
+         "--order_by is missing. Name the column with the time of each row.\n"
+         "--sequence_columns is missing. Name the column with the item of each row."),
+        ({**SEQUENCES, "sequence_columns": ("i", "i")},
+         "--sequence_columns: 'i' is listed twice. Remove one of them."),
+        ({**SEQUENCES, "sequence_columns": ("i", "u")},
+         "--sequence_columns: 'u' is also --sequence_by, and has the same value in each step. "
+         "Remove it."),
+        ({**SEQUENCES, "sequence_columns": ("i", "next_i")},
+         "--sequence_columns: 'next_i' is the name of a feature that the conversion adds. Rename "
+         "the column."),
+        ({**SEQUENCES, "split_key": "i", "eval_fraction": 0.1},
+         "--split_key: expected u, as in --sequence_by, got i. All rows of a history must be on "
+         "the same side."),
+        ({**SEQUENCES, "split_key": "u", "eval_fraction": 0.1, "targets": "leave_one_out"},
+         "--split_key is for --targets=next. --targets=leave_one_out splits each history itself."),
+        ({**SEQUENCES, "convert_processes": 2},
+         "--convert_processes is for a conversion without --sequence_by. One process makes all "
+         "sequences. Remove it."),
+        ({**SEQUENCES, "sequence_steps": 0}, "--sequence_steps: expected at least 1, got 0."),
+        ({**SEQUENCES, "targets": "last"}, "--targets: expected 'next' or 'leave_one_out', got "
+         "'last'."),
         ({"step_columns": ("a",), "spec": "s.yaml"}, "--step_columns is for a conversion without "
          "--spec. Write feature_list: true in the spec instead."),
     ],

@@ -154,7 +154,7 @@ def test_a_folder_of_versions_has_its_newest_complete_one_scored(
 @pytest.mark.ci
 def test_every_head(tmp_path):
     """Some heads have another name for their logits, and ranking needs the lists of a batch."""
-    heads = {name: name for name in table.HEAD_CASES}
+    heads = {name: name for name in table.ROW_HEADS}
     rows = sorted(table.make_rows(60, heads), key=lambda row: row["city"])
     for i, row in enumerate(rows):
         row["city"] = f"{row['city']}-{i // 4}"

@@ -23,9 +23,12 @@ pytestmark = pytest.mark.ci
 
 COUNTS = {
     "damaged_data": 1, "data": 4, "distributed": 1, "exports": 6, "first_spec": 6, "keras": 1,
-    "models": 1, "serving": 1, "tables": 2, "training": 6, "troubleshooting": 1,
-    "tuning_speed": 3,
+    "logs": 6, "models": 1, "next_item": 3, "serving": 1, "tables": 3, "training": 6,
+    "troubleshooting": 1, "tuning_speed": 3,
 }  # fmt: skip
+
+# Pages whose modes have tests of their own in `.ci/run`.
+NIGHTLY = ("data", "distributed", "exports", "tables", "tuning_speed")
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +75,54 @@ def check_serving(home, printed):
     assert (home / "serving" / "models.config").exists()
 
 
-RESULTS = {"training": check_training, "exports": check_exports, "serving": check_serving}
+def check_logs(home, printed):
+    """A random order has a recall of .25, and the order of most users is known."""
+    (shard,) = (home / "data/held_out").glob("test-*")
+    metrics = json.loads((home / "runs/purchases/evaluation-test.json").read_text())
+    rows = sum(1 for _ in tf.data.TFRecordDataset(str(shard)))
+    assert metrics["rows_evaluated"] == rows
+    found = [value for name, value in metrics["metrics"].items() if "recall_at_10" in name]
+    assert len(found) == 1 and found[0] > 0.7
 
 
-@pytest.mark.parametrize("name", sorted(COUNTS))
+def check_next_item(home, printed):
+    """Five items of 40 for each row, and the model of the page beats a random order."""
+    lines = (home / "best_items.jsonl").read_text().splitlines()
+    best = [json.loads(line) for line in lines]
+    assert len(best) == sum(1 for path in (home / "data/held_out").glob("test-*")
+                            for _ in tf.data.TFRecordDataset(str(path)))  # fmt: skip
+    for row in best:
+        assert len(row["items"]) == len(set(row["items"])) == 5
+        assert row["scores"] == sorted(row["scores"], reverse=True)
+    result = json.loads((home / "runs/last_step/result.json").read_text())
+    assert result["metrics"]["recall_at_10/next_item_id"] > 0.6
+
+
+# The pages whose models a page goes on with.
+NEEDS = {"next_item": "logs"}
+
+RESULTS = {
+    "logs": check_logs,
+    "next_item": check_next_item,
+    "training": check_training,
+    "exports": check_exports,
+    "serving": check_serving,
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.nightly] if name in NIGHTLY else [])
+        for name in sorted(COUNTS)
+    ],
+)
 def test_every_command_of_a_page_works_in_its_order(home, name):
     outputs = []
+    needed = NEEDS.get(name)
+    if needed is not None and not (home / "runs/purchases").exists():
+        for command in guides.commands(needed):
+            assert guides.run(home, command).returncode == 0, command
     for command in guides.commands(name):
         if command != guides.TRAINING:  # `home` has done it.
             done = guides.run(home, command)

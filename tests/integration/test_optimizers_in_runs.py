@@ -179,7 +179,7 @@ def test_a_schedule_that_an_optimizer_would_not_follow(config):
                             "regular expression: missing ), unterminated subpattern at position 0"),
         ({"freeze": ["wide"]}, "freeze: 'wide' fits no variable. Use one of: "),
         ({"optimizers": {"wide/": "sgd", "": "sgd"}}, "the optimizer for 'wide/' has no variable"),
-        ({"accumulate": 0}, "model DNNModel: accumulate: got 0, Input should be greater than or"),
+        ({"accumulate": 0}, "model DNNModel: accumulate: got 0, expected greater than or"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_before_anything_is_written(config, tmp_path, params, message):

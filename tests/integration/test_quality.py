@@ -29,7 +29,7 @@ def python(*arguments):
     ).stdout  # fmt: skip
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_tiny_run_prints_its_lines_writes_the_report_and_repeats_nothing(tmp_path):
     command = ("benchmarks/quality.py", "--only=ads", "--tiny", "--seeds=1",
                f"--work={tmp_path}/work", f"--report={tmp_path}/quality.md")  # fmt: skip

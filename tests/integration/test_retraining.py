@@ -128,7 +128,7 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
         reproduction.reproduce(config(mode="reproduce", cycle="2"))
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_warm_start_fits_with_boundaries_from_statistics(fresh):
     path = fresh / "spec.yaml"
     document = json.loads(path.read_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import pathlib
 import shutil
 
@@ -15,6 +16,7 @@ from estimator_kit.observing.model_dir_files import EXPORT, meaning_of
 from estimator_kit.result_file import read_result
 from input_pipelines.record_files import writing
 from tests.conftest import make_rows, place, small_run, variables
+from tests.integration.own_model import MissedClicks
 
 SMALL = {"hidden_units": [8], "learning_rate": 0.1}
 
@@ -182,6 +184,37 @@ def test_early_stopping_ends_training_and_stays(config):
     assert result.stop_reason == "early_stopped" and result.global_step < 1000
     with pytest.raises(ek.NothingToDo, match="was stopped early at step"):
         ek.run(run)
+
+
+@pytest.mark.ci
+def test_a_model_with_its_own_losses_metrics_and_hooks(config, read_lines, caplog):
+    run = config(
+        model=MissedClicks, model_params={"learning_rate": 2.0}, max_steps=1000,
+        save_checkpoints_steps=10, early_stopping_metric="loss", early_stopping_patience=2,
+        exporters=("best",),
+    )  # fmt: skip
+    with caplog.at_level(logging.INFO, "estimator_kit"):
+        result = ek.run(run)
+    assert result.stop_reason == "early_stopped" and result.global_step < 1000
+    entries = [each["metrics"] for each in read_lines(f"{run.model_dir}/eval_history.jsonl")]
+    for found in entries:
+        parts = found["example_loss/click"] + 0.5 * found["loss/buy"]
+        assert found["loss"] == pytest.approx(parts, rel=1e-5)
+    with open(f"{run.model_dir}/export/best/best.json", encoding="utf-8") as file:
+        kept = json.load(file)["history"]
+    assert kept[-1]["value"] == pytest.approx(min(found["loss"] for found in entries))
+    hooks = [message for message in caplog.messages if message.startswith("own hook")]
+    assert hooks.count("own hook: 1 steps of eval") == len(entries)
+    assert hooks[-1] == f"own hook: {result.global_step} steps of train"
+
+    scored = ek.run(
+        ek.ExperimentConfig(
+            mode="evaluate", export_dir=result.exports["best"], eval_files=run.eval_files
+        )
+    )
+    assert {"missed", "example_loss/click"} <= set(scored.metrics_left_out)
+    best = min(entries, key=lambda found: found["loss"])
+    assert scored.metrics["loss/click"] == pytest.approx(best["loss/click"], rel=1e-5)
 
 
 @pytest.mark.parametrize(

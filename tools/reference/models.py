@@ -23,7 +23,7 @@ _SHARED = (
 )
 # What a parameter may name: (title, module, its table of names).
 _CHOICES = (
-    ("Optimizers", "estimator_kit.optimizers.choice", "OPTIMIZERS"),
+    ("Optimizers", "estimator_kit.optimizers.kinds", "OPTIMIZERS"),
     ("Schedules", "estimator_kit.optimizers.schedules", "SCHEDULES"),
     ("Combinations of objectives", "estimator_kit.optimizers.combining", "COMBINATIONS"),
 )

@@ -111,17 +111,21 @@ def logit_moves(old: FeatureSpec, new: FeatureSpec) -> dict[str, np.ndarray]:
     """How the logits of each objective of the new spec move, counted within the objective.
 
     Classes of a multi_class objective are matched by their words, or by their ids if the label has
-    no vocabulary. The logits of an objective start at their initial values if the old spec does not
-    have it, or has it with another head. So do the logits of other heads if the label's words or
-    the number of logits changed.
+    no vocabulary. Items of a next_item objective are matched as the rows of their column. The
+    logits of an objective start at their initial values if the old spec does not have it, or has it
+    with another head. So do the logits of other heads if the label's words or the number of logits
+    changed.
     """
     moves = {}
     for name, objective in new.objectives.items():
-        size = objective.logits_in_row
+        size = _logits_in_row(new, name)
         before = old.objectives.get(name)
         fresh = np.full(size, -1, np.int64)
         if before is None or before.head != objective.head:
             moves[name] = fresh
+            continue
+        if objective.items_column is not None:
+            moves[name] = _item_move(old, new, name)
             continue
         old_words = old.labels[old.label_of(name)].vocabulary
         new_words = new.labels[new.label_of(name)].vocabulary
@@ -138,6 +142,24 @@ def logit_moves(old: FeatureSpec, new: FeatureSpec) -> dict[str, np.ndarray]:
     return moves
 
 
+def _logits_in_row(spec: FeatureSpec, name: str) -> int:
+    items = spec.objectives[name].items_column
+    return spec.objectives[name].logits_in_row if items is None else spec.named_ids(items)
+
+
+def _item_move(old: FeatureSpec, new: FeatureSpec, name: str) -> np.ndarray:
+    """How the scores of items move, as the rows of their column."""
+    before, now = (spec.objectives[name].items_column for spec in (old, new))
+    assert before is not None and now is not None
+    size, old_size = new.named_ids(now), old.named_ids(before)
+    try:
+        rows = row_move(old, before, new, now)
+    except MeaningError:
+        return np.full(size, -1, np.int64)
+    rows = np.arange(size) if rows is None else rows[:size]
+    return np.where(rows < old_size, rows, -1)
+
+
 class OutputMoves:
     """The moves of variables whose last axis holds logits.
 
@@ -148,7 +170,7 @@ class OutputMoves:
 
     def __init__(self, old: FeatureSpec, new: FeatureSpec):
         self._by_objective = logit_moves(old, new)
-        self._old_sizes = {n: o.logits_in_row for n, o in old.objectives.items()}
+        self._old_sizes = {n: _logits_in_row(old, n) for n in old.objectives}
         starts = dict(zip(self._old_sizes, np.cumsum([0, *self._old_sizes.values()])))
         self._all = np.concatenate(
             [

@@ -11,6 +11,11 @@ def problems(config: AllSettings) -> list[str]:
     if config.mode != "predict":
         return []
     found = names.problems("predict_outputs", config.predict_outputs)
+    if config.top_k is not None and config.export_dir is None:
+        found.append(
+            "--export_dir is missing. --top_k needs an export; write one from a checkpoint with "
+            "--mode=export."
+        )
     if config.predict_dir is None:
         return found + [
             f"--{field} is only for --predict_dir, which predicts many files with an export. "
@@ -18,7 +23,7 @@ def problems(config: AllSettings) -> list[str]:
             for field in ("keep_columns", "predict_processes")
             if getattr(config, field)
         ]
-    if config.export_dir is None:
+    if config.export_dir is None and config.top_k is None:
         found.append(
             "--export_dir is missing. --predict_dir needs an export; write one from a checkpoint "
             "with --mode=export."

@@ -11,9 +11,15 @@ def problems(config: AllSettings) -> list[str]:
     found = []
     if config.profile is not None:
         try:
-            step_range.parse(config.profile)
+            steps = step_range.parse(config.profile)
         except ValueError as error:
             found.append(f"--profile: {error}.")
+        else:
+            if config.max_steps is not None and steps[0] > config.max_steps:
+                found.append(
+                    f"--profile: expected a first step of at most --max_steps={config.max_steps}, "
+                    f"got {config.profile!r}. Choose earlier steps, or raise --max_steps."
+                )
     if config.timeline and (config.profile is not None or config.profile_input):
         flag = "--profile" if config.profile is not None else "--profile_input"
         found.append(

@@ -52,13 +52,65 @@ class ConversionSettings(Settings):
         "column (such as user_id) on the same side. A hash of the value decides the side, so "
         "it is the same in every conversion with the same --eval_fraction.",
     )
+    split_rows: bool = setting(
+        False,
+        "Like --split_key, but a hash of the number of each row decides its side. For rows that "
+        "do not belong together. Equal rows may be on both sides.",
+    )
+    split_time: Optional[Annotated[str, Field(min_length=1)]] = setting(
+        None,
+        "Like --split_key, but the rows with the latest values of this column are for evaluation: "
+        "integers, dates, or times such as 2026-01-31 10:00:00. --eval_from or --eval_fraction "
+        "says how many. Rows with the same value are on the same side.",
+    )
+    eval_from: Optional[Annotated[str, Field(min_length=1)]] = setting(
+        None,
+        "With --split_time: the first value that is for evaluation, such as 2026-01-25.",
+    )
     eval_fraction: Optional[Annotated[float, Field(gt=0, lt=1)]] = setting(
         None,
-        "With --split_key: the share of its values whose rows are for evaluation, such as 0.1.",
+        "The share that is for evaluation, such as 0.1: of the values of --split_key, or of the "
+        "rows with --split_rows and --split_time.",
     )
     step_columns: tuple[str, ...] = setting(
         (),
         "Without --spec: columns of lists whose items are the steps of a sequence. They become "
         "feature lists, and the records become SequenceExamples. Other lists become features "
         "with several values.",
+    )
+    derive_labels: tuple[str, ...] = setting(
+        (),
+        "Labels to make from columns, each with the value 1 or 0: bought=event:equals:buy, "
+        "liked=rating:above:3 or bought=event:in:buy|order. A row without a value has no label. A "
+        "spec names the label as any other label, with dtype: int64.",
+    )
+    sequence_by: Optional[Annotated[str, Field(min_length=1)]] = setting(
+        None,
+        "Make sequences from a plain log, in which each row is one event. All rows with the same "
+        "value of this column, such as user_id, are one history. The log is held in memory.",
+    )
+    order_by: Optional[Annotated[str, Field(min_length=1)]] = setting(
+        None,
+        "With --sequence_by: the column that orders the rows of a history: numbers, dates, or "
+        "times such as 2026-01-31 10:00:00. Rows may be in any order in the files. Rows with the "
+        "same time stay in the order of the files.",
+    )
+    sequence_columns: tuple[str, ...] = setting(
+        (),
+        "With --sequence_by: the columns that become lists, with one value for each step. The "
+        "first one is the item to predict: with item_id, the records have the feature "
+        "next_item_id, a list of the same length.",
+    )
+    sequence_steps: Optional[PositiveInt] = setting(
+        None,
+        "With --sequence_by: the most steps of a record, such as 50. A longer history becomes "
+        "several records, and each row except for the first one is a target once. By default a "
+        "history is one record.",
+    )
+    targets: Literal["next", "leave_one_out"] = setting(
+        "next",
+        "With --sequence_by: next writes data-*, in which the target of each step is the next "
+        "item. leave_one_out writes train-*, eval-* and test-*: the last item of each history is "
+        "only in test-*, the item before it is the last target in eval-*, and train-* has all "
+        "earlier items.",
     )

@@ -33,6 +33,12 @@ class PredictionSettings(Settings):
         "The outputs to write, in this order, such as click/class_ids,click/classes. By "
         "default all outputs, which for 10,000 classes are 20,000 numbers a row.",
     )
+    top_k: Optional[PositiveInt] = setting(
+        None,
+        "With --export_dir and the head next_item: write the names and scores of this many best "
+        "items for each row, instead of the scores of all items. The export decides whether items "
+        "that a row has seen are left out (exclude_seen in the spec).",
+    )
     predict_dir: Optional[str] = setting(
         None,
         "With --export_dir: the folder for the predictions of many files. The files may also "

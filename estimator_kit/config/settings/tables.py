@@ -36,6 +36,11 @@ class TableSettings(Settings):
         "Fields of CSV files that count as missing values, such as ? or NA. An empty field is "
         "always missing; two quotes with nothing between them are the empty string.",
     )
+    csv_list_separator: Optional[str] = setting(
+        None,
+        "The text between the values of a list in one field of CSV files, such as |. A column has "
+        "lists if any of its fields has this text. --csv_missing is for whole fields.",
+    )
 
     def csv_options(self) -> CsvOptions:
         """The format of CSV files."""
@@ -45,4 +50,5 @@ class TableSettings(Settings):
             skip_spaces=self.csv_skip_spaces,
             comment=self.csv_comment or "",
             missing=self.csv_missing,
+            list_separator=self.csv_list_separator or "",
         )

@@ -22,7 +22,7 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.sample_rows import SampleRows
 from estimator_kit.exporters.signatures import PREDICT_RAW
 from estimator_kit.exporters.skew import parts_of
-from estimator_kit.model.model_fn import PREDICT_EXAMPLES
+from estimator_kit.model.names import PREDICT_EXAMPLES
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import serving_inputs
 

@@ -160,7 +160,7 @@ class KerasModelFn(ModelFn):
         return type(self)(self._given_spec, params)
 
     def _check_combination(self) -> None:
-        if isinstance(self._combination, (GradNorm, Uncertainty)):
+        if isinstance(self.combination, (GradNorm, Uncertainty)):
             for name, loss in self._losses.items():
                 if keras_compile.can_be_negative(loss):
                     raise ConfigError(

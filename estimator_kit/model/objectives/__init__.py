@@ -5,8 +5,11 @@ from __future__ import annotations
 from estimator_kit.model.objectives.base import Objective
 from estimator_kit.model.objectives.binary import BinaryObjective
 from estimator_kit.model.objectives.cosine import CosineObjective
+from estimator_kit.model.objectives.lifetime_value import ZeroInflatedLognormalObjective
 from estimator_kit.model.objectives.multi_class import MultiClassObjective
 from estimator_kit.model.objectives.multi_label import MultiLabelObjective
+from estimator_kit.model.objectives.next_item import NextItemObjective
+from estimator_kit.model.objectives.ordinal import OrdinalObjective
 from estimator_kit.model.objectives.quantile import QuantileObjective
 from estimator_kit.model.objectives.ranking import RankingObjective
 from estimator_kit.model.objectives.regression import (
@@ -24,10 +27,13 @@ _BY_HEAD: dict[str, type[Objective]] = {
     "logistic_regression": LogisticRegressionObjective,
     "multi_class": MultiClassObjective,
     "multi_label": MultiLabelObjective,
+    "next_item": NextItemObjective,
+    "ordinal": OrdinalObjective,
     "poisson": PoissonObjective,
     "quantile": QuantileObjective,
     "ranking": RankingObjective,
     "regression": RegressionObjective,
+    "ziln": ZeroInflatedLognormalObjective,
 }
 
 
@@ -46,11 +52,14 @@ __all__ = [
     "LogisticRegressionObjective",
     "MultiClassObjective",
     "MultiLabelObjective",
+    "NextItemObjective",
     "Objective",
+    "OrdinalObjective",
     "PoissonObjective",
     "QuantileObjective",
     "RankingObjective",
     "RegressionObjective",
     "StepObjective",
+    "ZeroInflatedLognormalObjective",
     "make_objectives",
 ]

@@ -1,12 +1,14 @@
 """The base class of objectives, which turn logits into a loss, metrics and predictions.
 
 An objective (tf.estimator calls it a head) is made from an entry of `objectives` in the spec. Its
-only variables are the sums of its metrics, so it stores nothing in a checkpoint.
+only variables are the sums of its metrics, so it stores nothing in a checkpoint. One exception is
+the head `next_item` with `negatives: in_batch`, which stores how often it has seen each item.
 """
 
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -85,6 +87,12 @@ class Objective(abc.ABC):
 
         Empty if the predictions of the head fit neither.
         """
+
+    def outputs_of_rows(
+        self, predictions: dict[str, tf.Tensor], features: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """More signatures, which also need the features of the rows: `{method: ExportOutput}`."""
+        return {}
 
     def losses_and_weights(
         self,

@@ -7,11 +7,24 @@ same metrics. Name scopes make the graph readable in TensorBoard.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
 from estimator_kit.model.objectives.base import Objective
+from estimator_kit.model.objectives.item_ranks import NO_STEP
 from estimator_kit.model.objectives.streaming import Metric
+
+
+def dense_labels(labels: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+    """The labels of an input_fn, with lists of items as int64 [rows, steps], padded with NO_STEP.
+
+    Transforms return lists as RaggedTensors, because the cache of rows cannot store padding.
+    """
+    return {
+        name: value.to_tensor(NO_STEP) if isinstance(value, tf.RaggedTensor) else value
+        for name, value in labels.items()
+    }
 
 
 def losses_of(
@@ -42,7 +55,7 @@ def metrics_of(
     Args:
       objectives: the objectives by name.
       logits: the logits of each objective, float32 [rows, logits_dimension].
-      labels: the labels that `Transform.features_and_labels` returns.
+      labels: the labels that `Transform.features_and_labels` returns, after `dense_labels`.
       weights: the weights of each objective, from `weights_of`.
     """
     result: dict[str, Metric] = {}
@@ -55,6 +68,7 @@ def metrics_of(
                 weights[name],
                 labels.get(f"{label}/true_probability"),
                 labels.get(f"{label}/group"),
+                **({"seen": labels[f"{label}/seen"]} if f"{label}/seen" in labels else {}),
             )
         result.update({f"{key}/{name}": metric for key, metric in metrics.items()})
     return result

@@ -29,18 +29,26 @@ class MultiClassObjective(Objective):
     """
 
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        return self.class_losses(logits, labels)
+
+    def class_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The losses of the rows, from logits [rows, n] of a softmax."""
         rows = losses.class_losses(self.config.loss, logits, labels)
         if self.config.class_penalties is not None:
             rows *= tf.gather(tf.constant(self.config.class_penalties, tf.float32), labels)
         return rows
 
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self.of_classes(logits)
+
+    def of_classes(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The predictions, from logits [rows, n] of a softmax."""
         class_ids = tf.argmax(logits, axis=1)[:, tf.newaxis]
         return {
             "logits": logits,
             "probabilities": tf.nn.softmax(logits),
             "class_ids": class_ids,
-            "classes": tf.gather(class_names(self.label, self.logits_dimension), class_ids),
+            "classes": tf.gather(class_names(self.label, self.config.num_classes), class_ids),
         }
 
     def metrics(
@@ -51,9 +59,15 @@ class MultiClassObjective(Objective):
         true_probability: Optional[tf.Tensor] = None,
         group: Optional[tf.Tensor] = None,
     ) -> dict[str, Metric]:
+        return self.class_metrics(logits, labels, weights)
+
+    def class_metrics(
+        self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+    ) -> dict[str, Metric]:
+        """The metrics, from logits [rows, n] of a softmax."""
         guesses = tf.argmax(logits, axis=1)
         hits = tf.cast(tf.equal(guesses, labels), tf.float32)
-        means = {"loss": self.row_losses(logits, labels), "accuracy": hits}
+        means = {"loss": self.class_losses(logits, labels), "accuracy": hits}
         for chosen in self.chosen:
             if chosen.name == "log_loss":
                 means["log_loss"] = losses.softmax_cross_entropy(logits, labels)
@@ -72,7 +86,7 @@ class MultiClassObjective(Objective):
         self, labels: tf.Tensor, guesses: tf.Tensor, weights: tf.Tensor, hits: tf.Tensor
     ) -> tf.Operation:
         """Offers the confusion of few classes, or the labels, predictions and hits of many."""
-        classes = self.logits_dimension
+        classes = self.config.num_classes
         if classes <= MOST_CLASSES_OF_A_MATRIX:
             kind, batch = "confusion", confusion_matrix(labels, guesses, weights, classes)
         else:
@@ -89,7 +103,7 @@ class MultiClassObjective(Objective):
         names = [name for name in ("f1", "mean_iou", "confusion") if self.chooses(name)]
         if not names:
             return {}
-        classes = self.logits_dimension
+        classes = self.config.num_classes
         matrix, update = streaming_sum(
             confusion_matrix(labels, guesses, weights, classes), "confusion"
         )

@@ -38,8 +38,10 @@ _METRICS = {
     "binary": ("auc", "auc_precision_recall", "calibration"),
     "logistic_regression": ("mean_squared_error", "mean_absolute_error"),
     "multi_class": ("accuracy",),
+    "ordinal": ("accuracy", "mean_absolute_error"),
     "poisson": ("mean_squared_error", "mean_absolute_error"),
     "regression": ("mean_squared_error", "mean_absolute_error"),
+    "ziln": ("mean_squared_error", "mean_absolute_error"),
 }
 # The folder of the evaluations of a training, which tf.estimator chooses.
 EVALUATIONS = "eval"

@@ -9,6 +9,7 @@ import pydantic
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
+from feature_specs.heads.lifetime_value import ZeroInflatedLognormal
 from feature_specs.heads.losses import ApproxNdcg
 from feature_specs.heads.objectives import PoissonRegression, Ranking
 from feature_specs.spec import FeatureSpec
@@ -81,6 +82,11 @@ def refuse_negative_losses(name: str, spec: FeatureSpec) -> None:
             raise ConfigError(
                 f"combine: {name} needs losses that are never negative, but the loss of objective "
                 f"{objective!r} may be. Set loss: {{poisson: {{full: true}}}}."
+            )
+        if isinstance(entry, ZeroInflatedLognormal):
+            raise ConfigError(
+                f"combine: {name} needs losses that are never negative, but the loss of objective "
+                f"{objective!r} may be. Use pcgrad or weights."
             )
         if isinstance(entry, Ranking) and isinstance(entry.loss, ApproxNdcg):
             raise ConfigError(

@@ -13,7 +13,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.model.model_fn import LOSS_TENSOR, ROWS_TENSOR
+from estimator_kit.model.names import LOSS_TENSOR, ROWS_TENSOR
 from estimator_kit.observing.progress import BEFORE_TIME_LEFT, Progress
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_kit.model.model_fn import LOSS_TENSOR, LOSSES_SCOPE
+from estimator_kit.model.names import LOSS_TENSOR, LOSSES_SCOPE
 from estimator_kit.observing.training_log import TrainingLog
 from estimator_kit.optimizers.choice import GRADIENT_NORM_TENSOR, LEARNING_RATE_TENSOR
 from estimator_kit.training.hooks.progress import ProgressHook, Speed

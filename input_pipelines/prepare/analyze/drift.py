@@ -285,7 +285,7 @@ def _is_decoded(spec: FeatureSpec, kind: str, name: str) -> bool:
 def is_category(spec: FeatureSpec, kind: str, name: str) -> bool:
     """Whether the columns read the values as names, not as quantities."""
     if kind == "label":
-        return spec.label_classes(name) is not None
+        return spec.label_classes(name) is not None or spec.items_of_label(name) is not None
     dtype = spec.features[name].dtype
     if dtype != "int64":
         return dtype == "string"

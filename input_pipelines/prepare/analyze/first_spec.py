@@ -18,7 +18,7 @@ import feature_specs
 from feature_specs.errors import counted
 from feature_specs.statistics import Statistics
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.analyze import columns, folder, spec_text
+from input_pipelines.prepare.analyze import columns, folder, next_items, spec_text
 from input_pipelines.prepare.analyze import labels as label_rules
 from input_pipelines.prepare.analyze.columns import STATISTICS_FILE, VOCABULARY_FOLDER
 from input_pipelines.prepare.analyze.scan import OnProgress, scan
@@ -83,12 +83,8 @@ def write(
             "apart from the labels, the records have no feature that can be used"
             + ("".join(f"; {n}: {c.why}" for n, c in choices.items()))
         )
-    entries = [
-        label_rules.label_entries(
-            label, statistics.features[label], statistics.rows, _all_words(summary, label)
-        )
-        for label in labels
-    ]
+    choices, steps = next_items.with_steps(choices, labels, statistics)
+    entries = [_entries(label, summary, statistics, choices) for label in labels]
     tables = kinds.kind_of_all(files) != kinds.TFRECORD
     heading = (
         f"A first spec, which --mode=analyze made from {counted(statistics.rows, 'record')} of "
@@ -100,7 +96,7 @@ def write(
         choices,
         entries,
         heading=heading,
-        step_groups=summary.step_groups(),
+        step_groups=[*summary.step_groups(), *([steps] if steps else [])],
         tables=summary.csv.flags,
     )
     texts = {SPEC_FILE: text, STATISTICS_FILE: statistics.text()}
@@ -112,6 +108,21 @@ def write(
     folder.publish(target, texts)
     lines = _report(target, statistics, choices, labels, summary.notes)
     return "\n".join([*lines, _next_step(target / SPEC_FILE, files, tables)])
+
+
+def _entries(
+    label: str,
+    summary: RecordSummary,
+    statistics: Statistics,
+    choices: dict[str, columns.Choice],
+) -> tuple[columns.Entry, columns.Entry]:
+    """The entries of a label under `labels` and `objectives`."""
+    items = next_items.items_of(label, statistics)
+    if items is not None:
+        return next_items.label_entries(label, items, statistics, choices[items])
+    return label_rules.label_entries(
+        label, statistics.features[label], statistics.rows, _all_words(summary, label)
+    )
 
 
 def vocabulary_words(

@@ -4,6 +4,7 @@
     int64, every value from 0 to n - 1         multi_class, for 3 to 1000 classes
     string of 2, or of 3 to 1000 words         binary, multi_class, with the words as vocabulary
     any other number                           regression
+    a list that follows the steps of another   next_item; see `next_items`
 
 The spec marks each guess as a guess. A label that no head can learn is an error: a label that is
 missing in all records, is a list, or has only one value.
@@ -19,6 +20,7 @@ from feature_specs.entry import NAME_PATTERN
 from feature_specs.errors import counted, did_you_mean
 from feature_specs.statistics import FeatureStatistics, Statistics
 from input_pipelines.errors import DataError
+from input_pipelines.prepare.analyze import next_items
 from input_pipelines.prepare.analyze.columns import Entry, number, percent
 
 _MOST_CLASSES = 1000
@@ -48,7 +50,8 @@ def check_labels(labels: Sequence[str], statistics: Statistics) -> None:
             raise DataError(
                 f"--labels: {label!r} is a feature list; a label must be one value in the context"
             )
-        if found.lengths.max > 1:
+        items = next_items.items_of(label, statistics) is not None
+        if found.lengths.max > 1 and not items:
             raise DataError(
                 f"--labels: feature {label!r} has up to {found.lengths.max} values in a record; "
                 "a label must have one"
@@ -58,7 +61,11 @@ def check_labels(labels: Sequence[str], statistics: Statistics) -> None:
                 f"--labels: feature {label!r} has the same value in all records, from which a "
                 "model cannot learn"
             )
-        if found.dtype == "string" and not 2 <= found.cardinality.value <= _MOST_CLASSES:
+        if (
+            found.dtype == "string"
+            and not items
+            and not 2 <= found.cardinality.value <= _MOST_CLASSES
+        ):
             raise DataError(
                 f"--labels: feature {label!r} is text with {found.cardinality.value:,} different "
                 f"values; a label must have 2 to {_MOST_CLASSES} classes, or be a number"

@@ -3,10 +3,13 @@
     options         what a user decides
     fields          chooses the features of records from a spec or from the table
     encoding        turns rows into serialized records
+    derived_labels  labels that are made from columns
     split, row_order        which rows are for evaluation; a seeded shuffle of all rows
     plan            decides which rows go into which shard before any shard is written
     tasks, shard_files, spills, processes       the work, spread over the cores
+    table_checks    whether a table has the columns that flags name
     beam_pipeline   the same work, spread by Apache Beam
+    sequences       the work with --sequence_by; histories, windows and sequence_plan are its parts
     folder          the output folder: its owner, finished shards, manifest and _SUCCESS
     conversion      the whole conversion, for `estimator_kit.commands.convert`
 

@@ -14,23 +14,32 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
-from feature_specs.errors import counted, nearest
+from feature_specs.errors import counted
 from feature_specs.spec import FeatureSpec
 from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.analyze.columns import named_as_id
 from input_pipelines.prepare.beam import runner
-from input_pipelines.prepare.convert import beam_pipeline, processes, tasks
+from input_pipelines.prepare.convert import (
+    beam_pipeline,
+    derived_labels,
+    processes,
+    split,
+    tasks,
+)
 from input_pipelines.prepare.convert import fields as field_rules
 from input_pipelines.prepare.convert import folder as folders
 from input_pipelines.prepare.convert import plan as plans
 from input_pipelines.prepare.convert.options import ConvertOptions
 from input_pipelines.prepare.convert.plan import Plan
 from input_pipelines.prepare.convert.shard_files import Written
+from input_pipelines.prepare.convert.table_checks import (
+    check_column,
+    check_key,
+    check_rows,
+    kind_of_tables,
+)
 from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.options import CsvOptions
-from input_pipelines.prepare.tables.reader import Table
-from input_pipelines.record_files import kinds
 
 # The least work for a process, in bytes of records. A process takes about a second to start.
 _BYTES_OF_A_PROCESS = 32 * 2**20
@@ -80,7 +89,13 @@ class Result:
                 f"{counted(len(written), 'shard')}, {size:,.1f} MiB"
             )
             if not sum(w.rows for w in written):
-                lines.append(f"  warning: the hash of --split_key puts no key into {part}")
+                what = "--split_key puts no key" if plan.options.split_key else "rows puts no row"
+                lines.append(f"  warning: the hash of {what} into {part}")
+        if plan.options.split_time is not None:
+            lines.append(
+                f"  eval has the rows whose {plan.options.split_time} is "
+                f"{plan.options.eval_from} or later"
+            )
         if self.new < len(self.shards):
             lines.append(f"  {counted(len(self.shards) - self.new, 'shard')} existed already")
         if plan.table.left_out:
@@ -190,58 +205,32 @@ def _planned(
     beam: Optional[Sequence[str]] = None,
 ) -> tuple[Plan, list[str]]:
     """The plan, and notes about how columns are read."""
-    kind = kinds.kind_of_all(files)
-    if kind == kinds.TFRECORD:
-        raise DataError(
-            f"{files[0]} is TFRecord by its name; the names of tables end in .csv, .tsv, .json, "
-            ".jsonl or .parquet"
-        )
+    kind_of_tables(files)
     only = None
     if spec is not None:
         if options.step_columns:
             raise ValueError("step_columns is for a conversion without a spec")
-        key = [options.split_key] if options.split_key is not None else []
-        only = {*field_rules.names_of(spec), *key}
+        only = {*field_rules.names_of(spec), *options.columns_read}
     dtypes = field_rules.dtypes_of(spec) if spec is not None else None
     table = reader.open_table(files, csv=csv, dtypes=dtypes, only=only, beam=beam)
-    if not sum(sum(table.row_groups(path)) for path in files):
-        raise DataError(
-            f"{files[0]} has no rows, so nothing can be converted"
-            if len(files) == 1
-            else f"{files[0]} and the other {len(files) - 1} files have no rows, so nothing can be "
-            "converted"
-        )
-    _check_key(table, options)
+    check_rows(table)
+    if options.split_key is not None:
+        remedy = " If all rows are independent, use --split_rows."
+        check_key(table, options.split_key, "--split_key", remedy)
+    if options.split_time is not None:
+        check_column(table, options.split_time, "--split_time")
+        options = split.resolved(table, options)
+    view = derived_labels.view(table, options.derived_labels)
     notes = table.notes
     if spec is None:
-        fields = field_rules.inferred(table, options.step_columns)
+        fields = field_rules.inferred(view, options.step_columns)
         notes += [
             f"{column.name}: no row has a value, so no record has this feature"
             for column in table.columns
             if column.dtype is None and not column.multi
         ]
     else:
-        fields, missing = field_rules.of_spec(table, spec)
+        fields, missing = field_rules.of_spec(view, spec)
         notes += missing
+    notes += derived_labels.notes(options.derived_labels, [field.name for field in fields])
     return plans.make(table, fields, options, spec), notes
-
-
-def _check_key(table: Table, options: ConvertOptions) -> None:
-    key = options.split_key
-    if key is None:
-        return
-    columns = {column.name: column for column in table.columns}
-    names = [*columns, *table.left_out]
-    if key not in columns:
-        ids = [c.name for c in columns.values() if named_as_id(c.name)]
-        hint = nearest(key, names) or (f". Did you mean {ids[0]!r}?" if ids else ".")
-        raise DataError(
-            f"--split_key: the table has no column {key!r}{hint} Its columns are "
-            f"{', '.join(names)}. If all rows are independent, add a column with the row number."
-        )
-    column = columns[key]
-    if column.multi or column.dtype == "float32":
-        what = "lists" if column.multi else "numbers that are not integers"
-        raise DataError(
-            f"--split_key: column {key!r} has {what}; a key must be text or an integer in every row"
-        )

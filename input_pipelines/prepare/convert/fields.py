@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, Optional
+from typing import Any, Optional, Protocol
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import value_checks
 from input_pipelines.prepare.convert.value_checks import Condition
 from input_pipelines.prepare.tables.library import arrow
-from input_pipelines.prepare.tables.reader import Rows, Table
+from input_pipelines.prepare.tables.reader import Table
 
 # The remedy in errors about rows: for records that training will read, and for requests to an
 # export.
@@ -217,12 +217,24 @@ def _wanted(spec: FeatureSpec, learning: bool) -> list[Field]:
         length = None if label.variable else label.length
         field = Field(name, label.dtype, required=label.missing is None, length=length)
         accepted = tuple(accepted_values.of_label(spec, name))
-        fields.append(dataclasses.replace(field, accepted=accepted))
+        as_many_as = accepted_values.equal_lengths(spec, name)
+        fields.append(dataclasses.replace(field, accepted=accepted, as_many_as=as_many_as))
     return fields
 
 
+class Batch(Protocol):
+    """Some records to check, such as `reader.Rows`."""
+
+    @property
+    def batch(self) -> Any:
+        """A pyarrow.RecordBatch."""
+
+    def where(self, i: int) -> str:
+        """The name of record `i` in error messages."""
+
+
 def check(
-    rows: Rows,
+    rows: Batch,
     fields: Sequence[Field],
     spec_source: str,
     *,

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from feature_specs.spec import FeatureSpec
-from input_pipelines.prepare.convert import places
+from input_pipelines.prepare.convert import derived_labels, places
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.options import ConvertOptions
@@ -100,27 +100,9 @@ class Plan:
 
     def document(self) -> dict[str, Any]:
         """The plan as JSON. Two conversions with the same document write the same bytes."""
+        rows = {path: sum(counts) for path, counts in self.row_groups.items()}
         return {
-            "version": _VERSION,
-            "record": self.kind,
-            "spec": None if self.spec is None else self.spec.fingerprint(),
-            "files": [
-                {"path": path, "rows": sum(self.row_groups[path]), "stamp": places.stamp(path)}
-                for path in self.table.files
-            ],
-            "csv": {
-                name: list(value) if isinstance(value, tuple) else value
-                for name, value in dataclasses.asdict(self.table.csv).items()
-            },
-            "options": self.options.document(),
-            "features": {
-                field.name: {
-                    "dtype": field.dtype,
-                    "list": field.multi,
-                    "feature_list": field.feature_list,
-                }
-                for field in self.fields
-            },
+            **inputs_document(self.kind, self.spec, self.table, rows, self.options, self.fields),
             "shards": [[s.name, s.start, s.stop] for s in self.shards],
         }
 
@@ -128,15 +110,51 @@ class Plan:
         self, document: Mapping[str, Any], written: Mapping[str, Written]
     ) -> dict[str, Any]:
         """The document, with the rows, bytes and CRC-32 of every written shard."""
-        files = [
-            {"path": file["path"], "rows": file["rows"], "bytes": file["stamp"][0]}
-            for file in document["files"]
-        ]
-        rows = sum(shard.rows for shard in written.values())
-        shards = [
-            {**dataclasses.asdict(written[shard.name]), "part": shard.part} for shard in self.shards
-        ]
-        return {**document, "files": files, "shards": shards, "rows": rows}
+        return manifest_of(document, [(s.name, s.part) for s in self.shards], written)
+
+
+def inputs_document(
+    kind: str,
+    spec: Optional[FeatureSpec],
+    table: Table,
+    rows: Mapping[str, int],
+    options: ConvertOptions,
+    fields: Sequence[Field],
+) -> dict[str, Any]:
+    """All entries of a plan's document from which the shards follow; `rows` is by file."""
+    return {
+        "version": _VERSION,
+        "record": kind,
+        "spec": None if spec is None else spec.fingerprint(),
+        "files": [
+            {"path": path, "rows": rows[path], "stamp": places.stamp(path)} for path in table.files
+        ],
+        "csv": table.csv.document(),
+        "options": options.document(),
+        "features": {
+            field.name: {
+                "dtype": field.dtype,
+                "list": field.multi,
+                "feature_list": field.feature_list,
+            }
+            for field in fields
+        },
+    }
+
+
+def manifest_of(
+    document: Mapping[str, Any],
+    shards: Sequence[tuple[str, str]],
+    written: Mapping[str, Written],
+) -> dict[str, Any]:
+    """The document, with the rows, bytes and CRC-32 of the shards with these names and parts."""
+    files = [
+        {"path": file["path"], "rows": file["rows"], "bytes": file["stamp"][0]}
+        for file in document["files"]
+    ]
+    rows = sum(shard.rows for shard in written.values())
+    entries = [{**dataclasses.asdict(written[name]), "part": part} for name, part in shards]
+    return {**document, "files": files, "shards": entries, "rows": rows}
 
 
 def make(
@@ -149,7 +167,7 @@ def make(
     """
     row_groups = {path: table.row_groups(path) for path in table.files}
     counts = [sum(row_groups[path]) for path in table.files]
-    bytes_a_row = _bytes_a_row(table, row_groups, fields)
+    bytes_a_row = _bytes_a_row(table, row_groups, fields, options)
     rows_of_a_shard = options.shard_mib * _MIB / bytes_a_row
     cut_anywhere = table.kind == kinds.PARQUET
     shards: list[Shard] = []
@@ -162,7 +180,7 @@ def make(
             ranges = [(0, sum(counts), run)] * shards_of_part
         else:
             for start, stop in _runs(counts, rows, cut_anywhere):
-                for first, last in _cut(start, stop, rows):
+                for first, last in cut(start, stop, rows):
                     ranges.append((first, last, run))
                     run += cut_anywhere
                 run += not cut_anywhere
@@ -173,7 +191,7 @@ def make(
     if options.order == "shuffled":
         reads = _runs(counts, rows_of_a_shard, cut_anywhere)
         if cut_anywhere:
-            reads = [cut for start, stop in reads for cut in _cut(start, stop, rows_of_a_shard)]
+            reads = [piece for start, stop in reads for piece in cut(start, stop, rows_of_a_shard)]
     size = bytes_a_row * sum(counts)
     return Plan(table, row_groups, fields, options, spec, tuple(shards), tuple(reads), size)
 
@@ -196,7 +214,7 @@ def _runs(counts: Sequence[int], least: float, as_one: bool) -> list[tuple[int, 
     return runs
 
 
-def _cut(start: int, stop: int, rows: float) -> list[tuple[int, int]]:
+def cut(start: int, stop: int, rows: float) -> list[tuple[int, int]]:
     """Cuts [start, stop) into pieces of about `rows` rows. Their sizes differ by at most one."""
     pieces = max(1, round((stop - start) / rows))
     pieces = min(pieces, stop - start)
@@ -205,7 +223,10 @@ def _cut(start: int, stop: int, rows: float) -> list[tuple[int, int]]:
 
 
 def _bytes_a_row(
-    table: Table, row_groups: Mapping[str, Sequence[int]], fields: Sequence[Field]
+    table: Table,
+    row_groups: Mapping[str, Sequence[int]],
+    fields: Sequence[Field],
+    options: ConvertOptions,
 ) -> float:
     """The mean bytes of a record without compression, from the first rows at some places."""
     places_to_read = []
@@ -220,8 +241,9 @@ def _bytes_a_row(
     encoder = Encoder(fields)
     size = rows = 0
     for path, start, count in chosen:
-        for batch in reader.read(table.rows_of(path, start, start + count, row_groups[path])):
-            records = encoder.encode(batch.batch)
+        for rows_read in reader.read(table.rows_of(path, start, start + count, row_groups[path])):
+            batch = derived_labels.add(rows_read, options.derived_labels).batch
+            records = encoder.encode(batch)
             size += records.nbytes + (HEADER + FOOTER - 4) * len(records)  # An offset has 4 bytes.
             rows += len(records)
     return max(size / max(rows, 1), 1.0)

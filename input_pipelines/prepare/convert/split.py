@@ -1,24 +1,56 @@
-"""Decides which rows are for evaluation, by a fixed hash of their key.
+"""Decides which rows are for evaluation: by a hash of their key or number, or by time.
 
-The hash of a key is a number from 0 to 1: the first 8 bytes of the key's SHA-256, as a big-endian
-integer, divided by 2^64. Text keys are hashed as UTF-8, integers as decimal text. A row is for
-evaluation if the number is less than the fraction:
+`--split_key`: the hash of a key is a number from 0 to 1: the first 8 bytes of the key's SHA-256, as
+a big-endian integer, divided by 2^64. Text keys are hashed as UTF-8, integers as decimal text. A
+row is for evaluation if the number is less than the fraction:
 
     int.from_bytes(hashlib.sha256(b"ann").digest()[:8], "big") / 2**64 < eval_fraction
 
 The hash has no seed. So if a user's rows were for evaluation in yesterday's data, they are for
 evaluation in today's data, too, and in the data of any other program that uses the same formula.
+
+`--split_rows`: a hash of the row's number over all files decides, with `row_order.mix`. The same
+files give the same sides. Equal rows may be on both sides.
+
+`--split_time`: rows at `eval_from` or later are for evaluation. `resolved` finds the value if only
+a fraction is given.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+from typing import Any, Optional
 
 import numpy as np
 
 from input_pipelines.errors import DataError
+from input_pipelines.prepare.convert.options import ConvertOptions
+from input_pipelines.prepare.convert.row_order import mix
+from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.library import arrow
-from input_pipelines.prepare.tables.reader import Rows
+from input_pipelines.prepare.tables.reader import Rows, Table
+from input_pipelines.prepare.tables.row_times import RowTimes, as_text, value_of
+
+
+def eval_rows(rows: Rows, first: int, options: ConvertOptions) -> Optional[np.ndarray]:
+    """bool [rows]: which rows are for evaluation; None if rows are not split.
+
+    Args:
+      rows: a batch.
+      first: the number of its first row, from 0 over all files.
+      options: how rows are split. With `split_time`, `resolved` has made them.
+
+    Raises:
+      DataError: a row has no key or time.
+    """
+    if options.split_key is not None:
+        return eval_mask(rows, options.split_key, options.eval_fraction)
+    if options.split_rows:
+        return _of_numbers(first, rows.batch.num_rows, options.eval_fraction)
+    if options.split_time is not None:
+        return _of_time(rows, options.split_time, str(options.eval_from))
+    return None
 
 
 def is_eval(key: bytes, eval_fraction: float) -> bool:
@@ -28,7 +60,7 @@ def is_eval(key: bytes, eval_fraction: float) -> bool:
 
 
 def eval_mask(rows: Rows, key: str, eval_fraction: float) -> np.ndarray:
-    """bool [rows]: which rows are for evaluation.
+    """bool [rows]: which rows are for evaluation, by their key.
 
     Raises:
       DataError: a row has no key.
@@ -40,10 +72,82 @@ def eval_mask(rows: Rows, key: str, eval_fraction: float) -> np.ndarray:
             f"{rows.where(row)}: column {key!r} has no value, but --split_key needs one in every "
             "row to choose its side"
         )
-    different = arrow("compute").dictionary_encode(column)
-    keys = [
+    return sides_of(column, eval_fraction)
+
+
+def sides_of(keys: Any, eval_fraction: float) -> np.ndarray:
+    """bool [keys]: which keys of a pyarrow array are for evaluation. No key is null."""
+    different = arrow("compute").dictionary_encode(keys)
+    values = [
         value if isinstance(value, bytes) else str(value).encode()
         for value in different.dictionary.to_pylist()
     ]
-    answers = np.array([is_eval(value, eval_fraction) for value in keys], bool)
+    answers = np.array([is_eval(value, eval_fraction) for value in values], bool)
     return answers[np.asarray(different.indices)]
+
+
+def _of_numbers(first: int, count: int, eval_fraction: float) -> np.ndarray:
+    """bool [count]: which of the rows with these numbers are for evaluation.
+
+    Mixed three times, because the shuffled order of rows uses one and two times.
+    """
+    numbers = mix(mix(mix(np.arange(first, first + count, dtype=np.uint64))))
+    return numbers / 2.0**64 < eval_fraction
+
+
+# --- By time --------------------------------------------------------------------------------------
+
+
+def resolved(table: Table, options: ConvertOptions) -> ConvertOptions:
+    """The options with both `eval_from` and `eval_fraction`, the share of the rows from there on.
+
+    Reads the column of `split_time` in all files, and holds 8 bytes for each row.
+
+    Raises:
+      DataError: a row has no time, or all rows would be on one side.
+    """
+    name = options.split_time
+    assert name is not None, "only for options with split_time"
+    dtype = _dtype(table, name)
+    clock = RowTimes(name, "--split_time", dtype=dtype)
+    only = tuple(column for column in table.columns if column.name == name)
+    found = [
+        clock.read(rows.batch.column(name), rows.where)
+        for part in table.parts()
+        for rows in reader.read(dataclasses.replace(part, columns=only))
+    ]
+    times = np.concatenate(found)
+    text = options.eval_from
+    if text is None:
+        place = min(max(round(len(times) * (1 - options.eval_fraction)), 0), len(times) - 1)
+        start = int(np.partition(times, place)[place])
+        text = as_text(start, dtype, clock.form)
+    else:
+        start = value_of(text, dtype, clock.form, "--eval_from")
+    later = int((times >= start).sum())
+    if later in (0, len(times)):
+        low, high = (as_text(int(at), dtype, clock.form) for at in (times.min(), times.max()))
+        raise DataError(
+            f"{'--eval_from' if options.eval_from is not None else '--eval_fraction'}: "
+            f"{'no row is' if not later else 'all rows are'} at {text} or later, but training and "
+            f"evaluation both need rows. Column {name!r} goes from {low} to {high}"
+        )
+    return dataclasses.replace(options, eval_from=text, eval_fraction=later / len(times))
+
+
+def _dtype(table: Table, name: str) -> Optional[str]:
+    dtype = next(column.dtype for column in table.columns if column.name == name)
+    if dtype == "float32":
+        raise DataError(
+            f"--split_time: column {name!r} has numbers that are not integers, which are rounded "
+            "to a float32. Write times as integers or as 2026-01-31 10:00:00"
+        )
+    return dtype
+
+
+def _of_time(rows: Rows, name: str, eval_from: str) -> np.ndarray:
+    column = rows.batch.column(name)
+    dtype = "int64" if arrow().types.is_integer(column.type) else "string"
+    clock = RowTimes(name, "--split_time", dtype=dtype)
+    times = clock.read(column, rows.where)
+    return times >= value_of(eval_from, dtype, clock.form, "--eval_from")

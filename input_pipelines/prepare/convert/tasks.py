@@ -19,8 +19,8 @@ from typing import Any, Optional, Union
 import numpy as np
 
 from input_pipelines.errors import DataError
+from input_pipelines.prepare.convert import derived_labels, row_order, spills, split, value_checks
 from input_pipelines.prepare.convert import fields as field_rules
-from input_pipelines.prepare.convert import row_order, spills, split, value_checks
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.options import ConvertOptions
@@ -179,6 +179,7 @@ def _read(
     count = 0
     for part, first in task.reads:
         for rows in reader.read(part, rounded):
+            rows = derived_labels.add(rows, context.options.derived_labels)
             if context.spec_source:
                 field_rules.check(
                     rows, context.fields, context.spec_source, filters=context.filters
@@ -212,7 +213,7 @@ def _write(task: WriteTask, context: Context, advance: Advance) -> Done:
     with ExitStack() as stack:
         file: Optional[ShardFile] = None
         for first, rows in _read(task, context, rounded):
-            mask = _mask(rows, context, task.shards[0].part)
+            mask = _mask(rows, first, context, task.shards[0].part)
             last = first + rows.batch.num_rows
             while waiting and waiting[0].start < last:
                 shard = waiting[0]
@@ -235,13 +236,12 @@ def _write(task: WriteTask, context: Context, advance: Advance) -> Done:
     return Done(tuple(written), rounded if task.counts_rounded else Counter())
 
 
-def _mask(rows: Rows, context: Context, part: str) -> Optional[np.ndarray]:
-    """Which rows belong to a part; None if all do."""
-    key = context.options.split_key
-    if key is None:
-        return None
-    is_eval = split.eval_mask(rows, key, context.options.eval_fraction)
-    return is_eval if part == "eval" else ~is_eval
+def _mask(rows: Rows, first: int, context: Context, part: str) -> Optional[np.ndarray]:
+    """Which rows of a batch belong to a part; None if all do. `first` is the batch's first row."""
+    is_eval = split.eval_rows(rows, first, context.options)
+    if is_eval is None or part == "eval":
+        return is_eval
+    return ~is_eval
 
 
 def _spill(task: SpillTask, context: Context, advance: Advance) -> Done:
@@ -253,7 +253,7 @@ def _spill(task: SpillTask, context: Context, advance: Advance) -> Done:
             numbers = row_order.random_numbers(first, count, context.options.seed)
             shards = np.full(count, -1, np.int64)
             for part, (first_shard, how_many) in context.dealt.items():
-                mask = _mask(rows, context, part)
+                mask = _mask(rows, first, context, part)
                 dealt = row_order.shards_of(numbers, how_many) + first_shard
                 shards = dealt if mask is None else np.where(mask, dealt, shards)
             keep = spill.wanted(shards)

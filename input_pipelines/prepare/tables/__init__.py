@@ -3,6 +3,7 @@
     options         how a CSV file is written, if it differs from the usual form
     library, streams    pyarrow, which is imported when a table is read; and files as it reads them
     csv_files, csv_stream, text_types    CSV: fields as text, then the types of whole columns
+    csv_lists                            lists in the fields of CSV files
     json_files, parquet_files    the other kinds of files
     row_places      how messages name a row
     storable        converts columns of any type to int64, float32 or bytes, or lists of these

@@ -54,6 +54,7 @@ def _found(document: dict[str, Any]) -> Found:
             column.counts = Counter(state["counts"])
             column.first = {kind: (p, row, text) for kind, (p, row, text) in state["first"].items()}
             column.broken = state["broken"]
+            column.multi = state["multi"]
         return texts, document["rows"]
     found = JsonColumns()
     for column, kind, place in document["columns"]:
@@ -71,7 +72,12 @@ def _work(common: bytes, piece: bytes, attempt: str) -> bytes:
     document: dict[str, Any] = {"rows": rows}
     if isinstance(found, dict):
         document["texts"] = {
-            name: {"counts": text.counts, "first": text.first, "broken": text.broken}
+            name: {
+                "counts": text.counts,
+                "first": text.first,
+                "broken": text.broken,
+                "multi": text.multi,
+            }
             for name, text in found.items()
         }
     else:

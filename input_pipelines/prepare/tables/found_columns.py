@@ -13,12 +13,18 @@ from typing import Optional, Union
 
 from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import csv_files, json_files, parquet_files, row_places
+from input_pipelines.prepare.tables import (
+    csv_files,
+    csv_lists,
+    json_files,
+    parquet_files,
+    row_places,
+)
 from input_pipelines.prepare.tables.columns import Column
 from input_pipelines.prepare.tables.json_files import JsonColumns
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.row_places import CsvRows
-from input_pipelines.prepare.tables.text_types import TextColumn
+from input_pipelines.prepare.tables.text_types import Cells, TextColumn
 
 
 def check_names(first: str, names: Sequence[str], path: str, others: Sequence[str]) -> None:
@@ -96,9 +102,10 @@ def look_through(look: Look) -> Found:
     if isinstance(look, CsvLook):
         texts = {name: TextColumn(name) for name in look.names}
         for batch in csv_files.batches(look.path, look.csv, look.names):
-            for name, column in zip(batch.schema.names, batch.columns):
+            for name, values in zip(batch.schema.names, batch.columns):
+                cells = _values(look, texts[name], Cells(values, look.path, row))
                 if name not in look.declared:
-                    texts[name].add(column, look.path, row)
+                    texts[name].add(cells)
             row += batch.num_rows
         return texts, row
     found = JsonColumns()
@@ -106,6 +113,21 @@ def look_through(look: Look) -> Found:
         found.add(batch, look.path, row, look.only)
         row += batch.num_rows
     return found, row
+
+
+def _values(look: CsvLook, column: TextColumn, cells: Cells) -> Cells:
+    """The values of fields, which may be lists."""
+    separator = look.csv.list_separator
+    if not separator:
+        return cells
+    places = CsvRows(look.csv, empty_rows=len(look.names) == 1)
+    column.multi |= csv_lists.has_lists(cells.values, separator)
+    return csv_lists.cells(
+        cells,
+        separator,
+        lambda i: row_places.name(cells.path, cells.before + i + 1, places),
+        column.name,
+    )
 
 
 def of_csv(
@@ -136,7 +158,7 @@ def of_csv(
     columns = []
     for name, column in first.items():
         dtype, note = column.dtype(dtypes.get(name), where, correct)
-        columns.append(Column(name, dtype, note=note))
+        columns.append(Column(name, dtype, column.multi, note))
     return columns, {path: rows for path, (_, rows) in zip(files, found)}
 
 

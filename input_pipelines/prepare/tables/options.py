@@ -26,6 +26,8 @@ class CsvOptions:
       comment: lines that start with this text are ignored; by default no line is ignored.
       missing: unquoted fields that are missing values, such as "?" or "NA". An empty field is
         always a missing value.
+      list_separator: the text between the values of a list in one field; see `csv_lists`. By
+        default a field is one value.
 
     Raises:
       ValueError: an option has an invalid value.
@@ -36,6 +38,7 @@ class CsvOptions:
     skip_spaces: Optional[bool] = None
     comment: str = ""
     missing: tuple[str, ...] = ()
+    list_separator: str = ""
 
     def __post_init__(self) -> None:
         for i, name in enumerate(self.columns):
@@ -53,6 +56,19 @@ class CsvOptions:
                 "lines, such as #"
             )
 
+        if any(sign in self.list_separator for sign in '"\r\n\0'):
+            raise ValueError(
+                f"--csv_list_separator: got {self.list_separator!r}, expected the text between the "
+                "values of a list, such as |"
+            )
+
+    def document(self) -> dict[str, Any]:
+        """All settings as JSON, for a plan. Settings that are newer than plans appear if given."""
+        values = dataclasses.asdict(self)
+        if not self.list_separator:
+            del values["list_separator"]
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+
     @property
     def flags(self) -> dict[str, Any]:
         """The settings that differ from the usual form, by the names of their flags."""
@@ -62,6 +78,7 @@ class CsvOptions:
             "csv_skip_spaces": self.skip_spaces,
             "csv_comment": self.comment,
             "csv_missing": list(self.missing),
+            "csv_list_separator": self.list_separator,
         }
         return {name: value for name, value in values.items() if value}
 

@@ -24,6 +24,7 @@ from input_pipelines.errors import DataError
 from input_pipelines.prepare.tables import (
     beam_pipeline,
     csv_files,
+    csv_lists,
     csv_spaces,
     found_columns,
     json_files,
@@ -211,8 +212,8 @@ def open_table(
     kind = kinds.kind_of_all(files)
     if csv != CsvOptions() and kind != kinds.CSV:
         raise DataError(
-            "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment and --csv_missing "
-            f"are only for CSV files, but {files[0]} is {kind} by its name"
+            "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment, --csv_missing and "
+            f"--csv_list_separator are only for CSV files, but {files[0]} is {kind} by its name"
         )
     arrow()
     known = dict(dtypes or {})
@@ -329,7 +330,7 @@ def _pairs(part: Part, names: Sequence[str], rounded: Counter[str]) -> Iterator[
     for batch in _taken(raw, part.skip, part.count):
         rows = Rows(batch, part.path, row, part.csv_rows)
         try:
-            stored = all_columns(batch, part.columns, rows.where, rounded)
+            stored = all_columns(_with_lists(batch, part), part.columns, rows.where, rounded)
         except pa.ArrowException as error:
             raise DataError(
                 f"{rows.where(0)}: this row and the {batch.num_rows - 1:,} rows after it do not "
@@ -338,6 +339,19 @@ def _pairs(part: Part, names: Sequence[str], rounded: Counter[str]) -> Iterator[
             ) from error
         yield batch, stored
         row += batch.num_rows
+
+
+def _with_lists(batch: Any, part: Part) -> Any:
+    """A batch in which the fields of the columns with lists are lists; see `csv_lists`."""
+    separator = part.csv.list_separator
+    if part.kind != kinds.CSV or not separator:
+        return batch
+    for column in part.columns:
+        place = batch.schema.get_field_index(column.name)
+        if column.multi and place != -1:
+            found = csv_lists.lists(batch.column(place), separator)
+            batch = batch.set_column(place, column.name, found)
+    return batch
 
 
 def _taken(batches: Iterable[Any], skip: int, count: Optional[int]) -> Iterator[Any]:

@@ -15,9 +15,12 @@ where the first one is.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Optional
+
+import numpy as np
 
 from feature_specs.errors import counted
 from input_pipelines.errors import DataError
@@ -52,20 +55,48 @@ Where = Callable[[str, int], str]
 _BREAK = "line break"
 
 
+@dataclasses.dataclass(frozen=True)
+class Cells:
+    """Some values of a column of a file.
+
+    Attributes:
+      values: a pyarrow array of text.
+      path: the file.
+      before: the number of rows of the file before these rows.
+      rows: int [values]: the row of each value, if rows have lists of values.
+    """
+
+    values: Any
+    path: str
+    before: int
+    rows: Optional[np.ndarray] = None
+
+    def place(self, value: Any) -> Place:
+        """The first place of a value."""
+        row = arrow("compute").index(self.values, value).as_py()
+        row = row if self.rows is None else int(self.rows[row])
+        return (self.path, self.before + row + 1, value.as_py())
+
+
 class TextColumn:
-    """Counts the values of a column by kind, and keeps the first value of each kind."""
+    """Counts the values of a column by kind, and keeps the first value of each kind.
+
+    Attributes:
+      multi: whether rows have lists of values.
+    """
 
     def __init__(self, name: str):
         self.name = name
+        self.multi = False
         self.counts: Counter[str] = Counter()
         self.first: dict[str, Place] = {}
         self.broken = 0  # How many fields have line breaks.
 
-    def add(self, column: Any, path: str, before: int) -> None:
-        """Adds values of a file that come after its first `before` rows."""
+    def add(self, cells: Cells) -> None:
+        """Adds values of a file."""
         compute = arrow("compute")
-        rest = column.drop_null()
-        self._see_breaks(rest, column, path, before)
+        rest = cells.values.drop_null()
+        self._see_breaks(rest, cells)
         if self.counts["text"] and not self._numbers:
             # The column is text. One pass finds the numbers, which do not change the type.
             numbers = rest.filter(compute.match_substring_regex(rest, _NUMBER))
@@ -80,18 +111,19 @@ class TextColumn:
                 continue
             rest = rest.filter(compute.invert(hit))
             if kind == "whole":
-                found = self._without_big(found, column, path, before)
+                found = self._without_big(found, cells)
             elif kind == "fraction":
                 big = compute.match_substring_regex(found, _BIG)
-                self._see("big", found.filter(big), column, path, before)
+                self._see("big", found.filter(big), cells)
                 found = found.filter(compute.invert(big))
-            self._see(kind, found, column, path, before)
-        self._see("text", rest, column, path, before)
+            self._see(kind, found, cells)
+        self._see("text", rest, cells)
 
     def merge(self, other: TextColumn) -> None:
         """Adds the values of a later file."""
         self.counts.update(other.counts)
         self.broken += other.broken
+        self.multi |= other.multi
         self.first = {**other.first, **self.first}
 
     def dtype(
@@ -183,7 +215,7 @@ class TextColumn:
     def _numbers(self) -> int:
         return sum(n for kind, n in self.counts.items() if kind not in _WORDS)
 
-    def _without_big(self, found: Any, column: Any, path: str, before: int) -> Any:
+    def _without_big(self, found: Any, cells: Cells) -> Any:
         """The integers that fit into an int64. Counts all other integers as `big`."""
         pa, compute = arrow(), arrow("compute")
         if compute.max(compute.binary_length(found)).as_py() < _SHORT:
@@ -193,24 +225,22 @@ class TextColumn:
             return found
         except pa.ArrowInvalid:
             big = pa.array([not -(2**63) <= int(v) < 2**63 for v in found.to_pylist()])
-            self._see("big", found.filter(big), column, path, before)
+            self._see("big", found.filter(big), cells)
             return found.filter(compute.invert(big))
 
-    def _see_breaks(self, rest: Any, column: Any, path: str, before: int) -> None:
+    def _see_breaks(self, rest: Any, cells: Cells) -> None:
         compute = arrow("compute")
         broken = rest.filter(compute.match_substring(rest, "\n"))
         self.broken += len(broken)
         if len(broken) and _BREAK not in self.first:
-            row = compute.index(column, broken[0]).as_py()
-            self.first[_BREAK] = (path, before + row + 1, broken[0].as_py())
+            self.first[_BREAK] = cells.place(broken[0])
 
-    def _see(self, kind: str, found: Any, column: Any, path: str, before: int) -> None:
+    def _see(self, kind: str, found: Any, cells: Cells) -> None:
         if not len(found):
             return
         self.counts[kind] += len(found)
         if kind not in self.first:
-            row = arrow("compute").index(column, found[0]).as_py()
-            self.first[kind] = (path, before + row + 1, found[0].as_py())
+            self.first[kind] = cells.place(found[0])
 
     def _at(self, kind: str, where: Where) -> str:
         path, row, _ = self.first[kind]

@@ -265,7 +265,9 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --shard_mib=100
         --noshuffle
         --spec=a.yaml
+        --nosplit_rows
         --summary_steps=100
+        --targets=next
         --task_index=0
         --notimeline
         --train_files=a,b
@@ -339,6 +341,7 @@ configs = st.fixed_dictionaries(
         "predict_output": st.none() | texts,
         "predict_limit": counts,
         "predict_outputs": lists,
+        "top_k": counts,
         "export_dir": st.none() | texts,
         "log_every_secs": st.floats(0, exclude_min=True, allow_infinity=False),
         "log_format": st.sampled_from(["text", "json"]),

@@ -169,10 +169,10 @@ def test_parameters_given_by_the_estimator_override_those_of_the_instance(spec):
     ("params", "message"),
     [
         ({"strat": 1}, "model Constant: unknown parameter 'strat'. Did you mean 'start'?"),
-        ({"start": "x"}, "model Constant: start: got 'x', Input should be a valid number, "
+        ({"start": "x"}, "model Constant: start: got 'x', expected a valid number, "
                          "unable to parse string as a number"),
-        ({"learning_rate": 0}, "model Constant: learning_rate: got 0, Input should be greater "
-                               "than 0"),
+        ({"learning_rate": 0}, "model Constant: learning_rate: got 0, expected greater than 0"),
+        ({"freeze": [3]}, "model Constant: freeze.0: got 3, expected a valid string"),
         ({"freeze": ["("]}, "model Constant: freeze.0: got '(', '(' is not a regular expression: "
                             "missing ), unterminated subpattern at position 0"),
         ({"optimizer": "adm"}, "unknown optimizer 'adm'. Did you mean 'adam'?"),
@@ -215,12 +215,25 @@ def test_logits_that_do_not_fit_the_objectives_are_refused(spec, logits, message
     assert str(error.value) == f"Wrong.logits {message}"
 
 
+@pytest.mark.parametrize(
+    ("units", "message"),
+    [
+        ([0], "hidden_units.0: got 0, expected greater than or equal to 1"),
+        ([], "hidden_units: got [], expected at least 1 item"),
+    ],
+)
+def test_a_wrong_item_of_a_list_is_one_problem(spec, units, message):
+    with pytest.raises(ek.ConfigError) as error:
+        find_model("dnn")(spec, {"hidden_units": units})
+    assert str(error.value) == f"model DNNModel: {message}"
+
+
 def test_defaults_of_parameters_are_checked(spec):
     class Wrong(Constant):
         class Params(ek.ModelParams):
             start: float = "half"  # type: ignore[assignment]
 
-    with pytest.raises(ek.ConfigError, match=r"^model Wrong: start: got 'half', Input should be"):
+    with pytest.raises(ek.ConfigError, match=r"^model Wrong: start: got 'half', expected a valid"):
         Wrong(spec)
 
 

@@ -57,10 +57,10 @@ def test_a_key_error_of_other_code_stays():
         types.FunctionType(_raise.__code__, {"__name__": module, "KeyError": KeyError})()
 
     for module in ("estimator_kit.model.input_layer", "tensorflow.python.ops"):
-        with pytest.raises(KeyError), user_code.explained(None, "logits", "features", ["b"]):
+        with pytest.raises(KeyError), user_code.explained(None, "logits", features=["b"]):
             raise_in(module)
     with (
         pytest.raises(ek.ConfigError, match=rf"^{re.escape(__file__)}:\d+: NoneType.logits: "),
-        user_code.explained(None, "logits", "features", ["b"]),
+        user_code.explained(None, "logits", features=["b"]),
     ):
         raise_in("my_models")

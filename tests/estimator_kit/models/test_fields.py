@@ -154,6 +154,24 @@ def test_groups_that_are_no_fields(fields_document, changes, message):
         assert str(error.value) == message
 
 
+def test_two_groups_with_two_embeddings_of_one_feature(fields_document):
+    fields_document["columns"]["city_wider"] = {"embedding": "city", "dimension": 8}
+    fields_document["groups"]["deep"].append("city_wider")
+    spec = feature_specs.parse(fields_document)
+    for name in ("deepfm", "xdeepfm", "autoint"):
+        with pytest.raises(ek.ConfigError) as error:
+            MODELS[name](spec, {"deep_group": "deep"})
+        assert str(error.value) == (
+            "groups 'fields' and 'deep': columns 'city_emb' and 'city_wider' would both have "
+            "variables named 'city_embedding', because TensorFlow names a column after its "
+            "features, and this model reads both groups together. List the same column in both "
+            "groups, or name another group in the model's parameters."
+        )
+    del fields_document["columns"]["city_wider"]
+    fields_document["groups"]["deep"][-1] = "city_emb"
+    MODELS["deepfm"](feature_specs.parse(fields_document))
+
+
 def test_a_mixture_needs_a_rank(document):
     with pytest.raises(ek.ConfigError, match="more than one expert needs a rank"):
         MODELS["dcn"](feature_specs.parse(document), {"experts": 2})

@@ -113,25 +113,22 @@ def test_information_transfer_by_hand():
 def test_the_calibrator_by_hand():
     before, after = np.array([[0.5], [0.2]]), np.array([[0.6], [0.1]])
     logits = [tf.constant(np.log(p / (1 - p)).astype(np.float32)) for p in (before, after)]
-    assert float(calibrator(*logits)) == pytest.approx(0.05, rel=1e-5)
+    np.testing.assert_allclose(calibrator(*logits), [[0.1], [0.0]], atol=1e-6)
 
 
-def test_aitm_adds_the_calibrator_to_the_later_task_in_training(make):
-    labels = {"click": tf.constant([1, 0]), "buy": tf.constant([1, 0])}
-    weights = dict.fromkeys(labels, tf.ones([2]))
+def test_aitm_adds_the_calibrator_to_the_losses_of_the_later_task(make):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         model = make("aitm", calibrator=2.0)
         logits = model.logits(tf.constant(X[:2]), "train")
-        found = model.training_losses(
-            {name: tf.constant([1, 0]) for name in labels},
-            {name: tf.ones([2]) for name in weights},
-        )
+        predictions = {f"{name}/logits": value for name, value in logits.items()}
+        labels = {name: tf.constant([1, 0]) for name in logits}
+        found = model.example_losses(labels, predictions, {}, {})
         session.run(tf.compat.v1.global_variables_initializer())
         assert list(found) == ["buy"]
-        loss, values = session.run((found["buy"], logits))
+        losses, values = session.run((found["buy"], logits))
     click, buy = (sigmoid(values[name][:, 0]) for name in ("click", "buy"))
-    expected = -(np.log(buy[0]) + np.log(1 - buy[1])) / 2
-    assert loss == pytest.approx(expected + 2 * np.mean(np.maximum(buy - click, 0)), rel=1e-5)
+    expected = -np.log([buy[0], 1 - buy[1]]) + 2 * np.maximum(buy - click, 0)
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["esmm", "aitm"])

@@ -10,9 +10,9 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
+from estimator_kit.model.objectives.item_frequency import log_probability
 from estimator_kit.models import MODELS
-from estimator_kit.models.item_frequency import log_probability
-from estimator_kit.models.two_tower import in_batch_loss, in_batch_scores
+from estimator_kit.models.two_tower import in_batch_losses, in_batch_scores
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import make_rows
@@ -35,26 +35,22 @@ def spec_of(document):
 
 
 def test_the_loss_by_hand():
-    loss = in_batch_loss(tf.constant([[1.0, 0.0], [0.0, 1.0]]), tf.ones([2]))
-    assert float(loss) == pytest.approx(math.log1p(math.exp(-1)))
-    assert float(in_batch_loss(tf.zeros([2, 2]), tf.zeros([2]))) == 0
+    losses = in_batch_losses(tf.constant([[1.0, 0.0], [0.0, 1.0]]))
+    np.testing.assert_allclose(losses, [math.log1p(math.exp(-1))] * 2, rtol=1e-6)
 
 
 def test_the_loss_is_a_softmax_over_the_items_of_a_batch():
     users, items = RNG.normal(size=(2, 5, 3)).astype(np.float32)
-    ids, weights = np.array([7, 3, 7, 1, 3]), np.float32([1, 0, 0.5, 1, 0])
+    ids = np.array([7, 3, 7, 1, 3])
     log_p = np.log(np.float32([0.5, 0.1, 0.5, 0.01, 0.1]))
     scores = in_batch_scores(*map(tf.constant, (users, items, ids, log_p)))
-    expected = total = 0.0
+    expected = []
     for i in range(5):
         negatives = [j for j in range(5) if j == i or ids[j] != ids[i]]
         row = [users[i] @ items[j] - log_p[j] for j in negatives]
         own = users[i] @ items[i] - log_p[i]
-        expected += weights[i] * (np.log(np.exp(row).sum()) - own)
-        total += weights[i]
-    assert float(in_batch_loss(scores, tf.constant(weights))) == pytest.approx(
-        expected / total, rel=1e-5
-    )
+        expected.append(np.log(np.exp(row).sum()) - own)
+    np.testing.assert_allclose(in_batch_losses(scores), expected, rtol=1e-4)
 
 
 def test_frequencies_follow_the_algorithm():
@@ -86,8 +82,10 @@ def test_a_step_trains_both_towers_by_the_sampled_loss(spec_of, item_id):
     model = MODELS["two_tower"](spec_of(), params)
     rows = make_rows(12)
     records = [writing.example(row).SerializeToString() for row in rows]
-    vectors = {}
-    model.add_output = vectors.__setitem__
+    vectors, add_output = {}, model.add_output
+    model.add_output = lambda name, value: (
+        vectors.__setitem__(name, value), add_output(name, value),
+    )  # fmt: skip
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.train.get_or_create_global_step()
         features, labels = Transform(model.spec).features_and_labels(tf.constant(records))
@@ -97,10 +95,24 @@ def test_a_step_trains_both_towers_by_the_sampled_loss(spec_of, item_id):
         users, items, ids, loss = session.run(
             (vectors["user_vector"], vectors["item_vector"], features["user"], result.loss)
         )
-        names = {v.op.name for v in tf.compat.v1.trainable_variables()}
+        names = [v.op.name for v in tf.compat.v1.trainable_variables()]
         before = session.run(tf.compat.v1.trainable_variables())
         session.run(result.train_op)
         after = session.run(tf.compat.v1.trainable_variables())
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.train.get_or_create_global_step()
+        features, labels = Transform(model.spec).features_and_labels(tf.constant(records))
+        evaluated = model(features, labels, "eval")
+        restored = dict(zip(names, before))
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run(tf.compat.v1.local_variables_initializer())
+        session.run(tf.compat.v1.tables_initializer())
+        for v in tf.compat.v1.trainable_variables():
+            v.load(restored[v.op.name], session)
+        value, update = evaluated.eval_metric_ops["total_loss"]
+        session.run(update)
+        # An evaluation of the same rows has the loss of the first step, where each log p is 0.
+        assert session.run(value) == pytest.approx(loss, rel=1e-5)
     np.testing.assert_allclose((users**2).sum(1), 1, rtol=1e-5)
     assert all((a != b).any() for a, b in zip(after, before)) and len(names) == 10
     scores = users @ items.T / 0.1  # in the first step every item has the probability 1

@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.optimizers.choice import OPTIMIZERS, make_optimizer, minimize
+from estimator_kit.optimizers.choice import make_optimizer, minimize
+from estimator_kit.optimizers.kinds import OPTIMIZERS
 
 
 def step(make_loss, optimizers, *, steps=1, **arguments):
@@ -138,11 +139,11 @@ def test_unknown_names_and_rates():
     [
         ({"adam": {"beta_1": 0.8}},
          "optimizer 'adam': unknown field 'beta_1'. Did you mean 'beta1'?"),
-        ({"adam": {"beta1": 1.0}}, "optimizer 'adam': beta1: got 1.0, Input should be less than 1"),
+        ({"adam": {"beta1": 1.0}}, "optimizer 'adam': beta1: got 1.0, expected less than 1"),
         ({"adam": {}, "sgd": {}},
          "optimizer: expected a name or {name: {field: value}}, got {'adam': {}, 'sgd': {}}."),
         ({"sgd": {"learning_rate": 0}},
-         "optimizer 'sgd': learning_rate: got 0, Input should be greater than 0"),
+         "optimizer 'sgd': learning_rate: got 0, expected greater than 0"),
         ("lazyadam", "unknown optimizer 'lazyadam'. Did you mean 'lazy_adam'?"),
     ],
 )  # fmt: skip
@@ -226,7 +227,7 @@ def batches(count, optimizer, rows, *, until, accumulate=1, **arguments):
         return session.run({v.op.name: v for v in tf.compat.v1.global_variables()})
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "lazy_adam", "adam"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "lazy_adam", "adam", "adamw"])
 def test_accumulating_is_a_larger_batch(optimizer):
     rows = np.random.default_rng(0).integers(0, 4, size=24)
     whole = batches(6, optimizer, rows, until=4, clip_value=0.3, clip_norm=0.4)

@@ -75,7 +75,7 @@ def test_steps_beyond_what_a_float32_counts():
         ("cosin", "unknown schedule 'cosin'. Did you mean 'cosine'?"),
         ("cosine", "schedule 'cosine': decay_steps is missing"),
         ({"cosine": {"decay_steps": 0}},
-         "schedule 'cosine': decay_steps: got 0, Input should be greater than or equal to 1"),
+         "schedule 'cosine': decay_steps: got 0, expected greater than or equal to 1"),
         ({"cosine": {"decay_steps": 1, "alpha": 1}},
          "schedule 'cosine': unknown field 'alpha'. Use one of: decay_steps, end."),
         ({"piecewise": {"boundaries": [2, 1], "factors": [1, 1, 1]}},

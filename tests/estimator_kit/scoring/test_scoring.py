@@ -231,20 +231,27 @@ def test_csv_as_its_options_say(made, tmp_path):
 
 
 def test_csv_as_the_export_says(made, tmp_path):
-    """The spec that an export keeps decides which text means a missing value."""
+    """The spec that an export keeps decides which text is a missing value or a list."""
     export = shutil.copytree(made.export, f"{tmp_path}/export/1")
     kept = pathlib.Path(export, "assets.extra", "feature_spec", "spec.json")
-    kept.write_text(json.dumps({**json.loads(kept.read_text()), "tables": {"csv_missing": ["?"]}}))
-    (tmp_path / "a.csv").write_text("row,city,price,user\n1,rome,7.5,?\n2,oslo,?,ann\n")
+    tables = {"csv_missing": ["?"], "csv_list_separator": "|"}
+    kept.write_text(json.dumps({**json.loads(kept.read_text()), "tables": tables}))
+    (tmp_path / "a.csv").write_text(
+        "row,city,price,user,tags\n1,rome,7.5,?,a|b|c\n2,oslo,?,ann,b\n"
+    )
     told = dataclasses.replace(made, export=export)
-    predict(told, tmp_path / "a.csv", tmp_path / "out")
-    rows = [{"city": "rome", "price": 7.5}, {"city": "oslo", "user": "ann"}]
+    predict(told, tmp_path / "a.csv", tmp_path / "out", keep_columns=("tags",))
+    rows = [
+        {"city": "rome", "price": 7.5, "tags": ["a", "b", "c"]},
+        {"city": "oslo", "user": "ann", "tags": ["b"]},
+    ]
     writing.write_examples(f"{tmp_path}/expected", rows)
     expected = made.predictions([f"{tmp_path}/expected"])["click/logits"][:, 0]
     header, *lines = (tmp_path / "out" / "a.csv").read_text().splitlines()
     at = [name.strip('"') for name in header.split(",")].index("click/logits")
     found = [float(line.split(",")[at]) for line in lines]
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    assert [line.split(",")[0] for line in lines] == ['"a|b|c"', '"b"']
     with pytest.raises(ek.ConfigError, match=r"^--csv_missing: expected .* Remove the flag"):
         predict(told, tmp_path / "a.csv", tmp_path / "other", csv_missing=("NA",))
 
@@ -465,8 +472,9 @@ def test_what_cannot_be_predicted(made, tmp_path):
         "--keep_columns: 'buy/logits' is also the name of a prediction. Rename the column."
     )
     assert refused(made, record, out, csv_missing=("?",)) == (
-        "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment and --csv_missing work "
-        f"only with CSV files, got the TFRecord file {record}. Remove these flags."
+        "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment, --csv_missing and "
+        f"--csv_list_separator work only with CSV files, got the TFRecord file {record}. Remove "
+        "these flags."
     )
     assert refused(made, table, out, corrupt_data_policy="skip_record") == (
         "--corrupt_data_policy=skip_record works only with TFRecord files, got Parquet files. "

@@ -36,7 +36,7 @@ MORE = {
 def trained(tmp_path_factory):
     """The export of a model, some rows, and the Estimator's predictions for them."""
     folder = tmp_path_factory.mktemp("conformance")
-    heads = {head: head for head in table.HEAD_CASES}
+    heads = {head: head for head in table.ROW_HEADS}
     document = copy.deepcopy(table.document(heads, ("wide", "deep")))
     document["features"].update(
         age={"dtype": "int64", "default": -1},

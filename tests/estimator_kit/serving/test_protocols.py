@@ -383,16 +383,24 @@ def with_input(signature, **inputs):
     return request
 
 
-def test_an_input_with_a_default_has_to_be_sent():
+def test_an_input_with_a_default_may_be_left_out():
     definition = tf.compat.v1.saved_model.build_signature_def(
         method_name="tensorflow/serving/predict"
     )
-    definition.inputs["x"].dtype = 1
-    if hasattr(definition, "defaults"):  # TensorFlow 2.15 does not have it yet.
-        definition.defaults["x"].CopyFrom(tf.make_tensor_proto([1.0]))
-    model = SimpleNamespace(signatures={"serving_default": definition})
-    with pytest.raises(RequestError, match=r"Missing but required: \{x\}"):
-        answers.predict(model, "", {})
+    for name in ("x", "y"):
+        definition.inputs[name].dtype = 1
+        definition.outputs[name].dtype = 1
+    definition.defaults["x"].CopyFrom(tf.make_tensor_proto([1.0]))
+    model = SimpleNamespace(
+        signatures={"serving_default": definition}, run=lambda name, inputs, outputs: inputs
+    )
+    given = np.array([3], np.float32)
+    assert answers.predict(model, "", {"y": given}) == {"x": [1.0], "y": [3.0]}
+    assert answers.predict(model, "", {"y": given, "x": given}) == {"x": [3.0], "y": [3.0]}
+    with pytest.raises(RequestError, match=r"Missing but required: \{y\}"):
+        answers.predict(model, "", {"x": given})
+    assert set(answers.signature_inputs(model, "", {"inputs": [3.0]})) == {"y"}
+    assert set(answers.signature_inputs(model, "", {"inputs": {"x": [3.0]}})) == {"x", "y"}
 
 
 def filtered(*outputs):

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimator_kit.errors import Stopped
 from estimator_kit.exporters.best import BestRecord, ConfigError, is_better
-from estimator_kit.model.model_fn import LOSS_TENSOR, ROWS_TENSOR
+from estimator_kit.model.names import LOSS_TENSOR, ROWS_TENSOR
 from estimator_kit.training.hooks.early_stopping import has_stalled
 from estimator_kit.training.hooks.progress import (
     EvaluationProgressHook,

@@ -14,7 +14,7 @@ import threading
 
 import pytest
 
-from estimator_kit.errors import Locked
+from estimator_kit.errors import ConfigError, Locked
 from estimator_kit.training import lock
 from tests.conftest import ROOT
 
@@ -151,4 +151,27 @@ def test_the_heartbeat_is_renewed(tmp_path):
 def test_a_lock_file_that_is_cut_off_stops_nobody(tmp_path):
     (tmp_path / "lock.json").write_text("{")
     with lock.held(str(tmp_path)):
+        pass
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EPERM, errno.EACCES])
+def test_a_folder_that_cannot_be_made_is_named(tmp_path, monkeypatch, number):
+    def refuse(folder, **_):
+        raise OSError(number, "Refused", folder)
+
+    monkeypatch.setattr(lock.os, "makedirs", refuse)
+    with pytest.raises(ConfigError) as error, lock.held("/proc/run"):
+        pass
+    assert str(error.value) == (
+        "the folder /proc/run cannot be made: Refused. Choose another folder, or give this user "
+        "the right to write there."
+    )
+
+
+def test_a_full_disk_stays_a_temporary_error(tmp_path, monkeypatch):
+    def refuse(folder, **_):
+        raise OSError(errno.ENOSPC, "No space left on device", folder)
+
+    monkeypatch.setattr(lock.os, "makedirs", refuse)
+    with pytest.raises(OSError, match="No space left"), lock.held(str(tmp_path / "run")):
         pass

@@ -72,8 +72,8 @@ def test_a_search_that_can_begin(config_of):
         ),
         (
             {"learning_rate": {"range": [0, 1]}},
-            "parameters.learning_rate: with 0.0: model wide_deep: learning_rate: got 0.0, Input "
-            "should be greater than 0",
+            "parameters.learning_rate: with 0.0: model wide_deep: learning_rate: got 0.0, "
+            "expected greater than 0",
         ),
         (
             {"batch_size": {"range": [10, 20]}},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.tuning import search_file
+from estimator_kit.tuning import search_file, space
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -81,7 +81,8 @@ def test_every_mistake_has_its_line(tmp_path):
         "'median'?",
         f"{path}:6: parameters.a.range: got [3, 1], expected a low end below the high end, as in "
         "[0.01, 0.1]",
-        f"{path}:7: parameters.b.choice: got [1], expected a list of two or more values",
+        f"{path}:7: parameters.b: got one choice, 1, expected two or more. Add another, or set the "
+        "value in the flags.",
         f"{path}:8: parameters.c: `log` needs a range above 0, got [0, 1]. Raise the low end, or "
         "remove `log`.",
         f"{path}:9: parameters.d.rnge: unknown key. Did you mean 'range'?",
@@ -126,8 +127,24 @@ def test_a_wrong_parameter(parameter, message):
     assert message in text
 
 
+def test_one_choice_is_what_a_condition_sets():
+    models = {"choice": ["dcn", "deepfm"]}
+    group = {"choice": ["single"], "when": {"model": "deepfm"}}
+    search = search_file.parse(with_parameters(model=models, wide_group=group))
+    drawn = [values for _, values in space.corners(search)]
+    assert {"model": "deepfm", "wide_group": "single"} in drawn
+    assert {"model": "dcn"} in drawn
+
+
 def test_a_step_of_tenths_is_exact():
-    search_file.parse(with_parameters(a={"range": [0, 0.3], "step": 0.1}))
+    search = search_file.parse(with_parameters(a={"range": [0, 0.3], "step": 0.1}))
+
+    class Trial:
+        def suggest_float(self, name, low, high, *, step, log):
+            return low + 3 * step
+
+    assert 3 * 0.1 != 0.3
+    assert space.draw(search, Trial()) == {"a": 0.3}
 
 
 @pytest.mark.parametrize(
@@ -224,3 +241,17 @@ def test_the_first_trials_have_values_of_the_search():
         "<dict>: first[4].unit: got 'unit', expected a parameter of the search. Did you mean "
         "'units'?",
     ]
+
+
+def test_a_first_trial_has_no_value_whose_condition_does_not_hold():
+    parameters = {
+        "optimizer": {"choice": ["adagrad", "lazy_adam"]},
+        "clip_norm": {"range": [1, 20], "when": {"optimizer": "lazy_adam"}},
+    }
+    good = [{"optimizer": "lazy_adam", "clip_norm": 3}, {"clip_norm": 3}]
+    search_file.parse({**SMALL, "parameters": parameters, "first": good})
+    bad = [{"optimizer": "adagrad", "clip_norm": 3}]
+    assert problem({**SMALL, "parameters": parameters, "first": bad}) == (
+        "<dict>: first[0].clip_norm: got 3, but the trial has no 'clip_norm', because 'optimizer' "
+        "is 'adagrad'. Remove the value, or change 'optimizer'."
+    )

@@ -27,6 +27,63 @@ def parse(objective, label, features=None):
     )
 
 
+ITEMS = {"head": "next_item", "items": "item"}
+WORDS = {"dtype": "string", "shape": "variable"}
+
+
+def parse_items(objective, label, column):
+    return feature_specs.parse(
+        {
+            "features": {"item": WORDS},
+            "columns": {"item": column, "item_hot": {"indicator": "item"}},
+            "groups": {"steps": ["item_hot"]},
+            "labels": {"y": label},
+            "objectives": {"y": {**ITEMS, **objective}},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("objective", "label", "column", "problem"),
+    [
+        ({"items": "itm"}, WORDS, {"vocabulary": "item", "list": ["a"], "sequence": True},
+         "objectives.y.items: got 'itm', expected a vocabulary, hash_bucket or identity column "
+         "with sequence: true. Did you mean 'item'?"),
+        ({}, WORDS, {"vocabulary": "item", "list": ["a"]},
+         "objectives.y.items: got 'item', expected a vocabulary, hash_bucket or identity column "
+         "with sequence: true"),
+        ({}, IDS, {"vocabulary": "item", "list": ["a"], "sequence": True},
+         "objectives.y.items: label 'y' is int64, but column 'item' reads the feature 'item', "
+         "which is string. Make the dtypes equal."),
+        ({"loss": "bpr"}, WORDS, {"hash_bucket": "item", "size": 9, "sequence": True},
+         "objectives.y.loss: negatives: log_uniform takes the first ids most often, but the ids "
+         "of the hash_bucket column 'item' have no order. Use uniform or in_batch."),
+        ({}, {**WORDS, "vocabulary": ["a", "b"]},
+         {"vocabulary": "item", "list": ["a"], "sequence": True},
+         "objectives.y: label 'y' has a vocabulary, but the head next_item takes the ids of the "
+         "column `items`. Remove it."),
+        ({}, {**WORDS, "missing": "no_class"},
+         {"vocabulary": "item", "list": ["a"], "sequence": True},
+         "objectives.y: label 'y' has missing: no_class, expected missing: mask or no missing"),
+        ({"metrics": ["recall"]}, WORDS, {"hash_bucket": "item", "size": 9, "sequence": True},
+         "objectives.y.metrics: got 'recall', expected an integer of 1 or more, as in "
+         "{recall: 10}"),
+    ],
+)  # fmt: skip
+def test_problems_of_items(objective, label, column, problem):
+    with pytest.raises(SpecError) as error:
+        parse_items(objective, label, column)
+    assert problem in str(error.value)
+
+
+def test_items_of_a_label():
+    column = {"vocabulary": "item", "list": ["a", "b"], "oov_buckets": 3, "sequence": True}
+    spec = parse_items({"exclude_seen": True}, WORDS, column)
+    assert spec.items_of_label("y") == "item"
+    assert (spec.size_of("item"), spec.named_ids("item")) == (5, 2)
+    assert feature_specs.parse(spec.to_dict()).to_dict() == spec.to_dict()
+
+
 def test_a_loss_by_name_is_the_one_without_options():
     spec = parse({"head": "regression", "loss": "huber"}, FLOAT)
     loss = spec.objectives["y"].loss
@@ -164,6 +221,8 @@ def test_rankings_of_one_spec_have_one_group():
         ({"head": "binary"}, {**INTEGER, "shape": [2]},
          "objectives.y: label 'y' has the shape [2], but the head binary learns one value. Remove "
          "shape, or use the head multi_label or cosine."),
+        ({"head": "multi_label", "num_classes": 3}, {"dtype": "string", "shape": "variable"},
+         "objectives.y: label 'y': a string label needs a vocabulary"),
         ({"head": "poisson"}, {"dtype": "string", "vocabulary": ["a", "b"]},
          "objectives.y: label 'y' is a string, expected a number"),
         ({"head": "binary"}, {**INTEGER, "missing": "no_class"},

@@ -37,6 +37,11 @@ def draw(rng: random.Random, place: Place) -> Drawn:
         ("--mode=convert", "--spec=", f"--convert_files={name}", "--convert_dir=out",
          "--convert_order=shuffled", "--split_key=user", "--eval_fraction=0.5"),
         ("--mode=convert", f"--convert_files={name}", "--convert_dir=out"),
+        ("--mode=convert", "--spec=", f"--convert_files={name}", "--convert_dir=out",
+         "--sequence_by=user", f"--order_by={rng.choice(('row', 'price'))}",
+         "--sequence_columns=row", "--targets=leave_one_out"),
+        ("--mode=convert", "--spec=", f"--convert_files={name}", "--convert_dir=out",
+         "--split_time=row", "--eval_fraction=0.5", "--derive_labels=high=price:above:1"),
         ("--mode=analyze", "--spec=", f"--train_files={name}", "--labels=click",
          "--analysis_dir=out"),
         ("--mode=validate", f"--train_files={name}", "--baseline_files=eval.tfrecord"),
@@ -44,13 +49,13 @@ def draw(rng: random.Random, place: Place) -> Drawn:
          "--predict_dir=out",
          "--spec=", "--keep_columns=row"),
     )  # fmt: skip
-    run = rng.choices(runs, (3, 2, 2, 4, 4, 1, 1))[0]
+    run = rng.choices(runs, (3, 2, 2, 2, 1, 1, 4, 1, 1))[0]
     if "--mode=predict" in run:
         place.bring("model")
     options = rng.choices(
         [(), ("--csv_missing=?,None",), ("--csv_comment=#",), ("--csv_skip_spaces",),
-         ("--csv_delimiter=;",),
-         ("--csv_columns=a,b,c",)], [20, 2, 1, 1, 1, 1])[0]  # fmt: skip
+         ("--csv_delimiter=;",), ("--csv_columns=a,b,c",), ("--csv_list_separator=o",)],
+        [20, 2, 1, 1, 1, 1, 1])[0]  # fmt: skip
     return Drawn(["--flagfile=run.flags", *run, *options], f"{name}: {what}")
 
 

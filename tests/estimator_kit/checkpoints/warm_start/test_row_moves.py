@@ -146,6 +146,34 @@ def test_logits_move_with_their_objectives_and_classes(document):
     assert OutputMoves(old, old).of("dnn/logits/kernel", (8, 4), (8, 4)) is None
 
 
+def test_items_move_with_their_words():
+    """The scores of a dense layer, and the bias and the second table of models for the head."""
+
+    def of(words, **column):
+        return ek.parse_spec(
+            {
+                "features": {"item_id": {"dtype": "string", "shape": "variable"}},
+                "columns": {
+                    "item": {"vocabulary": "item_id", "list": words, "sequence": True, **column},
+                    "item_emb": {"embedding": "item", "dimension": 4},
+                },
+                "groups": {"steps": ["item_emb"]},
+                "labels": {"next": {"dtype": "string", "shape": "variable"}},
+                "objectives": {"next": {"head": "next_item", "items": "item"}},
+            }
+        )
+
+    old, new = of(["a", "b", "c"], oov_buckets=1), of(["c", "d", "a"], oov_buckets=1)
+    moves = OutputMoves(old, new)
+    assert moves.of("dnn/logits/kernel", (8, 3), (8, 3)).tolist() == [2, -1, 0]
+    assert OutputMoves(old, old).of("dnn/logits/bias", (3,), (3,)) is None
+    grown = OutputMoves(old, of(["a", "b", "c", "d"]))
+    assert grown.of("dnn/logits/bias", (3,), (4,)).tolist() == [0, 1, 2, -1]
+    for variable in ("items/item_id/bias", "items/item_id/vectors"):
+        assert ColumnsOfTables(new).of(variable) == "item"
+    assert row_move(old, "item", new, "item").tolist() == [2, -1, 0, 3]
+
+
 def test_a_binary_label_whose_words_changed_starts_anew(document):
     document["labels"] = {"kind": {"dtype": "string", "vocabulary": ["no", "yes"]}}
     document["objectives"] = {"kind": {"head": "binary"}}

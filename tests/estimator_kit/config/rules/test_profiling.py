@@ -20,6 +20,10 @@ def test_a_range_has_both_ends():
     assert list(step_range.parse(" 7..7 ")) == [7]
 
 
+def test_a_profile_may_end_after_the_training():
+    ExperimentConfig(**TRAINING, profile="100..200", max_steps=100)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -40,6 +44,11 @@ def test_a_range_has_both_ends():
         (
             {"profile": "1..5000"},
             "--profile: expected at most 1,000 steps, got 5,000 ('1..5000').",
+        ),
+        (
+            {"profile": "100..200", "max_steps": 99},
+            "--profile: expected a first step of at most --max_steps=99, got '100..200'. Choose "
+            "earlier steps, or raise --max_steps.",
         ),
         (
             {"profile": "1..5", "timeline": True},

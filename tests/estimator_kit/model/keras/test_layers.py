@@ -14,7 +14,7 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.checkpoints.reading import outline
 from estimator_kit.exporters import saved_model
-from estimator_kit.model.model_fn import read_metrics
+from estimator_kit.model.names import read_metrics
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.exporters import saved_model
-from estimator_kit.model.model_fn import read_metrics
+from estimator_kit.model.names import read_metrics
 from input_pipelines.record_files import writing
 from tests.estimator_kit.model.keras.test_layers import estimator, input_fn
 

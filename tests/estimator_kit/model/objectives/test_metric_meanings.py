@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from feature_specs.heads import metric_meanings
-from feature_specs.heads.metric_choices import BY_GROUP, choice
+from feature_specs.heads.metric_choices import choice
 from feature_specs.heads.objectives import HEADS
 from tests.conformance.table import HEAD_CASES
 from tests.estimator_kit.model.objectives.test_objectives import make
@@ -17,6 +17,7 @@ NUMBERS = {
     "top_k_accuracy": 2,
     "ndcg": 10,
     "hit_rate": 10,
+    "recall": 10,
 }
 # Names that stand for several metrics.
 PAIRS = {"label_0_predicted_0", "label_1_predicted_2"}
@@ -37,14 +38,17 @@ def reported(head, metrics, *, truth=False):
     entry = {"head": head, **case.objective}
     if metrics:
         entry["metrics"] = metrics
-    if head == "ranking" or any(choice(item).name in BY_GROUP for item in metrics):
+    groups = HEADS[head].by_group
+    if head == "ranking" or any(choice(item).name in groups for item in metrics):
         entry["group_by"] = "user"
     objective = make(entry, case.label)
     with tf.Graph().as_default():
         holder = tf.compat.v1.placeholder
         width = objective.config.width
-        dtype = tf.float32 if width > 1 or case.label["dtype"] == "float32" else tf.int64
-        labels = holder(dtype, [None] if width == 1 else [None, width])
+        floats = width > 1 or case.label["dtype"] == "float32"
+        dtype = tf.float32 if floats else tf.int64
+        wide = [] if head != "next_item" else [None]  # One label for each step.
+        labels = holder(dtype, [None, *wide] if width == 1 else [None, width])
         logits = holder(tf.float32, [None, objective.logits_dimension])
         group = holder(tf.int64, [None]) if "group_by" in entry else None
         known = holder(tf.float32, [None]) if truth else None
@@ -57,15 +61,16 @@ def test_the_tables_name_what_an_objective_reports(head):
     if "coverage" in always:
         always = always - {"coverage"} | {"coverage_0.1", "coverage_0.5"}
     asked = choosable(head)
-    default = [{"ndcg": 10}] if head == "ranking" else []
+    metrics = HEADS[head].model_fields.get("metrics")
+    default = metrics.default if metrics is not None else ()
     groups = set(metric_meanings.WITH_GROUPS)
     assert reported(head, []) == always | {choice(m).label for m in default} | (
-        groups if default else set()
+        groups if head == "ranking" else set()
     )
     more = {choice(item).label for item in asked}
     if "confusion" in more:
-        more = more - {"confusion"} | (PAIRS if head == "multi_class" else COUNTS)
-    if any(choice(item).name in BY_GROUP for item in asked):
+        more = more - {"confusion"} | (PAIRS if head in ("multi_class", "ordinal") else COUNTS)
+    if any(choice(item).name in HEADS[head].by_group for item in asked):
         more |= groups
     found = reported(head, asked)
     assert always | more <= found

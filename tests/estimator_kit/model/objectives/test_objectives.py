@@ -13,17 +13,22 @@ from estimator_kit.model.objectives import make_objectives, ranking_curve
 
 
 def make(objective: dict, label: dict):
-    spec = feature_specs.parse(
-        {
-            "features": {"x": {"dtype": "float32"}, "user": {"dtype": "string"}},
-            "ignored": [] if "group_by" in objective else ["user"],
-            "columns": {"x": {"numeric": "x"}},
-            "groups": {"deep": ["x"]},
-            "labels": {"y": label},
-            "objectives": {"y": objective},
-        }
-    )
-    return make_objectives(spec)["y"]
+    document: dict = {
+        "features": {"x": {"dtype": "float32"}, "user": {"dtype": "string"}},
+        "ignored": [] if "group_by" in objective else ["user"],
+        "columns": {"x": {"numeric": "x"}},
+        "groups": {"deep": ["x"]},
+        "labels": {"y": label},
+        "objectives": {"y": objective},
+    }
+    if "items" in objective:  # A catalogue of 20 items.
+        items = objective["items"]
+        document["features"]["item"] = {"dtype": label["dtype"], "shape": "variable"}
+        kind = "identity" if label["dtype"] == "int64" else "hash_bucket"
+        document["columns"][items] = {kind: "item", "size": 20, "sequence": True}
+        document["columns"]["item_hot"] = {"indicator": items}
+        document["groups"]["steps"] = ["item_hot"]
+    return make_objectives(feature_specs.parse(document))["y"]
 
 
 BINARY = ({"head": "binary"}, {"dtype": "int64"})

@@ -188,6 +188,8 @@ def specs_of(name, case):
 )
 def test_columns_that_are_added_and_moved_leave_the_model_as_it_was(name, tmp_path):
     case = table.MODEL_CASES[name]
+    # Without a width of its own, sasrec is as wide as the steps, and another column changes it.
+    params = {**case.params, "width": 8} if name == "sasrec" else case.params
     old, new, objectives = specs_of(name, case)
     rows = [{k: v for k, v in row.items() if k not in objectives}
             for row in table.make_rows(20, objectives)]  # fmt: skip
@@ -203,7 +205,7 @@ def test_columns_that_are_added_and_moved_leave_the_model_as_it_was(name, tmp_pa
         return values[variable]
 
     records = [writing.example(row).SerializeToString() for row in rows]
-    before = MODELS[name](old, case.params)
+    before = MODELS[name](old, params)
     model_dir = str(tmp_path / "old")
     expected = ask(before, records, drawn, save=f"{model_dir}/model.ckpt-0")
     config = ek.ExperimentConfig(
@@ -211,7 +213,7 @@ def test_columns_that_are_added_and_moved_leave_the_model_as_it_was(name, tmp_pa
     )
     run_record.write_record(config, old, reading.outline(before).places)
 
-    after = MODELS[name](new, case.params)
+    after = MODELS[name](new, params)
     start = warm_start.plan(model_dir, reading.outline(after), new)
     moved = {}
 

@@ -14,7 +14,7 @@ import feature_specs
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import beam_pipeline, conversion, places, plan, tasks
 from input_pipelines.prepare.convert.conversion import convert
-from input_pipelines.prepare.convert.options import ConvertOptions
+from input_pipelines.prepare.convert.options import ConvertOptions, DerivedLabel
 from input_pipelines.prepare.tables.options import CsvOptions
 from tests.beam import FLAGS, needs_beam
 from tests.input_pipelines.prepare.convert.test_conversion import (
@@ -37,6 +37,15 @@ def small_shards(monkeypatch):
 
 def files_of(folder, kind):
     return [write(folder / f"{i}.{kind}", make_rows(700, seed=i)) for i in range(3)]
+
+
+def test_options_of_all_kinds_reach_a_worker():
+    labels = tuple(map(DerivedLabel.parse, ("a=b:above:1.5", "c=d:in:x|y")))
+    options = ConvertOptions(
+        split_time="t", eval_from="2026-01-01", eval_fraction=0.25, derived_labels=labels
+    )
+    context = tasks.Context("a", "b", (), options, "", {"train": (0, 1)}, (), 0)
+    assert beam_pipeline._context(beam_pipeline._dumped(context)) == context
 
 
 @needs_beam

@@ -22,13 +22,19 @@ from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import conversion, places, plan
 from input_pipelines.prepare.convert.conversion import convert
 from input_pipelines.prepare.convert.folder import FolderError
-from input_pipelines.prepare.convert.options import ConvertOptions
+from input_pipelines.prepare.convert.options import ConvertOptions, DerivedLabel
 from input_pipelines.prepare.convert.split import is_eval
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.reading.selection import Selection
 from input_pipelines.transform.transforms import Transform
 
 SPLIT = {"split_key": "user", "eval_fraction": 0.3}
+SPLITS = {
+    None: {},
+    "key": SPLIT,
+    "rows": {"split_rows": True, "eval_fraction": 0.3},
+    "time": {"split_time": "row", "eval_fraction": 0.3},
+}
 
 
 @pytest.fixture
@@ -148,7 +154,7 @@ def spec_file(folder, **features):
     st.lists(st.integers(0, 900), min_size=1, max_size=4).filter(any),
     st.sampled_from(["parquet", "csv", "jsonl"]),
     st.sampled_from(["stable", "shuffled"]),
-    st.booleans(),
+    st.sampled_from([None, "key", "rows", "time"]),
     st.integers(0, 3),
     st.randoms(use_true_random=False),
 )
@@ -168,8 +174,10 @@ def test_every_row_once_and_a_key_on_one_side(counts, kind, order, splits, seed,
             return  # A file without rows has no columns.
         if kind == "csv":
             rows = [{**row, "tags": []} for row in rows]
+        if splits == "time" and len(rows) < 4:
+            return  # One side would have no row.
         options = ConvertOptions(
-            shard_mib=rng.choice([1, 2]), order=order, seed=seed, **(SPLIT if splits else {})
+            shard_mib=rng.choice([1, 2]), order=order, seed=seed, **SPLITS[splits]
         )
         out = f"{folder}/out"
         convert(files, directory=out, options=options)
@@ -179,8 +187,11 @@ def test_every_row_once_and_a_key_on_one_side(counts, kind, order, splits, seed,
         for name, some in found.items():
             part = name.split("-")[0]
             assert part in ({"train", "eval"} if splits else {"data"})
-            if splits:
+            if splits == "key":
                 assert all(is_eval(r["user"].encode(), 0.3) == (part == "eval") for r in some)
+            if splits == "time":
+                first = round(len(rows) * 0.7)
+                assert all((r["row"] >= first) == (part == "eval") for r in some)
             if order == "stable":
                 assert [r["row"] for r in some] == sorted(r["row"] for r in some)
         # Some shards are missing, one is damaged: the same command writes the same bytes again.
@@ -255,6 +266,90 @@ def test_options_of_csv_and_notes(tmp_path):
         f"  note: word: 1 field with line breaks, the first one in {tmp_path}/a.csv: line 2",
         "  note: f: 1 value with more than 7 digits, rounded to a float32",
     ]
+
+
+@pytest.mark.parametrize("order", ["stable", "shuffled"])
+def test_a_split_without_a_key(tmp_path, small_shards, order):
+    rows = make_rows(2000)
+    files = [write(tmp_path / "a.csv", rows[:900]), write(tmp_path / "b.csv", rows[900:])]
+    sizes = {}
+    for how in ("rows", "time"):
+        options = ConvertOptions(order=order, shard_mib=1, **SPLITS[how])
+        result = convert(files, directory=f"{tmp_path}/{how}", options=options)
+        sizes[how] = {
+            part: sum(len(records(path)) for path in shards(tmp_path / how, part))
+            for part in ("train", "eval")
+        }
+        assert all(count > 100 for _, count in sizes[how].items()), sizes
+        together = convert(files, directory=f"{tmp_path}/{how}3", options=options, workers=3)
+        assert content(tmp_path / f"{how}3") == content(tmp_path / how) and together.rows == 2000
+    assert sizes["time"] == {"train": 1400, "eval": 600}
+    assert abs(sizes["rows"]["eval"] - 600) < 70  # Three standard deviations are 61.
+    assert "  eval has the rows whose row is 1400 or later" in result.text().splitlines()
+    manifest = json.loads((tmp_path / "time" / "_MANIFEST.json").read_text())
+    assert manifest["options"]["eval_from"] == "1400"
+    # A value in the place of the fraction gives the same records.
+    options = ConvertOptions(order=order, shard_mib=1, split_time="row", eval_from="1400")
+    convert(files, directory=f"{tmp_path}/from", options=options)
+    assert content(tmp_path / "from") == content(tmp_path / "time")
+
+
+def test_labels_from_columns(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("user,event,rating\na,buy,4\nb,view,3\nc,order,2.5\nd,,\n")
+    labels = ("bought=event:in:buy|order", "liked=rating:above:2.5", "viewed=event:equals:view")
+    options = ConvertOptions(derived_labels=tuple(map(DerivedLabel.parse, labels)))
+    result = convert([str(path)], directory=f"{tmp_path}/out", options=options)
+    made = [
+        {
+            name: list(feature.int64_list.value)
+            for name, feature in tf.train.Example.FromString(record).features.feature.items()
+            if name in ("bought", "liked", "viewed")
+        }
+        for record in records(tmp_path / "out" / next(iter(result.shards)))
+    ]
+    assert made == [
+        {"bought": [1], "liked": [1], "viewed": [0]},
+        {"bought": [0], "liked": [1], "viewed": [1]},
+        {"bought": [1], "liked": [0], "viewed": [0]},
+        {},
+    ]
+    assert [line for line in result.text().splitlines() if "liked" in line] == [
+        "  note: rating: the label liked is made from it, so a model must not read it"
+    ]
+
+
+def test_a_label_from_a_column_in_a_spec(tmp_path):
+    """The spec has the label, and not the column. A row without a value is an error there."""
+    path = tmp_path / "a.csv"
+    path.write_text("user,price,amount\na,1,4\nb,2,0\nc,3,\n")
+    spec = feature_specs.load(spec_file(tmp_path))
+    options = ConvertOptions(derived_labels=(DerivedLabel.parse("row=amount:above:0"),))
+    assert refused([str(path)], tmp_path / "out", spec=spec, options=options).startswith(
+        f"{path}: line 4: column 'row' has no value, which is required, as {spec.source} says"
+    )
+    path.write_text("user,price,amount\na,1,4\nb,2,0\n")
+    result = convert([str(path)], directory=f"{tmp_path}/out", spec=spec, options=options)
+    found = [
+        {name: list(feature.int64_list.value) for name, feature in example.items()}["row"]
+        for example in (
+            tf.train.Example.FromString(record).features.feature
+            for record in records(tmp_path / "out" / next(iter(result.shards)))
+        )
+    ]
+    assert found == [[1], [0]] and "amount" not in result.text()
+
+
+def test_lists_in_the_fields_of_csv(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('user,tags,price\na,x|y,1\nb,z,\nc,,2.5\nd,"",0\n')
+    csv = CsvOptions(list_separator="|")
+    result = convert([str(path)], directory=f"{tmp_path}/out", csv=csv)
+    made = []
+    for record in records(tmp_path / "out" / next(iter(result.shards))):
+        features = tf.train.Example.FromString(record).features.feature
+        made.append([value.decode() for value in features["tags"].bytes_list.value])
+    assert made == [["x", "y"], ["z"], [], []]
 
 
 def test_lists_of_steps_by_a_flag_and_by_a_spec(tmp_path):
@@ -648,8 +743,21 @@ def test_parquet_columns_of_other_types(tmp_path):
     "options, message",
     [
         ({"split_key": "usr"}, "--split_key: the table has no column 'usr'. Did you mean 'user'? "
-         "Its columns are row, user, price, tags. If all rows are independent, add a column with "
-         "the row number."),
+         "Its columns are row, user, price, tags. If all rows are independent, use --split_rows."),
+        ({"split_time": "rows"}, "--split_time: the table has no column 'rows'. Did you mean "
+         "'row'? Its columns are row, user, price, tags."),
+        ({"split_time": "price"}, "--split_time: column 'price' has numbers that are not integers, "
+         "which are rounded to a float32. Write times as integers or as 2026-01-31 10:00:00"),
+        ({"split_time": "row", "eval_from": "9"}, "--eval_from: no row is at 9 or later, but "
+         "training and evaluation both need rows. Column 'row' goes from 0 to 8"),
+        ({"split_time": "row", "eval_from": "x"}, "--eval_from: got 'x', expected an integer, as "
+         "in the column. Write an integer"),
+        ({"derived_labels": (DerivedLabel("user", "price", "above", ("1",)),)},
+         "--derive_labels: the table has a column 'user' already. Choose another name for the "
+         "label"),
+        ({"derived_labels": (DerivedLabel("a", "users", "equals", ("1",)),)},
+         "--derive_labels: the table has no column 'users'. Did you mean 'user'? Its columns are "
+         "row, user, price, tags."),
         ({"split_key": "price"}, "--split_key: column 'price' has numbers that are not integers; "
          "a key must be text or an integer in every row"),
         ({"split_key": "tags"}, "--split_key: column 'tags' has lists; a key must be text or an "

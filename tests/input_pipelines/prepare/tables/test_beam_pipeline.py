@@ -69,7 +69,7 @@ def test_what_a_worker_says_of_a_file(tmp_path, kind):
         if kind == "csv":
             with open(path) as file:
                 names = tuple(file.readline().strip().split(","))
-            look = found_columns.CsvLook(path, CsvOptions(), names, ("d",))
+            look = found_columns.CsvLook(path, CsvOptions(list_separator=" "), names, ("d",))
         found, rows = found_columns.look_through(look)
         piece = beam_pipeline._piece(look)
         copy, its_rows = beam_pipeline._found(json.loads(beam_pipeline._work(b"", piece, "")))

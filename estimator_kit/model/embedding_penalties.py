@@ -1,0 +1,67 @@
+"""The L2 penalty on the embedding vectors of a batch: the field `l2` of an embedding column.
+
+    penalty = l2 * (the sum of |e|^2 over the ids e of all rows) / rows
+
+An id counts as often as it occurs in the batch, and a missing id costs nothing. With l2 = 0.1, two
+rows with the vectors (3, 4) and (0, 1) cost 0.1 (25 + 1) / 2 = 1.3. So each row adds the squared
+lengths of its vectors to the loss, as each rating does in Koren, Bell & Volinsky, "Matrix
+Factorization Techniques for Recommender Systems", 2009. Vectors of other ids have no gradient.
+`max_norm`, the combiner and weights of ids play no part.
+
+    with embedding_penalties.collected(mode != ModeKeys.PREDICT) as penalties:
+        logits = model.logits(features, mode)
+
+A column that a model reads twice from one table counts once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
+from typing import Any, Optional
+
+import tensorflow as tf
+
+# By column and table, the penalties of the graph that is being built, or None outside of it.
+_Found = dict[tuple[str, str], tf.Tensor]
+_FOUND: contextvars.ContextVar[Optional[_Found]] = contextvars.ContextVar("penalties", default=None)
+
+
+@contextlib.contextmanager
+def collected(wanted: bool) -> Iterator[_Found]:
+    """Collects the penalties of the columns that the block reads, or makes none."""
+    found: _Found = {}
+    token = _FOUND.set(found if wanted else None)
+    try:
+        yield found
+    finally:
+        _FOUND.reset(token)
+
+
+def add(
+    column: str,
+    table: Any,
+    ids: tf.Tensor,
+    l2: Optional[float],
+    rows_of: Callable[[Any, tf.Tensor, Optional[float]], tf.Tensor],
+) -> None:
+    """Adds the penalty of a column to the block of `collected`, if there is one.
+
+    Args:
+      column: the name of the embedding column.
+      table: its variable, [ids, dimension].
+      ids: int64 [rows], or a RaggedTensor [rows, None] or [rows, None, None]. -1 is missing.
+      l2: the factor, or None without a penalty.
+      rows_of: looks up rows of a table (`gathers`).
+    """
+    found = _FOUND.get()
+    if found is None or l2 is None or (column, table.name) in found:
+        return
+    with tf.name_scope(f"l2/{column}"):
+        ragged = isinstance(ids, tf.RaggedTensor)
+        flat = ids.flat_values if ragged else ids
+        vectors = rows_of(table, tf.boolean_mask(flat, flat >= 0), None)
+        rows = tf.cast(ids.nrows() if ragged else tf.size(ids), tf.float32)
+        total = tf.reduce_sum(tf.square(vectors))
+        found[column, table.name] = l2 * tf.math.divide_no_nan(total, rows)

@@ -1,0 +1,1 @@
+"""What `ModelFn` makes only in one mode: training, evaluation or prediction."""

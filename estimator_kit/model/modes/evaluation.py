@@ -1,0 +1,128 @@
+"""The `EstimatorSpec` of an evaluation: the metrics of the kit, and those that a model adds.
+
+Each metric is a value and an update op, as in `eval_metric_ops`. A value of the kit depends on the
+rows of the evaluation, never on its batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_kit.compat.tf_estimator import ModeKeys, estimator
+from estimator_kit.errors import ConfigError
+from estimator_kit.model import example_losses, user_code
+from estimator_kit.model.modes.labeled import Labeled, checked_hooks
+from estimator_kit.model.modes.model import Model
+from estimator_kit.model.names import TOTAL_LOSS
+from estimator_kit.model.objectives import joint
+from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_sum
+
+# The prefix of the names of the metrics of `ModelFn.example_losses`.
+EXAMPLE_LOSS = "example_loss"
+
+# The names that tf.estimator gives to metrics.
+_RESERVED = ("loss", "global_step")
+
+
+def spec(model: Model, batch: Labeled, make_scaffold: Callable[[], Any]) -> Any:
+    """The `EstimatorSpec` of an evaluation.
+
+    Args:
+      model: the model.
+      batch: the losses of the batch.
+      make_scaffold: returns the scaffold that restores the variables, or None. It is called last,
+        because the metrics read variables of the combination of losses.
+    """
+    metrics = _of_heads(model, batch)
+    for name, losses in batch.own.items():
+        found = example_losses.metric(model.objectives[name], losses)
+        metrics[f"{EXAMPLE_LOSS}/{name}"] = found
+    with tf.name_scope("metrics/total_loss"):
+        metrics[TOTAL_LOSS] = _total_loss(model, batch, metrics)
+    for name, value in model.combination.factors(model.spec).items():
+        metrics[f"loss_factor/{name}"] = (value, tf.identity(value))
+    with user_code.explained(model, "metrics", **batch.given):
+        returned = model.metrics(**batch.given)
+    metrics.update(_checked(type(model).__name__, returned, metrics))
+    return estimator.EstimatorSpec(
+        ModeKeys.EVAL,
+        predictions=batch.given["predictions"],  # For `tf.estimator.add_metrics`.
+        loss=batch.loss,
+        eval_metric_ops=metrics,
+        evaluation_hooks=checked_hooks(model, ModeKeys.EVAL),
+        scaffold=make_scaffold(),
+    )
+
+
+def _of_heads(model: Model, batch: Labeled) -> dict[str, Metric]:
+    """`rows`, and the metrics of the objectives."""
+    # In batches of static shape, `rows` is a constant, which would be added once too often at the
+    # end of the input.
+    with tf.name_scope("metrics/rows"):
+        with tf.control_dependencies(list(batch.labels.values())):
+            rows = tf.identity(batch.rows)
+        result: dict[str, Metric] = {"rows": streaming_sum(rows, "rows")}
+    of_heads = joint.metrics_of(model.objectives, batch.logits, batch.labels, batch.weights)
+    return {**result, **of_heads}
+
+
+def _total_loss(model: Model, batch: Labeled, metrics: Mapping[str, Metric]) -> Metric:
+    """The model's loss over all rows. Estimator's `loss` is a mean over batches.
+
+    A penalty may depend on the batch. Its mean over batches is weighted by their rows.
+    """
+    sources = {
+        name: metrics[f"{EXAMPLE_LOSS if name in batch.own else 'loss'}/{name}"]
+        for name in model.objectives
+    }
+    # As in training, the loss of an objective without weight is 0.
+    values = {
+        name: tf.cast(tf.where(tf.math.is_nan(value), tf.zeros_like(value), value), tf.float32)
+        for name, (value, _) in sources.items()
+    }
+    total, updates = model.loss(values), [update for _, update in sources.values()]
+    if batch.penalties:
+        rows = tf.cast(batch.rows, tf.float64)
+        penalty = tf.cast(tf.add_n(list(batch.penalties)), tf.float64)
+        sums, update = streaming_sum(tf.stack([penalty * rows, rows]), "penalties")
+        total += tf.cast(ratio(sums[0], sums[1]), tf.float32)
+        updates.append(update)
+    return total, tf.group(*updates)
+
+
+def _checked(model: str, returned: Any, taken: Collection[str]) -> Mapping[str, Any]:
+    """The metrics that `ModelFn.metrics` returned.
+
+    Raises:
+      ConfigError: a name is in use, or a value is not a pair of a number and an update op.
+    """
+    place = f"{model}.metrics"
+    if not isinstance(returned, Mapping):
+        raise ConfigError(
+            f"{place}: expected {{name: (value, update op)}}, got {returned!r}. Return a dict."
+        )
+    for name, metric in returned.items():
+        if name in taken or name in _RESERVED:
+            raise ConfigError(
+                f"{place}: got the metric {name!r}, which the kit computes already. Use another "
+                "name."
+            )
+        if not (_is_pair(metric) or isinstance(metric, tf.keras.metrics.Metric)):
+            raise ConfigError(
+                f"{place}: expected (value, update op) for {name!r}, where the value is one "
+                f"number, got {metric!r}. Use tf.compat.v1.metrics or an updated tf.keras.metrics."
+            )
+    return returned
+
+
+def _is_pair(metric: Any) -> bool:
+    return (
+        isinstance(metric, tuple)
+        and len(metric) == 2
+        and isinstance(metric[0], tf.Tensor)
+        and metric[0].shape.rank in (0, None)
+        and isinstance(metric[1], (tf.Tensor, tf.Operation))
+    )

@@ -1,0 +1,158 @@
+"""What training and evaluation share: a batch with labels, and its losses.
+
+The loss of an objective is the loss of its head, or `ModelFn.example_losses`. Both modes compute it
+in the same way, so an evaluation measures what is trained.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_kit.compat.tf_estimator import ModeKeys
+from estimator_kit.errors import ConfigError
+from estimator_kit.model import example_losses, user_code
+from estimator_kit.model.example_losses import Weighted
+from estimator_kit.model.logits import check_rows, tensors_of
+from estimator_kit.model.modes import prediction
+from estimator_kit.model.modes.model import Hook, Model
+from estimator_kit.model.names import LOSS_TENSOR, ROWS_TENSOR
+from estimator_kit.model.objectives import joint
+from estimator_kit.optimizers.combining import Weights
+from input_pipelines.input_fns import PADDING
+from input_pipelines.transform.transforms import Features
+
+
+@dataclasses.dataclass(frozen=True)
+class Labeled:
+    """A batch with labels.
+
+    Attributes:
+      features: the features that `ModelFn.logits` got.
+      labels, weights: the checked labels by name, and the weights by objective.
+      logits: the logits by objective.
+      given: the arguments of `ModelFn.example_losses` and `ModelFn.metrics`; empty if training
+        calls neither.
+      own: the losses of rows that the model computes itself, by objective.
+      losses: the loss of each objective.
+      penalties: the regularization losses of layers and of embedding vectors.
+      loss: the loss of the batch, with the penalties.
+      rows: the number of rows, 0 for a batch of padding.
+    """
+
+    features: Features
+    labels: Mapping[str, tf.Tensor]
+    weights: Mapping[str, tf.Tensor]
+    logits: Mapping[str, Any]
+    given: Mapping[str, Any]
+    own: Mapping[str, Weighted]
+    losses: Mapping[str, tf.Tensor]
+    penalties: Sequence[tf.Tensor]
+    loss: tf.Tensor
+    rows: tf.Tensor
+
+
+def labeled(
+    model: Model,
+    features: Features,
+    labels: Mapping[str, tf.Tensor],
+    logits: Mapping[str, tf.Tensor],
+    outputs: Mapping[str, tf.Tensor],
+    mode: str,
+    *,
+    penalties: Sequence[tf.Tensor],
+    computes_losses: bool,
+) -> Labeled:
+    """Computes the losses of a batch.
+
+    Args:
+      model: the model.
+      features, labels: of the input_fn.
+      logits: the logits by objective.
+      outputs: the added outputs by name.
+      mode: TRAIN or EVAL.
+      penalties: the penalties of embedding vectors.
+      computes_losses: whether the model overrides `example_losses`. Otherwise the graph of a
+        training has no predictions.
+    """
+    padding = labels.get(PADDING)
+    with tf.name_scope("labels"):
+        labels, weights = model.labels_and_weights(labels)
+    with tf.name_scope("logits"):
+        rows = tf.shape(next(iter(labels.values())))[0]
+        logits = check_rows(type(model).__name__, logits, rows)
+    given: dict[str, Any] = {}
+    if computes_losses or mode == ModeKeys.EVAL:
+        found = prediction.by_objective(model.objectives, logits)
+        predictions = prediction.joined(found, outputs)
+        given = {
+            "labels": labels, "predictions": predictions, "weights": weights, "features": features,
+        }  # fmt: skip
+    own = _own_losses(model, given) if computes_losses else {}
+    losses = _losses(model, logits, labels, weights, own)
+    loss = _combined(model, losses, mode)
+    penalties = [*tf.compat.v1.losses.get_regularization_losses(), *penalties]
+    if penalties:
+        loss = tf.add_n([loss, *penalties])
+    loss = tf.identity(loss, name=LOSS_TENSOR)
+    with tf.name_scope("rows"):
+        rows = tf.shape(tensors_of(logits)[0])[0]
+        if padding is not None:
+            rows = tf.where(padding, 0, rows)
+    rows = tf.identity(rows, name=ROWS_TENSOR)
+    return Labeled(
+        features, labels, weights, logits, given, own, losses, penalties, loss=loss, rows=rows
+    )
+
+
+def checked_hooks(model: Model, mode: str) -> list[Hook]:
+    """The hooks that the model adds to a training or an evaluation."""
+    hooks = list(model.hooks(mode))
+    for hook in hooks:
+        if not isinstance(hook, tf.compat.v1.train.SessionRunHook):
+            raise ConfigError(
+                f"{type(model).__name__}.hooks: expected SessionRunHook objects, got {hook!r}. "
+                "Return a list of objects of classes that extend "
+                "tf.compat.v1.train.SessionRunHook."
+            )
+    return hooks
+
+
+def _own_losses(model: Model, given: Mapping[str, Any]) -> dict[str, Weighted]:
+    with user_code.explained(model, "example_losses", **given):
+        returned = model.example_losses(**given)
+    with tf.name_scope("example_losses"):
+        name = type(model).__name__
+        return example_losses.checked(name, returned, model.objectives, given["weights"])
+
+
+def _losses(
+    model: Model,
+    logits: Mapping[str, tf.Tensor],
+    labels: Mapping[str, tf.Tensor],
+    weights: Mapping[str, tf.Tensor],
+    own: Mapping[str, Weighted],
+) -> dict[str, tf.Tensor]:
+    """The loss of each objective, in the order of the spec."""
+    heads = {name: head for name, head in model.objectives.items() if name not in own}
+    found = joint.losses_of(heads, logits, labels, weights)
+    for name, rows in own.items():
+        found[name] = example_losses.loss(model.objectives[name], rows)
+    return {name: found[name] for name in model.objectives}
+
+
+def _combined(model: Model, losses: Mapping[str, tf.Tensor], mode: str) -> tf.Tensor:
+    """The loss of a batch without regularization."""
+    if mode == ModeKeys.TRAIN and not isinstance(model.combination, Weights):
+        loss = model.combination.total(losses, model.spec)
+    else:
+        with user_code.explained(model, "loss", losses=losses):
+            loss = model.loss(losses)
+    if not isinstance(loss, tf.Tensor) or loss.shape.rank != 0:
+        raise ConfigError(
+            f"{type(model).__name__}.loss returned {loss}, expected one number, as a tensor"
+        )
+    return loss

@@ -1,0 +1,73 @@
+"""The predictions and signatures of a model. Evaluation uses the predictions, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_kit.compat.tf_estimator import ModeKeys, estimator
+from estimator_kit.model.names import PREDICT_EXAMPLES
+from estimator_kit.model.objectives import Objective
+from input_pipelines.transform.transforms import Features
+
+
+def by_objective(
+    objectives: Mapping[str, Objective], logits: Mapping[str, tf.Tensor]
+) -> dict[str, dict[str, tf.Tensor]]:
+    """`{objective: {name: prediction}}`."""
+    found = {}
+    for name, objective in objectives.items():
+        with tf.name_scope(f"objectives/{name}/predictions"):
+            found[name] = objective.predictions(logits[name])
+    return found
+
+
+def joined(
+    found: Mapping[str, Mapping[str, tf.Tensor]], added: Mapping[str, tf.Tensor]
+) -> dict[str, tf.Tensor]:
+    """All predictions, by `<objective>/<name>` or the name of an added output."""
+    joint = {
+        f"{name}/{key}": value
+        for name, predictions in found.items()
+        for key, value in predictions.items()
+    }
+    return {**joint, **added}
+
+
+def spec(
+    objectives: Mapping[str, Objective],
+    logits: Mapping[str, tf.Tensor],
+    added: Mapping[str, tf.Tensor],
+    features: Features,
+    scaffold: Any,
+) -> Any:
+    """The `EstimatorSpec` of predictions and exports.
+
+    Args:
+      objectives: the objectives by name.
+      logits: the logits by objective.
+      added: the outputs that the model added, by name.
+      features: the features that `ModelFn.logits` got.
+      scaffold: restores the weights, or None.
+    """
+    found = by_objective(objectives, logits)
+    joint = joined(found, added)
+    outputs: dict[str, Any] = {}
+    for name, objective in objectives.items():
+        outputs[f"predict/{name}"] = estimator.export.PredictOutput(found[name])
+        with tf.name_scope(f"objectives/{name}/signatures"):
+            signatures = {
+                **objective.export_outputs(found[name]),
+                **objective.outputs_of_rows(found[name], features),
+            }
+        outputs.update({f"{method}/{name}": output for method, output in signatures.items()})
+    for name, value in added.items():
+        outputs[name] = estimator.export.PredictOutput({name: value})
+    outputs[PREDICT_EXAMPLES] = estimator.export.PredictOutput(joint)
+    # tf.estimator requires this signature. An export may choose another default.
+    outputs["serving_default"] = estimator.export.PredictOutput(joint)
+    return estimator.EstimatorSpec(
+        ModeKeys.PREDICT, predictions=joint, export_outputs=outputs, scaffold=scaffold
+    )

@@ -1,0 +1,112 @@
+"""The `EstimatorSpec` of a training, with the op of a step.
+
+A model may make the op itself (`train_op`), choose optimizers (`optimizers`), or leave both to the
+kit. A combination of several losses may add an update, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit.compat.tf_estimator import ModeKeys, estimator
+from estimator_kit.embeddings import dynamic_tables
+from estimator_kit.errors import ConfigError
+from estimator_kit.model import batch_tensors, initial_values
+from estimator_kit.model.modes.evaluation import EXAMPLE_LOSS
+from estimator_kit.model.modes.labeled import Labeled, checked_hooks
+from estimator_kit.model.modes.model import Model
+from estimator_kit.model.names import LOSSES_SCOPE
+from estimator_kit.optimizers.choice import minimize, not_frozen
+from estimator_kit.optimizers.combining import Weights
+from estimator_kit.optimizers.combining.base import MakeGradients
+
+
+def spec(model: Model, batch: Labeled) -> Any:
+    """The `EstimatorSpec` of a training."""
+    _summarize(batch, model.combination.factors(model.spec))
+    train_op = _step(model, batch)
+    batch_tensors.name_means(model.objectives, batch.logits, batch.labels, batch.weights)
+    batch_tensors.name_images(model.spec, batch.features)
+    scaffold = initial_values.scaffold(model.spec, model.warm_start, model.first_values())
+    together = [] if model.together is None else [model.together.hook]
+    return estimator.EstimatorSpec(
+        ModeKeys.TRAIN,
+        loss=batch.loss,
+        train_op=train_op,
+        training_hooks=[*together, *checked_hooks(model, ModeKeys.TRAIN)],
+        scaffold=scaffold,
+    )
+
+
+def _summarize(batch: Labeled, factors: Mapping[str, tf.Tensor]) -> None:
+    """Names the loss of each objective for hooks, and writes it for TensorBoard.
+
+    The tags are the names of the metrics of an evaluation.
+    """
+    for name, value in batch.losses.items():
+        value = tf.identity(value, name=f"{LOSSES_SCOPE}/{name}")
+        tag = EXAMPLE_LOSS if name in batch.own else "loss"
+        tf.compat.v1.summary.scalar(f"{tag}/{name}", value)
+    for name, value in factors.items():
+        tf.compat.v1.summary.scalar(f"loss_factor/{name}", value)
+
+
+def _step(model: Model, batch: Labeled) -> tf.Operation:
+    """The op of a training step, including the update of the combination of losses."""
+    combination = model.combination
+    if isinstance(combination, Weights):
+        made = model.train_op(batch.loss)
+        dynamic_tables.check_trained(tf.compat.v1.trainable_variables())
+        return made
+    variables = not_frozen(tf.compat.v1.trainable_variables(), model.params.freeze)
+    after = combination.after_step(batch.losses, model.spec, variables, model.shared_prefix())
+    gradients = combination.gradients(batch.losses, model.spec, batch.penalties)
+    # With gradients, the model overrides no method of this step. See `check_combination`.
+    if gradients is None:
+        made = model.train_op(batch.loss)
+    else:
+        made = minimized(model, batch.loss, gradients)
+    if after is None:
+        return made
+    with tf.control_dependencies([made]):
+        return after()
+
+
+def minimized(
+    model: Model, loss: tf.Tensor, gradients: Optional[MakeGradients] = None
+) -> tf.Operation:
+    """`optimizers.choice.minimize` with the optimizers and parameters of a model."""
+    p = model.params
+    return minimize(
+        loss,
+        _chosen_optimizers(model),
+        clip_norm=p.clip_norm,
+        clip_value=p.clip_value,
+        freeze=p.freeze,
+        accumulate=p.accumulate,
+        average=p.moving_average,
+        gradients=gradients,
+        together=model.together,
+    )
+
+
+def _chosen_optimizers(model: Model) -> Sequence[tuple[str, Any]]:
+    p = model.params
+    if p.optimizers is not None:
+        return [
+            (prefix, model.make_optimizer(choice, p.learning_rate))
+            for prefix, choice in p.optimizers.items()
+        ]
+    pairs = model.optimizers()
+    if p.schedule is not None or p.warm_up_steps:
+        for prefix, optimizer in pairs:
+            if not getattr(optimizer, "follows_schedule", False):
+                raise ConfigError(
+                    f"{type(model).__name__}.optimizers makes the optimizer for {prefix!r} "
+                    "without self.make_optimizer, so it would ignore the parameters schedule "
+                    "and warm_up_steps. Use self.make_optimizer, or remove the parameters."
+                )
+    return pairs

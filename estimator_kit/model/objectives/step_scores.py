@@ -1,0 +1,59 @@
+"""The scores of a catalogue at each step of a row, as the product of two factors.
+
+    StepScores(hidden, lengths, table)     # score of item j after step t: <hidden_t, table_j>
+
+A model returns them from `logits` for the head `next_item`. Training then computes only the scores
+that its loss needs: all scores at the steps with a label, or scores of sampled items. Evaluation,
+prediction and serving compute the scores of the last step, float32 [rows, items], which are logits
+as any other head has them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional
+
+import tensorflow as tf
+
+
+class StepScores(NamedTuple):
+    """The factors of the scores of all items at each step.
+
+    Attributes:
+      hidden: float32 [rows, steps, width], the states after each step, padded at the end of a row.
+      lengths: int64 [rows], the number of steps.
+      table: float32 [items or more, width], the vectors of the items in the order of their ids: a
+        variable in one piece or several, such as `self.embedding_table(column)`, or a tensor. Rows
+        after the last item, such as out-of-vocabulary buckets, are not used.
+      bias: float32 [items or more], a number for each item, or None.
+    """
+
+    hidden: tf.Tensor
+    lengths: tf.Tensor
+    table: Any
+    bias: Optional[tf.Tensor] = None
+
+    def last(self, items: int) -> tf.Tensor:
+        """The scores of the last step: float32 [rows, items].
+
+        A row without steps has the state 0, so its scores are the bias, or 0.
+        """
+        at = tf.one_hot(self.lengths - 1, tf.shape(self.hidden)[1])
+        return self.of_all(tf.einsum("ns,nsw->nw", at, self.hidden), items)
+
+    def of_all(self, states: tf.Tensor, items: int) -> tf.Tensor:
+        """The scores of all items from states [n, width]: float32 [n, items]."""
+        table = tf.convert_to_tensor(self.table)[:items]
+        found = tf.matmul(states, table, transpose_b=True)
+        found = found if self.bias is None else found + tf.convert_to_tensor(self.bias)[:items]
+        return tf.ensure_shape(found, [None, items])
+
+    def of_own(self, states: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+        """The score of one item for each state: float32 [n] from [n, width] and int64 [n]."""
+        found = tf.reduce_sum(states * tf.nn.embedding_lookup(self.table, ids), axis=1)
+        return found if self.bias is None else found + tf.gather(self.bias, ids)
+
+    def of_some(self, states: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+        """The scores of the same items for all states: float32 [n, k] from int64 [k]."""
+        table = tf.nn.embedding_lookup(self.table, ids)
+        found = tf.matmul(states, table, transpose_b=True)
+        return found if self.bias is None else found + tf.gather(self.bias, ids)

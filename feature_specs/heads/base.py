@@ -1,0 +1,112 @@
+"""The base class of the entries of heads: the fields and questions that all heads share.
+
+Each head is a frozen model that checks its own fields. This module does not import TensorFlow.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Optional
+
+import pydantic
+from pydantic import Field
+
+from feature_specs.entry import Entry, NotNegativeFloat
+from feature_specs.heads.metric_choices import BY_GROUP, MetricChoice, choice
+
+Reduction = Literal["mean", "sum", "sum_over_batch_size", "sum_over_nonzero_weights"]
+
+# The smallest and the largest valid label. None means no bound.
+Range = tuple[Optional[int], Optional[int]]
+
+
+class HeadEntry(Entry):
+    """What one output of the model learns."""
+
+    label: Optional[str] = Field(
+        None,
+        description="The name of the label to learn. The default is the label with the name of the "
+        "objective.",
+    )
+    loss_weight: NotNegativeFloat = Field(
+        1.0, description="The factor of this loss in the sum of all losses of the model."
+    )
+    reduction: Reduction = Field(
+        "mean",
+        description="How the losses of rows become the loss of a batch. All four start from the "
+        "weighted sum of the losses: `mean` divides it by the sum of the weights, `sum` leaves it "
+        "as it is, `sum_over_batch_size` divides it by the number of rows, and "
+        "`sum_over_nonzero_weights` by the number of rows whose weight is not 0.",
+    )
+
+    # The `label_bounds` of a head whose bounds are constant.
+    label_range: ClassVar[Range] = (None, None)
+
+    # Whether the loss compares rows of a group, so that the rows of a group must share a batch.
+    ranks: ClassVar[bool] = False
+
+    # The metrics that need groups of rows.
+    by_group: ClassVar[tuple[str, ...]] = BY_GROUP
+
+    @property
+    def logits_dimension(self) -> int:
+        """The number of logits per row, or per step for a head with `steps`."""
+        return 1
+
+    @property
+    def steps_in_row(self) -> Optional[int]:
+        """The number of steps per row, or None for a head without `steps`."""
+        return getattr(self, "steps", None)
+
+    @property
+    def logits_in_row(self) -> int:
+        """The number of logits per row, for all steps together."""
+        return self.logits_dimension * (self.steps_in_row or 1)
+
+    @property
+    def classes(self) -> Optional[int]:
+        """The number of classes, or None if the label is a number."""
+        return None
+
+    @property
+    def label_bounds(self) -> tuple[Optional[float], Optional[float]]:
+        """The smallest and the largest label that the head can learn."""
+        return self.label_range
+
+    @property
+    def width(self) -> int:
+        """The number of numbers in a label as the model gets it, or in one step of it."""
+        return 1
+
+    @property
+    def group(self) -> Optional[str]:
+        """The feature of `group_by`, or None."""
+        return getattr(self, "group_by", None)
+
+    @property
+    def items_column(self) -> Optional[str]:
+        """The categorical column whose ids the label has, or None."""
+        return getattr(self, "items", None)
+
+    def metric_choices(self) -> tuple[MetricChoice, ...]:
+        """The items of `metrics` as names and numbers."""
+        return tuple(choice(item) for item in getattr(self, "metrics", ()))
+
+    @pydantic.model_validator(mode="after")
+    def _check_groups(self) -> Any:
+        chosen = self.metric_choices()
+        grouped = [c.name for c in chosen if c.name in self.by_group]
+        if grouped and self.group is None:
+            raise ValueError(
+                f"the metric {grouped[0]} needs groups. Add group_by with the feature that names "
+                "the group of a row, such as a user id."
+            )
+        if self.group is not None and not grouped and not self.ranks:
+            raise ValueError(
+                f"no metric uses group_by. Add one of {', '.join(BY_GROUP)} to metrics, or remove "
+                "group_by."
+            )
+        if self.group is not None and self.steps_in_row is not None:
+            raise ValueError(
+                "group_by groups rows, so it cannot be combined with steps. Remove one of the two."
+            )
+        return self

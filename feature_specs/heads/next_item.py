@@ -1,0 +1,65 @@
+"""The head `next_item`: which item of a catalogue follows each step of a sequence.
+
+    labels:
+      next_item_id: {dtype: string, shape: variable}
+    objectives:
+      next: {head: next_item, label: next_item_id, items: item}
+
+The catalogue is the ids of a categorical column. This module does not import TensorFlow.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from feature_specs.entry import PositiveInt
+from feature_specs.heads import losses
+from feature_specs.heads.base import HeadEntry
+from feature_specs.heads.losses import loss_of
+from feature_specs.heads.metric_choices import metrics_of
+
+_SOFTMAX = losses.SoftmaxCrossEntropy.model_validate({"softmax_cross_entropy": {}})
+
+
+class NextItem(HeadEntry):
+    """The item that follows each step, from one score per item of a catalogue.
+
+    The catalogue is the ids of the column `items`, without its out-of-vocabulary buckets. The label
+    is a list with one item for each step of that column. A step whose label is outside of the
+    catalogue, empty or -1 has no loss. Training uses all steps. Evaluation, prediction and exports
+    use the last step of a row, and score the whole catalogue.
+    """
+
+    head: Literal["next_item"] = Field(
+        description="The item that follows each step, from one score per item of a catalogue."
+    )
+    items: str = Field(
+        description="The `vocabulary`, `hash_bucket` or `identity` column with `sequence: true` "
+        "whose ids are the items."
+    )
+    loss: loss_of(  # type: ignore[valid-type]
+        losses.SoftmaxCrossEntropy, losses.SampledSoftmax, losses.Bpr, losses.BprMax
+    ) = Field(
+        _SOFTMAX,
+        description="The loss of a step. The default is `softmax_cross_entropy` over all items, "
+        "which suits catalogues of up to some thousands. The other losses sample items in "
+        "training. Evaluation computes all of them over the whole catalogue.",
+    )
+    exclude_seen: bool = Field(
+        False,
+        description="`true` leaves out the items of the row's own steps from rankings: in metrics "
+        "and in the signature `top_k`. If the next item is one of them, metrics count a miss.",
+    )
+    top_k: PositiveInt = Field(
+        10, description="The number of items that the signature `top_k` returns by default."
+    )
+    metrics: metrics_of("recall", "hit_rate", "ndcg", "mrr") = Field(  # type: ignore[valid-type]
+        ({"recall": 10}, {"ndcg": 10}, "mrr"),
+        description="Metrics in addition to the default metrics: `{recall: 10}`, "
+        "`{hit_rate: 10}`, `{ndcg: 10}` and `mrr`. They rank the whole catalogue at the last step "
+        "of each row.",
+    )
+
+    by_group: ClassVar[tuple[str, ...]] = ()

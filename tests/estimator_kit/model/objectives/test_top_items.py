@@ -1,0 +1,72 @@
+"""The best items of a row against NumPy, ties, options, and the names of ids."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import feature_specs
+from estimator_kit.model.objectives import top_items
+from estimator_kit.model.objectives.top_items import NO_SCORE, Options
+
+RNG = np.random.default_rng(2)
+
+
+def best(scores, k, seen=None, *, exclude_seen=True):
+    hidden = np.zeros(np.shape(scores), bool) if seen is None else seen
+    chosen = Options(tf.constant(k), tf.constant(exclude_seen))
+    ids, found = top_items.top_items(tf.constant(scores), tf.constant(hidden), chosen)
+    return ids.numpy(), found.numpy()
+
+
+def test_the_best_items_equal_numpys():
+    scores = RNG.integers(0, 6, (30, 12)).astype("f")  # With ties.
+    seen = RNG.random((30, 12)) < 0.3
+    for hidden, exclude in ((seen, True), (seen, False), (None, True)):
+        ids, found = best(scores, 5, hidden, exclude_seen=exclude)
+        gone = hidden if hidden is not None and exclude else np.zeros_like(seen)
+        masked = np.where(gone, -np.inf, scores)
+        order = np.argsort(-masked, axis=1, kind="stable")[:, :5]
+        np.testing.assert_array_equal(ids, order)
+        np.testing.assert_array_equal(found, np.take_along_axis(scores, order, 1))
+
+
+def test_more_items_than_there_are():
+    """All items for a large k; places without an item for a row that has seen too many."""
+    scores = np.array([[1.0, 3.0, 2.0], [4.0, 5.0, 6.0]], "f")
+    ids, found = best(scores, 99)
+    assert ids.tolist() == [[1, 2, 0], [2, 1, 0]]
+    seen = np.array([[False, True, True], [False, False, False]])
+    ids, found = best(scores, 2, seen)
+    assert ids.tolist() == [[0, -1], [2, 1]]
+    assert found.tolist() == [[1.0, NO_SCORE], [6.0, 5.0]]
+
+
+def test_a_k_below_1_is_an_error():
+    message = "the input k must be 1 or more. Ask for at least one item."
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        best(np.zeros((1, 3), "f"), 0)
+
+
+@pytest.mark.parametrize(
+    ("column", "dtype", "names"),
+    [
+        ({"vocabulary": "item", "list": ["a", "b"], "oov_buckets": 1}, "string", [b"b", b"", b"a"]),
+        ({"vocabulary": "item", "list": [70, 8]}, "int64", [b"8", b"", b"70"]),
+        ({"identity": "item", "size": 9}, "int64", [b"1", b"", b"0"]),
+        ({"hash_bucket": "item", "size": 9}, "string", [b"1", b"", b"0"]),
+    ],
+)
+def test_names_of_ids(column, dtype, names):
+    spec = feature_specs.parse(
+        {
+            "features": {"item": {"dtype": dtype, "shape": "variable"}},
+            "columns": {"item": {**column, "sequence": True}, "hot": {"indicator": "item"}},
+            "groups": {"steps": ["hot"]},
+            "labels": {"next": {"dtype": dtype, "shape": "variable"}},
+            "objectives": {"next": {"head": "next_item", "items": "item"}},
+        }
+    )
+    found = top_items.names_of(spec, "item", tf.constant([1, -1, 0], tf.int64))
+    assert found.numpy().tolist() == names
