@@ -1,16 +1,46 @@
 """The built-in model `two_tower`: a user vector, an item vector, and their inner product.
 
-The logit of a row is <u, v> / temperature. u and v are the outputs of two DNNs, scaled to length 1
-unless `normalize` is off. Training ranks the item of a row above the items of the other rows of its
-batch (Yi et al., Sampling-Bias-Corrected Neural Modeling for Large Corpus Item Recommendations,
-RecSys 2019). r is the label times its weight:
+The logit of a row is s = <u, v> / temperature. u and v are the outputs of two DNNs, scaled to
+length 1 unless `normalize` is off. Training ranks the item of a row above the items of the other
+rows of its batch (Yi et al., Sampling-Bias-Corrected Neural Modeling for Large Corpus Item
+Recommendations, RecSys 2019). s_ij is the logit of the user of row i and the item of row j, and r
+is the label times its weight:
 
-    loss = -sum_i r_i log softmax_j(<u_i, v_j> / temperature - log p_j)[i] / sum_i r_i
+    loss = -sum_i r_i log softmax_j(s_ij - log p_j)[i] / sum_i r_i
 
 p_j is the probability that item j is in a batch. It corrects for popular items, which are negatives
 more often. Training estimates it (`item_frequency`), so ids do not have to be sorted by frequency,
 as they must for log-uniform sampling. An item that occurs several times in a batch is never its own
 negative. The negatives come from the batch, so the loss depends on the batch size. Use a large one.
+
+Hard negatives are items that were shown to the same user and not taken. In the loss above, a row
+with label 0 is a negative like any other: the correction makes it count as often as its item would
+in a softmax over all items. The head `ranking` says which rows were shown together: its `group_by`,
+which also puts them into one batch. Then the rows of a group are no random sample for each other.
+For row i, a row h of its group with a lower label and a weight is a hard negative. The item of h is
+there because it was shown, as the item of i was, so both have the same correction:
+
+    loss_i = -log(exp(s_ii - log p_i) / Z_i)
+    Z_i = exp(s_ii - log p_i) + sum_h exp(s_ih - log p_i) + sum_j exp(s_ij - log p_j)
+
+where j are the rows of other groups. The other rows of the own group, such as further clicks of the
+user, are no negatives. Without log p this is the softmax over one positive, hard and in-batch
+negatives of Karpukhin et al., Dense Passage Retrieval, EMNLP 2020. Both kinds are needed: with hard
+negatives alone, recall falls (Huang et al., Embedding-based Retrieval in Facebook Search, KDD
+2020).
+
+Several objectives, such as click and purchase, share the vectors, so that one index serves all of
+them. Each has its own loss over the same logits. Training minimizes their sum by `loss_weight`, or
+what the parameter `combine` says. The sum is the loss of Yi et al. with the reward
+
+    r_i = sum_k loss_weight_k y_ik / sum_i y_ik
+
+where y_k is the label of objective k times its weight. With the losses 0.2, 0.4 and 0.6 of three
+rows, the clicks (1, 1, 0), the purchases (1, 0, 0) and the `loss_weight` 0.5 of purchases, the loss
+is (0.2 + 0.4) / 2 + 0.5 * 0.2 = 0.4. One temperature is enough: without `normalize` the vectors
+learn their length, and `combine: uncertainty` learns a factor for each loss, which stands for a
+temperature of its softmax (Kendall et al., Multi-Task Learning Using Uncertainty, CVPR 2018,
+equation 10).
 
 The metric `loss` is this loss over the batches of the evaluation, without log p, which only
 training knows. So compare it only between evaluations with the same `--eval_batch_size`. The head
@@ -22,7 +52,7 @@ and `item_vector`, for an index of nearest neighbors.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import pydantic
 import tensorflow as tf
@@ -34,11 +64,25 @@ from estimator_kit.model.group_checks import check_dense_group, columns_of
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.objectives.item_frequency import log_probability
 from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower_logits
-from feature_specs.heads.objectives import Binary
+from feature_specs.heads.objectives import Binary, Ranking
 from input_pipelines.transform.transforms import Features
 
 # The output with log p, only in training.
 _LOG_P = "item_log_probability"
+
+
+class Shown(NamedTuple):
+    """Which rows of a batch were shown together. See the head `ranking`.
+
+    Attributes:
+      groups: int64 [rows]. -1 means no group.
+      labels: float32 [rows].
+      weights: float32 [rows]. 0 masks the row.
+    """
+
+    groups: tf.Tensor
+    labels: tf.Tensor
+    weights: tf.Tensor
 
 
 def in_batch_scores(
@@ -46,23 +90,43 @@ def in_batch_scores(
     items: tf.Tensor,
     ids: Optional[tf.Tensor] = None,
     log_probabilities: Optional[tf.Tensor] = None,
+    shown: Optional[Shown] = None,
 ) -> tf.Tensor:
     """<u_i, v_j> - log p_j: float32 [rows, rows]. The diagonal has the item of the row itself.
+
+    With `shown`, it is <u_i, v_j> - log p_i for a hard negative j of row i. Three rows with the
+    products ((1, 0, 0), ...), the labels (1, 0, 1) and p = (1/2, 1, 1/4) have in the first row
+
+        one group:                          1 + log 2, 0 + log 2, and no third score
+        rows 0 and 1 in a group, 2 not:     1 + log 2, 0 + log 2, 0 + log 4
+        without `shown`:                    1 + log 2, 0,         0 + log 4
+
+    The losses of the first row are log(1 + e^-1) = 0.3133, log(1 + e^-1 + 2 e^-1) = 0.7437 and
+    log(1 + e^-1 / 2 + 2 e^-1) = 0.6522.
 
     Args:
       users, items: float32 [rows, n].
       ids: int64 [rows], the ids of the items. Rows with the same id are not negatives of each
         other.
       log_probabilities: float32 [rows], log p.
+      shown: the groups of the rows. None is a batch without hard negatives.
     """
-    scores = tf.matmul(users, items, transpose_b=True)
+    scores = products = tf.matmul(users, items, transpose_b=True)
     if log_probabilities is not None:
         scores -= log_probabilities
+    others = ~tf.eye(tf.shape(products)[0], dtype=tf.bool)
+    left_out = tf.zeros_like(others)
+    if shown is not None:
+        together = tf.equal(shown.groups[:, tf.newaxis], shown.groups) & others
+        together &= shown.groups >= 0
+        hard = (shown.labels < shown.labels[:, tf.newaxis]) & (shown.weights > 0)
+        if log_probabilities is not None:
+            same_correction = products - log_probabilities[:, tf.newaxis]
+            scores = tf.where(together & hard, same_correction, scores)
+        left_out = together & ~hard
     if ids is not None:
-        same = tf.equal(ids[:, tf.newaxis], ids[tf.newaxis])
-        others = ~tf.eye(tf.shape(ids)[0], dtype=tf.bool)
-        scores = tf.where(same & others, -1e9 * tf.ones_like(scores), scores)
-    return scores
+        left_out |= tf.equal(ids[:, tf.newaxis], ids) & others
+    return tf.where(left_out, -1e9 * tf.ones_like(scores), scores)
 
 
 def in_batch_losses(scores: tf.Tensor) -> tf.Tensor:
@@ -75,7 +139,7 @@ def in_batch_losses(scores: tf.Tensor) -> tf.Tensor:
 
 
 class TwoTowerModel(ModelFn):
-    """A model for one binary objective. It learns from the rows with label 1."""
+    """A model for objectives with 0 and 1, or with grades. It learns from the rows above 0."""
 
     class Params(DNNParams):
         """Attributes:
@@ -111,12 +175,13 @@ class TwoTowerModel(ModelFn):
                 f"{', '.join(sorted(both))}. Put the columns of the user and of the item into "
                 "separate groups."
             )
-        heads = [entry.head for entry in spec.objectives.values()]
-        if len(heads) != 1 or not isinstance(next(iter(spec.objectives.values())), Binary):
-            raise ConfigError(
-                f"two_tower learns one binary objective, got the heads {', '.join(heads)}. Remove "
-                "the other objectives."
-            )
+        for name, entry in spec.objectives.items():
+            if not isinstance(entry, (Binary, Ranking)) or entry.steps_in_row:
+                steps = " with steps" if entry.steps_in_row else ""
+                raise ConfigError(
+                    f"two_tower learns objectives with the head binary or ranking, got "
+                    f"{entry.head}{steps} for {name!r}. Remove the objective."
+                )
         if p.item_id is not None:
             read = {spec.category_of(n)[0]: n for n in columns_of(spec, p.item_group)}
             single = [
@@ -150,7 +215,9 @@ class TwoTowerModel(ModelFn):
                 log_p = log_probability(features[p.item_id], size, rate=p.frequency_rate)
             self.add_output(_LOG_P, log_p)
         users = vectors["user"] / p.temperature
-        return tf.reduce_sum(users * vectors["item"], axis=1, keepdims=True)
+        return dict.fromkeys(
+            self.objectives, tf.reduce_sum(users * vectors["item"], axis=1, keepdims=True)
+        )
 
     def example_losses(
         self,
@@ -162,8 +229,14 @@ class TwoTowerModel(ModelFn):
         p = self.params
         ids = None if p.item_id is None else features[p.item_id]
         log_p = predictions.get(_LOG_P)
-        users = predictions["user_vector"] / p.temperature
-        scores = in_batch_scores(users, predictions["item_vector"], ids, log_p)
-        ((name, objective),) = self.objectives.items()
-        clicked = tf.cast(labels[objective.label_name], tf.float32) * weights[name]
-        return {name: (in_batch_losses(scores), clicked)}
+        users, items = predictions["user_vector"] / p.temperature, predictions["item_vector"]
+        found = {}
+        for name, objective in self.objectives.items():
+            label = objective.label_name
+            values = tf.cast(labels[label], tf.float32)
+            shown = None
+            if isinstance(self.spec.objectives[name], Ranking):
+                shown = Shown(labels[f"{label}/group"], values, weights[name])
+            losses = in_batch_losses(in_batch_scores(users, items, ids, log_p, shown))
+            found[name] = (losses, values * weights[name])
+        return found

@@ -4,8 +4,8 @@
 
 Each item has three successors. After an event, the next item is one of them with the probabilities
 0.4, 0.2 and 0.1. Otherwise, it is drawn by popularity, which falls with the id. So nobody can
-predict the next item exactly. The program also prints how often the ten items with the largest true
-probabilities contain it: no model can expect a higher recall_at_10.
+predict the next item exactly. The program also prints recall_at_10 and ndcg_at_10 of the true
+probabilities: no model can expect higher ones.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ import numpy as np
 SUCCESSORS = np.array([0.4, 0.2, 0.1])
 
 
-def best_recall(following: np.ndarray, popular: np.ndarray, counts: np.ndarray, k: int) -> float:
-    """The expected recall at k of the true probabilities.
+def best_metrics(
+    following: np.ndarray, popular: np.ndarray, counts: np.ndarray, k: int
+) -> tuple[float, float]:
+    """The expected recall and NDCG at k of the true probabilities.
 
     Args:
       following: int [items, 3], the successors of each item.
@@ -28,12 +30,12 @@ def best_recall(following: np.ndarray, popular: np.ndarray, counts: np.ndarray, 
       counts: [items], how often each item comes directly before the last item of a user.
       k: the number of items.
     """
-    total = 0.0
+    best = np.zeros(k)  # The mean probability of the item at each rank.
     for item, count in enumerate(counts):
         probability = (1 - SUCCESSORS.sum()) * popular
         np.add.at(probability, following[item], SUCCESSORS)
-        total += count * np.sort(probability)[-k:].sum()
-    return total / counts.sum()
+        best += count / counts.sum() * -np.sort(-probability)[:k]
+    return best.sum(), best @ (1 / np.log2(np.arange(k) + 2))
 
 
 def main() -> None:
@@ -61,8 +63,11 @@ def main() -> None:
                     last[item] += 1
                 place = rng.choice(4, p=[*SUCCESSORS, 1 - SUCCESSORS.sum()])
                 item = following[item, place] if place < 3 else rng.choice(items, p=popular)
-    share = best_recall(following, popular, last, 10)
-    print(f"{arguments.out}: the best possible recall_at_10 is {share:.3f}")
+    recall, ndcg = best_metrics(following, popular, last, 10)
+    print(
+        f"{arguments.out}: the best possible recall_at_10 is {recall:.3f}, "
+        f"and the best possible ndcg_at_10 is {ndcg:.3f}"
+    )
 
 
 if __name__ == "__main__":

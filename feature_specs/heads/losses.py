@@ -282,7 +282,7 @@ class ApproxNdcg(Entry):
     )
 
 
-Negatives = Literal["log_uniform", "uniform", "in_batch"]
+Negatives = Literal["log_uniform", "uniform", "in_batch", "mixed"]
 
 
 class _OfNegatives(Entry):
@@ -297,7 +297,8 @@ class _OfNegatives(Entry):
         "log_uniform",
         description="How items are sampled. `log_uniform` takes the first ids most often, so it "
         "suits a vocabulary that is sorted by frequency. `uniform` takes all ids equally often. "
-        "`in_batch` takes the next items of the other steps of the batch.",
+        "`in_batch` takes the next items of the other steps of the batch. `mixed` takes one half "
+        "as `in_batch` and one half as `uniform`.",
     )
 
 

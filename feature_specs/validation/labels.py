@@ -124,7 +124,8 @@ def _check_items(spec: FeatureSpec, objective: NextItem, name: str, path: Path) 
         yield Problem(
             (*path[:-1], "loss"),
             f"negatives: log_uniform takes the first ids most often, but the ids of the "
-            f"{column.kind} column {objective.items!r} have no order. Use uniform or in_batch.",
+            f"{column.kind} column {objective.items!r} have no order. Use uniform, in_batch or "
+            "mixed.",
         )
 
 

@@ -47,7 +47,7 @@ MODEL_CASES = {
     "sasrec": ModelCase({"max_steps": 3, "optimizer": "adagrad"}, _NEXT),
     "shared_bottom": ModelCase(),
     "transformer": ModelCase({**_STEPS, "width": 8, "feed_forward": 8}),
-    "two_tower": ModelCase({**_SMALL, "dimension": 4}, {"binary": "binary"}),
+    "two_tower": ModelCase({**_SMALL, "dimension": 4}, {"binary": "binary", "ranking": "ranking"}),
     "wide_deep": ModelCase({**_SMALL, "initializer": "he_normal", "activation": "prelu"}),
     "xdeepfm": ModelCase({**_SMALL, "maps": [3, 2]}),
 }

@@ -12,8 +12,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import tensorflow as tf
+from google.protobuf import text_format
 
 import estimator_kit as ek
 from tests.conftest import DOCUMENT, ROOT, make_rows
@@ -304,6 +306,61 @@ def test_a_chief_of_synchronous_steps_that_is_killed_comes_back(made):
     check_end(cluster, model_dir, 300, beyond=2)
     said = cluster.log("worker:0").read_text()
     assert "chief:0 has gone back to the last checkpoint" in said
+
+
+@pytest.mark.nightly
+def test_next_items_with_a_table_in_pieces_on_two_servers(tmp_path):
+    """The table that reads and scores items is split, and its items are sampled."""
+    items, rng = 200, np.random.default_rng(1)
+    after = rng.permutation(items)  # The item that follows each item.
+    for name, count in (*((f"train-{i}", 500) for i in range(4)), ("eval", 500)):
+        steps = [rng.integers(0, items, count)]
+        for _ in range(6):
+            steps.append(after[steps[-1]])
+        rows = np.stack(steps, axis=1).tolist()
+        ek.write_examples(
+            f"{tmp_path}/{name}.tfrecord",
+            [{"item_id": row[:-1], "next_item_id": row[1:]} for row in rows],
+        )
+    (tmp_path / "spec.yaml").write_text(
+        """
+features: {item_id: {dtype: int64, shape: variable}}
+columns:
+  item: {identity: item_id, size: 200, sequence: true}
+  item_emb: {embedding: item, dimension: 16}
+groups: {steps: [item_emb]}
+labels: {next_item_id: {dtype: int64, shape: variable}}
+objectives:
+  next: {head: next_item, label: next_item_id, items: item,
+         loss: {sampled_softmax: {samples: 60, negatives: mixed}}}
+"""
+    )
+    model_dir = tmp_path / "model"
+    cluster = Cluster(
+        tmp_path / "logs", f"--spec={tmp_path}/spec.yaml", "--model=sasrec",
+        "--model_params=learning_rate=0.01", "--model_params=max_steps=6",
+        f"--train_files={tmp_path}/train-*", f"--eval_files={tmp_path}/eval.tfrecord",
+        f"--model_dir={model_dir}", "--batch_size=50", "--epochs=10", "--partition_mib=0.005",
+        "--cluster_timeout_secs=90", workers=2, ps=2,
+    )  # fmt: skip
+    try:
+        cluster.start("ps:0", "ps:1", "worker:0", "worker:1", "chief:0", "evaluator:0")
+        result = check_end(cluster, model_dir, steps=400, beyond=0)
+    finally:
+        cluster.close()
+    assert result["metrics"]["recall_at_10/next"] > 0.95
+    graph = tf.compat.v1.GraphDef()
+    text_format.Parse((model_dir / "graph.pbtxt").read_text(), graph)
+    tables = {
+        node.name: node.device
+        for node in graph.node
+        if re.fullmatch(r".*/item_embedding/embedding_weights/part_\d", node.name)
+    }
+    assert len(tables) == 3 and len(set(tables.values())) == 2, tables
+    saved = dict(tf.train.list_variables(str(model_dir)))
+    (shape,) = (shape for name, shape in saved.items() if name.endswith("embedding_weights"))
+    assert shape == [items, 16]
+    assert saved["objectives/next/item_frequency/gap"] == [items + 1]
 
 
 def launched(*arguments: str) -> subprocess.CompletedProcess:

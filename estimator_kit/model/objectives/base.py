@@ -2,7 +2,8 @@
 
 An objective (tf.estimator calls it a head) is made from an entry of `objectives` in the spec. Its
 only variables are the sums of its metrics, so it stores nothing in a checkpoint. One exception is
-the head `next_item` with `negatives: in_batch`, which stores how often it has seen each item.
+the head `next_item` with `negatives: in_batch` or `mixed`, which stores how often it has seen each
+item.
 """
 
 from __future__ import annotations

@@ -27,6 +27,19 @@ def log_probability(ids: tf.Tensor, size: int, *, rate: float) -> tf.Tensor:
       size: the number of ids.
       rate: how fast the average follows, in (0, 1]. 0.05 averages over about 20 occurrences.
     """
+    return log_probabilities(ids, ids[:0], size, rate=rate)[0]
+
+
+def log_probabilities(
+    ids: tf.Tensor, others: tf.Tensor, size: int, *, rate: float
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """log p of each row's item, as `log_probability`, and of other items, which are only read.
+
+    Args:
+      ids: int64 [rows] in [-1, size), the ids of the batch.
+      others: int64 [n] in [0, size). An id that has been in no batch has p = 0, so log p = -inf.
+      size, rate: see `log_probability`.
+    """
     v1 = tf.compat.v1
     last_step, gap = (
         v1.get_variable(
@@ -40,10 +53,15 @@ def log_probability(ids: tf.Tensor, size: int, *, rate: float) -> tf.Tensor:
     waited = tf.cast(step - before, tf.float32)
     average = (1 - rate) * tf.gather(gap, seen) + rate * waited
     updated = tf.where(before > 0, average, waited)
-    with tf.control_dependencies([updated]):  # Read all values before any is written.
+    # The ids of the batch come first, so those that follow are not in it.
+    known, place = tf.unique(tf.concat([seen, others], axis=0))
+    gaps = tf.concat([updated, tf.gather(gap, known[tf.size(seen) :])], axis=0)
+    with tf.control_dependencies([gaps]):  # Read all values before any is written.
         update = tf.group(
             v1.scatter_update(last_step, seen, tf.fill(tf.shape(seen), step)),
             v1.scatter_update(gap, seen, updated),
         )
     v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, update)
-    return tf.stop_gradient(-tf.math.log(tf.gather(updated, row_of)))
+    log_p = -tf.math.log(tf.where(gaps > 0, gaps, float("inf") * tf.ones_like(gaps)))
+    of_others = tf.gather(log_p, place[tf.size(seen) :])
+    return tf.stop_gradient(tf.gather(log_p, row_of)), tf.stop_gradient(of_others)

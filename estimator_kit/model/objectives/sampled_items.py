@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_kit.model.objectives.item_frequency import log_probability
+from estimator_kit.model.objectives.item_frequency import log_probabilities, log_probability
 
 # How fast the estimate of in-batch frequencies follows: an average over about 20 occurrences.
 _RATE = 0.05
@@ -25,7 +25,7 @@ _SAMPLERS = {
 
 
 class Sampled(NamedTuple):
-    """Sampled items, each once.
+    """Sampled items. Only `mixed` may sample an item twice: once in each of its halves.
 
     Attributes:
       ids: int64 [samples].
@@ -39,18 +39,21 @@ class Sampled(NamedTuple):
 
 
 def draw(options: Any, targets: tf.Tensor, items: int, name: str) -> Sampled:
-    """Samples different items for a batch.
+    """Samples items for a batch.
 
     `log_uniform` and `uniform` use TensorFlow's samplers. `in_batch` takes the targets of the
     batch, and estimates during training how often an item is in a batch (`item_frequency`).
+    `mixed` takes one half from the batch and the other half uniformly.
 
     Args:
       options: the options of the loss in the spec, with `samples` and `negatives`.
       targets: int64 [n], the items at the steps of a batch.
       items: the number of items.
-      name: the scope of the variables of `in_batch`.
+      name: the scope of the variables of `in_batch` and `mixed`.
     """
     count = min(options.samples, items)
+    if options.negatives == "mixed":
+        return _mixed(targets, items, count, name)
     if options.negatives == "in_batch":
         return _in_batch(targets, items, count, name)
     ids, of_targets, of_ids = _SAMPLERS[options.negatives](
@@ -71,3 +74,39 @@ def _in_batch(targets: tf.Tensor, items: int, count: int, name: str) -> Sampled:
     log_q = tf.math.unsorted_segment_max(log_p, place, tf.size(ids))
     kept = tf.random.shuffle(tf.range(tf.size(ids)))[:count]
     return Sampled(tf.gather(ids, kept), tf.gather(log_q, kept), log_p)
+
+
+def _mixed(targets: tf.Tensor, items: int, count: int, name: str) -> Sampled:
+    """Half of the samples from the batch, and half uniformly from all items.
+
+    Yang et al., Mixed Negative Sampling for Learning Two-tower Neural Networks in Recommendations,
+    WWW 2020 Companion. The items of a batch are mostly popular ones, so an item that nobody takes
+    would never be a negative. The samples of both halves count together, each with the q of the
+    mixture, which is the expected number of times that an item is sampled:
+
+        q_j = s p_j + n / items
+
+    p_j is the probability that item j is in a batch, s is the share of the different items of the
+    batch that stay, and n is the number of uniform samples. With 1,000 items and 10 uniform
+    samples, an item in every second batch, of which a quarter stays, has q = 0.5 / 4 + 0.01 =
+    0.135. An item that was in no batch has q = 0.01.
+    """
+    of_batch = count // 2
+    uniform = count - of_batch
+    # By symmetry, each item is among the different samples with the probability uniform / items.
+    drawn, _, _ = tf.random.uniform_candidate_sampler(
+        targets[:1, tf.newaxis], num_true=1, num_sampled=uniform, unique=True, range_max=items
+    )
+    present, _ = tf.unique(targets)
+    kept = tf.random.shuffle(present)[:of_batch]
+    ids = tf.concat([kept, drawn], axis=0)
+    with tf.compat.v1.variable_scope(f"{name}/item_frequency"):
+        of_targets, of_ids = log_probabilities(targets, ids, items, rate=_RATE)
+    share = tf.math.divide_no_nan(
+        tf.cast(tf.size(kept), tf.float32), tf.cast(tf.size(present), tf.float32)
+    )
+
+    def log_q(log_p: tf.Tensor) -> tf.Tensor:
+        return tf.math.log(share * tf.exp(log_p) + uniform / items)
+
+    return Sampled(ids, log_q(of_ids), log_q(of_targets))

@@ -164,3 +164,42 @@ def test_specs_that_the_models_do_not_support():
         with pytest.raises(ek.ConfigError) as error:
             find_model("sasrec")(feature_specs.parse(made))
         assert message in str(error.value)
+
+
+def test_a_table_in_pieces_is_trained_as_one_table():
+    """By a sampled loss, which gathers some of its rows."""
+    document = spec_of().to_dict()
+    # All items of the batch stay, so no step is random.
+    document["objectives"]["next"]["loss"] = {"sampled_softmax": {"negatives": "in_batch"}}
+    start = np.random.default_rng(2).normal(size=(7, 4)).astype("f")
+    after = []
+    for pieces in (None, 3):
+        model = find_model("sasrec")(
+            feature_specs.parse(document),
+            {"steps_dropout": 0.0, "blocks": 1, "optimizer": "adagrad"},
+        )
+        with (
+            partitions.of_size(4 * 7 * 4 / 2**20 / pieces if pieces else None),
+            tf.Graph().as_default(),
+            tf.compat.v1.Session() as session,
+        ):
+            tf.compat.v1.set_random_seed(1)
+            tf.compat.v1.train.get_or_create_global_step()
+            ids = tf.ragged.constant([[0, 3, 5], [6]], tf.int64)
+            labels = tf.ragged.constant([[3, 5, 1], [4]], tf.int64)
+            made = model({"item": ids}, {"next": labels}, TRAIN)
+            session.run(tf.compat.v1.global_variables_initializer())
+            trained, row = [], 0
+            for v in tf.compat.v1.trainable_variables():
+                if "embedding_weights" in v.op.name:
+                    v.load(start[row : row + v.shape[0]], session)
+                    row += v.shape[0]
+                    trained.append(v)
+                else:
+                    v.load(np.full(v.shape, 0.1), session)
+            assert len(trained) == (pieces or 1)
+            losses = [session.run([made.loss, made.train_op])[0] for _ in range(3)]
+            after.append((losses, np.concatenate(session.run(trained))))
+    np.testing.assert_allclose(after[1][0], after[0][0], rtol=1e-5)
+    np.testing.assert_allclose(after[1][1], after[0][1], rtol=1e-5)
+    np.testing.assert_array_equal((after[0][1] != start).any(axis=1), np.arange(7) != 2)

@@ -10,9 +10,10 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
+from estimator_kit.model import example_losses
 from estimator_kit.model.objectives.item_frequency import log_probability
 from estimator_kit.models import MODELS
-from estimator_kit.models.two_tower import in_batch_losses, in_batch_scores
+from estimator_kit.models.two_tower import Shown, in_batch_losses, in_batch_scores
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import make_rows
@@ -51,6 +52,39 @@ def test_the_loss_is_a_softmax_over_the_items_of_a_batch():
         own = users[i] @ items[i] - log_p[i]
         expected.append(np.log(np.exp(row).sum()) - own)
     np.testing.assert_allclose(in_batch_losses(scores), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("groups", "weights", "expected"),
+    [
+        ([5, 5, 5], [1, 1, 1], [1 + math.log(2), math.log(2), None]),
+        ([5, 5, 6], [1, 1, 1], [1 + math.log(2), math.log(2), math.log(4)]),
+        ([5, 5, 6], [1, 0, 1], [1 + math.log(2), None, math.log(4)]),  # Never shown.
+        ([-1, -1, 6], [1, 1, 1], [1 + math.log(2), 0, math.log(4)]),  # Without a group.
+        (None, None, [1 + math.log(2), 0, math.log(4)]),
+    ],
+)
+def test_hard_negatives_by_hand(groups, weights, expected):
+    """The example of `in_batch_scores`: a hard negative has the correction of the row itself."""
+    shown = None
+    if groups is not None:
+        shown = Shown(tf.constant(groups), tf.constant([1.0, 0, 1]), tf.constant(weights, "float"))
+    scores = in_batch_scores(
+        tf.eye(3), tf.eye(3), None, tf.math.log([1 / 2, 1, 1 / 4]), shown
+    )  # fmt: skip
+    there = [value is not None for value in expected]
+    np.testing.assert_allclose(
+        scores[0], [-1e9 if value is None else value for value in expected], rtol=1e-6
+    )
+    others = np.exp([v for v in expected[1:] if v is not None]).sum()
+    by_hand = math.log(1 + others / math.exp(expected[0]))
+    assert float(in_batch_losses(scores)[0]) == pytest.approx(by_hand, rel=1e-5)
+    if groups == [5, 5, 5]:
+        assert by_hand == pytest.approx(0.3133, abs=1e-4) and there == [True, True, False]
+    if groups == [5, 5, 6] and all(there):
+        assert by_hand == pytest.approx(0.7437, abs=1e-4)
+    if groups is None:
+        assert by_hand == pytest.approx(0.6522, abs=1e-4)
 
 
 def test_frequencies_follow_the_algorithm():
@@ -154,12 +188,90 @@ def test_what_two_towers_refuse(spec_of, groups, params, message):
     assert str(error.value) == message
 
 
-def test_two_objectives_are_one_too_many(document):
+@pytest.fixture
+def two_objectives(document):
+    """Clicks, ranked within a city, and purchases of the rows with a click."""
     document["groups"] = {"user": ["price", "tag_emb"], "item": ["user_emb", "city_hot"]}
     del document["columns"]["city_x_tag"]
+    document["objectives"]["click"] = {"head": "ranking", "group_by": "city"}
+    params = {"item_id": "user", "hidden_units": [4], "activation": "tanh"}
+    return MODELS["two_tower"](feature_specs.parse(document), params)
+
+
+def test_the_losses_of_objectives_by_hand(two_objectives):
+    """The example of the module."""
+    labels = {"click": [1.0, 1.0, 0.0], "buy": [1.0, 0.0, 0.0]}
+    losses = {
+        name: example_losses.loss(
+            objective, (tf.constant([0.2, 0.4, 0.6]), tf.constant(labels[name]))
+        )
+        for name, objective in two_objectives.objectives.items()
+    }
+    assert float(two_objectives.loss(losses)) == pytest.approx((0.2 + 0.4) / 2 + 0.5 * 0.2)
+
+
+def test_a_step_of_two_objectives_with_hard_negatives(two_objectives):
+    model, rows = two_objectives, make_rows(30)
+    records = [writing.example(row).SerializeToString() for row in rows]
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.train.get_or_create_global_step()
+        features, labels = Transform(model.spec).features_and_labels(tf.constant(records))
+        outputs, add_output = {}, model.add_output
+        model.add_output = lambda name, value: (
+            outputs.__setitem__(name, value), add_output(name, value),
+        )  # fmt: skip
+        result = model(features, labels, "train")
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run(tf.compat.v1.tables_initializer())
+        # Every second item was in one of five batches. The others are new in step 10.
+        for v in tf.compat.v1.global_variables():
+            if "item_frequency" in v.op.name:
+                v.load(np.arange(21) % 2 * 5, session)
+            elif v.op.name == "global_step":
+                v.load(9, session)
+        found, ids, loss = session.run((outputs, features["user"], result.loss))
+    scores = found["user_vector"] @ found["item_vector"].T / 0.1
+    log_p = found["item_log_probability"]
+
+    def by_hand(label, hard):
+        losses = []
+        for i, row in enumerate(rows):
+            if not row[label]:
+                continue
+            total = own = np.exp(scores[i, i] - log_p[i])
+            for j, other in enumerate(rows):
+                if ids[i] == ids[j]:
+                    continue
+                same = hard and row["city"] == other["city"]
+                if not same:
+                    total += np.exp(scores[i, j] - log_p[j])
+                elif other[label] < row[label]:
+                    total += np.exp(scores[i, j] - log_p[i])
+            losses.append(np.log(total / own))
+        return np.mean(losses)
+
+    assert len(set(log_p)) > 1
+    assert loss == pytest.approx(by_hand("click", True) + 0.5 * by_hand("buy", False), rel=1e-4)
+    assert by_hand("click", True) != pytest.approx(by_hand("click", False), rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"head": "regression"}, "regression"),
+        ({"head": "binary", "steps": 2}, "binary with steps"),
+    ],
+)
+def test_heads_that_two_towers_do_not_learn(document, changes, found):
+    document["groups"] = {"user": ["price", "tag_emb"], "item": ["user_emb", "city_hot"]}
+    del document["columns"]["city_x_tag"]
+    del document["labels"]["buy"]["weight"]
+    document["objectives"]["buy"] = changes
+    if "steps" in changes:
+        document["labels"]["buy"]["shape"] = [2]
     with pytest.raises(ek.ConfigError) as error:
-        MODELS["two_tower"](feature_specs.parse(document))
+        MODELS["two_tower"](feature_specs.parse(document), {"item_id": "user"})
     assert str(error.value) == (
-        "two_tower learns one binary objective, got the heads binary, binary. Remove the other "
-        "objectives."
+        f"two_tower learns objectives with the head binary or ranking, got {found} for 'buy'. "
+        "Remove the objective."
     )

@@ -57,7 +57,7 @@ def parse_items(objective, label, column):
          "which is string. Make the dtypes equal."),
         ({"loss": "bpr"}, WORDS, {"hash_bucket": "item", "size": 9, "sequence": True},
          "objectives.y.loss: negatives: log_uniform takes the first ids most often, but the ids "
-         "of the hash_bucket column 'item' have no order. Use uniform or in_batch."),
+         "of the hash_bucket column 'item' have no order. Use uniform, in_batch or mixed."),
         ({}, {**WORDS, "vocabulary": ["a", "b"]},
          {"vocabulary": "item", "list": ["a"], "sequence": True},
          "objectives.y: label 'y' has a vocabulary, but the head next_item takes the ids of the "

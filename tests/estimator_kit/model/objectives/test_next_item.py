@@ -37,7 +37,7 @@ def sigmoid(values):
 # --- Sampling ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("negatives", ["log_uniform", "uniform"])
+@pytest.mark.parametrize("negatives", ["log_uniform", "uniform", "in_batch", "mixed"])
 def test_the_gradient_of_the_sampled_softmax_equals_numpys(negatives):
     """With the correction log q, for the states, the table and the bias."""
     n, width, samples = 6, 4, 5
@@ -48,6 +48,7 @@ def test_the_gradient_of_the_sampled_softmax_equals_numpys(negatives):
     loss = loss_entry({"sampled_softmax": {"samples": samples, "negatives": negatives}})
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.set_random_seed(3)
+        tf.compat.v1.train.get_or_create_global_step()
         given = [tf.constant(x) for x in (states, table, bias)]
         drawn = {}
 
@@ -72,10 +73,18 @@ def test_the_gradient_of_the_sampled_softmax_equals_numpys(negatives):
                 tf.exp(drawn["sampled"].log_q),
             ),
         )  # fmt: skip
+        session.run(tf.compat.v1.global_variables_initializer())
+        for v in tf.compat.v1.global_variables():  # Items of earlier batches; p from 1/5 to 1.
+            known = np.r_[[1] * 15, [0] * 6] * (np.arange(ITEMS + 1) % 5 + 1)
+            v.load(known if "item_frequency" in v.op.name else 9, session)
         found, gradients, theirs, (ids, log_q, log_q_targets) = session.run(
             [losses, dense, reference, drawn["sampled"]]
         )
-    assert len(set(ids)) == samples
+    assert len(ids) == samples
+    if negatives == "mixed":
+        assert len(set(log_q)) > 2
+    else:
+        assert len(set(ids)) == samples
     columns = np.concatenate([targets[:, None], np.tile(ids, (n, 1))], axis=1)
     log_qs = np.concatenate([log_q_targets[:, None], np.tile(log_q, (n, 1))], axis=1)
     logits = np.einsum("nw,nkw->nk", states, table[columns]) + bias[columns] - log_qs
@@ -136,6 +145,57 @@ def test_items_in_the_batch_are_corrected_by_how_often_batches_have_them():
     assert by_id[2] == pytest.approx(0, abs=0.3)
     assert by_id[9] == pytest.approx(np.log(0.5), abs=0.1)
     np.testing.assert_array_equal(found.log_q_targets, [by_id[2], by_id[2], by_id[9]])
+
+
+def test_half_of_a_mixed_sample_is_from_the_batch():
+    """The example of `sampled_items._mixed`: q of both halves together."""
+    options = loss_entry({"sampled_softmax": {"samples": 20, "negatives": "mixed"}})
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        step = tf.compat.v1.train.get_or_create_global_step()
+        targets = tf.compat.v1.placeholder(tf.int64, [None])
+        drawn = sampled_items.draw(options.sampled_softmax, targets, 1000, "objectives/next")
+        session.run(tf.compat.v1.global_variables_initializer())
+        gaps = np.zeros(1001)
+        gaps[:45] = 2  # Each is in every second batch, and now too.
+        for v in tf.compat.v1.global_variables():
+            if v is not step:
+                v.load(gaps if v.op.name.endswith("gap") else (gaps > 0) * 5, session)
+        step.load(6, session)
+        batch = np.repeat(np.arange(40), 2)  # 40 items: a quarter stays.
+        found, other = session.run(drawn, {targets: batch}), session.run(drawn, {targets: [3, 3]})
+        none = session.run(drawn, {targets: []})
+    assert set(found.ids[:10]) <= set(range(40)) and len(set(found.ids[:10])) == 10
+    assert len(set(found.ids[10:])) == 10 and found.ids[10:].max() > 45
+    q = np.where(found.ids < 45, 0.5 / 4 + 0.01, 0.01)
+    np.testing.assert_allclose(np.exp(found.log_q), q, rtol=1e-5)
+    np.testing.assert_allclose(np.exp(found.log_q_targets), 0.135, rtol=1e-5)
+    # A batch with few items has fewer samples, which all stay.
+    assert other.ids[0] == 3 and len(other.ids) == 11
+    np.testing.assert_allclose(np.exp(other.log_q_targets), 0.51, rtol=1e-5)
+    assert len(none.ids) == 10
+    np.testing.assert_allclose(np.exp(none.log_q), 0.01, rtol=1e-5)
+
+
+def test_q_of_a_mixed_sample_is_the_expected_number_of_times():
+    """Over many batches of Zipf items. The sums of 1 / q estimate the number of items."""
+    items, rng = 30, np.random.default_rng(3)
+    options = loss_entry({"sampled_softmax": {"samples": 8, "negatives": "mixed"}})
+    popular = 1 / (np.arange(items) + 1.0)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        step = tf.compat.v1.train.get_or_create_global_step()
+        targets = tf.compat.v1.placeholder(tf.int64, [None])
+        drawn = sampled_items.draw(options.sampled_softmax, targets, items, "objectives/next")
+        updates = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+        with tf.control_dependencies([drawn.log_q, *updates]):
+            trained = tf.compat.v1.assign_add(step, 1)
+        session.run(tf.compat.v1.global_variables_initializer())
+        sums = []
+        for _ in range(1500):
+            batch = rng.choice(items, 12, p=popular / popular.sum())
+            found = session.run([drawn, trained], {targets: batch})[0]
+            sums.append(np.bincount(found.ids, np.exp(-found.log_q), items))
+    # Each item counts 1 on average: what the correction promises.
+    np.testing.assert_allclose(np.mean(sums[500:], axis=0), 1, atol=0.2)
 
 
 # --- Losses --------------------------------------------------------------------------------------
