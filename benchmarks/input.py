@@ -1,10 +1,11 @@
 """Compares reading with TensorFlow's own ways, and with the cache of transformed rows.
 
-    python benchmarks/input.py [--rows 400000] [--rounds 3] [--only records,cache,window]
+    python benchmarks/input.py [--rows 400000] [--rounds 3] [--only records,cache,window,counting]
 
 Records have 13 numbers and 26 strings, about 800 bytes; batches have 1024 rows. Every measurement
 reads a whole epoch, shuffled, inside tf.data (`Dataset.reduce`). It includes the time to make the
-input: with the cache, to hash the files and, for a cold cache, to write the rows.
+input: with the cache, to hash the files and, for a cold cache, to write the rows. `counting` counts
+the records of the files, compared with reading them.
 benchmarks/README.md has results.
 """
 
@@ -25,6 +26,7 @@ from training_speed import BATCH
 
 import estimator_kit as ek
 from input_pipelines import input_fns
+from input_pipelines.record_files import tfrecords
 from input_pipelines.row_cache.cache import RowCache
 
 GIB = 2**30
@@ -35,16 +37,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=400_000, help="rows of the generated data")
     parser.add_argument("--rounds", type=int, default=3, help="rounds that count")
-    parser.add_argument("--only", default="records,cache,window", help="what is measured")
+    parser.add_argument("--only", default="records,cache,window,counting", help="what is measured")
     parser.add_argument("--data", help="a folder for the generated data, to use them again")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         # One shard more than the days of a window.
         paths = generate(arguments.data or folder, arguments.rows)
         for name in arguments.only.split(","):
-            {"records": records, "cache": cache, "window": window}[name](
-                paths, arguments.rows, f"{folder}/cache", arguments.rounds
-            )
+            parts = {"records": records, "cache": cache, "window": window, "counting": counting}
+            parts[name](paths, arguments.rows, f"{folder}/cache", arguments.rounds)
 
 
 def records(paths: list[str], rows: int, folder: str, rounds: int) -> None:
@@ -131,6 +132,26 @@ def window(paths: list[str], rows: int, folder: str, rounds: int) -> None:
                 lambda without=without, epochs=epochs: without(epochs=epochs),
                 rounds=rounds, unit="s", less_is_better=True,
             )  # fmt: skip
+
+
+def counting(paths: list[str], rows: int, folder: str, rounds: int) -> None:
+    """Seconds to count the records, by the CPU's clock, because reading uses two cores."""
+    size = sum(os.path.getsize(path) for path in paths) / 1e9
+
+    def ours() -> float:
+        start = time.process_time()
+        assert tfrecords.count_records(paths) == rows
+        return (time.process_time() - start) / size
+
+    def reading() -> float:
+        start = time.process_time()
+        read = tf.data.TFRecordDataset(paths, num_parallel_reads=2)
+        found = read.reduce(tf.constant(0, tf.int64), lambda total, _: total + 1)
+        assert found.numpy() == rows
+        return (time.process_time() - start) / size
+
+    compare(f"counting {size:.1f} GB of records, compared with reading them", ours, reading,
+            rounds=rounds, unit="CPU s/GB", less_is_better=True)  # fmt: skip
 
 
 def files_of(days: list[list[str]]) -> list[str]:

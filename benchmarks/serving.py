@@ -2,11 +2,12 @@
 changes.
 
     python benchmarks/serving.py [--rounds 3] [--seconds 60] [--clients 32] \\
-        [--only export,requests,load]
+        [--only export,json,requests,load]
 
 The model is the model of speed.py: 13 numbers and 26 embeddings of 100,000 by 16, a DNN of
 256-128-64. `export` compares the export with a canned Estimator's, both in a session as the server
-uses it. `requests` compares one client at a time with a direct call. Both print medians in
+uses it. `json` compares how long the body of a REST answer takes with Python's json module.
+`requests` compares one client at a time with a direct call. All three print medians in
 milliseconds. `load` starts `--mode=serve` in a separate process. Clients in two other processes
 send requests while a new version comes every five seconds. The versions alternate between two
 models, so a prediction of a wrong version, or of two versions, is noticed.
@@ -39,6 +40,7 @@ from training_speed import BATCH
 import estimator_kit as ek
 from estimator_kit.client import GrpcClient, RestClient
 from estimator_kit.exporters.saved_model import export_saved_model
+from estimator_kit.serving import json_answers
 from estimator_kit.serving.loaded_model import LoadedModel
 from input_pipelines.record_files import tfrecords
 
@@ -83,6 +85,26 @@ def as_array(records: list[bytes]) -> np.ndarray:
     array = np.empty(len(records), np.object_)
     array[:] = records
     return array
+
+
+def write_json(outputs: dict[str, np.ndarray], arguments: argparse.Namespace) -> None:
+    """Compares the bodies of REST answers with Python's json module, and that they are equal."""
+
+    def by_json() -> bytes:
+        rows = zip(*(values.tolist() for values in outputs.values()))
+        return json.dumps({"predictions": [dict(zip(outputs, row)) for row in rows]}).encode()
+
+    def by_kit() -> bytes:
+        return json_answers.predictions(outputs, by_row=True)
+
+    for row, other in zip(*(json.loads(write())["predictions"] for write in (by_kit, by_json))):
+        for name, values in row.items():
+            if outputs[name].dtype.kind == "f":
+                np.testing.assert_array_equal(np.float32(values), np.float32(other[name]))
+    rounds = range(arguments.rounds)
+    both = [(median_ms(by_kit), median_ms(by_json)) for _ in rounds]
+    report(f"the body of a REST answer of {len(next(iter(outputs.values())))} rows",
+           *map(statistics.median, zip(*both)), "ms", less_is_better=True)  # fmt: skip
 
 
 class Server:
@@ -155,7 +177,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--data", default="data/benchmarks")
-    parser.add_argument("--only", default="export,requests,load")
+    parser.add_argument("--only", default="export,json,requests,load")
     arguments = parser.parse_args()
     parts = arguments.only.split(",")
     tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
@@ -173,6 +195,8 @@ def main() -> None:
                 both[1].append(median_ms(direct(theirs, default, records)))
             report(f"answer to {rows} Examples, against the canned export's",
                    *map(statistics.median, both), "ms", less_is_better=True)  # fmt: skip
+        if "json" in parts:
+            write_json(direct(ours, "serving_default", as_array(examples.tolist()))(), arguments)
         if "requests" in parts:
             live = pathlib.Path(folder, "live")
             shutil.copytree(models[0], live / "1")

@@ -1,13 +1,14 @@
 """What a short training run costs by its size: columns, objectives, rows and files.
 
     python benchmarks/size.py [--columns 1,40,400,2000] [--objectives 1,20,200]
-        [--rows 100000,1000000,10000000] [--files 1,100,10000]
-        [--only columns,objectives,rows,files]
+        [--rows 100000,1000000,10000000] [--files 1,100,10000] [--rounds 5]
+        [--only start,columns,objectives,rows,files]
 
 Every run is a process that trains 10 steps of a DNN and writes a checkpoint. Each column is an
 embedding of a hashed string, and every fourth one is a number. Each line has the CPU seconds of the
 process with its children, the seconds of the clock, its memory, and the bytes of the model
-directory. Runs with rows and files read all of them once (`--epochs=1`) in batches of 2,048.
+directory. `start` compares the imports of a training with those of TensorFlow and tf.estimator
+alone. Runs with rows and files read all of them once (`--epochs=1`) in batches of 2,048.
 benchmarks/README.md has results. 10^7 rows need 10 GB of disk. To draw the lines that it prints:
 
     python benchmarks/size.py > sizes.jsonl
@@ -29,10 +30,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from side_by_side import compare
 
 from input_pipelines.record_files import writing
 
 ROOT = Path(__file__).parents[1]
+
+OURS = "from estimator_kit import main; main._load('train')"
+THEIRS = "import tensorflow, tensorflow_estimator.python.estimator.estimator"
 
 
 def spec(columns: int, objectives: int) -> dict[str, Any]:
@@ -88,6 +93,14 @@ def measure(what: str, size: int, folder: str, *flags: str) -> None:
     print(json.dumps(line), flush=True)
 
 
+def imports(program: str) -> float:
+    """CPU seconds of a process."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", program], check=True, stderr=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def run(what: str, size: int) -> None:
     """One measurement."""
     document = spec(size if what == "columns" else 40, size if what == "objectives" else 1)
@@ -120,10 +133,18 @@ def main() -> None:
     }
     for what, default in sizes.items():
         parser.add_argument(f"--{what}", default=default)
-    parser.add_argument("--only", default=",".join(sizes))
+    parser.add_argument("--rounds", type=int, default=5, help="of start")
+    parser.add_argument("--only", default=",".join(["start", *sizes]))
     arguments = parser.parse_args()
     os.environ["PYTHONPATH"] = str(ROOT)
-    for what in arguments.only.split(","):
+    parts = arguments.only.split(",")
+    if "start" in parts:
+        compare("the imports of a training, compared with those of TensorFlow",
+                lambda: imports(OURS), lambda: imports(THEIRS), rounds=arguments.rounds,
+                unit="CPU s", less_is_better=True)  # fmt: skip
+    for what in parts:
+        if what == "start":
+            continue
         for size in getattr(arguments, what).split(","):
             run(what, int(size))
 
