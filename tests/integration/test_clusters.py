@@ -248,7 +248,7 @@ def test_a_ps_that_is_gone_for_good_ends_all(made, strategy):
     assert read_result(model_dir)["status"] == "failed"
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_sigterm_is_answered_without_a_ps(made):
     cluster, model_dir = made("--max_steps=100000", "--save_checkpoints_steps=100")
     start_and_lose(cluster, model_dir, "ps:0")

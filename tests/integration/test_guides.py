@@ -28,7 +28,7 @@ COUNTS = {
 }  # fmt: skip
 
 # Pages whose modes have tests of their own in `.ci/run`.
-NIGHTLY = ("data", "distributed", "exports", "tables", "tuning_speed")
+NIGHTLY = ("data", "distributed", "exports", "first_spec", "tables", "tuning_speed")
 
 
 @pytest.fixture(scope="module")

@@ -190,8 +190,8 @@ def test_a_reader_that_loads_models_in_a_loop_never_fails(ready):
     assert serving.live.number == 51
 
 
-# Retraining starts when the window is full. A week has five such nights, and CI runs three.
-@pytest.mark.parametrize("nights", [3, pytest.param(5, marks=pytest.mark.nightly)])
+# Retraining starts when the window is full. A week has five such nights, and CI runs two.
+@pytest.mark.parametrize("nights", [2, pytest.param(5, marks=pytest.mark.nightly)])
 def test_a_simulated_week_ends_as_it_should(tmp_path, nights):
     done = subprocess.run(
         [sys.executable, str(ROOT / "tools/simulate_retraining.py"), f"--work_dir={tmp_path}/week",

@@ -11,10 +11,17 @@ from tests.conftest import ROOT
 from tests.integration import pages
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+NIGHTLY = ("cluster",)  # tests/integration/test_clusters.py has its promises.
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=pytest.mark.nightly if page.stem in NIGHTLY else ())
+        for page in TUTORIALS
+    ],
+)
 def test_a_reader_gets_what_the_page_shows(page, tmp_path, monkeypatch, report_page):
     folder = tmp_path / "work"
     folder.mkdir()
