@@ -91,7 +91,8 @@ def write_json(outputs: dict[str, np.ndarray], arguments: argparse.Namespace) ->
     """Compares the bodies of REST answers with Python's json module, and that they are equal."""
 
     def by_json() -> bytes:
-        rows = zip(*(values.tolist() for values in outputs.values()))
+        lists = (v.astype("U") if v.dtype.kind == "O" else v for v in outputs.values())
+        rows = zip(*(values.tolist() for values in lists))
         return json.dumps({"predictions": [dict(zip(outputs, row)) for row in rows]}).encode()
 
     def by_kit() -> bytes:

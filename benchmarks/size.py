@@ -7,8 +7,8 @@
 Every run is a process that trains 10 steps of a DNN and writes a checkpoint. Each column is an
 embedding of a hashed string, and every fourth one is a number. Each line has the CPU seconds of the
 process with its children, the seconds of the clock, its memory, and the bytes of the model
-directory. `start` compares the imports of a training with those of TensorFlow and tf.estimator
-alone. Runs with rows and files read all of them once (`--epochs=1`) in batches of 2,048.
+directory. `start` compares the imports of a training with `import tensorflow`. Runs with rows and
+files read all of them once (`--epochs=1`) in batches of 2,048.
 benchmarks/README.md has results. 10^7 rows need 10 GB of disk. To draw the lines that it prints:
 
     python benchmarks/size.py > sizes.jsonl
@@ -37,7 +37,7 @@ from input_pipelines.record_files import writing
 ROOT = Path(__file__).parents[1]
 
 OURS = "from estimator_kit import main; main._load('train')"
-THEIRS = "import tensorflow, tensorflow_estimator.python.estimator.estimator"
+THEIRS = "import tensorflow"
 
 
 def spec(columns: int, objectives: int) -> dict[str, Any]:
