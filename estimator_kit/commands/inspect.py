@@ -14,7 +14,7 @@ With --graph_dir, it also writes the graph for TensorBoard. It trains nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Optional, Union
 
 import tensorflow as tf
@@ -33,6 +33,7 @@ from estimator_kit.exporters.saved_model_graph import (
     saved_model_file,
     serving_graph,
 )
+from estimator_kit.exporters.signature_features import features_of_signatures
 from estimator_kit.exporters.versions import kept, versions
 from estimator_kit.result import RunResult
 from estimator_kit.training.preparation import make_model
@@ -40,7 +41,6 @@ from feature_specs.kinds import Vocabulary
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import file_systems
-from input_pipelines.transform.serving_inputs import COLUMN_SCOPES, op_name
 
 
 class _Check(storage.Form):
@@ -107,28 +107,6 @@ def write_graph(graph: Any, folder: str) -> str:
     return path
 
 
-def columns_of_signatures(meta: Any) -> dict[str, set[str]]:
-    """The columns, by their names in ops, that the outputs of each signature depend on."""
-    nodes = {node.name: node for node in meta.graph_def.node}
-    found = {}
-    for name, signature in meta.signature_def.items():
-        waiting = [info.name.partition(":")[0] for info in signature.outputs.values()]
-        seen: set[str] = set()
-        columns = set()
-        while waiting:
-            node = waiting.pop()
-            if node in seen or node not in nodes:
-                continue
-            seen.add(node)
-            scope, _, column = node.partition("/")
-            if scope in COLUMN_SCOPES:
-                columns.add(column.partition("/")[0])
-                continue
-            waiting += [i.lstrip("^").partition(":")[0] for i in nodes[node].input]
-        found[name] = columns
-    return found
-
-
 def _export(path: str) -> tuple[list[str], Any]:
     meta = serving_graph(read_saved_model(path), path)
     spec = _kept_spec(os.path.join(path, "assets.extra", "feature_spec"))
@@ -143,14 +121,14 @@ def _export(path: str) -> tuple[list[str], Any]:
                 f"{check['largest_difference']:.2g}"
             )
         lines.append(f"  {check}")
-    columns = columns_of_signatures(meta)
+    features = features_of_signatures(meta, spec) if spec is not None else {}
     lines.append(f"{len(meta.signature_def)} signatures")
     for name, signature in sorted(meta.signature_def.items()):
         lines.append(f"  {name} ({signature.method_name.rpartition('/')[2]})")
         for what, entries in (("takes", signature.inputs), ("gives", signature.outputs)):
             lines += [f"    {what} {key}: {_tensor(i)}" for key, i in sorted(entries.items())]
         if spec is not None:
-            lines.append(f"    needs {', '.join(_features(spec, columns[name])) or 'no feature'}")
+            lines.append(f"    needs {', '.join(features[name]) or 'no feature'}")
     lines += _variables(os.path.join(path, "variables", "variables"))
     lines += _ops(meta.graph_def)
     lines += _files("assets", os.path.join(path, "assets"))
@@ -218,18 +196,6 @@ def _read_graph(path: str) -> Any:
 def _kept_spec(folder: str) -> Optional[FeatureSpec]:
     path = os.path.join(folder, "spec.json")
     return parser.load(path) if tf.io.gfile.exists(path) else None
-
-
-def _features(spec: FeatureSpec, columns: Iterable[str]) -> list[str]:
-    names = {op_name(name): name for name in spec.columns}
-    features: set[str] = set()
-    for column in columns:
-        # Parts and weights of a column are named after it, with a number or a word at the end.
-        while column and column not in names:
-            column = column.rpartition("_")[0]
-        if column:
-            features.update(spec.features_of(names[column]))
-    return sorted(features)
 
 
 def _tensor(info: Any) -> str:

@@ -5,7 +5,8 @@
     text       saved_model.pbtxt instead of saved_model.pb
     binary     saved_model.pb instead of saved_model.pbtxt
 
-`runtimes.conversion` writes files for other runtimes.
+`runtimes.conversion` writes files for other runtimes, and `scoring.item_files` vectors of items and
+an index over them.
 
 The result is a SavedModel with the same signatures and assets. Both predict the same rows, each in
 its own process. If their predictions differ by more than the tolerance, the result is deleted.
@@ -46,6 +47,7 @@ from estimator_kit.exporters.runtimes import conversion
 from estimator_kit.exporters.saved_model_graph import op_counts, read_saved_model, serving_graph
 from estimator_kit.exporters.versions import new_staging
 from estimator_kit.result import RunResult
+from estimator_kit.scoring import item_files
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import tfrecords
 
@@ -69,6 +71,8 @@ def transform(config: ExperimentConfig) -> str:
     source, target = str(config.export_dir), str(config.transform_dir)
     if tf.io.gfile.exists(target):
         raise ConfigError(f"--transform_dir={target} exists already. Name a new folder.")
+    if config.transform in item_files.KINDS:
+        return item_files.write(config)
     dynamic_problems.check_transform(source, str(config.transform))
     dynamic_package.load_ops_of(source)
     if config.transform not in SAVED_MODEL_FORMS:

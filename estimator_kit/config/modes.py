@@ -179,11 +179,12 @@ MODES: Mapping[str, ModeEntry] = {
         ("inspect_path", "graph_dir", "spec", "model", "model_params"),
     ),
     "transform": ModeEntry(
-        "look", "write an export in another form (frozen, TensorFlow Lite, ONNX, ...)",
+        "look", "write an export in another form (frozen, TensorFlow Lite, items, ...)",
         "transform",
         {"export_dir": (), "transform": (), "transform_dir": (), "predict_files": ()},
         ("export_dir", "transform", "transform_dir", "transform_inputs", "representative_files",
-         "transform_tolerance", "transform_max_loss_increase", "predict_files", "eval_files"),
+         "transform_tolerance", "transform_max_loss_increase", "predict_files", "eval_files",
+         "keep_columns", "item_vectors_format", "index_recall"),
     ),
     "serve": ModeEntry(
         "serve", "answer gRPC and REST requests as TensorFlow Serving does, for development",

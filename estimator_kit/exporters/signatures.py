@@ -9,6 +9,9 @@
   regress/<objective>   if the head has a number: `outputs`, from `inputs`
   top_k/<objective>     the best `items` of the head next_item with their `scores`, from `examples`,
                         `k` and `exclude_seen`, which have defaults
+  user_vector/<objective>, item_vectors/<objective>
+                        the vectors whose products are the scores of the head next_item, from
+                        `examples` and from `ids` (`model.objectives.item_vectors`)
   <name>                what the model adds with `add_output`, from `examples`
 
 All of them take any number of rows.

@@ -131,7 +131,8 @@ def verify(
         if made.defaults
     }
     for name, defaults in sorted(more.items()):
-        asked.append((name, {EXAMPLES: examples[:_FEW], **defaults}, []))
+        rows_of = {EXAMPLES: examples[:_FEW]} if EXAMPLES in written.signatures[name].inputs else {}
+        asked.append((name, {**rows_of, **defaults}, []))
     requests: list[dict[str, Any]] = [
         {
             "signature": name,

@@ -57,6 +57,8 @@ def write(
             if len(needed) == 1 and needed <= {"examples", "inputs"}:
                 (key,) = needed
                 inputs = raw if key in raw else {key: np.array(records, object), **defaults}
+            elif defaults and not needed:
+                inputs = defaults
             if inputs and len(next(iter(inputs.values()))):
                 request = predict_request(model, name, inputs)
                 logs.append(_field(_PREDICT_LOG, _field(1, request)))

@@ -1,7 +1,7 @@
 """Splits the logits that a model returns into one tensor per objective.
 
-For an objective `next_item`, a model may return `StepScores`. Training uses them unchanged. For
-evaluation and prediction, `split_logits` replaces them by the scores of the last step.
+For an objective `next_item`, a model may return `StepScores`. Training and prediction use them
+unchanged. For evaluation, `split_logits` replaces them by the scores of the last step.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def tensors_of(logits: Mapping[str, Any]) -> list[tf.Tensor]:
 
 
 def split_logits(
-    model: str, logits: Logits, objectives: Mapping[str, Objective], *, training: bool
+    model: str, logits: Logits, objectives: Mapping[str, Objective], *, factors: bool
 ) -> dict[str, Any]:
     """{objective: float32 [rows, its width]}, in the order of `objectives`.
 
@@ -33,7 +33,7 @@ def split_logits(
       model: the name of the model, for messages.
       logits: float32 [rows, sum of widths], or one tensor per objective.
       objectives: the objectives by name.
-      training: whether StepScores stay as they are.
+      factors: whether StepScores stay as they are.
 
     Raises:
       ConfigError: the logits have a wrong shape, dtype or objective.
@@ -75,7 +75,7 @@ def split_logits(
         parts = dict(zip(widths, tf.split(logits, list(widths.values()), axis=1)))
     for name, part in parts.items():
         if isinstance(part, StepScores):
-            parts[name] = part if training else part.last(items[name])
+            parts[name] = part if factors else part.last(items[name])
         elif part.shape.rank != 2 or part.shape[1] != widths[name]:
             raise ConfigError(
                 f"{model}.logits returned the shape {part.shape} for {name!r}, expected "

@@ -374,7 +374,7 @@ class ModelFn(abc.ABC):
             returned = self.logits(features, mode)
         with tf.name_scope("logits"):
             logits = split_logits(
-                type(self).__name__, returned, self.objectives, training=mode == ModeKeys.TRAIN
+                type(self).__name__, returned, self.objectives, factors=mode != ModeKeys.EVAL
             )
         # Cleared, because TensorFlow would try to write the collection into each MetaGraph.
         outputs = dict(tf.compat.v1.get_collection_ref(_OUTPUTS))

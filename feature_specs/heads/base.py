@@ -87,6 +87,11 @@ class HeadEntry(Entry):
         """The categorical column whose ids the label has, or None."""
         return getattr(self, "items", None)
 
+    @property
+    def reads_seen(self) -> bool:
+        """Whether an evaluation needs the items at the steps of a row, besides the label."""
+        return False
+
     def metric_choices(self) -> tuple[MetricChoice, ...]:
         """The items of `metrics` as names and numbers."""
         return tuple(choice(item) for item in getattr(self, "metrics", ()))

@@ -18,7 +18,8 @@ from feature_specs.errors import did_you_mean, value_text
 BY_GROUP = ("gauc", "mrr", "ndcg", "hit_rate")
 
 _SHARES = ("recall_at_precision", "precision_at_recall")  # They take a number between 0 and 1.
-_COUNTS = ("top_k_accuracy", "ndcg", "hit_rate", "recall")  # They take an integer of 1 or more.
+# They take an integer of 1 or more.
+_COUNTS = ("top_k_accuracy", "ndcg", "hit_rate", "recall", "coverage", "popularity_lift")
 
 
 class MetricChoice(NamedTuple):

@@ -61,7 +61,9 @@ MEANINGS: Mapping[str, str] = {
     "`label_<i>_predicted_<j>` for more.",
     "cosine_similarity": "The mean cosine of the angle between the logits and the label.",
     "coverage": "The share of labels that are at most the prediction, as `coverage_<quantile>`. It "
-    "is as large as the quantile if the prediction is right.",
+    "is as large as the quantile if the prediction is right. For the head `next_item`, as "
+    "`coverage_at_<k>`: the share of the catalogue that is among the first k ranks of at least one "
+    "row.",
     "expected_calibration_error": "The mean distance between probability and outcome in 15 bins of "
     "the probability: sum over bins of |sum(w y) - sum(w p)| / sum(w).",
     "f1": "2 TP / (2 TP + FP + FN). For more than two classes: the mean over the classes that "
@@ -89,6 +91,11 @@ MEANINGS: Mapping[str, str] = {
     "DCG is the sum of gain / log2(1 + rank). The gain is the label; the head `ranking` takes "
     "2^label - 1. For the head `next_item`, the mean over the rows of 1 / log2(1 + rank) of the "
     "next item if it is among the first k ranks, and 0 otherwise.",
+    "popularity_lift": "How much more popular the first k ranks are than the items that rows "
+    "contain, as `popularity_lift_at_<k>`: the mean popularity of the first k items / the mean "
+    "popularity of the items at the steps of the row - 1. The popularity of an item is the share "
+    "of rows with it among their steps. It is 0 without a popularity bias, and 1 if recommended "
+    "items are twice as popular as the items that users chose (Abdollahpouri et al., 2020).",
     "precision": "TP / (TP + FP), at the probability 0.5.",
     "precision_at_recall": "The largest precision at a threshold whose recall is at least the "
     "given number, as `precision_at_recall_<recall>`.",

@@ -55,11 +55,19 @@ class NextItem(HeadEntry):
     top_k: PositiveInt = Field(
         10, description="The number of items that the signature `top_k` returns by default."
     )
-    metrics: metrics_of("recall", "hit_rate", "ndcg", "mrr") = Field(  # type: ignore[valid-type]
+    metrics: metrics_of(  # type: ignore[valid-type]
+        "recall", "hit_rate", "ndcg", "mrr", "coverage", "popularity_lift"
+    ) = Field(
         ({"recall": 10}, {"ndcg": 10}, "mrr"),
         description="Metrics in addition to the default metrics: `{recall: 10}`, "
-        "`{hit_rate: 10}`, `{ndcg: 10}` and `mrr`. They rank the whole catalogue at the last step "
-        "of each row.",
+        "`{hit_rate: 10}`, `{ndcg: 10}`, `mrr`, `{coverage: 10}` and `{popularity_lift: 10}`. They "
+        "rank the whole catalogue at the last step of each row.",
     )
 
     by_group: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def reads_seen(self) -> bool:
+        """Whether an evaluation needs the items at the steps of a row."""
+        lifts = [chosen for chosen in self.metric_choices() if chosen.name == "popularity_lift"]
+        return self.exclude_seen or bool(lifts)

@@ -49,7 +49,7 @@ class LabelReader:
           `<label>/true_probability`: float32 [rows], if the data have it.
           `<label>/group`: int64 [rows], a hash of the `group_by` feature; -1 means no group.
           `<label>/seen`: a RaggedTensor of int64 ids [rows, None], the items of the steps, if the
-            head has `exclude_seen`.
+            head has `exclude_seen` or a metric that needs them.
 
         Raises (in the graph):
           tf.errors.InvalidArgumentError: a required label is missing, a label has another length
@@ -94,7 +94,7 @@ class LabelReader:
                     result[name] = tf.cast(result[name], tf.float32)
                 if entry.group is not None:
                     result[f"{name}/group"] = group_hash(parsed[entry.group])
-                if getattr(entry, "exclude_seen", False):
+                if entry.reads_seen:
                     result[f"{name}/seen"] = item_labels.seen_ids(
                         self._spec, name, parsed, self._columns
                     )

@@ -22,13 +22,13 @@ from tests.integration import guides
 pytestmark = pytest.mark.ci
 
 COUNTS = {
-    "damaged_data": 1, "data": 4, "distributed": 1, "exports": 6, "first_spec": 6, "keras": 1,
-    "logs": 6, "models": 1, "next_item": 3, "serving": 1, "tables": 3, "training": 6,
+    "damaged_data": 1, "data": 4, "distributed": 1, "exports": 6, "first_spec": 6, "item_index": 3,
+    "keras": 1, "logs": 6, "models": 1, "next_item": 3, "serving": 1, "tables": 3, "training": 6,
     "troubleshooting": 1, "tuning_speed": 3,
 }  # fmt: skip
 
 # Pages whose modes have tests of their own in `.ci/run`.
-NIGHTLY = ("data", "distributed", "exports", "first_spec", "tables", "tuning_speed")
+NIGHTLY = ("data", "distributed", "exports", "first_spec", "item_index", "tables", "tuning_speed")
 
 
 @pytest.fixture(scope="module")
@@ -98,10 +98,19 @@ def check_next_item(home, printed):
     assert result["metrics"]["recall_at_10/next_item_id"] > 0.6
 
 
+def check_item_index(home, printed):
+    items = (home / "runs/purchases/index/items.txt").read_text().splitlines()
+    vectors = np.load(home / "runs/purchases/vectors/vectors.npy")
+    assert len(items) == len(set(items)) == len(vectors)
+    index = json.loads((home / "runs/purchases/index/index.json").read_text())
+    assert (index["items"], index["recall_at_10"]) == (len(items), 1.0)
+
+
 # The pages whose models a page goes on with.
-NEEDS = {"next_item": "logs"}
+NEEDS = {"item_index": "logs", "next_item": "logs"}
 
 RESULTS = {
+    "item_index": check_item_index,
     "logs": check_logs,
     "next_item": check_next_item,
     "training": check_training,

@@ -52,7 +52,8 @@ class PredictionSettings(Settings):
     keep_columns: tuple[str, ...] = setting(
         (),
         "With --predict_dir: columns of the tables, or features of the records, to write "
-        "before the predictions of each row, such as user_id.",
+        "before the predictions of each row, such as user_id. --mode=transform with two_tower: the "
+        "feature that names an item.",
     )
     predict_processes: Optional[PositiveInt] = setting(
         None,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Optional
+from typing import Annotated, ClassVar, Literal, Optional
+
+from pydantic import Field
 
 from estimator_kit.config.settings.base import Settings, setting
 from feature_specs.entry import PositiveFloat
@@ -32,6 +34,8 @@ class TransformSettings(Settings):
             "tflite_dynamic",
             "tflite_int8",
             "onnx",
+            "item_vectors",
+            "item_index",
         ]
     ] = setting(
         None,
@@ -40,7 +44,9 @@ class TransformSettings(Settings):
         "saved_model.pb. tflite: a file for TensorFlow Lite. tflite_dynamic: as tflite, with "
         "large weights as int8. tflite_int8: weights and activations as int8, with ranges from "
         "--representative_files. onnx: a file for ONNX Runtime, which needs `pip install "
-        "'estimator-kit[onnx]'`.",
+        "'estimator-kit[onnx]'`. item_vectors: the vectors of the items of a retrieval model, and "
+        "their words or ids. item_index: a FAISS index over these vectors, which needs `pip "
+        "install 'estimator-kit[index]'`.",
     )
     transform_dir: Optional[str] = setting(
         None,
@@ -62,6 +68,17 @@ class TransformSettings(Settings):
         "How far the predictions of the result may differ on the first 1,000 rows of "
         "--predict_files. The difference is absolute, or relative for numbers above 1. A result "
         "that differs more is refused.",
+    )
+    item_vectors_format: Literal["npy", "parquet"] = setting(
+        "npy",
+        "The file of --transform=item_vectors. npy: vectors.npy for NumPy, and items.txt with the "
+        "item of each row. parquet: one table with the columns item and vector.",
+    )
+    index_recall: Annotated[float, Field(gt=0, le=1)] = setting(
+        0.95,
+        "With --transform=item_index: the smallest share of the ten best items that the index must "
+        "find, on the first 1,000 rows of --eval_files, or of --predict_files without it. The kit "
+        "lets the index search as far as this takes. An index that finds fewer is refused.",
     )
     transform_max_loss_increase: PositiveFloat = setting(
         0.01,

@@ -60,7 +60,7 @@ def spec(
         with tf.name_scope(f"objectives/{name}/signatures"):
             signatures = {
                 **objective.export_outputs(found[name]),
-                **objective.outputs_of_rows(found[name], features),
+                **objective.more_outputs(logits[name], found[name], features),
             }
         outputs.update({f"{method}/{name}": output for method, output in signatures.items()})
     for name, value in added.items():

@@ -89,10 +89,10 @@ class Objective(abc.ABC):
         Empty if the predictions of the head fit neither.
         """
 
-    def outputs_of_rows(
-        self, predictions: dict[str, tf.Tensor], features: Mapping[str, Any]
+    def more_outputs(
+        self, logits: Any, predictions: dict[str, tf.Tensor], features: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """More signatures, which also need the features of the rows: `{method: ExportOutput}`."""
+        """More signatures, which also need logits or features: `{method: ExportOutput}`."""
         return {}
 
     def losses_and_weights(

@@ -7,7 +7,13 @@ from typing import Any, Optional, Union
 
 import tensorflow as tf
 
-from estimator_kit.model.objectives import item_losses, item_ranks, top_items
+from estimator_kit.model.objectives import (
+    item_losses,
+    item_ranks,
+    item_spread,
+    item_vectors,
+    top_items,
+)
 from estimator_kit.model.objectives.base import Objective
 from estimator_kit.model.objectives.item_ranks import NO_STEP
 from estimator_kit.model.objectives.step_scores import StepScores
@@ -26,7 +32,8 @@ class NextItemObjective(Objective):
     loss and the metrics take the last label of a row. A model may also return these logits in
     training. Then it learns only the last step of each row.
 
-    Predictions: scores, float32 [rows, items].
+    Predictions: scores, float32 [rows, items]. If the model returns `StepScores`: also user_vector,
+    float32 [rows, n], whose products with the vectors of `item_vectors` are the scores.
     """
 
     logits_output = "scores"
@@ -65,10 +72,10 @@ class NextItemObjective(Objective):
         )
         return losses, tf.gather(weights, places[:, 0])
 
-    def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
-        if isinstance(logits, StepScores):  # Of a training with losses of the model's own.
-            logits = logits.last(self.items)
-        return {"scores": logits}
+    def predictions(self, logits: Union[tf.Tensor, StepScores]) -> dict[str, tf.Tensor]:
+        if not isinstance(logits, StepScores):
+            return {"scores": logits}
+        return {"scores": logits.last(self.items), "user_vector": logits.user_vectors()}
 
     def metrics(
         self,
@@ -83,15 +90,22 @@ class NextItemObjective(Objective):
 
         Args:
           logits, labels, weights, true_probability, group: see the base class.
-          seen: int64 [rows, steps], the items of the steps, if the spec has `exclude_seen`.
+          seen: int64 [rows, steps], the items of the steps, if the spec has `exclude_seen` or a
+            metric that needs them.
         """
         targets = tf.maximum(item_ranks.last_targets(labels), 0)
-        hidden = None if seen is None else item_ranks.seen_mask(seen, self.items)
+        hidden = None
+        if self.config.exclude_seen and seen is not None:
+            hidden = item_ranks.seen_mask(seen, self.items)
         rank = item_ranks.ranks(logits, targets, hidden)
-        means = {"loss": self.row_losses(logits, labels)}
-        means.update({c.label: item_ranks.rank_metric(c, rank) for c in self.chosen})
         known = self._known(labels, weights)
-        metrics = self._mean_metrics(means, known)
+        means, spread = {"loss": self.row_losses(logits, labels)}, {}
+        for chosen in self.chosen:
+            if chosen.name in item_spread.METRICS:
+                spread[chosen.label] = item_spread.metric(chosen, logits, known, hidden, seen)
+            else:
+                means[chosen.label] = item_ranks.rank_metric(chosen, rank)
+        metrics = {**self._mean_metrics(means, known), **spread}
         last = item_ranks.last_targets(labels)
         present = tf.where(tf.equal(last, NO_STEP), tf.zeros_like(weights), weights)
         sums = tf.stack([tf.reduce_sum(present - known), tf.reduce_sum(present)])
@@ -101,10 +115,13 @@ class NextItemObjective(Objective):
     def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
         return {}
 
-    def outputs_of_rows(
-        self, predictions: dict[str, tf.Tensor], features: Mapping[str, Any]
+    def more_outputs(
+        self, logits: Any, predictions: dict[str, tf.Tensor], features: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The signature `top_k`; see `top_items`."""
+        """The signature `top_k`, and with StepScores `user_vector` and `item_vectors`.
+
+        See `top_items` and `item_vectors`.
+        """
         steps = features[self.config.items].to_tensor(NO_STEP)
         ids = tf.where(steps < self.items, steps, NO_STEP * tf.ones_like(steps))
         defaults = (self.config.top_k, self.config.exclude_seen)
@@ -113,7 +130,11 @@ class NextItemObjective(Objective):
         best, scores = top_items.top_items(predictions["scores"], seen, chosen)
         names = top_items.names_of(self._spec, self.config.items, best)
         found = {"items": names, "scores": scores}
-        return {"top_k": top_items.TopKOutput(found, chosen, defaults)}
+        made = {"top_k": top_items.TopKOutput(found, chosen, defaults)}
+        if isinstance(logits, StepScores):
+            made["user_vector"] = item_vectors.user_output(predictions["user_vector"])
+            made["item_vectors"] = item_vectors.item_output(self._spec, self.config.items, logits)
+        return made
 
     def _known(self, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """The weights, with 0 for rows whose last label has no id."""

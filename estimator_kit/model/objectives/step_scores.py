@@ -37,8 +37,27 @@ class StepScores(NamedTuple):
 
         A row without steps has the state 0, so its scores are the bias, or 0.
         """
+        return self.of_all(self._last_states(), items)
+
+    def user_vectors(self) -> tf.Tensor:
+        """The states of the last step: float32 [rows, n].
+
+        n is the width, and one more with a bias: then the last number is 1. The product with
+        `item_vectors` is a score of `last`.
+        """
+        states = self._last_states()
+        return states if self.bias is None else tf.pad(states, [[0, 0], [0, 1]], constant_values=1)
+
+    def item_vectors(self, ids: tf.Tensor) -> tf.Tensor:
+        """The vectors of items: float32 [k, n] from int64 [k]. The last number is the bias."""
+        vectors = tf.nn.embedding_lookup(self.table, ids)
+        if self.bias is None:
+            return vectors
+        return tf.concat([vectors, tf.gather(self.bias, ids)[:, tf.newaxis]], axis=1)
+
+    def _last_states(self) -> tf.Tensor:
         at = tf.one_hot(self.lengths - 1, tf.shape(self.hidden)[1])
-        return self.of_all(tf.einsum("ns,nsw->nw", at, self.hidden), items)
+        return tf.einsum("ns,nsw->nw", at, self.hidden)
 
     def of_all(self, states: tf.Tensor, items: int) -> tf.Tensor:
         """The scores of all items from states [n, width]: float32 [n, items]."""

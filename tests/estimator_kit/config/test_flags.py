@@ -230,8 +230,10 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --noforce
         --nohistograms
         --noimportance
+        --index_recall=0.95
         --inter_op_threads=0
         --intra_op_threads=0
+        --item_vectors_format=npy
         --keep_checkpoint_max=5
         --keep_cycles=7
         --keep_versions=3

@@ -113,7 +113,7 @@ _LIKELY: dict[str, tuple[str, ...]] = {
     "derive_labels": ("a=user:equals:x", "a=price:above:1", "row=row:in:1|2", "a=row:equals:x",
                       "a=tags:above:1", "a=b", "="),
     "split_key": ("user", "row", "x", "tags", "price"),
-    "transform": ("freeze", "optimize", "text", "binary"),
+    "transform": ("freeze", "optimize", "text", "binary", "item_vectors", "item_index"),
     "serving_models": ("ads=model/export/best", "ads=x,ads=y", "ads", "=x", "ads=", "../x=y",
                        "..=model"),
     "serving_versions": ("ads=all", "ads=latest:2", "ads=1+2", "x=all", "ads=latest:0", "ads=1+1"),

@@ -18,6 +18,8 @@ NUMBERS = {
     "ndcg": 10,
     "hit_rate": 10,
     "recall": 10,
+    "coverage": 10,
+    "popularity_lift": 10,
 }
 # Names that stand for several metrics.
 PAIRS = {"label_0_predicted_0", "label_1_predicted_2"}
@@ -52,7 +54,9 @@ def reported(head, metrics, *, truth=False):
         logits = holder(tf.float32, [None, objective.logits_dimension])
         group = holder(tf.int64, [None]) if "group_by" in entry else None
         known = holder(tf.float32, [None]) if truth else None
-        return set(objective.metrics(logits, labels, holder(tf.float32, [None]), known, group))
+        seen = {"seen": holder(tf.int64, [None, None])} if objective.config.reads_seen else {}
+        weights = holder(tf.float32, [None])
+        return set(objective.metrics(logits, labels, weights, known, group, **seen))
 
 
 @pytest.mark.parametrize("head", HEADS)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_kit.model.objectives import item_losses, item_ranks, sampled_items
+from estimator_kit.model.objectives import item_losses, item_ranks, item_spread, sampled_items
 from estimator_kit.model.objectives.item_ranks import NO_STEP
 from estimator_kit.model.objectives.step_scores import StepScores
 from feature_specs.heads.objectives import NextItem
@@ -307,7 +307,7 @@ def stream(made, batches):
             tf.compat.v1.placeholder(tf.float32, [None]),
             tf.compat.v1.placeholder(tf.int64, [None, None]),
         ]
-        seen = holders[3] if made.config.exclude_seen else None
+        seen = holders[3] if made.config.reads_seen else None
         metrics = made.metrics(*holders[:3], seen=seen)
         session.run(tf.compat.v1.local_variables_initializer())
         for batch in batches:
@@ -347,6 +347,64 @@ def test_metrics_over_the_whole_catalogue_equal_numpys(exclude_seen):
     assert set(found) == set(expected)
     for name, value in expected.items():
         assert found[name] == pytest.approx(value, rel=1e-5), name
+
+
+def spread_by_hand(k, scores, weights, seen, *, exclude_seen):
+    """The coverage and the popularity lift at k, with Python's sets."""
+    best, taken = [], [{s for s in row if s >= 0} for row in seen]
+    for row, own in zip(scores, taken):
+        order = [
+            j for j in np.lexsort((np.arange(ITEMS), -row)) if not exclude_seen or j not in own
+        ]
+        best.append(set(order[:k]))
+    counted = [i for i, weight in enumerate(weights) if weight > 0]
+    coverage = len(set().union(*(best[i] for i in counted))) / ITEMS
+    users = [i for i in counted if taken[i]]
+    popularity = np.zeros(ITEMS)
+    for i in users:
+        popularity[list(taken[i])] += weights[i]
+
+    def average(sets):
+        return sum(weights[i] * popularity[list(sets[i])].mean() for i in users)
+
+    return coverage, average(best) / average(taken) - 1
+
+
+@pytest.mark.parametrize("exclude_seen", [False, True])
+def test_coverage_and_popularity_lift_equal_sets_of_items(exclude_seen):
+    rows, steps = 40, 5
+    scores = RNG.integers(0, 9, (rows, ITEMS)).astype("f") - np.arange(ITEMS)  # The first ids.
+    labels = RNG.integers(-1, ITEMS, (rows, steps))
+    lengths = RNG.integers(1, steps + 1, rows)
+    labels[np.arange(steps) >= lengths[:, None]] = NO_STEP
+    # With repeated items, items outside of the catalogue, and rows without an item.
+    seen = np.minimum(RNG.integers(-1, 2 * ITEMS, (rows, steps)) // 2, ITEMS - 1)
+    seen[np.arange(steps) >= lengths[:, None]] = NO_STEP
+    seen[3:6] = -1
+    weights = RNG.integers(0, 3, rows).astype("f")
+    chosen = [{"coverage": 2}, {"coverage": 7}, {"popularity_lift": 2}, {"popularity_lift": 7}]
+    made = objective(metrics=chosen, exclude_seen=exclude_seen)
+    batch = [scores, labels, weights, seen]
+    found = stream(made, [[x[:13] for x in batch], [x[13:] for x in batch]])
+    known = weights * (labels[np.arange(rows), lengths - 1] >= 0)
+    for k in (2, 7):
+        coverage, lift = spread_by_hand(k, scores, known, seen, exclude_seen=exclude_seen)
+        assert found[f"coverage_at_{k}"] == pytest.approx(coverage, rel=1e-12)
+        assert found[f"popularity_lift_at_{k}"] == pytest.approx(lift, rel=1e-9)
+    nothing = stream(made, [[x[:0] for x in batch]])
+    assert np.isnan(nothing["coverage_at_2"]) and np.isnan(nothing["popularity_lift_at_2"])
+
+
+def test_the_example_of_the_docstring_of_item_spread():
+    scores = np.zeros((3, ITEMS), "f")  # Of equal scores, the smaller id comes first.
+    labels, seen = np.full((3, 2), 4), np.array([[0, NO_STEP], [0, 1], [0, 2]])
+    made = objective(metrics=[{"coverage": 1}, {"popularity_lift": 1}])
+    found = stream(made, [[scores, labels, np.ones(3, "f"), seen]])
+    assert found["popularity_lift_at_1"] == pytest.approx(9 / 7 - 1, rel=1e-12)
+    assert found["coverage_at_1"] == pytest.approx(1 / ITEMS)
+    np.testing.assert_array_equal(
+        item_spread.once(tf.constant([[7, 2, 7, -2]], tf.int64)), [[-1, 2, 7, -1]]
+    )
 
 
 def test_seen_items_of_a_row():

@@ -1,0 +1,193 @@
+"""`--mode=transform` to the vectors of items, or to an index over them.
+
+    item_vectors   vectors.npy, float32 [items, n], and items.txt, the word or id of each row; or,
+                   with --item_vectors_format=parquet, vectors.parquet with `item` and `vector`
+    item_index     index.faiss, items.txt, and index.json: the recall and the speed of the index
+
+The product of an item's vector and the `user_vector` of a row is the score of the item
+(`item_vectors`). Line i of items.txt, from 0, names the item with the id i of the index.
+
+Vectors of the head `next_item` are compared with its scores. An index that finds too few of the
+best items is refused. If anything is refused, nothing is left of the result.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_kit import storage
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.errors import ConfigError, ExportError
+from estimator_kit.exporters.comparison import ROWS, kept_spec, sample, spec_path
+from estimator_kit.exporters.saved_model_graph import read_saved_model, serving_graph
+from estimator_kit.exporters.versions import new_staging
+from estimator_kit.scoring import export as exports
+from estimator_kit.scoring import item_index, item_rows, item_vectors
+from estimator_kit.scoring.item_index import Measured
+from estimator_kit.scoring.item_vectors import Items, Source
+from estimator_kit.serving.loaded_model import LoadedModel
+from feature_specs.spec import FeatureSpec
+from input_pipelines.prepare.tables.library import arrow
+from input_pipelines.reading import files
+
+KINDS = ("item_vectors", "item_index")
+
+
+def write(config: ExperimentConfig) -> str:
+    """Writes `transform_dir` from `export_dir`; returns the text for the user.
+
+    Raises:
+      ConfigError: the export has no vectors, or a package is missing.
+      DataError: a record cannot be read; the message names it.
+      ExportError: products of vectors are not the scores, or the index finds too few items;
+        nothing is left of the result.
+    """
+    if config.transform == "item_index":
+        item_index.library()  # Before the export is read.
+    path, target = exports.newest(str(config.export_dir)), str(config.transform_dir)
+    meta = serving_graph(read_saved_model(path), path)
+    source, spec = item_vectors.find(path, meta), kept_spec(path)
+    if spec is None:
+        raise ConfigError(
+            f"--export_dir={path} has no {spec_path(path)}, which says what the items are. Use an "
+            "export of estimator_kit."
+        )
+    staged = new_staging(os.path.dirname(os.path.abspath(target)), time.time())
+    model = exports.load(path)
+    try:
+        items, lines = _items(config, model, meta, source, spec)
+        tf.io.gfile.makedirs(staged)
+        if config.transform == "item_index":
+            lines += _write_index(config, model, source, spec, items, staged)
+        else:
+            _write_vectors(config, items, staged)
+        tf.io.gfile.rename(staged, target)
+    finally:
+        model.close()
+        if tf.io.gfile.exists(staged):
+            tf.io.gfile.rmtree(staged)
+    count, n = items.vectors.shape
+    first = f"{config.transform}: {target}, {count:,} items with vectors of {n} numbers"
+    return "\n".join([first, *(f"  {line}" for line in lines)])
+
+
+def _items(
+    config: ExperimentConfig, model: LoadedModel, meta: Any, source: Source, spec: FeatureSpec
+) -> tuple[Items, list[str]]:
+    """The items, and lines about them for the user."""
+    if source.objective is None:
+        name = item_rows.check_name(spec, config.keep_columns)
+        paths = files.expand(config.predict_files, flag="--predict_files")
+        items = item_vectors.of_rows(model, meta, spec, paths, name)
+        return items, [f"the items of {len(paths):,} files, by {name}"]
+    if config.keep_columns:
+        raise ConfigError(
+            f"--keep_columns={','.join(config.keep_columns)}: the items of {source.path} are the "
+            f"catalogue of the objective {source.objective!r}, which has names. Remove the flag."
+        )
+    records = sample(config, spec, "predict_files", ROWS).records
+    items = item_vectors.of_catalogue(model, source, spec)
+    rows, largest = item_vectors.check_scores(
+        model, source, items, records, config.transform_tolerance
+    )
+    return items, [f"largest difference of products and scores on {rows:,} rows: {largest:.2g}"]
+
+
+def _write_vectors(config: ExperimentConfig, items: Items, staged: str) -> None:
+    if config.item_vectors_format == "parquet":
+        pa, parquet = arrow(), arrow("parquet")
+        flat = pa.array(items.vectors.reshape(-1))
+        vectors = pa.FixedSizeListArray.from_arrays(flat, items.vectors.shape[1])
+        table = pa.table({"item": pa.array(_texts(items)), "vector": vectors})
+        content = pa.BufferOutputStream()
+        parquet.write_table(table, content)
+        with tf.io.gfile.GFile(os.path.join(staged, "vectors.parquet"), "wb") as file:
+            file.write(content.getvalue().to_pybytes())
+        return
+    with tf.io.gfile.GFile(os.path.join(staged, "vectors.npy"), "wb") as file:
+        np.lib.format.write_array(file, items.vectors, allow_pickle=False)
+    _write_names(items, staged)
+
+
+def _write_names(items: Items, staged: str) -> None:
+    for name in items.names:
+        if b"\n" in name or b"\r" in name:
+            raise ConfigError(
+                f"items.txt has one item on each line, and the item {name!r} has a line break. Use "
+                "--transform=item_vectors with --item_vectors_format=parquet."
+            )
+    with tf.io.gfile.GFile(os.path.join(staged, "items.txt"), "wb") as file:
+        file.write(b"".join(name + b"\n" for name in items.names))
+
+
+def _texts(items: Items) -> list[str]:
+    try:
+        return [name.decode() for name in items.names]
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"--item_vectors_format=parquet needs items in UTF-8, got {error.object!r}. Use npy."
+        ) from error
+
+
+def _write_index(
+    config: ExperimentConfig,
+    model: LoadedModel,
+    source: Source,
+    spec: FeatureSpec,
+    items: Items,
+    staged: str,
+) -> list[str]:
+    """Writes the files of the index; returns lines for the user."""
+    field = "eval_files" if config.eval_files else "predict_files"
+    users = item_vectors.of_users(model, source, sample(config, spec, field, ROWS).records)
+    queries = users[users.any(axis=1)]  # For a user of zeros, all scores are equal.
+    if not len(queries):
+        raise ExportError(
+            f"--{field}: the vectors of all users are 0, so nothing measures the index. Name files "
+            "with users who have a history."
+        )
+    index = item_index.build(items.vectors)
+    found = item_index.tuned(index, items.vectors, queries, recall=config.index_recall)
+    if found.recall < config.index_recall:
+        raise ExportError(
+            f"the result of --transform=item_index was refused: its recall@{item_index.K} is "
+            f"{found.recall:.4f} on {found.queries:,} rows of --{field}, expected at least "
+            f"--index_recall={config.index_recall:g}. Accept a lower recall, or use the signature "
+            "top_k of the export, which compares all items."
+        )
+    faiss = item_index.library()
+    with tf.io.gfile.GFile(os.path.join(staged, "index.faiss"), "wb") as file:
+        file.write(faiss.serialize_index(index).tobytes())
+    _write_names(items, staged)
+    document = _document(source, items, found)
+    storage.write_json(os.path.join(staged, "index.json"), document)
+    kind = f"HNSW graph, efSearch {found.ef}" if found.ef else "all items are compared"
+    return [
+        f"{kind}: recall@{item_index.K} {found.recall:.4f} on {found.queries:,} rows of --{field}",
+        f"{found.milliseconds:.3f} ms for a query, and {found.brute_force_milliseconds:.3f} ms by "
+        f"brute force: {found.speed_up:.1f} times as fast",
+    ]
+
+
+def _document(source: Source, items: Items, found: Measured) -> dict[str, Any]:
+    count, n = items.vectors.shape
+    return {
+        "export": source.path,
+        "user_vector": source.user,
+        "items": count,
+        "dimension": n,
+        "index": "hnsw" if found.ef else "flat",
+        "measure": "inner_product",
+        "ef_search": found.ef or None,
+        f"recall_at_{item_index.K}": found.recall,
+        "queries": found.queries,
+        "milliseconds": found.milliseconds,
+        "brute_force_milliseconds": found.brute_force_milliseconds,
+        "speed_up": found.speed_up,
+        "faiss": item_index.library().__version__,
+    }
