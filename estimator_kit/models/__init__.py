@@ -9,6 +9,7 @@ from estimator_kit.models.aitm import AITMModel
 from estimator_kit.models.autoint import AutoIntModel
 from estimator_kit.models.dcn import DCNModel
 from estimator_kit.models.deepfm import DeepFMModel
+from estimator_kit.models.dien import DIENModel
 from estimator_kit.models.din import DINModel
 from estimator_kit.models.dnn import DNNModel
 from estimator_kit.models.esmm import ESMMModel
@@ -32,6 +33,7 @@ MODELS: dict[str, type[ModelFn]] = {
     "cgc": CGCModel,
     "dcn": DCNModel,
     "deepfm": DeepFMModel,
+    "dien": DIENModel,
     "din": DINModel,
     "dnn": DNNModel,
     "esmm": ESMMModel,

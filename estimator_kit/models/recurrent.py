@@ -11,6 +11,9 @@ The LSTM is from Hochreiter & Schmidhuber, Neural Computation 1997, with a forge
     i, f, o = sigmoid(W x + U h + b), with 1 added inside f (Jozefowicz et al., ICML 2015)
     c' = f * c + i * tanh(W_c x + U_c h + b_c)        h' = o * tanh(c')
 
+With an attention a of [0, 1] to each step, the GRU is the AUGRU of Zhou et al., AAAI 2019. A step
+changes the state the less, the lower its attention is: z becomes 1 - a (1 - z).
+
 The layer multiplies the inputs of all steps at once. A TensorFlow loop computes the states. Padded
 steps do not change the state of a row.
 """
@@ -18,6 +21,7 @@ steps do not change the state of a row.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar, Optional
 
 import tensorflow as tf
 
@@ -30,19 +34,39 @@ from estimator_kit.models.steps import Pooling, pool_steps, step_mask
 Cell = Callable[[tuple[tf.Tensor, ...], tf.Tensor], tuple[tf.Tensor, ...]]
 
 
-def gru_layer(steps: tf.Tensor, lengths: tf.Tensor, units: int, name: str) -> tf.Tensor:
-    """The state h after each step: float32 [rows, steps, units]; see the module."""
+def gru_layer(
+    steps: tf.Tensor,
+    lengths: tf.Tensor,
+    units: int,
+    name: str,
+    *,
+    attention: Optional[tf.Tensor] = None,
+) -> tf.Tensor:
+    """The state h after each step: float32 [rows, steps, units]; see the module.
+
+    Args:
+      steps: float32 [rows, steps, width]; lengths: int64 [rows].
+      units: the number of units of the state.
+      name: the variable scope of the layer.
+      attention: how much each step may change the state, float32 [rows, steps, 1] in [0, 1]. None
+        is 1 everywhere.
+    """
     v1 = tf.compat.v1
+    sizes = [units] * 3 + ([] if attention is None else [1])
     with v1.variable_scope(name):
         gates = dense_layer(steps, 3 * units, "input")
+        if attention is not None:
+            gates = tf.concat([gates, attention], axis=2)
         kernel = _recurrent_kernel(units, 3)
         bias = v1.get_variable("recurrent_bias", [units], initializer=v1.zeros_initializer())
 
         def cell(states: tuple[tf.Tensor, ...], x: tf.Tensor) -> tuple[tf.Tensor, ...]:
             (h,) = states
-            x_r, x_z, x_c = tf.split(x, 3, axis=1)
+            x_r, x_z, x_c, *a = tf.split(x, sizes, axis=1)
             h_r, h_z, h_c = tf.split(h @ kernel, 3, axis=1)
             r, z = tf.sigmoid(x_r + h_r), tf.sigmoid(x_z + h_z)
+            if a:
+                z = 1 - a[0] * (1 - z)
             return (z * h + (1 - z) * tf.tanh(x_c + r * (h_c + bias)),)
 
         return _run(cell, 1, gates, lengths, units)
@@ -102,7 +126,7 @@ class GRUModel(SequenceModel):
     """GRU layers over the steps of a group, pooling of their states, and a DNN."""
 
     Params = _RecurrentParams
-    layer = staticmethod(gru_layer)
+    layer: ClassVar[Callable[..., tf.Tensor]] = staticmethod(gru_layer)
 
     def encode(self, steps: tf.Tensor, lengths: tf.Tensor, mode: str) -> tf.Tensor:
         for i, units in enumerate(self.params.recurrent_units):

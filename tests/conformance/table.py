@@ -32,6 +32,7 @@ MODEL_CASES = {
     "cgc": ModelCase({**_SMALL, "tower_units": [], "shared_experts": 1}),
     "dcn": ModelCase({**_SMALL, "rank": 2, "experts": 2, "structure": "parallel"}),
     "deepfm": ModelCase({**_SMALL, "dropout": 0.2}),
+    "dien": ModelCase({**_SMALL, "recurrent_units": 4}),
     "din": ModelCase({**_SMALL, "attention_units": [4]}),
     "dnn": ModelCase({**_SMALL, "batch_norm": True, "residual": True, "regularizer": {"l2": 0.01}}),
     "esmm": ModelCase(_SMALL, _TASKS),

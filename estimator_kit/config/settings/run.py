@@ -36,7 +36,7 @@ class RunSettings(Settings):
     model: str = setting(
         "wide_deep",
         "linear, dnn, wide_deep, fm, deepfm, dcn, xdeepfm, autoint (these cross features); "
-        "din, gru, lstm, transformer (sequences); shared_bottom, mmoe, cgc, ple (several "
+        "din, dien, gru, lstm, transformer (sequences); shared_bottom, mmoe, cgc, ple (several "
         "objectives); esmm, aitm (objectives that follow each other, such as click and "
         "purchase); two_tower (retrieval); or your own ModelFn as package.module:ClassName.",
     )

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.models import MODELS, din, recurrent, steps, transformer
+from estimator_kit.models import MODELS, dien, din, recurrent, steps, transformer
 from estimator_kit.models.activations import ACTIVATIONS
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
@@ -36,12 +36,13 @@ def test_pooling_by_hand(pooling, expected):
     np.testing.assert_array_equal(found, [[expected], [-2], [0]])
 
 
-def gru_loop(x, v, scope):
+def gru_loop(x, v, scope, attention=None):
     kernel, bias = v[f"{scope}/recurrent_kernel"], v[f"{scope}/recurrent_bias"]
     h, n = np.zeros(len(bias)), len(bias)
-    for t in x:
+    for s, t in enumerate(x):
         gates, rec = t @ v[f"{scope}/input/kernel"] + v[f"{scope}/input/bias"], h @ kernel
         r, z = sigmoid(gates[:n] + rec[:n]), sigmoid(gates[n : 2 * n] + rec[n : 2 * n])
+        z = 1 - (1 - z) * (1 if attention is None else attention[s])
         h = z * h + (1 - z) * np.tanh(gates[2 * n :] + r * (rec[2 * n :] + bias))
         yield h
 
@@ -113,6 +114,42 @@ def test_interest_is_a_sum_over_the_true_steps(weighted):
         close(found[row], (scores * e).sum(0))
 
 
+def test_interests_evolve_by_their_attention_to_the_target():
+    model = MODELS["dien"](feature_specs.parse(DOCUMENT), {"recurrent_units": 4})
+    found, v = evaluate(lambda s, n, t: model.history(s, n, t, "infer"), STEPS, LENGTHS, TARGET)
+    for row, length in enumerate(LENGTHS):
+        states = np.array(list(gru_loop(STEPS[row, :length], v, "interests"))).reshape(length, 4)
+        if not length:
+            close(found[row], np.zeros(4))
+            continue
+        weights = softmax(states @ (TARGET[row] @ v["attention/kernel"]))
+        close(found[row], list(gru_loop(states, v, "evolution", weights))[-1])
+
+
+def test_the_next_step_is_told_from_one_of_another_row():
+    states = np.float32(
+        [[[1, 0], [2, 1], [9, 9]], [[0, 1], [9, 9], [9, 9]], [[1, 1], [0, 2], [9, 9]]]
+    )
+    after = np.float32(
+        [[[9, 9], [1, 2], [3, 0]], [[9, 9], [9, 9], [9, 9]], [[9, 9], [2, 1], [9, 9]]]
+    )
+    lengths = np.array([3, 1, 2], np.int64)
+    found, _ = evaluate(dien.next_step_loss, states, after, lengths)
+    # Scores of the true steps: 1, 6 and 3. The step of the row before, for the first row that of
+    # the last one: 2. Row 1 has no next step, so row 2 has nothing to compare with.
+    losses = -np.log(sigmoid(np.array([1, 6, 3, -2])))
+    close(found, losses.sum() / 3)
+
+
+@pytest.mark.parametrize(("weight", "count"), [(0.5, 1), (0, 0)])
+def test_only_training_has_the_auxiliary_loss(weight, count):
+    model = MODELS["dien"](feature_specs.parse(DOCUMENT), {"auxiliary_weight": weight})
+    for mode, expected in (("train", count), ("eval", 0), ("infer", 0)):
+        with tf.Graph().as_default():
+            model.logits(Transform(model.spec).features(tf.constant([record("a", "b")])), mode)
+            assert len(tf.compat.v1.losses.get_regularization_losses()) == expected
+
+
 def test_self_attention():
     x = RNG.normal(size=(4, 5, 4)).astype(np.float32)
     found, v = evaluate(lambda s, n: transformer.self_attention(s, n, "a", heads=2), x, LENGTHS)
@@ -170,10 +207,10 @@ def record(*seen):
 
 
 @pytest.mark.parametrize("pooling", ["last", "max"])
-@pytest.mark.parametrize("name", ["din", "gru", "lstm", "transformer"])
+@pytest.mark.parametrize("name", ["dien", "din", "gru", "lstm", "transformer"])
 def test_a_row_does_not_depend_on_the_rows_beside_it(name, pooling):
     """So that steps which are there in other rows alone change nothing; nor does a lack of any."""
-    params = {} if name == "din" else {"pooling": pooling}
+    params = {} if name in ("dien", "din") else {"pooling": pooling}
     params = {"hidden_units": [16], **params}
     model = MODELS[name](feature_specs.parse(DOCUMENT), params)
     rows = [record("a", "bb"), record(), record("c", "a", "dd", "eee", "a"), record("bb")]
@@ -194,14 +231,15 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(name, pooling):
 
 def test_every_variable_of_a_sequence_model_learns():
     spec = feature_specs.parse(DOCUMENT)
-    for name in ("din", "gru", "lstm", "transformer"):
+    for name in ("dien", "din", "gru", "lstm", "transformer"):
         model = MODELS[name](spec, {"hidden_units": [4]})
         with tf.Graph().as_default():
             logits = model.logits(
                 Transform(spec).features(tf.constant([record("a", "b"), record()])), "train"
             )
             variables = tf.compat.v1.trainable_variables()
-            gradients = tf.gradients(tf.reduce_sum(logits), variables)
+            loss = tf.reduce_sum(logits) + tf.compat.v1.losses.get_regularization_loss()
+            gradients = tf.gradients(loss, variables)
         assert [v.op.name for v, g in zip(variables, gradients) if g is None] == []
 
 
@@ -209,20 +247,21 @@ def test_every_variable_of_a_sequence_model_learns():
     ("groups", "message"),
     [
         ({"target": ["price", "item_emb"]},
-         "group 'target': column 'price' has the width 1, but din pairs it with 'seen_emb' of "
-         "group 'steps', which has the width 4. Make the widths equal, or list both groups in the "
-         "same order."),
+         "group 'target': column 'price' has the width 1, but this model pairs it with 'seen_emb' "
+         "of group 'steps', which has the width 4. Make the widths equal, or list both groups in "
+         "the same order."),
         ({"target": ["item_emb"], "deep": ["city_emb", "price"]},
-         "group 'target' has 1 columns, but group 'steps' has 2. din pairs them in order. List "
-         "equally many in both."),
+         "group 'target' has 1 columns, but group 'steps' has 2. This model pairs them in order. "
+         "List equally many in both."),
     ],
 )  # fmt: skip
 def test_targets_that_do_not_fit_the_steps(groups, message):
     document = copy.deepcopy(DOCUMENT)
     document["groups"].update(groups)
-    with pytest.raises(ek.ConfigError) as error:
-        MODELS["din"](feature_specs.parse(document))
-    assert str(error.value) == message
+    for name in ("dien", "din"):
+        with pytest.raises(ek.ConfigError) as error:
+            MODELS[name](feature_specs.parse(document))
+        assert str(error.value) == message
 
 
 def test_heads_that_do_not_divide_the_width():
