@@ -1,4 +1,4 @@
-"""The index of `--transform=item_index` beside a comparison of all items: recall and speed.
+"""The index of `--transform=item_index` compared with a search of all items: recall and speed.
 
     python benchmarks/item_index.py [--items 100000] [--dimension 64] [--compare]
 

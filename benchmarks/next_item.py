@@ -1,4 +1,4 @@
-"""Quality of `sasrec` and `gru4rec` on a public log of purchases, beside the numbers of papers.
+"""Quality of `sasrec` and `gru4rec` on a public log of purchases, compared with papers.
 
     python benchmarks/next_item.py --data Video.txt [--work DIR] [--models sasrec,gru4rec]
 
@@ -66,7 +66,7 @@ def spec(items: int) -> dict[str, Any]:
 
 
 def expected(ahead: int, others: int) -> tuple[float, float]:
-    """Hit rate and NDCG at 10 among sampled items, if `ahead` of the others have a better rank."""
+    """Hit rate and NDCG at 10 among sampled items, if `ahead` items have a better rank."""
 
     def choose(n: int, k: int) -> float:
         return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
@@ -84,7 +84,7 @@ def expected(ahead: int, others: int) -> tuple[float, float]:
 
 
 def sampled(metrics: Mapping[str, float], items: int) -> dict[str, float]:
-    """The metrics of the paper, from those of an evaluation."""
+    """The metrics of the paper, from the metrics of an evaluation."""
     places = [0, *ranks(items), items]
     shares = [0.0, *(metrics[f"recall_at_{k}/next_item"] for k in places[1:-1]), 1.0]
     found = np.zeros(2)

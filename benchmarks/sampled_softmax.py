@@ -2,11 +2,11 @@
 
     python benchmarks/sampled_softmax.py [--items 10000] [--work DIR] [--losses full,mixed:1000]
 
-The log is that of `examples/next_item/make_log.py`, with more items. Each loss is `full`, or a kind
+The log comes from `examples/next_item/make_log.py`, with more items. Each loss is `full`, or a kind
 of negatives with a number of samples, as in `in_batch:1000`. It trains `sasrec` with each of
-them, and evaluates the last item of each user over all items. `of_full` is a metric divided by that
-of the full softmax, and `of_best` by the best possible value. The seconds are those of the
-training, with start, input and checkpoints.
+them, and evaluates the last item of each user over all items. `of_full` is a metric divided by the
+metric of the full softmax, and `of_best` by the best possible value. The seconds are the time of
+the training, with start, input and checkpoints.
 """
 
 from __future__ import annotations

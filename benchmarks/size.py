@@ -139,7 +139,7 @@ def main() -> None:
     os.environ["PYTHONPATH"] = str(ROOT)
     parts = arguments.only.split(",")
     if "start" in parts:
-        compare("the imports of a training, compared with those of TensorFlow",
+        compare("the imports of a training, compared with `import tensorflow`",
                 lambda: imports(OURS), lambda: imports(THEIRS), rounds=arguments.rounds,
                 unit="CPU s", less_is_better=True)  # fmt: skip
     for what in parts:

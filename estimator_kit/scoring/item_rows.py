@@ -4,8 +4,8 @@
         for names, records in batches(spec, paths, "item_id", needed, size): ...
 
 A row needs the features that the vector of an item depends on, and the feature with its name. It
-may lack the others, such as the features of users, which get an arbitrary value. Tables are read as
-for a prediction (`rows`); the section `tables` of the spec says how CSV files are written.
+may lack other features, such as the features of users, which get an arbitrary value. Tables are
+read as for a prediction (`rows`); the section `tables` of the spec says how CSV files are written.
 """
 
 from __future__ import annotations

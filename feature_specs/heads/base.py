@@ -89,7 +89,7 @@ class HeadEntry(Entry):
 
     @property
     def reads_seen(self) -> bool:
-        """Whether an evaluation needs the items at the steps of a row, besides the label."""
+        """Whether an evaluation needs the items at the steps of a row, in addition to the label."""
         return False
 
     def metric_choices(self) -> tuple[MetricChoice, ...]:
