@@ -18,6 +18,7 @@ from typing import Any, Optional, TypeVar
 
 from feature_specs.errors import Path, Problem, located
 from feature_specs.feature import Feature
+from feature_specs.heads.base import LabelPart
 from feature_specs.heads.objectives import Objective
 from feature_specs.kinds import Column
 from feature_specs.label import Label
@@ -99,6 +100,13 @@ class FeatureSpec:
         """The column whose ids a label of the head `next_item` has, or None for other heads."""
         found = (o.items_column for n, o in self.objectives.items() if self.label_of(n) == label)
         return next(found, None)
+
+    def parts_named(self, name: str) -> Iterator[tuple[str, LabelPart]]:
+        """The objectives whose label has this feature or label as a part, and the part."""
+        for objective, entry in self.objectives.items():
+            for part in entry.label_parts:
+                if part.name == name:
+                    yield objective, part
 
     def named_ids(self, name: str) -> int:
         """The number of ids of a categorical column without its out-of-vocabulary buckets."""

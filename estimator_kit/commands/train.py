@@ -15,7 +15,7 @@ from estimator_kit.observing import report
 from estimator_kit.observing.page import page
 from estimator_kit.observing.tensorboard import ending
 from estimator_kit.result import RunResult
-from estimator_kit.scoring import flops, measured, slices
+from estimator_kit.scoring import flops, measured
 from estimator_kit.training.eval_input import eval_paths
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
@@ -30,7 +30,7 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
     """
     spec = parser.load(config.spec)
     if config.mode == "train_and_evaluate":
-        slices.check(spec, config.slices)
+        measured.check(spec, by=config.slices, with_importance=config.importance)
     services = Services(config)
     try:
         result = tasks.train(config, spec)

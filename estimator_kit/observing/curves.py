@@ -39,6 +39,9 @@ def curve(kind: str, total: np.ndarray) -> dict[str, Any]:
       - `by_class` (multi_label, multi_class with more classes): `labels`, `predictions`, `hits`.
       - `coverage` (quantile): `weight`, `covered`, the share of labels up to each quantile.
       - `similarity` (cosine): `weight` in 40 bins from -1 to 1.
+      - `survival`: for each boundary, `observed`, the share that survives it (Kaplan & Meier, 1958,
+        with the intervals of the head), `predicted`, the mean prediction, and `watched`, the weight
+        of the rows that were watched in the interval before it.
       - `list_length` (ranking): `rows`, the largest length of each part; `weight`, `loss`.
 
     Raises:
@@ -181,6 +184,17 @@ def _coverage(totals: np.ndarray) -> dict[str, Any]:
     return {"weight": weight, "covered": covered}
 
 
+def _survival(totals: np.ndarray) -> dict[str, Any]:
+    watched, ended, predicted, weight = totals
+    hazards = np.divide(ended, watched, out=np.zeros_like(ended), where=watched > 0)
+    means = np.divide(predicted, weight, out=np.zeros_like(predicted), where=weight > 0)
+    return {
+        "watched": watched.tolist(),
+        "observed": np.cumprod(1 - hazards).tolist(),
+        "predicted": means.tolist(),
+    }
+
+
 def _list_length(totals: np.ndarray) -> dict[str, Any]:
     weight, loss = totals
     kept = weight > 0
@@ -200,4 +214,5 @@ _KINDS = {
     "coverage": _coverage,
     "similarity": lambda totals: {"weight": totals.tolist()},
     "list_length": _list_length,
+    "survival": _survival,
 }

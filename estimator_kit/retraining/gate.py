@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator_kit.scoring import bootstrap, row_metrics
-from feature_specs.sections.retraining import MODEL_METRICS, Condition, Gate
+from feature_specs.sections.retraining import LARGER_IS_BETTER, MODEL_METRICS, Condition, Gate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Scored:
     """The labels, weights and predictions of one objective.
 
     Attributes:
-      labels, weights: [rows].
-      candidate: the candidate's predictions, [rows] or [rows, classes].
+      labels, weights: [rows]. Labels of the head `survival`: [rows, 2].
+      candidate: the candidate's predictions, [rows] or [rows, n].
       live: the live model's predictions, with the same shape, or None.
       why_no_live: the note in the report if `live` is missing.
     """
@@ -217,7 +217,7 @@ def _of_rows(
         seed=options.seed,
     )
     # `found` is larger for a worse candidate, but the report shows candidate - live.
-    down = name in ("auc", "accuracy")
+    down = name in LARGER_IS_BETTER
     low, high = (-found.high, -found.low) if down else (found.low, found.high)
     limit = found.high if condition.by == "interval" else found.estimate
     if math.isnan(limit):

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from estimator_kit.errors import ConfigError
 from estimator_kit.scoring import export as exports
 from estimator_kit.serving.loaded_model import LoadedModel
+from feature_specs.heads.objectives import Objective
+from feature_specs.heads.survival import Survival
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.record_files import tfrecords
@@ -30,6 +32,8 @@ OUTPUTS = {
     "poisson": "predictions",
     "regression": "predictions",
     "multi_class": "probabilities",
+    "ordinal": "probabilities",
+    "survival": "survival_probabilities",
     "ziln": "predictions",
 }
 
@@ -75,7 +79,9 @@ class EvalRows:
         return int(self.kept.sum())
 
     def labels(self, objective: str) -> NDArray:
-        return self._columns[f"label:{self._spec.label_of(objective)}"][self.kept]
+        """The labels as `row_metrics.make` expects them."""
+        stored = self._columns[f"label:{self._spec.label_of(objective)}"][self.kept]
+        return judged_labels(self._spec.objectives[objective], stored)
 
     def weights(self, objective: str) -> NDArray:
         """The weights, float64 [rows]; 1 if the spec has no weight."""
@@ -122,9 +128,28 @@ class EvalRows:
                     f"{export}: expected {len(self.kept):,} predictions, one for each record, got "
                     f"{len(values):,}"
                 )
-            two_sided = self._spec.objectives[name].head == "multi_class"
-            found[name] = values[self.kept] if two_sided else values[self.kept].reshape(-1)
+            found[name] = by_row(self._spec.objectives[name], values[self.kept])
         return found
+
+
+def by_row(entry: Objective, predictions: NDArray) -> NDArray:
+    """Predictions of an export as `row_metrics.make` expects them: [rows], or [rows, n]."""
+    wide = OUTPUTS[entry.head].endswith("probabilities")
+    return predictions if wide else predictions.reshape(-1)
+
+
+def judged_labels(entry: Objective, labels: NDArray) -> NDArray:
+    """Labels of an evaluation as `row_metrics.make` expects them.
+
+    Of the head `survival`, they are intervals as the head counts them (`objectives.survival`).
+    """
+    if not isinstance(entry, Survival):
+        return labels
+    ends = np.array(entry.boundaries, np.float32)
+    middles = (np.concatenate([np.zeros(1, np.float32), ends[:-1]]) + ends) / 2
+    time, seen = labels[:, :1], labels[:, 1] > 0
+    survived = np.where(seen, (time >= ends).sum(axis=1), (time >= middles).sum(axis=1))
+    return np.stack([survived, seen & (survived < len(ends))], axis=1).astype(np.int64)
 
 
 def first_records(paths: Sequence[str], count: int) -> NDArray:

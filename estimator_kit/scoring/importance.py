@@ -19,15 +19,14 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from estimator_kit.scoring import row_metrics
+from estimator_kit.scoring.eval_rows import judged_labels
 from estimator_kit.scoring.slices import METRICS
+from feature_specs.sections.retraining import LARGER_IS_BETTER
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.labels import LabelReader
 from input_pipelines.transform.record_parsing import RecordParser
 
 REPEATS = 5
-
-# Of these metrics a larger value is better.
-_LARGER_IS_BETTER = ("auc", "accuracy")
 
 Ask = Callable[[NDArray], Mapping[str, NDArray]]
 
@@ -55,7 +54,7 @@ def importance(
     def values(predictions: Mapping[str, NDArray]) -> dict[str, float]:
         return {
             name: row_metrics.make(metric, labels[name], predictions[name], weights[name]).value()
-            * (1 if metric in _LARGER_IS_BETTER else -1)
+            * (1 if metric in LARGER_IS_BETTER else -1)
             for name, metric in measured.items()
         }
 
@@ -110,7 +109,7 @@ def _labels(
     for name, entry in spec.objectives.items():
         if entry.head in METRICS and entry.steps_in_row is None:
             label = spec.label_of(name)
-            labels[name] = read[label].numpy()
+            labels[name] = judged_labels(entry, read[label].numpy())
             weight = read.get(f"{label}/weight")
             weights[name] = np.ones(len(records)) if weight is None else weight.numpy()
     return labels, weights

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from estimator_kit import storage
 from estimator_kit.embeddings import dynamic_package
+from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import loading
 from estimator_kit.model.names import PREDICT_EXAMPLES
 from estimator_kit.scoring import importance, slices
-from estimator_kit.scoring.eval_rows import OUTPUTS, EvalRows
+from estimator_kit.scoring.eval_rows import OUTPUTS, EvalRows, by_row
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform.serving_inputs import EXAMPLES
@@ -32,6 +33,19 @@ _log = logging.getLogger("estimator_kit")
 # Rows whose features are shuffled: enough for an AUC that is right to about 0.01.
 MOST_ROWS = 20_000
 _BATCH = 2048
+
+
+def check(spec: FeatureSpec, *, by: Sequence[str], with_importance: bool) -> None:
+    """Raises ConfigError if there would be nothing to measure. The arguments are as in `write`."""
+    slices.check(spec, by)
+    if (by or with_importance) and not judged(spec):
+        heads = dict.fromkeys(entry.head for entry in spec.objectives.values())
+        flag = "--slices" if by else "--importance"
+        raise ConfigError(
+            f"{flag}: expected an objective with a metric of single rows, got only the heads "
+            f"{', '.join(heads)}. Remove {flag}, or add an objective with one of the heads "
+            f"{', '.join(OUTPUTS)} without steps."
+        )
 
 
 def write(
@@ -107,8 +121,8 @@ def asker(
             for name, output in outputs.items():
                 parts[name].append(answer[output].numpy())
         return {
-            name: values if spec.objectives[name].head == "multi_class" else values.reshape(-1)
-            for name, values in ((n, np.concatenate(p)) for n, p in parts.items())
+            name: by_row(spec.objectives[name], np.concatenate(values))
+            for name, values in parts.items()
         }
 
     return ask

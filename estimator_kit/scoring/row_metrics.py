@@ -7,13 +7,16 @@
     auc                    the probability that a positive row has a higher score than a negative
                            row; equal scores count half; exact, by ranks
     log_loss               mean of -log(probability of the label); probabilities are clipped to
-                           [1e-7, 1 - 1e-7]
+                           [1e-7, 1 - 1e-7]. Of survival times: of the probability that the event
+                           is in its interval, or is not in the intervals that the row survived
     calibration            sum of the predictions / sum of the labels; the best value is 1
     accuracy               share of the rows whose most probable class is the label
+    concordance            share of the pairs of rows whose earlier event has the higher risk
     mean_absolute_error, mean_squared_error
+                           of the most probable class if the predictions are probabilities
 
 All metrics use the weights of the rows. An undefined metric is NaN: for example without a positive
-row, without weight, or with a prediction that is NaN or infinite. This module uses only NumPy.
+row, without weight, or with a prediction that is NaN or infinite. This module uses no TensorFlow.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from typing import Optional
 
 import numpy as np
 from numpy.typing import NDArray
+
+from feature_specs.sections.retraining import LARGER_IS_BETTER
 
 Floats = NDArray[np.float64]
 
@@ -74,19 +79,50 @@ class Auc:
         self._negative = (1 - positive) * weights[self._order]
 
     def value(self, counts: Optional[Floats] = None) -> float:
+        in_order, pairs = self.pairs(counts)
+        return in_order / pairs if pairs > 0 else math.nan
+
+    def pairs(self, counts: Optional[Floats] = None) -> tuple[float, float]:
+        """The weight of the pairs in order, and of all pairs."""
         positive, negative = self._positive, self._negative
         if counts is not None:
             drawn = counts[self._order]
             positive, negative = positive * drawn, negative * drawn
         if not len(positive):
-            return math.nan
+            return 0.0, 0.0
         positives = np.add.reduceat(positive, self._starts)
         negatives = np.add.reduceat(negative, self._starts)
-        pairs = positives.sum() * negatives.sum()
-        if pairs <= 0:
-            return math.nan
         below = np.cumsum(negatives) - negatives / 2
-        return float(positives @ below / pairs)
+        return float(positives @ below), float(positives.sum() * negatives.sum())
+
+
+class Concordance:
+    """The share of pairs of rows whose earlier event has the higher risk. Equal risks count half.
+
+    Two rows are a pair if one has its event in an interval that the other one survived. So each
+    interval with events has the pairs of an AUC. `model.objectives.concordance` computes the same
+    in an evaluation, with risks in bins.
+
+    For example, a row with an event in the first interval has the risk 0.5, and two rows that
+    survive it have the risks 0.5 and 0.1. The value is 1.5 / 2 = 0.75.
+
+    Args:
+      survived: [rows], the number of intervals that each row survived.
+      ended: [rows], 1 if the event was in the interval after these.
+      risks, weights: [rows].
+    """
+
+    def __init__(self, survived: Floats, ended: Floats, risks: Floats, weights: Floats):
+        self._parts = []
+        for interval in np.unique(survived[ended > 0]):
+            event = (ended > 0) & (survived == interval)
+            rows = np.flatnonzero(event | (survived > interval))
+            self._parts.append((rows, Auc(event[rows], risks[rows], weights[rows])))
+
+    def value(self, counts: Optional[Floats] = None) -> float:
+        found = [auc.pairs(None if counts is None else counts[i]) for i, auc in self._parts]
+        in_order, pairs = (sum(part) for part in zip(*found)) if found else (0.0, 0.0)
+        return in_order / pairs if pairs > 0 else math.nan
 
 
 def make(name: str, labels: NDArray, predictions: NDArray, weights: NDArray):
@@ -94,16 +130,29 @@ def make(name: str, labels: NDArray, predictions: NDArray, weights: NDArray):
 
     Args:
       name: see the module's docstring.
-      labels: [rows].
-      predictions: float [rows], or [rows, classes] for `accuracy` and for `log_loss` over classes.
+      labels: [rows], or [rows, 2] for the head `survival`: the number of intervals that the row
+        survived, and 1 if the event was in the interval after these.
+      predictions: float [rows], or [rows, n] with the probabilities of classes, or of surviving the
+        intervals.
       weights: float [rows]; 0 leaves a row out.
     """
     weights = np.asarray(weights, np.float64)
     predictions = np.asarray(predictions, np.float64)
     if not_finite(predictions):  # NaN would sort above all scores.
         return Mean(np.full(len(weights), np.nan), weights)
+    if np.ndim(labels) == 2:
+        survived, ended = np.asarray(labels, np.int64).T
+        if name == "concordance":
+            return Concordance(survived, ended, 1 - predictions[:, -1], weights)
+        at = np.arange(len(survived))
+        bounds = np.pad(predictions, ((0, 0), (1, 1)), constant_values=((0, 0), (1, 0)))
+        likely = bounds[at, survived] - np.where(ended > 0, bounds[at, survived + 1], 0)
+        return Mean(-np.log(np.clip(likely, _LEAST, 1.0)), weights)
     if predictions.ndim == 2:
         chosen = np.asarray(labels, np.int64)
+        if name == "mean_absolute_error":
+            errors = predictions.argmax(axis=1) - chosen
+            return Mean(np.abs(errors).astype(np.float64), weights)
         if name == "accuracy":
             return Mean((predictions.argmax(axis=1) == chosen).astype(np.float64), weights)
         likely = predictions[np.arange(len(chosen)), chosen]
@@ -139,7 +188,7 @@ def badness(name: str, value: float) -> float:
 
     For `calibration` it is the distance from 1 on a logarithmic scale: |log(0.5)| = |log(2)|.
     """
-    if name in ("auc", "accuracy"):
+    if name in LARGER_IS_BETTER:
         return -value
     if name == "calibration":
         return abs(math.log(value)) if value > 0 else math.nan if math.isnan(value) else math.inf

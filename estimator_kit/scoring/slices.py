@@ -31,8 +31,10 @@ METRICS = {
     "binary": "auc",
     "logistic_regression": "mean_squared_error",
     "multi_class": "accuracy",
+    "ordinal": "mean_absolute_error",
     "poisson": "mean_squared_error",
     "regression": "mean_squared_error",
+    "survival": "concordance",
     "ziln": "mean_squared_error",
 }
 

@@ -5,7 +5,7 @@ Each head is a frozen model that checks its own fields. This module does not imp
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Optional
+from typing import Any, ClassVar, Literal, NamedTuple, Optional
 
 import pydantic
 from pydantic import Field
@@ -17,6 +17,20 @@ Reduction = Literal["mean", "sum", "sum_over_batch_size", "sum_over_nonzero_weig
 
 # The smallest and the largest valid label. None means no bound.
 Range = tuple[Optional[int], Optional[int]]
+
+
+class LabelPart(NamedTuple):
+    """A number that the loss reads in addition to the label, such as whether an event was seen.
+
+    Attributes:
+      field: the field of the objective that names it.
+      name: a feature, or the label of another objective.
+      bounds: the smallest and the largest value. If both are known, it is an integer.
+    """
+
+    field: str
+    name: str
+    bounds: Range
 
 
 class HeadEntry(Entry):
@@ -73,9 +87,14 @@ class HeadEntry(Entry):
         return self.label_range
 
     @property
+    def label_parts(self) -> tuple[LabelPart, ...]:
+        """What the loss reads in addition to the label. The model gets it as part of the label."""
+        return ()
+
+    @property
     def width(self) -> int:
         """The number of numbers in a label as the model gets it, or in one step of it."""
-        return 1
+        return 1 + len(self.label_parts)
 
     @property
     def group(self) -> Optional[str]:

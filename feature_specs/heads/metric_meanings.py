@@ -33,6 +33,7 @@ ALWAYS: Mapping[str, tuple[str, ...]] = {
     "next_item": ("loss", "weight_sum", "unknown_item_share"),
     "ordinal": ("loss", "weight_sum", "accuracy", "mean_absolute_error"),
     "ziln": _NUMBER,
+    "survival": (*_MEANS, "calibration", "concordance"),
 }  # fmt: skip
 
 # Metrics that come with others: with `true_probability` in the label, and with metrics of groups.
@@ -56,6 +57,10 @@ MEANINGS: Mapping[str, str] = {
     "reach. It needs `true_probability` in the label.",
     "calibration": "prediction_mean / label_mean. It is 1 if the model predicts as many events as "
     "occur.",
+    "concordance": "The share of pairs of rows whose earlier event has the higher risk (Harrell's "
+    "index). A pair has one row with an event in an interval that the other row survived. The "
+    "risk is the probability of the event before the last boundary. Risks are put into 4,096 bins "
+    "of their log odds, and equal ones count half.",
     "confusion": "The weights of each pair of label and predicted class: `true_positives`, "
     "`false_positives`, `false_negatives` and `true_negatives` for two classes, and "
     "`label_<i>_predicted_<j>` for more.",
@@ -76,7 +81,8 @@ MEANINGS: Mapping[str, str] = {
     "hit_rate": "The share of groups with a relevant row among the first k ranks, as "
     "`hit_rate_at_<k>`. For the head `next_item`, the share of rows whose next item is among the "
     "first k ranks of the catalogue.",
-    "label_mean": "The mean label: sum(w y) / sum(w).",
+    "label_mean": "The mean label: sum(w y) / sum(w). For `survival`, the share of rows whose "
+    "event was seen before the last boundary.",
     "lists": "The sum of the weights of the lists that `loss` counts.",
     "log_loss": "The mean cross-entropy, -y log p - (1 - y) log(1 - p), whatever loss the "
     "objective is trained with.",
@@ -99,7 +105,9 @@ MEANINGS: Mapping[str, str] = {
     "precision": "TP / (TP + FP), at the probability 0.5.",
     "precision_at_recall": "The largest precision at a threshold whose recall is at least the "
     "given number, as `precision_at_recall_<recall>`.",
-    "prediction_mean": "The mean prediction: sum(w p) / sum(w).",
+    "prediction_mean": "The mean prediction: sum(w p) / sum(w). For `survival`, the mean number of "
+    "events that the model expects while rows are watched: the sum of the hazards of the intervals "
+    "that the loss counts.",
     "recall": "TP / (TP + FN), at the probability 0.5. For the head `next_item`, as "
     "`recall_at_<k>`: the share of next items that are among the first k ranks of the catalogue. "
     "A row has one next item, so it equals `hit_rate_at_<k>`.",

@@ -19,6 +19,7 @@ from feature_specs.heads.lifetime_value import ZeroInflatedLognormal
 from feature_specs.heads.losses import loss_of
 from feature_specs.heads.metric_choices import BY_GROUP, metrics_of
 from feature_specs.heads.next_item import NextItem
+from feature_specs.heads.survival import Survival
 
 # The largest label for losses that compute 2^label, so that sums of such numbers fit into a
 # float32.
@@ -398,6 +399,7 @@ HEADS: dict[str, type[HeadEntry]] = {
     "next_item": NextItem,
     "ordinal": Ordinal,
     "ziln": ZeroInflatedLognormal,
+    "survival": Survival,
 }
 Objective = Union[
     Binary,
@@ -412,4 +414,5 @@ Objective = Union[
     NextItem,
     Ordinal,
     ZeroInflatedLognormal,
+    Survival,
 ]

@@ -64,7 +64,7 @@ def feature_list_parse_dict(spec: FeatureSpec, *, sparse: bool = False) -> dict[
 
 
 def label_parse_dict(spec: FeatureSpec, *, sparse: bool = False) -> dict[str, Any]:
-    """Parse entries for labels and their weights and groups, for training and evaluation.
+    """Parse entries for labels and their weights, groups and parts, for training and evaluation.
 
     Labels have no default, so that training never uses an invented label. A label that may be
     missing and a list of classes are read as lists (with `sparse`, as a `tf.io.VarLenFeature`), so
@@ -76,8 +76,9 @@ def label_parse_dict(spec: FeatureSpec, *, sparse: bool = False) -> dict[str, An
             entries[name] = _entry(name, Feature(dtype=label.dtype, shape="variable"), sparse)
         else:
             entries[name] = tf.io.FixedLenFeature(label.shape, label.dtype)
-        group = spec.objectives[spec.objective_of(name)].group
-        for feature in (label.weight, label.true_probability, group):
+        entry = spec.objectives[spec.objective_of(name)]
+        parts = (part.name for part in entry.label_parts)
+        for feature in (label.weight, label.true_probability, entry.group, *parts):
             if feature is not None and feature in spec.features:
                 entries[feature] = _entry(feature, spec.features[feature], sparse=False)
     return entries

@@ -51,12 +51,18 @@ ROW_METRICS: Mapping[str, tuple[str, ...]] = {
     "regression": ("mean_absolute_error", "mean_squared_error"),
     "ziln": ("mean_absolute_error", "mean_squared_error", "calibration"),
     "multi_class": ("accuracy", "log_loss"),
+    "ordinal": ("accuracy", "log_loss", "mean_absolute_error"),
+    "survival": ("concordance", "log_loss"),
 }
+
+# The metrics of which more is better.
+LARGER_IS_BETTER = ("auc", "accuracy", "concordance")
 
 # The smallest and the largest possible value of each metric of the gate.
 RANGES: Mapping[str, tuple[float, float]] = {
     "auc": (0, 1),
     "accuracy": (0, 1),
+    "concordance": (0, 1),
     **dict.fromkeys(
         ("log_loss", "calibration", "mean_absolute_error", "mean_squared_error", *MODEL_METRICS),
         (0, math.inf),

@@ -56,6 +56,7 @@ def of_label(spec: FeatureSpec, name: str) -> Iterator[Accepted]:
     if any(label.weight == name for label in spec.labels.values()):
         if spec.labels[name].dtype != "string":
             yield WEIGHT
+    yield from of_parts(spec, name)
 
 
 def of_head(spec: FeatureSpec, name: str) -> Accepted:
@@ -80,6 +81,14 @@ def of_head(spec: FeatureSpec, name: str) -> Accepted:
     two = entry.head in ("binary", "multi_class") and classes == 2
     expected = "0 or 1" if two else f"{low} to {high}"
     return Accepted(low, high, expected=expected + of_head)
+
+
+def of_parts(spec: FeatureSpec, name: str) -> Iterator[Accepted]:
+    """The sets that a feature or label must be in as a part of other labels."""
+    for objective, part in spec.parts_named(name):
+        low, high = part.bounds
+        expected = f"{low} or more" if high is None else f"{low} or {high}"
+        yield Accepted(low, high, expected=f"{expected} for the {part.field} of {objective!r}")
 
 
 def of_items(spec: FeatureSpec, items: str) -> Optional[Accepted]:
@@ -119,6 +128,7 @@ def of_feature(spec: FeatureSpec, name: str) -> Iterator[Accepted]:
         yield FINITE
     if any(label.weight == name for label in spec.labels.values()):
         yield WEIGHT
+    yield from of_parts(spec, name)
     for at, column in spec.columns.items():
         accepted = of_ids(spec, name, column)
         if accepted is not None and not used.isdisjoint(spec.made_from(at)):

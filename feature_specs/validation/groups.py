@@ -49,8 +49,17 @@ def check_use(spec: FeatureSpec) -> Problems:
                 f"feature {label.true_probability!r} is in a group and would leak into the model. "
                 "Remove it from the group.",
             )
+    for name, objective in spec.objectives.items():
+        for part in objective.label_parts:
+            if part.name in features:
+                yield Problem(
+                    ("objectives", name, part.field),
+                    f"feature {part.name!r} is in a group and would leak into the model. Remove it "
+                    "from the group.",
+                )
     for label in spec.labels.values():
         features.update(n for n in (label.weight, label.true_probability) if n)
+    features.update(p.name for o in spec.objectives.values() for p in o.label_parts)
     features.update(o.group for o in spec.objectives.values() if o.group)
     features.update(spec.filter_features())
     for name in spec.features:
@@ -89,6 +98,8 @@ def _users(spec: FeatureSpec, name: str) -> Iterator[str]:
     for objective, entry in spec.objectives.items():
         if entry.group == name:
             yield f"the group of objective {objective!r}"
+    for objective, part in spec.parts_named(name):
+        yield f"the {part.field} of objective {objective!r}"
     if name in spec.filter_features():
         yield "`filter`"
 

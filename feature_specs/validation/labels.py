@@ -87,6 +87,7 @@ def check_objectives(spec: FeatureSpec) -> Problems:
                 ("labels", label_name, "true_probability"),
                 "only the label of a binary head can have it. Remove it.",
             )
+        yield from _check_parts(spec, objective, label_name, path)
         if objective.group is not None:
             yield from _check_group(spec, objective.group, (*path, "group_by"))
             if objective.ranks and objective.group != together:
@@ -96,6 +97,26 @@ def check_objectives(spec: FeatureSpec) -> Problems:
                     "ranking objectives need the same group_by, because only one feature can "
                     "decide which rows share a batch.",
                 )
+
+
+def _check_parts(spec: FeatureSpec, objective: Any, label: str, path: Path) -> Problems:
+    """The parts of a label are single numbers of other features or labels."""
+    for part in objective.label_parts:
+        at = (*path, part.field)
+        entry = spec.features.get(part.name) or spec.labels.get(part.name)
+        whole = part.bounds[1] is not None
+        if entry is None:
+            known = [*spec.features, *(name for name in spec.labels if name != label)]
+            yield unknown(at, part.name, "a feature or a label", known)
+        elif part.name == label:
+            yield Problem(at, f"got the label {label!r} itself. Name a feature or another label.")
+        elif not entry.single or entry.dtype not in (("int64",) if whole else ("int64", "float32")):
+            shape = entry.shape if entry.shape == "variable" else list(entry.shape)
+            yield Problem(
+                at,
+                f"{part.name!r} is {entry.dtype} with the shape {shape}, expected one "
+                f"{'int64' if whole else 'number'} per row",
+            )
 
 
 def _check_items(spec: FeatureSpec, objective: NextItem, name: str, path: Path) -> Problems:

@@ -15,6 +15,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from feature_specs.feature import Feature
+from feature_specs.heads.base import LabelPart
 from feature_specs.kinds import Column
 from feature_specs.label import Label
 from feature_specs.spec import FeatureSpec
@@ -278,11 +279,32 @@ def _label_reason(
         for value in stored_records.values(features.get(label.weight)):
             if value < 0:
                 return f"weight {label.weight!r} of {what} is {value}, expected 0 or more"
+    for part in spec.objectives[spec.objective_of(name)].label_parts:
+        reason = _part_reason(spec, what, part, features, remedy)
+        if reason:
+            return reason
     weight_label = spec.labels.get(label.weight or "")
     if weight_label is not None and weight_label.dtype != "string":
         for value in stored_records.values(features.get(label.weight)):
             if value < 0:
                 return f"weight {label.weight!r} of {what} is {value}, expected 0 or more"
+    return None
+
+
+def _part_reason(
+    spec: FeatureSpec, of_label: str, part: LabelPart, features: Any, remedy: Optional[str]
+) -> Optional[str]:
+    """Why a part of a label cannot be used."""
+    what = f"{part.field} {part.name!r} of {of_label}"
+    if part.name in spec.features:
+        feature = spec.features[part.name]
+        reason = _feature_reason(what, feature, features.get(part.name), remedy)
+        if reason:
+            return reason
+    for accepted in accepted_values.of_parts(spec, part.name):
+        for value in stored_records.values(features.get(part.name)):
+            if value not in accepted:
+                return f"{what} is {value}, expected {accepted.expected}"
     return None
 
 

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from feature_specs.encoded_bytes import Raw
 from feature_specs.feature import Feature
+from feature_specs.heads.base import LabelPart
 from feature_specs.kinds import Column, Identity
 
 # The messages begin with this, so that they can be distinguished from TensorFlow's messages.
@@ -193,6 +194,17 @@ def label(
     name: str, values: tf.Tensor, bounds: tuple[Optional[float], Optional[float]]
 ) -> tf.Tensor:
     """Labels of any shape, checked: finite, and inside the given bounds (both included)."""
+    return _bounded(f"label {name!r}", values, bounds)
+
+
+def part(part: LabelPart, values: tf.Tensor) -> tf.Tensor:
+    """A part of a label, [rows], checked as a label is."""
+    return _bounded(f"the {part.field} {part.name!r}", values, part.bounds)
+
+
+def _bounded(
+    what: str, values: tf.Tensor, bounds: tuple[Optional[float], Optional[float]]
+) -> tf.Tensor:
     low, high = bounds
     good = tf.math.is_finite(tf.cast(values, tf.float32))
     message = "must be finite"
@@ -202,7 +214,7 @@ def label(
     if high is not None:
         good &= values <= high
         message = f"must be in [{low}, {high}]"
-    check = tf.debugging.Assert(tf.reduce_all(good), [f"{PREFIX}label {name!r} {message}"])
+    check = tf.debugging.Assert(tf.reduce_all(good), [f"{PREFIX}{what} {message}"])
     with tf.control_dependencies([check]):
         return tf.identity(values)
 

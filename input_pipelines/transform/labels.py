@@ -8,11 +8,12 @@ has the weight 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
 import tensorflow as tf
 
+from feature_specs.heads.objectives import Objective
 from feature_specs.kinds import Vocabulary
 from feature_specs.label import Label
 from feature_specs.spec import FeatureSpec
@@ -42,7 +43,8 @@ class LabelReader:
 
         Returns:
           `<label>`: int64 or float32 [rows], or float32 [rows, n] for a vector or n classes (1 if
-            the row has the class). With steps: [rows, steps], and float32 [rows, steps, n]. Of the
+            the row has the class). With steps: [rows, steps], and float32 [rows, steps, n]. With
+            `label_parts` of the head: float32 [rows, 1 + parts], the label and its parts. Of the
             head `next_item`: a RaggedTensor of int64 ids [rows, None], with -1 for no item.
           `<label>/weight`: float32 [rows], if the label has a weight or may be missing; 0 means
             masked. [rows, steps] if each step has a weight.
@@ -92,6 +94,9 @@ class LabelReader:
                     result[name] = checks.label(name, result[name], entry.label_bounds)
                 if entry.width > 1:
                     result[name] = tf.cast(result[name], tf.float32)
+                if entry.label_parts:
+                    parts = [result[name], *self._parts(entry, values, parsed)]
+                    result[name] = tf.stack(parts, axis=1)
                 if entry.group is not None:
                     result[f"{name}/group"] = group_hash(parsed[entry.group])
                 if entry.reads_seen:
@@ -99,6 +104,14 @@ class LabelReader:
                         self._spec, name, parsed, self._columns
                     )
         return result
+
+    def _parts(
+        self, entry: Objective, values: dict[str, tf.Tensor], parsed: dict[str, Any]
+    ) -> Iterator[tf.Tensor]:
+        """The parts of a label, float32 [rows] each. A part that is a missing label is 0."""
+        for part in entry.label_parts:
+            found = checks.part(part, values.get(part.name, parsed.get(part.name)))
+            yield tf.cast(found, tf.float32)
 
     def _dense(
         self, name: str, label: Label, values: tf.RaggedTensor

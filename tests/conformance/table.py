@@ -96,6 +96,11 @@ HEAD_CASES = {
         {},
         lambda rng: rng.lognormvariate(0, 1) if rng.random() < 0.5 else 0.0,
     ),
+    "survival": HeadCase(
+        {"dtype": "float32"},
+        {"event": "ended", "boundaries": [1, 2, 4]},
+        lambda rng: rng.uniform(0, 6),
+    ),
     "next_item": HeadCase(
         {"dtype": "string", "shape": "variable", "missing": "mask"},
         {"items": "seen", "loss": {"sampled_softmax": {"samples": 9, "negatives": "uniform"}}},
@@ -119,6 +124,7 @@ DOCUMENT: dict[str, dict[str, Any]] = {
         "tags": {"dtype": "string", "shape": "variable"},
         "seen": {"dtype": "string", "shape": "variable"},
         "stay": {"dtype": "float32", "shape": "variable"},
+        "ended": {"dtype": "int64"},
     },
     "columns": {
         "price": {"numeric": "price", "normalizer": "log1p"},
@@ -152,7 +158,8 @@ def document(heads: dict[str, str], groups: tuple[str, ...]) -> dict[str, Any]:
     objectives = {
         name: {"head": head, **HEAD_CASES[head].objective} for name, head in heads.items()
     }
-    features = {o["group_by"] for o in objectives.values() if "group_by" in o}
+    read = ("group_by", "event")
+    features = {o[key] for o in objectives.values() for key in read if key in o}
     waiting = [name for group in groups for name in DOCUMENT["groups"][group]]
     for name in waiting:
         (source,) = (v for k, v in DOCUMENT["columns"][name].items() if k in _KINDS)
@@ -189,6 +196,7 @@ def make_rows(count: int, objectives: dict[str, str]) -> list[dict[str, Any]]:
                 "tags": rng.choices("abcd", k=rng.randint(0, 3)),
                 "seen": seen,
                 "stay": [rng.uniform(0, 2) for _ in seen],
+                "ended": len(rows) % 2,
                 **{name: HEAD_CASES[head].value(rng) for name, head in objectives.items()},
             }
         )

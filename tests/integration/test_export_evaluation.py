@@ -71,8 +71,9 @@ def check_equal(scored, checkpoint):
     """Checks that an export has all metrics of its checkpoint except the loss of the model."""
     assert set(scored) == set(checkpoint) - {"loss"}
     for name, value in scored.items():
-        # AUC has 16,384 bins, and a logit at the edge of a bin may fall into the next one.
-        limit = 1e-4 if name.startswith("auc") else 1e-5
+        # AUC has 16,384 bins, and a logit at the edge of a bin may fall into the next one. The bins
+        # of a concordance are wider.
+        limit = 1e-4 if name.startswith("auc") else 1e-3 if name.startswith("conc") else 1e-5
         assert value == pytest.approx(checkpoint[name], rel=limit, abs=limit, nan_ok=True), name
 
 

@@ -18,6 +18,7 @@ from estimator_kit.model.objectives.regression import (
     RegressionObjective,
 )
 from estimator_kit.model.objectives.steps import StepObjective
+from estimator_kit.model.objectives.survival import SurvivalObjective
 from feature_specs.spec import FeatureSpec
 
 # One class per head that a spec can name (`feature_specs.heads.objectives.HEADS`).
@@ -33,6 +34,7 @@ _BY_HEAD: dict[str, type[Objective]] = {
     "quantile": QuantileObjective,
     "ranking": RankingObjective,
     "regression": RegressionObjective,
+    "survival": SurvivalObjective,
     "ziln": ZeroInflatedLognormalObjective,
 }
 
@@ -60,6 +62,7 @@ __all__ = [
     "RankingObjective",
     "RegressionObjective",
     "StepObjective",
+    "SurvivalObjective",
     "ZeroInflatedLognormalObjective",
     "make_objectives",
 ]

@@ -31,14 +31,19 @@ def histogram(logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Te
       float32 [2, BINS]: positives, negatives. A logit of 0 is in the last bin of the lower half,
       because it does not predict class 1 (a probability above 0.5).
     """
-    # Counting bins from the top puts a logit on an edge into the lower bin. The numbers are
-    # float64, because with float32 logits just above 0 would fall into the lower half.
-    clipped = tf.clip_by_value(tf.cast(logits, tf.float64), -_LIMIT, _LIMIT)
-    position = (_LIMIT - clipped) * (BINS / (2 * _LIMIT))
-    bins = BINS - 1 - tf.clip_by_value(tf.cast(position, tf.int32), 0, BINS - 1)
+    bins = bins_of(logits, BINS)
     positives = tf.math.unsorted_segment_sum(labels * weights, bins, BINS)
     negatives = tf.math.unsorted_segment_sum((1 - labels) * weights, bins, BINS)
     return tf.stack([positives, negatives])
+
+
+def bins_of(logits: tf.Tensor, bins: int) -> tf.Tensor:
+    """The bin of each logit, lowest first: int32 in [0, bins). All bins are equally wide."""
+    # Counting bins from the top puts a logit on an edge into the lower bin. The numbers are
+    # float64, because with float32 logits just above 0 would fall into the lower half.
+    clipped = tf.clip_by_value(tf.cast(logits, tf.float64), -_LIMIT, _LIMIT)
+    position = (_LIMIT - clipped) * (bins / (2 * _LIMIT))
+    return bins - 1 - tf.clip_by_value(tf.cast(position, tf.int32), 0, bins - 1)
 
 
 def area_under_roc(counts: tf.Tensor) -> tf.Tensor:

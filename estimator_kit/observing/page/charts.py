@@ -305,6 +305,17 @@ def similarity(curve: Mapping[str, Any]) -> Any:
     return fig
 
 
+def survival(curve: Mapping[str, Any], boundaries: Sequence[float]) -> Any:
+    """Two lines, which are near each other if the model is calibrated."""
+    if not any(curve["watched"]):
+        return None
+    fig = figure("Survival", "time", "share without the event")
+    times = [0.0, *boundaries]
+    line(fig, times, [1.0, *curve["observed"]], "observed (Kaplan-Meier)")
+    line(fig, times, [1.0, *curve["predicted"]], "predicted")
+    return fig
+
+
 def list_lengths(curve: Mapping[str, Any]) -> Any:
     if not curve["rows"]:
         return None

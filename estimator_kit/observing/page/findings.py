@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Optional
 
 from estimator_kit.observing.page.numbers import Numbers
 from feature_specs.errors import counted
+from feature_specs.sections.retraining import LARGER_IS_BETTER
 
 FEW_POSITIVES = 100
 # The least difference from 1 that is reported, if it also exceeds three errors of the count.
@@ -111,11 +112,16 @@ def _weak_slices(numbers: Numbers) -> Iterator[str]:
     for objective, found in ((numbers.slices or {}).get("objectives") or {}).items():
         overall = found["overall"]["value"]
         for part in found["slices"]:
-            if part["high"] is not None and part["high"] < overall:
-                interval = f"95 % interval {part['low']:.4f} to {part['high']:.4f}"
+            low, high = part["low"], part["high"]
+            if low is None or high is None:
+                continue
+            larger = found["metric"] in LARGER_IS_BETTER
+            if high < overall if larger else low > overall:
+                side = "below" if larger else "above"
                 yield (
                     f"{objective}: {found['metric']} of {part['feature']}={part['value']} is "
-                    f"{part['metric']:.4f} ({interval}), below {overall:.4f} for all rows."
+                    f"{part['metric']:.4f} (95 % interval {low:.4f} to {high:.4f}), {side} "
+                    f"{overall:.4f} for all rows."
                 )
 
 

@@ -110,6 +110,8 @@ def _objective(
         figures = [charts.coverage(curve, entry.quantiles)]
     elif kind == "similarity":
         figures = [charts.similarity(curve)]
+    elif kind == "survival":
+        figures = [charts.survival(curve, entry.boundaries)]
     elif kind == "list_length":
         figures = [charts.list_lengths(curve)]
     section = with_charts(title, intro, figures)

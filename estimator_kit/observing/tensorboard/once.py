@@ -41,6 +41,7 @@ _METRICS = {
     "ordinal": ("accuracy", "mean_absolute_error"),
     "poisson": ("mean_squared_error", "mean_absolute_error"),
     "regression": ("mean_squared_error", "mean_absolute_error"),
+    "survival": ("concordance", "calibration"),
     "ziln": ("mean_squared_error", "mean_absolute_error"),
 }
 # The folder of the evaluations of a training, which tf.estimator chooses.

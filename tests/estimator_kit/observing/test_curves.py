@@ -150,6 +150,18 @@ def test_the_coverage_of_quantiles_by_hand():
     assert curve == {"kind": "coverage", "weight": 4, "covered": [0.25, 0.75]}
 
 
+def test_survival_by_hand():
+    """Of four rows, one has its event in the first interval, and one in the second."""
+    entry = {"head": "survival", "event": "gone", "boundaries": [1, 2]}
+    labels = np.array([[0.5, 1], [1.5, 1], [9, 0], [0.7, 0]], "f")
+    objective = make(entry, {"dtype": "float32"})
+    curve = curve_of(objective, np.zeros((4, 2), "f"), labels, np.ones(4, "f"))
+    # The last row was watched for most of the first interval only.
+    assert curve == {
+        "kind": "survival", "watched": [4, 2], "observed": [0.75, 0.375], "predicted": [0.5, 0.25],
+    }  # fmt: skip
+
+
 def test_the_similarity_of_directions_by_hand():
     objective = make({"head": "cosine", "dimension": 2}, {"dtype": "float32", "shape": [2]})
     logits = np.array([[1, 0], [1, 0]], "f")

@@ -216,6 +216,13 @@ def test_a_slice_is_named_where_its_whole_interval_is_below(read):
     click = {"metric": "auc", "overall": {"value": 0.7}, "slices": parts}
     found = changed(read, slices={"objectives": {"click": click}}, evaluations=[])
     assert "auc of city=oslo is 0.6000 (95 % interval 0.5000 to 0.6900)" in found["weak_slices"]
+    # Less is better: the slice is a good one, and a bad one is above.
+    error = {**click, "metric": "mean_squared_error"}
+    slices = {"objectives": {"click": error}}
+    assert "weak_slices" not in changed(read, slices=slices, evaluations=[])
+    slices = {"objectives": {"click": {**error, "overall": {"value": 0.4}}}}
+    found = changed(read, slices=slices, evaluations=[])
+    assert "(95 % interval 0.5000 to 0.7100), above 0.4000 for all" in found["weak_slices"]
 
 
 def test_a_large_table_of_an_idle_feature_is_named(read):

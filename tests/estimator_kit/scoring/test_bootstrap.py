@@ -57,6 +57,47 @@ def test_metrics_of_classes():
     assert found == pytest.approx(expected, rel=1e-12)
 
 
+def test_metrics_of_classes_in_an_order():
+    labels, weights = np.array([0, 2, 1]), np.array([1.0, 2.0, 1.0])
+    shares = np.array([[0.5, 0.25, 0.25], [0.6, 0.2, 0.2], [0.1, 0.2, 0.7]])
+    metric = row_metrics.make("mean_absolute_error", labels, shares, weights)
+    assert metric.value() == (0 + 2 * 2 + 1) / 4
+
+
+# Two intervals: an event in the second one, one in the first one, and a row without one.
+TIMES = np.array([[1, 1], [0, 1], [2, 0]])
+SURVIVAL = np.array([[0.8, 0.5], [0.6, 0.2], [0.9, 0.5]])
+
+
+def test_metrics_of_survival_times_by_hand():
+    ones = np.ones(3)
+    found = row_metrics.make("log_loss", TIMES, SURVIVAL, ones).value()
+    assert found == pytest.approx(-(math.log(0.3) + math.log(0.4) + math.log(0.5)) / 3)
+    # Pairs: the first event with both others, and the second event with the last row (a tie).
+    concordance = row_metrics.make("concordance", TIMES, SURVIVAL, ones)
+    assert concordance.value() == pytest.approx(2.5 / 3)
+    assert concordance.value(np.array([2.0, 0, 1])) == 0.5
+    assert math.isnan(concordance.value(np.array([0, 0, 1.0])))
+    no_event = np.array([[0, 0], [2, 0], [1, 0]])
+    assert math.isnan(row_metrics.make("concordance", no_event, SURVIVAL, ones).value())
+    assert row_metrics.badness("concordance", 0.6) > row_metrics.badness("concordance", 0.7)
+
+
+def test_the_concordance_is_that_of_all_pairs():
+    random = np.random.default_rng(4)
+    survived = random.integers(0, 5, 200)
+    ended = (random.random(200) < 0.5) & (survived < 4)
+    risks, weights = np.round(random.random(200), 1), random.integers(0, 3, 200) * 1.0
+    counts = random.integers(0, 3, 200) * 1.0
+    probabilities = np.stack([np.ones(200), 1 - risks], axis=1)
+    labels = np.stack([survived, ended], axis=1)
+    both = weights * counts
+    pairs = ended[:, np.newaxis] * (survived > survived[:, np.newaxis]) * np.outer(both, both)
+    order = (risks[:, np.newaxis] > risks) + 0.5 * (risks[:, np.newaxis] == risks)
+    found = row_metrics.make("concordance", labels, probabilities, weights).value(counts)
+    assert found == pytest.approx((pairs * order).sum() / pairs.sum())
+
+
 @pytest.mark.parametrize("name", ["auc", "log_loss", "calibration"])
 def test_without_weight_nothing_is_defined(name):
     labels, predictions, weights = rows()

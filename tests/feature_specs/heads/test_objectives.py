@@ -114,6 +114,68 @@ def test_a_spec_is_what_its_dict_says(objective, label):
     assert feature_specs.parse(spec.to_dict()).to_dict() == spec.to_dict()
 
 
+SURVIVAL = {"head": "survival", "event": "gone", "boundaries": [7.0, 30.0]}
+GONE = {"gone": INTEGER}
+
+
+def test_a_survival_is_what_its_dict_says():
+    spec = parse(SURVIVAL, FLOAT, GONE)
+    assert spec.to_dict()["objectives"]["y"] == SURVIVAL
+    assert feature_specs.parse(spec.to_dict()).to_dict() == spec.to_dict()
+    entry = spec.objectives["y"]
+    assert (entry.logits_dimension, entry.width, entry.label_bounds) == (2, 2, (0, None))
+    assert spec.used_features() == ("x",)
+
+
+@pytest.mark.parametrize(
+    ("change", "label", "features", "problem"),
+    [
+        ({"boundaries": [30, 7]}, FLOAT, GONE,
+         "objectives.y: boundaries must be strictly increasing, got [30.0, 7.0]"),
+        ({"boundaries": [0, 7]}, FLOAT, GONE,
+         "objectives.y.boundaries[0]: got 0, expected greater than 0"),
+        ({"event": "gon"}, FLOAT, GONE,
+         "objectives.y.event: got 'gon', expected a feature or a label. Did you mean 'gone'?"),
+        ({"event": "y"}, INTEGER, {},
+         "objectives.y.event: got the label 'y' itself. Name a feature or another label."),
+        ({}, FLOAT, {"gone": FLOAT},
+         "objectives.y.event: 'gone' is float32 with the shape [], expected one int64 per row"),
+        ({}, FLOAT, {"gone": IDS},
+         "objectives.y.event: 'gone' is int64 with the shape variable, expected one int64 per row"),
+        ({"event": "x"}, FLOAT, {},
+         "objectives.y.event: 'x' is float32 with the shape [], expected one int64 per row"),
+        ({}, {**FLOAT, "shape": [2]}, GONE,
+         "objectives.y: label 'y' has the shape [2], but the head survival learns one value."),
+    ],
+)  # fmt: skip
+def test_problems_of_a_survival(change, label, features, problem):
+    with pytest.raises(SpecError) as error:
+        parse({**SURVIVAL, **change}, label, features)
+    assert problem in " ".join(str(error.value).split())
+
+
+def test_an_event_does_not_leak_into_the_model():
+    with pytest.raises(SpecError) as error:
+        feature_specs.parse(
+            {
+                "features": GONE,
+                "columns": {"gone": {"identity": "gone", "size": 2}, "hot": {"indicator": "gone"}},
+                "groups": {"deep": ["hot"]},
+                "labels": {"y": FLOAT},
+                "objectives": {"y": SURVIVAL},
+            }
+        )
+    assert (
+        "objectives.y.event: feature 'gone' is in a group and would leak into the model. Remove it "
+        "from the group."
+    ) in " ".join(str(error.value).split())
+
+
+def test_an_ignored_event_is_named():
+    with pytest.raises(SpecError, match="'gone' is used by the event of objective 'y'"):
+        feature_specs.parse({**parse(SURVIVAL, FLOAT, GONE).to_dict(), "ignored": ["gone"]})
+
+
 QUERY = {"query": {"dtype": "string"}}
 
 

@@ -299,9 +299,9 @@ objectives: {y: {head: regression}}
 objectives: {y: {head: binry}}
     5: objectives.y.head: got 'binry', expected a head. Did you mean 'binary'?
 objectives: {y: {head: softmax}}
-    5: objectives.y.head: got 'softmax', expected a head. Use one of: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile, ranking, next_item, ordinal, ziln.
+    5: objectives.y.head: got 'softmax', expected a head. Use one of: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile, ranking, next_item, ordinal, ziln, survival.
 objectives: {y: binary}
-    5: objectives.y: got 'binary', expected a head. Use one of: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile, ranking, next_item, ordinal, ziln.
+    5: objectives.y: got 'binary', expected a head. Use one of: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile, ranking, next_item, ordinal, ziln, survival.
 objectives: {y: {head: ranking}}
     5: objectives.y: the head ranking needs group_by. Add the feature that names the group of a
        row, such as the id of a query, session or user.

@@ -126,3 +126,38 @@ def test_canned_estimators_get_lists_as_sparse_tensors():
 
     spec = spec_of({"dtype": "int64", "shape": "variable"}, TOPICS)
     assert make_parse_example_spec(spec)["y"] == tf.io.VarLenFeature(tf.int64)
+
+
+SURVIVAL = {"head": "survival", "event": "gone", "boundaries": [7.0]}
+
+
+def test_the_event_of_a_time_is_a_part_of_the_label(tmp_path):
+    spec = spec_of({"dtype": "int64"}, SURVIVAL, gone={"dtype": "int64"})
+    assert read(spec, [{"y": 3, "gone": 1}, {"y": 9, "gone": 0}]) == {"y": [[3, 1], [9, 0]]}
+    rows = [{"y": 3, "gone": 1}, {"y": 9, "gone": 2}]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"event 'gone' must be in \[0, 1\]"):
+        read(spec, rows)
+    path = f"{tmp_path}/a.tfrecord"
+    writing.write_examples(path, [{"x": 0.0, **row} for row in rows])
+    assert diagnosis.find_bad_record(spec, [path]) == (
+        f"{path}: {place(path, 1)}: event 'gone' of label 'y' is 2, expected 0 or 1 for the event "
+        "of 'y'"
+    )
+    writing.write_examples(path, [{"x": 0.0, "y": 3}])
+    assert "event 'gone' of label 'y' is missing" in diagnosis.find_bad_record(spec, [path])
+
+
+def test_the_event_may_be_another_label_and_a_time_may_be_missing():
+    spec = feature_specs.parse(
+        {
+            **spec_of({"dtype": "int64"}, {"head": "binary"}).to_dict(),
+            "labels": {
+                "y": {"dtype": "float32", "missing": "mask"},
+                "gone": {"dtype": "int64"},
+            },
+            "objectives": {"y": SURVIVAL, "gone": {"head": "binary"}},
+        }
+    )
+    assert read(spec, [{"y": 3.5, "gone": 1}, {"gone": 1}]) == {
+        "y": [[3.5, 1], [0, 1]], "y/weight": [1, 0], "gone": [1, 1],
+    }  # fmt: skip

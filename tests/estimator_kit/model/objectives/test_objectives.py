@@ -21,6 +21,8 @@ def make(objective: dict, label: dict):
         "labels": {"y": label},
         "objectives": {"y": objective},
     }
+    if "event" in objective:
+        document["features"][objective["event"]] = {"dtype": "int64"}
     if "items" in objective:  # A catalogue of 20 items.
         items = objective["items"]
         document["features"]["item"] = {"dtype": label["dtype"], "shape": "variable"}
