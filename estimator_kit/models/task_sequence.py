@@ -105,6 +105,11 @@ def ordered_tasks(
             raise ConfigError(
                 f"objective {name!r} has the head {objective.head}, but {model} needs binary heads"
             )
+        if objective.delayed:
+            raise ConfigError(
+                f"objective {name!r} has the loss delayed_feedback, but {model} needs one logit "
+                "for each objective. Choose another loss, or another model, such as mmoe."
+            )
         label = spec.label_of(name)
         weight = spec.labels[label].weight
         if weight in learned:

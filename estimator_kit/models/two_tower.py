@@ -182,6 +182,11 @@ class TwoTowerModel(ModelFn):
                     f"two_tower learns objectives with the head binary or ranking, got "
                     f"{entry.head}{steps} for {name!r}. Remove the objective."
                 )
+            if entry.logits_dimension != 1:
+                raise ConfigError(
+                    f"objective {name!r} has the loss delayed_feedback, but two_tower compares the "
+                    "rows with label 1 with each other. Choose another loss, or another model."
+                )
         if p.item_id is not None:
             read = {spec.category_of(n)[0]: n for n in columns_of(spec, p.item_group)}
             single = [

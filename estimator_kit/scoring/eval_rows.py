@@ -141,10 +141,11 @@ def by_row(entry: Objective, predictions: NDArray) -> NDArray:
 def judged_labels(entry: Objective, labels: NDArray) -> NDArray:
     """Labels of an evaluation as `row_metrics.make` expects them.
 
-    Of the head `survival`, they are intervals as the head counts them (`objectives.survival`).
+    Of the head `survival`, they are intervals as the head counts them (`objectives.survival`). Of
+    other heads, they are the labels without their parts.
     """
     if not isinstance(entry, Survival):
-        return labels
+        return labels[:, 0] if entry.label_parts else labels
     ends = np.array(entry.boundaries, np.float32)
     middles = (np.concatenate([np.zeros(1, np.float32), ends[:-1]]) + ends) / 2
     time, seen = labels[:, :1], labels[:, 1] > 0

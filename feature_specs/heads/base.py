@@ -23,14 +23,19 @@ class LabelPart(NamedTuple):
     """A number that the loss reads in addition to the label, such as whether an event was seen.
 
     Attributes:
-      field: the field of the objective that names it.
+      path: the field of the objective that names it, such as `("event",)`.
       name: a feature, or the label of another objective.
       bounds: the smallest and the largest value. If both are known, it is an integer.
     """
 
-    field: str
+    path: tuple[str, ...]
     name: str
     bounds: Range
+
+    @property
+    def field(self) -> str:
+        """What the part is called in messages."""
+        return self.path[-1]
 
 
 class HeadEntry(Entry):

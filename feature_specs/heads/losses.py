@@ -140,6 +140,35 @@ class Exponential(Entry):
     exponential: NoOptions = Field(description="exp(-m), with the margin m = (2y - 1) logit.")
 
 
+class DelayedFeedback(Entry):
+    """The likelihood of a class 1 that may still come, such as a late purchase.
+
+    A row has the class 1 with the probability p. If it has, the time until this is seen has an
+    exponential distribution, whose rate is the second logit.
+
+    See Chapelle, "Modeling Delayed Feedback in Display Advertising", KDD 2014.
+    """
+
+    class Values(Entry):
+        """The options of `delayed_feedback`."""
+
+        elapsed: str = Field(
+            description="The feature with the time since the start of the row, such as a click: "
+            "until the class 1 was seen, or until the label was last looked up if it is 0."
+        )
+        delay: PositiveFloat = Field(
+            1.0,
+            description="A typical delay, in the unit of `elapsed`. Training starts from this "
+            "delay for all rows. Delays below a thousandth of it count as a thousandth.",
+        )
+
+    delayed_feedback: Values = Field(
+        description="-log(p l exp(-l t)) for the label 1, and -log(1 - p + p exp(-l t)) for the "
+        "label 0, with p = sigmoid(logit), t = elapsed / delay, and the rate l, which is the "
+        "exponential of a second logit."
+    )
+
+
 class Cosine(Entry):
     """1 - cos(a), where a is the angle between the logits and the label."""
 
@@ -366,6 +395,7 @@ Loss = Union[
     LogCosh,
     Hinge,
     Exponential,
+    DelayedFeedback,
     Cosine,
     Poisson,
     Pinball,

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from feature_specs.entry import PositiveFloat, as_tuple
 from feature_specs.heads import losses
-from feature_specs.heads.base import HeadEntry, Range
+from feature_specs.heads.base import HeadEntry, LabelPart, Range
 from feature_specs.heads.lifetime_value import ZeroInflatedLognormal
 from feature_specs.heads.losses import loss_of
 from feature_specs.heads.metric_choices import BY_GROUP, metrics_of
@@ -69,7 +69,7 @@ class Binary(_StepObjective):
     """Two classes, 0 and 1, from one logit. The prediction is the probability of class 1."""
 
     head: Literal["binary"] = Field(description="Two classes, 0 and 1, from one logit.")
-    loss: loss_of(*_BINARY_LOSSES) = Field(  # type: ignore[valid-type]
+    loss: loss_of(*_BINARY_LOSSES, losses.DelayedFeedback) = Field(  # type: ignore[valid-type]
         _SIGMOID, description="The loss of a row. The default is `sigmoid_cross_entropy`."
     )
     positive_penalty: PositiveFloat = Field(
@@ -100,8 +100,38 @@ class Binary(_StepObjective):
     label_range: ClassVar[Range] = (0, 1)
 
     @property
+    def delayed(self) -> bool:
+        """Whether the label 1 may come late, for which the head has a second logit."""
+        return isinstance(self.loss, losses.DelayedFeedback)
+
+    @property
+    def logits_dimension(self) -> int:
+        return 2 if self.delayed else 1
+
+    @property
     def classes(self) -> int:
         return 2
+
+    @property
+    def label_parts(self) -> tuple[LabelPart, ...]:
+        if not self.delayed:
+            return ()
+        path = ("loss", "delayed_feedback", "elapsed")
+        return (LabelPart(path, losses.options_of(self.loss).elapsed, (0, None)),)
+
+    @pydantic.model_validator(mode="after")
+    def _check_delayed(self) -> Binary:
+        if self.delayed and self.steps is not None:
+            raise ValueError(
+                "the loss delayed_feedback learns one label per row, so it cannot be combined with "
+                "steps. Remove one of the two."
+            )
+        if self.delayed and self.positive_penalty != 1:
+            raise ValueError(
+                "the loss delayed_feedback learns probabilities, which positive_penalty would "
+                "change. Remove one of the two."
+            )
+        return self
 
 
 class MultiClass(HeadEntry):

@@ -55,7 +55,7 @@ class Survival(HeadEntry):
 
     @property
     def label_parts(self) -> tuple[LabelPart, ...]:
-        return (LabelPart("event", self.event, (0, 1)),)
+        return (LabelPart(("event",), self.event, (0, 1)),)
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Survival:

@@ -53,7 +53,7 @@ def check_use(spec: FeatureSpec) -> Problems:
         for part in objective.label_parts:
             if part.name in features:
                 yield Problem(
-                    ("objectives", name, part.field),
+                    ("objectives", name, *part.path),
                     f"feature {part.name!r} is in a group and would leak into the model. Remove it "
                     "from the group.",
                 )

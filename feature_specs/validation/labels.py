@@ -102,7 +102,7 @@ def check_objectives(spec: FeatureSpec) -> Problems:
 def _check_parts(spec: FeatureSpec, objective: Any, label: str, path: Path) -> Problems:
     """The parts of a label are single numbers of other features or labels."""
     for part in objective.label_parts:
-        at = (*path, part.field)
+        at = (*path, *part.path)
         entry = spec.features.get(part.name) or spec.labels.get(part.name)
         whole = part.bounds[1] is not None
         if entry is None:

@@ -47,9 +47,13 @@ class BinaryObjective(Objective):
             "classes": tf.gather(class_names(self.label, 2), class_ids),
         }
 
+    def outcomes(self, labels: tf.Tensor) -> tf.Tensor:
+        """The classes 0 and 1, float32 [rows], from the labels that the model gets."""
+        return tf.cast(labels, tf.float32)
+
     def mean_values(self, logits: tf.Tensor, labels: tf.Tensor) -> dict[str, tf.Tensor]:
         return {
-            "label_mean": tf.cast(labels, tf.float32),
+            "label_mean": self.outcomes(labels),
             "prediction_mean": tf.sigmoid(logits[:, 0]),
         }
 
@@ -61,12 +65,12 @@ class BinaryObjective(Objective):
         true_probability: Optional[tf.Tensor] = None,
         group: Optional[tf.Tensor] = None,
     ) -> dict[str, Metric]:
-        labels = tf.cast(labels, tf.float32)
         scores = logits[:, 0]
         means = {
             "loss": self.row_losses(logits, labels),
             **self.mean_values(logits, labels),
         }
+        labels = self.outcomes(labels)
         if self._has_log_loss(true_probability):
             means["log_loss"] = losses.sigmoid_cross_entropy(scores, labels)
         if true_probability is not None:

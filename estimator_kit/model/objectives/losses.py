@@ -119,6 +119,35 @@ def exponential(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     return tf.exp(-(2 * labels - 1) * logits)
 
 
+def delayed_feedback(
+    logits: tf.Tensor, labels: tf.Tensor, times: tf.Tensor, *, shortest: float = 1e-3
+) -> tf.Tensor:
+    """The negative log-likelihood of a class 1 that is seen late: float32 [rows].
+
+    From the logits (z, r), [rows, 2]: the class is 1 with the probability p = sigmoid(z), and the
+    time until this is seen is exponential with the rate l = exp(r) (Chapelle, "Modeling Delayed
+    Feedback in Display Advertising", KDD 2014).
+
+        label 1, seen after the time t      -log p - log l + l t
+        label 0, last looked up after t     -log(1 - p + p exp(-l t))
+
+    With the logits (0, 0) and t = 1, the label 1 costs log 2 + 1 = 1.6931, and the label 0 costs
+    -log(1/2 + exp(-1) / 2) = 0.3799. Because 1 - p + p exp(-l t) = (1 + exp(z - l t)) /
+    (1 + exp(z)), the loss of the label 0 is softplus(z) - softplus(z - l t). The loss of the label
+    1 may be negative.
+
+    Args:
+      logits: float32 [rows, 2]. r has no gradient outside of [-20, 20], where l would overflow.
+      labels, times: float32 [rows].
+      shortest: the smallest time of a label 1. Without it, a time of 0 would raise l forever.
+    """
+    score, log_rate = logits[:, 0], tf.clip_by_value(logits[:, 1], -20.0, 20.0)
+    rate = tf.exp(log_rate)
+    seen = tf.nn.softplus(-score) - log_rate + rate * tf.maximum(times, shortest)
+    unseen = tf.nn.softplus(score) - tf.nn.softplus(score - rate * times)
+    return labels * seen + (1 - labels) * unseen
+
+
 def softmax_cross_entropy(
     logits: tf.Tensor, labels: tf.Tensor, *, label_smoothing: float = 0.0
 ) -> tf.Tensor:

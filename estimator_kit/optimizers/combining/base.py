@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimator_kit.errors import ConfigError
 from feature_specs.heads.lifetime_value import ZeroInflatedLognormal
 from feature_specs.heads.losses import ApproxNdcg
-from feature_specs.heads.objectives import PoissonRegression, Ranking
+from feature_specs.heads.objectives import Binary, PoissonRegression, Ranking
 from feature_specs.spec import FeatureSpec
 
 # The prefix of the variables of combinations, which are not part of a model: a warm start treats
@@ -83,7 +83,9 @@ def refuse_negative_losses(name: str, spec: FeatureSpec) -> None:
                 f"combine: {name} needs losses that are never negative, but the loss of objective "
                 f"{objective!r} may be. Set loss: {{poisson: {{full: true}}}}."
             )
-        if isinstance(entry, ZeroInflatedLognormal):
+        if isinstance(entry, ZeroInflatedLognormal) or (
+            isinstance(entry, Binary) and entry.delayed
+        ):
             raise ConfigError(
                 f"combine: {name} needs losses that are never negative, but the loss of objective "
                 f"{objective!r} may be. Use pcgrad or weights."

@@ -176,6 +176,45 @@ def test_an_ignored_event_is_named():
         feature_specs.parse({**parse(SURVIVAL, FLOAT, GONE).to_dict(), "ignored": ["gone"]})
 
 
+LATE = {"head": "binary", "loss": {"delayed_feedback": {"elapsed": "hours", "delay": 24.0}}}
+HOURS = {"hours": FLOAT}
+
+
+def test_a_delayed_feedback_is_what_its_dict_says():
+    spec = parse({**LATE, "metrics": ["log_loss"]}, INTEGER, HOURS)
+    assert spec.to_dict()["objectives"]["y"] == {**LATE, "metrics": ["log_loss"]}
+    assert feature_specs.parse(spec.to_dict()).to_dict() == spec.to_dict()
+    entry = spec.objectives["y"]
+    assert (entry.logits_dimension, entry.width, entry.classes) == (2, 2, 2)
+    plain = parse({"head": "binary"}, INTEGER).objectives["y"]
+    assert (plain.logits_dimension, plain.width, plain.label_parts) == (1, 1, ())
+
+
+@pytest.mark.parametrize(
+    ("change", "features", "problem"),
+    [
+        ({"positive_penalty": 2.0}, HOURS,
+         "objectives.y: the loss delayed_feedback learns probabilities, which positive_penalty "
+         "would change. Remove one of the two."),
+        ({"steps": 3}, HOURS,
+         "objectives.y: the loss delayed_feedback learns one label per row, so it cannot be "
+         "combined with steps. Remove one of the two."),
+        ({"loss": "delayed_feedback"}, {},
+         "objectives.y.loss.elapsed: is missing"),
+        ({}, {"hour": FLOAT},
+         "objectives.y.loss.delayed_feedback.elapsed: got 'hours', expected a feature or a label. "
+         "Did you mean 'hour'?"),
+        ({}, {"hours": {"dtype": "string"}},
+         "objectives.y.loss.delayed_feedback.elapsed: 'hours' is string with the shape [], "
+         "expected one number per row"),
+    ],
+)  # fmt: skip
+def test_problems_of_a_delayed_feedback(change, features, problem):
+    with pytest.raises(SpecError) as error:
+        parse({**LATE, **change}, INTEGER, features)
+    assert problem in " ".join(str(error.value).split())
+
+
 QUERY = {"query": {"dtype": "string"}}
 
 

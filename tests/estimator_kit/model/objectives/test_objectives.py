@@ -23,6 +23,9 @@ def make(objective: dict, label: dict):
     }
     if "event" in objective:
         document["features"][objective["event"]] = {"dtype": "int64"}
+    if "delayed_feedback" in (objective.get("loss") or ()):
+        waited = objective["loss"]["delayed_feedback"]["elapsed"]
+        document["features"][waited] = {"dtype": "float32"}
     if "items" in objective:  # A catalogue of 20 items.
         items = objective["items"]
         document["features"]["item"] = {"dtype": label["dtype"], "shape": "variable"}
