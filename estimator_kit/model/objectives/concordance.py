@@ -1,13 +1,13 @@
 """The concordance index of survival times in intervals, from histograms of the risk.
 
 Harrell's concordance index (Harrell et al., "Evaluating the Yield of Medical Tests", JAMA 247,
-1982) is the probability that of two rows, the one with the earlier event has the higher risk. It
+1982) is the probability that the row with the earlier event, of two rows, has the higher risk. It
 compares all pairs of rows, which cannot be streamed. Here, times are the intervals of the head, and
 risks are put into 4,096 bins of their log odds from -20 to 20. Then all pairs follow from two
 histograms, which are sums over rows.
 
-- Two rows are a pair if one has its event in an interval that the other one survived. Two events in
-  one interval are no pair, nor is a row that was censored before it survived the interval.
+- Two rows are a pair if one has its event in an interval that the other one survived. It does not
+  count two events in one interval, or a row that was censored before it survived the interval.
 - A pair whose risks are in one bin, 0.0098 wide, counts half.
 """
 
@@ -27,7 +27,7 @@ def concordance(
     """The weighted share of pairs in the right order. NaN without a pair.
 
     For example, a row has its event in the first interval, and two rows survive it. If the first
-    row's risk is above one of the others', 1 of 2 pairs is in order, so the value is 0.5.
+    row's risk is above the risk of one of them, 1 of 2 pairs is in order, so the value is 0.5.
 
     Args:
       risks: float32 [rows], log odds or another score that is larger for a higher risk.
