@@ -3,9 +3,10 @@
     python benchmarks/quality.py --data FOLDER [--only adult] [--work runs/quality]
 
 FOLDER has adult/adult.data(.gz), adult/adult.test(.gz) and bike_sharing/hour.csv(.gz), from the UCI
-Machine Learning Repository. There are four parts: `ads`, the generator's advertising log, where
-the best possible AUC is known (it needs no FOLDER); `adult`; `bikes`; and `start`, the start values
-of embeddings. Each part is a module, `quality_<part>.py`, with its trainings and its section of the
+Machine Learning Repository. There are five parts: `ads`, the generator's advertising log, where
+the best possible AUC is known (it needs no FOLDER); `adult`; `bikes`; `start`, the start values of
+embeddings; and `models`, which model when. The last one needs the folders that `public_data`
+describes. Each part is a module, `quality_<part>.py`, with its trainings and its section of the
 report.
 
 The program prints one JSON line for each run: {"part", "name", "seed", "metrics", "seconds"}. It
@@ -29,10 +30,17 @@ sys.path[:0] = [os.path.join(_HERE, ".."), _HERE]
 import quality_ads  # noqa: E402
 import quality_adult  # noqa: E402
 import quality_bikes  # noqa: E402
+import quality_models  # noqa: E402
 import quality_start  # noqa: E402
 from quality_runs import ROOT, Line, measure, read_lines  # noqa: E402
 
-PARTS = {"ads": quality_ads, "adult": quality_adult, "bikes": quality_bikes, "start": quality_start}
+PARTS = {
+    "ads": quality_ads,
+    "adult": quality_adult,
+    "bikes": quality_bikes,
+    "start": quality_start,
+    "models": quality_models,
+}
 
 _HEAD = """\
 # Model quality

@@ -135,8 +135,8 @@ def test_the_next_step_is_told_from_one_of_another_row():
     )
     lengths = np.array([3, 1, 2], np.int64)
     found, _ = evaluate(dien.next_step_loss, states, after, lengths)
-    # Scores of the true steps: 1, 6 and 3. The step of the row before, for the first row that of
-    # the last one: 2. Row 1 has no next step, so row 2 has nothing to compare with.
+    # Scores of the true steps: 1, 6 and 3. Row 0 also has the first step of row 2, which scores 2.
+    # Row 1 has no next step, so row 2 is not compared with it.
     losses = -np.log(sigmoid(np.array([1, 6, 3, -2])))
     close(found, losses.sum() / 3)
 
