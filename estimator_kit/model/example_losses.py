@@ -28,6 +28,7 @@ def checked(
     model: str,
     returned: Any,
     objectives: Mapping[str, Objective],
+    labels: Mapping[str, tf.Tensor],
     weights: Mapping[str, tf.Tensor],
 ) -> dict[str, Weighted]:
     """The losses with their weights, both flat, by objective.
@@ -36,6 +37,7 @@ def checked(
       model: the name of the model, for messages.
       returned: what `ModelFn.example_losses` returned.
       objectives: the objectives of the model.
+      labels: the labels by name. Only a label with several values can have losses [rows, n].
       weights: the weights of the rows by objective, which count if the model returns none.
 
     Raises:
@@ -60,6 +62,13 @@ def checked(
                 raise ConfigError(
                     f"{place}: expected a loss for each row of {name!r}, float32 [rows], got "
                     f"{each!r}. Do not reduce the losses, since the kit weights each row."
+                )
+        if losses.shape.rank == 2 and losses.shape[1] != 1 and own is None:
+            if labels[objectives[name].label_name].shape.rank == 1:
+                raise ConfigError(
+                    f"{place}: expected a loss for each row of {name!r}, float32 [rows], got "
+                    f"{losses!r}. A label [rows] and logits [rows, 1] make losses [rows, rows]: "
+                    "take logits[:, 0]."
                 )
         found[name] = _flat(place, name, losses, weights[name] if own is None else own)
     return found

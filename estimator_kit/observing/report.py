@@ -14,9 +14,15 @@ from feature_specs.spec import FeatureSpec
 
 _FIRST = ("auc", "bayes_auc", "accuracy", "loss", "bayes_loss")
 
+# The metrics of the kit that belong to no objective, and are not in the table.
+_OF_THE_RUN = ("loss", "global_step", "rows")
+
 
 def metrics_table(metrics: Mapping[str, float], objectives: Sequence[str]) -> str:
-    """A row for each metric and a column for each objective, from `<metric>/<objective>` names."""
+    """A row for each metric and a column for each objective, from `<metric>/<objective>` names.
+
+    Metrics of `ModelFn.metrics` with other names follow, one on each line.
+    """
     names = sorted({key.rpartition("/")[0] for key in metrics if "/" in key}, key=_order)
     header = ["metric", *objectives]
     body = [[name, *(_number(metrics.get(f"{name}/{o}")) for o in objectives)] for name in names]
@@ -25,6 +31,10 @@ def metrics_table(metrics: Mapping[str, float], objectives: Sequence[str]) -> st
         "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:]))])
         for row in [header, ["-" * width for width in widths], *body]
     ]
+    own = sorted(key for key in metrics if "/" not in key and key not in _OF_THE_RUN)
+    if own:
+        width = max(map(len, own))
+        lines += ["", *(f"{key.ljust(width)}  {_number(metrics[key])}" for key in own)]
     return "\n".join(lines)
 
 
@@ -85,9 +95,8 @@ def _end(config: ExperimentConfig, reason: str) -> str:
 
 
 def _query(config: ExperimentConfig, export: str) -> str:
-    records = ",".join(
-        config.predict_files or config.patterns_of("eval") or config.patterns_of("train")[:1]
-    )
+    files = config.predict_files or config.patterns_of("eval") or config.patterns_of("train")[:1]
+    records = ",".join(files) or "YOUR_RECORDS"
     arguments = [
         *_program(),
         "--mode=predict",

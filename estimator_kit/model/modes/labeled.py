@@ -126,7 +126,9 @@ def _own_losses(model: Model, given: Mapping[str, Any]) -> dict[str, Weighted]:
         returned = model.example_losses(**given)
     with tf.name_scope("example_losses"):
         name = type(model).__name__
-        return example_losses.checked(name, returned, model.objectives, given["weights"])
+        return example_losses.checked(
+            name, returned, model.objectives, given["labels"], given["weights"]
+        )
 
 
 def _losses(

@@ -117,7 +117,7 @@ class RowTimes:
                     other = _LOCAL if form == _ZONED else _ZONED
                     if _parsed(raw[i : i + 1], other) is not None:
                         self._check_form(other, raw, i, where)
-                    self._refuse(raw, i, where, "a time such as 2026-01-31 10:00:00")
+                    self._refuse_text(raw, i, where)
         self._check_form(form, raw, 0, where)
         return np.asarray(found)
 
@@ -130,11 +130,26 @@ class RowTimes:
                 f"{self._form}. Write all times with a zone, or all without one"
             )
 
+    def _refuse_text(self, raw: Any, row: int, where: Where) -> None:
+        if self._form is None and _is_number(raw[row]):  # Another value makes the column text.
+            for i in range(len(raw)):
+                if not _is_number(raw[i]):
+                    self._refuse(raw, i, where, f"a number as in {where(row)}")
+        self._refuse(raw, row, where, "a time such as 2026-01-31 10:00:00")
+
     def _refuse(self, raw: Any, row: int, where: Where, expected: str) -> None:
         raise DataError(
             f"{where(row)}: column {self._name!r}: got {raw[row].as_py()!r}, which is not "
             f"{expected}, but {self._flag} needs to compare it. {_FORM}"
         )
+
+
+def _is_number(text: Any) -> bool:
+    try:
+        float(text.as_py())
+    except ValueError:
+        return False
+    return True
 
 
 def _parsed(text: Any, form: str) -> Any:

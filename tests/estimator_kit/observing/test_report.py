@@ -28,6 +28,18 @@ def test_the_table_has_a_column_an_objective():
     ]
 
 
+def test_metrics_of_the_model_follow_the_table():
+    metrics = {"auc/y": 0.5, "loss": 1.0, "global_step": 3.0, "missed": 0.25, "mae": 2.0}
+    assert metrics_table(metrics, ["y"]).splitlines() == [
+        "metric       y",
+        "------  ------",
+        "auc     0.5000",
+        "",
+        "mae     2.0000",
+        "missed  0.2500",
+    ]
+
+
 @pytest.mark.parametrize(
     ("exports", "path"),
     [
@@ -71,6 +83,12 @@ def test_the_end_is_told_in_words(reason, changes, line):
     )
     result = RunResult(mode="train", stop_reason=reason, global_step=1404)
     assert report.summary(config, None, result).splitlines() == [line]
+
+
+def test_a_query_of_an_export_without_files_names_what_to_replace():
+    config = ExperimentConfig(mode="export", spec="s.yaml", model_dir="m")
+    lines = report.summary(config, None, RunResult(mode="export", exports={"final": "f"}))
+    assert "--export_dir=f --predict_files=YOUR_RECORDS --predict_limit=3" in lines
 
 
 def test_predictions_of_an_objective_are_together():

@@ -147,6 +147,9 @@ def test_the_losses_and_their_own_weights_by_hand(document, reduction, expected)
          r"mean 'click'\? Use one of: click, buy\."),
         (lambda labels: {"click": tf.zeros([])}, r": expected a loss for each row of 'click', "
          r"float32 \[rows\], got .*\. Do not reduce the losses, since the kit weights each row\."),
+        (lambda labels: {"click": tf.cast(labels["click"], tf.float32) - tf.zeros([5, 1])},
+         r": expected a loss for each row of 'click', float32 \[rows\], got .*\. A label \[rows\] "
+         r"and logits \[rows, 1\] make losses \[rows, rows\]: take logits\[:, 0\]\."),
         (lambda labels: {"click": labels["clicks"]}, r": the key 'clicks' does not exist\. Did you "
          r"mean 'click'\? `labels` has the keys buy, buy/weight, click\. `predictions` has the "
          r"keys buy/class_ids, .*\. `weights` has the keys buy, click\. `features` has the keys "

@@ -68,6 +68,12 @@ def test_a_value_that_cannot_be_compared_names_its_row():
         "row 1: column 't': got '31/1/2026', which is not a time such as 2026-01-31 10:00:00, "
         + needs
     )
+    assert message(["1767270588", "1767270589", "yesterday"]) == (
+        f"row 2: column 't': got 'yesterday', which is not a number as in row 0, {needs}"
+    )
+    assert message(["2026-01-31", "9"]).startswith(
+        "row 1: column 't': got '9', which is not a time"
+    )
     assert message(["9", "10"]).startswith("row 0: column 't': got '9', which is not a time")
     assert message([1.0, float("nan")], "float32") == (
         f"row 1: column 't': got nan, which is not a number, {needs}"
