@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[1]
 
 PARAMS = {
     "sasrec": ["steps_dropout=0.5"],
-    "gru4rec": ["steps_dropout=0.25", "optimizer=adam", "learning_rate=0.002"],
+    "gru4rec": ["steps_dropout=0.25", "learning_rate=0.002"],
 }
 EPOCHS = {"sasrec": 40, "gru4rec": 20}
 SAMPLED = 100  # Items of a sample in the paper.

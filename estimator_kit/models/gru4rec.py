@@ -9,8 +9,9 @@ Karatzoglou, Recurrent Neural Networks with Top-k Gains for Session-based Recomm
 W and c, which make the state as wide as an embedding, are left out if the widths are equal.
 
 Differences from the papers: a row is a whole session, and gradients go back through all of its
-steps. The default loss of the head is the softmax over all items. For the losses of the papers, set
-the head's `loss: {bpr_max: {samples: 2048, negatives: in_batch}}`.
+steps. The papers use Adagrad, and the default here is Adam, as in `sasrec`. The default loss of the
+head is the softmax over all items. For the losses of the papers, set
+`loss: {bpr_max: {samples: 2048, negatives: in_batch}}` in the head.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from __future__ import annotations
 import abc
 from typing import Any
 
+import pydantic
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys
@@ -23,6 +24,7 @@ from estimator_kit.model.objectives.step_scores import StepScores
 from estimator_kit.models.dnn_params import Dropout
 from estimator_kit.models.layers import dense_layer
 from estimator_kit.models.steps import at_least_one_step
+from estimator_kit.optimizers.choice import OptimizerChoice
 from feature_specs.heads.next_item import NextItem
 from feature_specs.reference.naming import canned_name
 from input_pipelines.transform.transforms import Features
@@ -36,12 +38,17 @@ class NextItemParams(ModelParams):
       table.
     item_bias: whether each item has a number that is added to its score. It learns how popular the
       item is, and ranks the items of rows without steps.
+    optimizer: the optimizer. Adam, as in the paper of SASRec, changes the whole table in each step.
+      For a large catalogue, use `lazy_adam`.
+    learning_rate: the learning rate, 0.001 as in the paper of SASRec.
     """
 
     steps_group: str = "steps"
     steps_dropout: Dropout = 0.0
     tied: bool = True
     item_bias: bool = False
+    optimizer: OptimizerChoice = "adam"
+    learning_rate: float = pydantic.Field(default=0.001, gt=0, allow_inf_nan=False)
 
 
 class NextItemModel(ModelFn):

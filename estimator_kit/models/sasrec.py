@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 from typing import Optional
 
-import pydantic
 import tensorflow as tf
 
 from estimator_kit.models.dnn_params import Dropout, PositiveInt
@@ -29,7 +28,6 @@ from estimator_kit.models.layers import dense_layer
 from estimator_kit.models.next_item_model import NextItemModel, NextItemParams
 from estimator_kit.models.normalization import layer_norm
 from estimator_kit.models.transformer import transformer_block
-from estimator_kit.optimizers.choice import OptimizerChoice
 
 
 class SASRecModel(NextItemModel):
@@ -44,9 +42,6 @@ class SASRecModel(NextItemModel):
         max_steps: the number of positions.
         steps_dropout: the share of the inputs of each layer over steps that training sets to zero.
           The paper uses 0.2 for MovieLens-1M and 0.5 for sparser data.
-        optimizer: the optimizer. The paper uses Adam, which changes the whole table in each step.
-          For a large catalogue, use `lazy_adam`.
-        learning_rate: the learning rate, 0.001 as in the paper.
         """
 
         blocks: PositiveInt = 2
@@ -55,8 +50,6 @@ class SASRecModel(NextItemModel):
         feed_forward: Optional[PositiveInt] = None
         max_steps: PositiveInt = 50
         steps_dropout: Dropout = 0.2
-        optimizer: OptimizerChoice = "adam"
-        learning_rate: float = pydantic.Field(default=0.001, gt=0, allow_inf_nan=False)
 
     def encode(self, steps: tf.Tensor, lengths: tf.Tensor, mode: str) -> tf.Tensor:
         p = self.params
