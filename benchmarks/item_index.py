@@ -83,10 +83,12 @@ def train(work: Path, items: int, dimension: int, users: int, epochs: int) -> No
         },
     }
     (work / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
-    run("train", f"--spec={work}/spec.json", "--model=gru4rec", f"--model_dir={work}/model",
-        "--model_params=item_bias=true", "--model_params=optimizer=lazy_adam",
-        "--model_params=learning_rate=0.003", f"--train_files={work}/train.tfrecord",
-        f"--epochs={epochs}", "--batch_size=128", "--report=off", "--exporters=final")  # fmt: skip
+    model = (f"--spec={work}/spec.json", "--model=gru4rec", f"--model_dir={work}/model",
+             "--model_params=item_bias=true", "--model_params=optimizer=lazy_adam",
+             "--model_params=learning_rate=0.003")  # fmt: skip
+    run("train", *model, f"--train_files={work}/train.tfrecord", f"--epochs={epochs}",
+        "--batch_size=128", "--report=off")  # fmt: skip
+    run("export", *model)
 
 
 def newest(work: Path) -> Path:

@@ -11,9 +11,9 @@ Up to `EXACT` items, the index compares all of them (`IndexFlatIP`). More items 
 Navigable Small World Graphs, TPAMI 2018) over whole vectors. It has 32 neighbors for each item and
 considers 200 candidates when it adds one. A search considers `ef` candidates; `tuned` takes the
 first of 16, 32, 64, ... that finds enough of the best items. `benchmarks/item_index.py` compares
-other choices. An inverted file (IVF) depends more on the vectors: it is fast if they form clusters,
-and compares most items if not. To turn products into Euclidean distances by one more dimension, as
-exact methods do, makes both worse.
+other choices. An inverted file (IVF) is as fast for vectors in clusters, and has to compare most
+items for others. One more dimension makes products Euclidean distances, but then the graph needs
+many more candidates for the same recall.
 
 The graph may have items that no search reaches, because few items have their largest products with
 them. So the recall is always measured, and an index below the limit is refused.
