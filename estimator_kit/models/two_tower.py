@@ -42,6 +42,19 @@ learn their length, and `combine: uncertainty` learns a factor for each loss, wh
 temperature of its softmax (Kendall et al., Multi-Task Learning Using Uncertainty, CVPR 2018,
 equation 10).
 
+Hard negatives are items that a user saw and did not take. In the loss above, a row with label 0 is
+a negative like any other: the correction makes it count as often as its item would in a softmax
+over all items. An objective with the head `ranking` learns from what was shown together. Its groups
+are the rows of one page, which share a batch, and its `loss: softmax` is the choice among them
+(Cao et al., Learning to Rank: From Pairwise Approach to Listwise Approach, ICML 2007):
+
+    loss = -log softmax_h(s_ih)[i]        for the row i that was taken, over the rows h of its group
+
+It needs no correction, because all rows are there. With the logits 1 and 0 of two rows, of which
+the first was taken, it is log(1 + e^-1) = 0.3133. `loss_weight` says how much hard negatives count.
+Use it beside a binary objective: with hard negatives alone, the model cannot find items among all
+(Huang et al., Embedding-based Retrieval in Facebook Search, KDD 2020).
+
 The metric `loss` is this loss over the batches of the evaluation, without log p, which only
 training knows. So compare it only between evaluations with the same `--eval_batch_size`. The head
 computes the other metrics, such as `auc/<objective>`, for single rows. A softmax does not calibrate
@@ -52,7 +65,7 @@ and `item_vector`, for an index of nearest neighbors.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Optional
+from typing import Optional
 
 import pydantic
 import tensorflow as tf
@@ -71,62 +84,28 @@ from input_pipelines.transform.transforms import Features
 _LOG_P = "item_log_probability"
 
 
-class Shown(NamedTuple):
-    """Which rows of a batch were shown together. See the head `ranking`.
-
-    Attributes:
-      groups: int64 [rows]. -1 means no group.
-      labels: float32 [rows].
-      weights: float32 [rows]. 0 masks the row.
-    """
-
-    groups: tf.Tensor
-    labels: tf.Tensor
-    weights: tf.Tensor
-
-
 def in_batch_scores(
     users: tf.Tensor,
     items: tf.Tensor,
     ids: Optional[tf.Tensor] = None,
     log_probabilities: Optional[tf.Tensor] = None,
-    shown: Optional[Shown] = None,
 ) -> tf.Tensor:
     """<u_i, v_j> - log p_j: float32 [rows, rows]. The diagonal has the item of the row itself.
-
-    With `shown`, it is <u_i, v_j> - log p_i for a hard negative j of row i. Three rows with the
-    products ((1, 0, 0), ...), the labels (1, 0, 1) and p = (1/2, 1, 1/4) have in the first row
-
-        one group:                          1 + log 2, 0 + log 2, and no third score
-        rows 0 and 1 in a group, 2 not:     1 + log 2, 0 + log 2, 0 + log 4
-        without `shown`:                    1 + log 2, 0,         0 + log 4
-
-    The losses of the first row are log(1 + e^-1) = 0.3133, log(1 + e^-1 + 2 e^-1) = 0.7437 and
-    log(1 + e^-1 / 2 + 2 e^-1) = 0.6522.
 
     Args:
       users, items: float32 [rows, n].
       ids: int64 [rows], the ids of the items. Rows with the same id are not negatives of each
         other.
       log_probabilities: float32 [rows], log p.
-      shown: the groups of the rows. None is a batch without hard negatives.
     """
-    scores = products = tf.matmul(users, items, transpose_b=True)
+    scores = tf.matmul(users, items, transpose_b=True)
     if log_probabilities is not None:
         scores -= log_probabilities
-    others = ~tf.eye(tf.shape(products)[0], dtype=tf.bool)
-    left_out = tf.zeros_like(others)
-    if shown is not None:
-        together = tf.equal(shown.groups[:, tf.newaxis], shown.groups) & others
-        together &= shown.groups >= 0
-        hard = (shown.labels < shown.labels[:, tf.newaxis]) & (shown.weights > 0)
-        if log_probabilities is not None:
-            same_correction = products - log_probabilities[:, tf.newaxis]
-            scores = tf.where(together & hard, same_correction, scores)
-        left_out = together & ~hard
     if ids is not None:
-        left_out |= tf.equal(ids[:, tf.newaxis], ids) & others
-    return tf.where(left_out, -1e9 * tf.ones_like(scores), scores)
+        same = tf.equal(ids[:, tf.newaxis], ids[tf.newaxis])
+        others = ~tf.eye(tf.shape(ids)[0], dtype=tf.bool)
+        scores = tf.where(same & others, -1e9 * tf.ones_like(scores), scores)
+    return scores
 
 
 def in_batch_losses(scores: tf.Tensor) -> tf.Tensor:
@@ -139,7 +118,7 @@ def in_batch_losses(scores: tf.Tensor) -> tf.Tensor:
 
 
 class TwoTowerModel(ModelFn):
-    """A model for objectives with 0 and 1, or with grades. It learns from the rows above 0."""
+    """A model for binary objectives, which learn from the rows with label 1, and for rankings."""
 
     class Params(DNNParams):
         """Attributes:
@@ -187,6 +166,11 @@ class TwoTowerModel(ModelFn):
                     f"objective {name!r} has the loss delayed_feedback, but two_tower compares the "
                     "rows with label 1 with each other. Choose another loss, or another model."
                 )
+        if not any(isinstance(entry, Binary) for entry in spec.objectives.values()):
+            raise ConfigError(
+                "two_tower needs an objective with the head binary, got only ranking. Add one: "
+                "without negatives from other rows, the model cannot find items among all."
+            )
         if p.item_id is not None:
             read = {spec.category_of(n)[0]: n for n in columns_of(spec, p.item_group)}
             single = [
@@ -234,14 +218,10 @@ class TwoTowerModel(ModelFn):
         p = self.params
         ids = None if p.item_id is None else features[p.item_id]
         log_p = predictions.get(_LOG_P)
-        users, items = predictions["user_vector"] / p.temperature, predictions["item_vector"]
-        found = {}
-        for name, objective in self.objectives.items():
-            label = objective.label_name
-            values = tf.cast(labels[label], tf.float32)
-            shown = None
-            if isinstance(self.spec.objectives[name], Ranking):
-                shown = Shown(labels[f"{label}/group"], values, weights[name])
-            losses = in_batch_losses(in_batch_scores(users, items, ids, log_p, shown))
-            found[name] = (losses, values * weights[name])
-        return found
+        users = predictions["user_vector"] / p.temperature
+        losses = in_batch_losses(in_batch_scores(users, predictions["item_vector"], ids, log_p))
+        return {
+            name: (losses, tf.cast(labels[objective.label_name], tf.float32) * weights[name])
+            for name, objective in self.objectives.items()
+            if isinstance(self.spec.objectives[name], Binary)
+        }

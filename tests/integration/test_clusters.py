@@ -345,7 +345,8 @@ objectives:
     )  # fmt: skip
     try:
         cluster.start("ps:0", "ps:1", "worker:0", "worker:1", "chief:0", "evaluator:0")
-        result = check_end(cluster, model_dir, steps=400, beyond=0)
+        # Each of the three shards may end with a smaller batch.
+        result = check_end(cluster, model_dir, steps=400, beyond=3)
     finally:
         cluster.close()
     assert result["metrics"]["recall_at_10/next"] > 0.95

@@ -13,7 +13,7 @@ import feature_specs
 from estimator_kit.model import example_losses
 from estimator_kit.model.objectives.item_frequency import log_probability
 from estimator_kit.models import MODELS
-from estimator_kit.models.two_tower import Shown, in_batch_losses, in_batch_scores
+from estimator_kit.models.two_tower import in_batch_losses, in_batch_scores
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import make_rows
@@ -52,39 +52,6 @@ def test_the_loss_is_a_softmax_over_the_items_of_a_batch():
         own = users[i] @ items[i] - log_p[i]
         expected.append(np.log(np.exp(row).sum()) - own)
     np.testing.assert_allclose(in_batch_losses(scores), expected, rtol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("groups", "weights", "expected"),
-    [
-        ([5, 5, 5], [1, 1, 1], [1 + math.log(2), math.log(2), None]),
-        ([5, 5, 6], [1, 1, 1], [1 + math.log(2), math.log(2), math.log(4)]),
-        ([5, 5, 6], [1, 0, 1], [1 + math.log(2), None, math.log(4)]),  # Never shown.
-        ([-1, -1, 6], [1, 1, 1], [1 + math.log(2), 0, math.log(4)]),  # Without a group.
-        (None, None, [1 + math.log(2), 0, math.log(4)]),
-    ],
-)
-def test_hard_negatives_by_hand(groups, weights, expected):
-    """The example of `in_batch_scores`: a hard negative has the correction of the row itself."""
-    shown = None
-    if groups is not None:
-        shown = Shown(tf.constant(groups), tf.constant([1.0, 0, 1]), tf.constant(weights, "float"))
-    scores = in_batch_scores(
-        tf.eye(3), tf.eye(3), None, tf.math.log([1 / 2, 1, 1 / 4]), shown
-    )  # fmt: skip
-    there = [value is not None for value in expected]
-    np.testing.assert_allclose(
-        scores[0], [-1e9 if value is None else value for value in expected], rtol=1e-6
-    )
-    others = np.exp([v for v in expected[1:] if v is not None]).sum()
-    by_hand = math.log(1 + others / math.exp(expected[0]))
-    assert float(in_batch_losses(scores)[0]) == pytest.approx(by_hand, rel=1e-5)
-    if groups == [5, 5, 5]:
-        assert by_hand == pytest.approx(0.3133, abs=1e-4) and there == [True, True, False]
-    if groups == [5, 5, 6] and all(there):
-        assert by_hand == pytest.approx(0.7437, abs=1e-4)
-    if groups is None:
-        assert by_hand == pytest.approx(0.6522, abs=1e-4)
 
 
 def test_frequencies_follow_the_algorithm():
@@ -189,29 +156,40 @@ def test_what_two_towers_refuse(spec_of, groups, params, message):
 
 
 @pytest.fixture
-def two_objectives(document):
-    """Clicks, ranked within a city, and purchases of the rows with a click."""
+def objectives(document):
+    """Clicks, purchases of the rows with a click, and the click among the rows of a city."""
     document["groups"] = {"user": ["price", "tag_emb"], "item": ["user_emb", "city_hot"]}
     del document["columns"]["city_x_tag"]
-    document["objectives"]["click"] = {"head": "ranking", "group_by": "city"}
+    document["labels"]["taken"] = {"dtype": "int64"}
+    document["objectives"]["taken"] = {
+        "head": "ranking", "group_by": "city", "loss": "softmax", "loss_weight": 0.3
+    }  # fmt: skip
     params = {"item_id": "user", "hidden_units": [4], "activation": "tanh"}
     return MODELS["two_tower"](feature_specs.parse(document), params)
 
 
-def test_the_losses_of_objectives_by_hand(two_objectives):
+def test_the_losses_of_objectives_by_hand(objectives):
     """The example of the module."""
-    labels = {"click": [1.0, 1.0, 0.0], "buy": [1.0, 0.0, 0.0]}
-    losses = {
-        name: example_losses.loss(
-            objective, (tf.constant([0.2, 0.4, 0.6]), tf.constant(labels[name]))
-        )
-        for name, objective in two_objectives.objectives.items()
-    }
-    assert float(two_objectives.loss(losses)) == pytest.approx((0.2 + 0.4) / 2 + 0.5 * 0.2)
+    found, rows = {"taken": tf.constant(0.0)}, tf.constant([0.2, 0.4, 0.6])
+    for name, labels in {"click": [1.0, 1.0, 0.0], "buy": [1.0, 0.0, 0.0]}.items():
+        objective = objectives.objectives[name]
+        found[name] = example_losses.loss(objective, (rows, tf.constant(labels)))
+    assert float(objectives.loss(found)) == pytest.approx((0.2 + 0.4) / 2 + 0.5 * 0.2)
 
 
-def test_a_step_of_two_objectives_with_hard_negatives(two_objectives):
-    model, rows = two_objectives, make_rows(30)
+def test_the_loss_of_hard_negatives_by_hand(objectives):
+    """The example of the module, and a group without a positive, which does not count."""
+    logits, groups = tf.constant([[1.0], [0.0], [3.0]]), tf.constant([7, 7, 8], tf.int64)
+    found = objectives.objectives["taken"].loss(
+        logits, tf.constant([1, 0, 0], tf.int64), tf.ones(3), groups
+    )
+    assert float(found) == pytest.approx(math.log1p(math.exp(-1)), rel=1e-5)
+
+
+def test_a_step_of_several_objectives_with_hard_negatives(objectives):
+    model, rows = objectives, make_rows(30)
+    for row in rows:
+        row["taken"] = row["click"]
     records = [writing.example(row).SerializeToString() for row in rows]
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.train.get_or_create_global_step()
@@ -232,27 +210,40 @@ def test_a_step_of_two_objectives_with_hard_negatives(two_objectives):
         found, ids, loss = session.run((outputs, features["user"], result.loss))
     scores = found["user_vector"] @ found["item_vector"].T / 0.1
     log_p = found["item_log_probability"]
+    assert len(set(log_p)) > 1
 
-    def by_hand(label, hard):
+    def in_batch(label):
         losses = []
-        for i, row in enumerate(rows):
-            if not row[label]:
-                continue
-            total = own = np.exp(scores[i, i] - log_p[i])
-            for j, other in enumerate(rows):
-                if ids[i] == ids[j]:
-                    continue
-                same = hard and row["city"] == other["city"]
-                if not same:
-                    total += np.exp(scores[i, j] - log_p[j])
-                elif other[label] < row[label]:
-                    total += np.exp(scores[i, j] - log_p[i])
-            losses.append(np.log(total / own))
+        for i in np.flatnonzero([row[label] for row in rows]):
+            others = [j for j in range(30) if ids[j] != ids[i]]
+            total = np.exp(scores[i, [i, *others]] - log_p[[i, *others]]).sum()
+            losses.append(np.log(total) - scores[i, i] + log_p[i])
         return np.mean(losses)
 
-    assert len(set(log_p)) > 1
-    assert loss == pytest.approx(by_hand("click", True) + 0.5 * by_hand("buy", False), rel=1e-4)
-    assert by_hand("click", True) != pytest.approx(by_hand("click", False), rel=1e-2)
+    def among_shown():
+        losses = []
+        for city in ("rome", "oslo", "lima"):
+            shown = [i for i, row in enumerate(rows) if row["city"] == city]
+            taken = np.array([rows[i]["click"] for i in shown])
+            own = scores[shown, shown]
+            log_softmax = own - np.log(np.exp(own).sum())
+            losses.append(-(taken * log_softmax).sum() / taken.sum())
+        return np.mean(losses)
+
+    expected = in_batch("click") + 0.5 * in_batch("buy") + 0.3 * among_shown()
+    assert loss == pytest.approx(expected, rel=1e-4)
+
+
+def test_hard_negatives_alone_are_refused(document):
+    document["groups"] = {"user": ["price", "tag_emb"], "item": ["user_emb", "city_hot"]}
+    del document["columns"]["city_x_tag"], document["labels"]["buy"], document["objectives"]["buy"]
+    document["objectives"]["click"] = {"head": "ranking", "group_by": "city"}
+    with pytest.raises(ek.ConfigError) as error:
+        MODELS["two_tower"](feature_specs.parse(document), {"item_id": "user"})
+    assert str(error.value) == (
+        "two_tower needs an objective with the head binary, got only ranking. Add one: without "
+        "negatives from other rows, the model cannot find items among all."
+    )
 
 
 @pytest.mark.parametrize(
