@@ -201,7 +201,7 @@ def test_a_step_of_several_objectives_with_hard_negatives(objectives):
         result = model(features, labels, "train")
         session.run(tf.compat.v1.global_variables_initializer())
         session.run(tf.compat.v1.tables_initializer())
-        # Every second item was in one of five batches. The others are new in step 10.
+        # Every second item was in one of five batches. The other items are new in step 10.
         for v in tf.compat.v1.global_variables():
             if "item_frequency" in v.op.name:
                 v.load(np.arange(21) % 2 * 5, session)
