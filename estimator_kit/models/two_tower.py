@@ -52,7 +52,7 @@ are the rows of one page, which share a batch, and its `loss: softmax` is the ch
 
 It needs no correction, because all rows are there. With the logits 1 and 0 of two rows, of which
 the first was taken, it is log(1 + e^-1) = 0.3133. `loss_weight` says how much hard negatives count.
-Use it beside a binary objective: with hard negatives alone, the model cannot find items among all
+Use it with a binary objective: with hard negatives alone, the model cannot find items among all
 (Huang et al., Embedding-based Retrieval in Facebook Search, KDD 2020).
 
 The metric `loss` is this loss over the batches of the evaluation, without log p, which only
