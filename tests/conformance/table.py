@@ -38,7 +38,9 @@ MODEL_CASES = {
     "esmm": ModelCase(_SMALL, _TASKS),
     "fm": ModelCase({}),
     "gru": ModelCase({**_STEPS, "recurrent_units": [4, 3]}),
-    "gru4rec": ModelCase({"recurrent_units": [3], "steps_dropout": 0.1}, _NEXT),
+    "gru4rec": ModelCase(
+        {"recurrent_units": [3], "steps_dropout": 0.1, "optimizer": "adagrad"}, _NEXT
+    ),
     "linear": ModelCase({}),
     "lstm": ModelCase({**_STEPS, "recurrent_units": [4]}),
     "mmoe": ModelCase({**_SMALL, "experts": 2}),

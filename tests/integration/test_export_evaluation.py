@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import pathlib
 import shutil
@@ -153,8 +154,11 @@ def test_a_folder_of_versions_has_its_newest_complete_one_scored(
 
 
 @pytest.mark.ci
-def test_every_head(tmp_path):
-    """Some heads have another name for their logits, and ranking needs the lists of a batch."""
+def test_every_head(tmp_path, monkeypatch):
+    """Some heads have another name for their logits, and ranking needs the lists of a batch.
+
+    As in a process whose training was deterministic, where random numbers need a seed.
+    """
     heads = {name: name for name in table.ROW_HEADS}
     rows = sorted(table.make_rows(60, heads), key=lambda row: row["city"])
     for i, row in enumerate(rows):
@@ -172,6 +176,8 @@ def test_every_head(tmp_path):
         **fields, train_files=(f"{tmp_path}/train.tfrecord",), batch_size=20, max_steps=3,
         exporters=("final",),
     ))  # fmt: skip
+    tf_config = importlib.import_module("tensorflow.python.framework.config")
+    monkeypatch.setattr(tf_config, "is_op_determinism_enabled", lambda: True)
     checkpoint = ek.run(ek.ExperimentConfig(mode="evaluate", **fields))
     scored = ek.run(ek.ExperimentConfig(
         mode="evaluate", export_dir=made.exports["final"], eval_files=fields["eval_files"],
