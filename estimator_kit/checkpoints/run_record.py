@@ -58,10 +58,10 @@ _PACKAGES = (
     "pydantic",
 )
 
-# These may change between two starts. They only weigh losses, select metrics, or matter only at the
-# first start.
+# These may change between two starts. They only weigh losses, select metrics or answers, or matter
+# only at the first start.
 _FREE_TO_CHANGE = {
-    "objectives": ("loss_weight", "metrics", "group_by"),
+    "objectives": ("loss_weight", "metrics", "group_by", "exclude_seen", "top_k"),
     "columns": ("initializer", "pretrained"),
 }
 

@@ -26,6 +26,7 @@ from estimator_kit.embeddings import dynamic_problems, dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import (
     embedding_penalties,
+    gather_gradients,
     gathers,
     group_checks,
     input_layer,
@@ -332,6 +333,7 @@ class ModelFn(abc.ABC):
             return other(features, labels, mode)
         with (
             dynamic_tables.in_mode(training=mode == ModeKeys.TRAIN),
+            gather_gradients.short(training=mode == ModeKeys.TRAIN),
             tensor_equality.warned(),
         ):
             return self._estimator_spec(features, labels, mode)

@@ -31,11 +31,16 @@ def metrics_table(metrics: Mapping[str, float], objectives: Sequence[str]) -> st
         "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:]))])
         for row in [header, ["-" * width for width in widths], *body]
     ]
-    own = sorted(key for key in metrics if "/" not in key and key not in _OF_THE_RUN)
+    own = own_metrics(metrics)
     if own:
         width = max(map(len, own))
         lines += ["", *(f"{key.ljust(width)}  {_number(metrics[key])}" for key in own)]
     return "\n".join(lines)
+
+
+def own_metrics(metrics: Mapping[str, float]) -> list[str]:
+    """The names of `ModelFn.metrics` that belong to no objective, sorted."""
+    return sorted(key for key in metrics if "/" not in key and key not in _OF_THE_RUN)
 
 
 def _order(name: str) -> tuple[int, str]:

@@ -21,10 +21,15 @@ class AdagradOptimizer(tf.compat.v1.train.AdagradOptimizer):
     3 / sqrt(9.1) = 0.9945.
     """
 
+    def _resource_apply_sparse_duplicate_indices(
+        self, grad: tf.Tensor, handle: tf.Variable, indices: tf.Tensor
+    ) -> tf.Operation:
+        return self._resource_apply_sparse(*summed(grad, handle, indices))
+
     def _resource_apply_sparse(
         self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor
     ) -> tf.Operation:
-        """The base class passes each row once, with the sum of its gradients."""
+        """Each row is passed once, with the sum of its gradients."""
         if tf.DeviceSpec.from_string(var.device or "").job:
             return super()._resource_apply_sparse(grad, var, indices)
         accumulator = self.get_slot(var, "accumulator")
@@ -34,6 +39,15 @@ class AdagradOptimizer(tf.compat.v1.train.AdagradOptimizer):
         return tf.group(
             write_rows(accumulator, indices, raised), write_rows(var, indices, stepped), name="step"
         )
+
+
+def summed(
+    gradients: tf.Tensor, variable: tf.Variable, ids: tf.Tensor
+) -> tuple[tf.Tensor, tf.Variable, tf.Tensor]:
+    """Adds the gradients of equal ids, as the base class does, with four operations fewer."""
+    unique, places = tf.unique(ids)
+    total = tf.math.unsorted_segment_sum(gradients, places, tf.size(unique))
+    return total, variable, unique
 
 
 def gather_rows(variable: tf.Variable, indices: tf.Tensor) -> tf.Tensor:

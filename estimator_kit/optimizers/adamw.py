@@ -48,7 +48,7 @@ class AdamWOptimizer(LazyAdamOptimizer):
     def _resource_apply_sparse(
         self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor
     ) -> tf.Operation:
-        """The base class passes each row once, with the sum of its gradients."""
+        """Each row is passed once, with the sum of its gradients."""
         with tf.control_dependencies([grad]):
             change = self._share(grad) * gather_rows(var, indices)
         decayed = tf.raw_ops.ResourceScatterSub(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_kit.optimizers.adagrad import gather_rows, write_rows
+from estimator_kit.optimizers.adagrad import gather_rows, summed, write_rows
 
 
 class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
@@ -30,10 +30,15 @@ class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
     never updates of w.
     """
 
+    def _resource_apply_sparse_duplicate_indices(
+        self, grad: tf.Tensor, handle: tf.Variable, indices: tf.Tensor
+    ) -> tf.Operation:
+        return self._resource_apply_sparse(*summed(grad, handle, indices))
+
     def _resource_apply_sparse(
         self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor
     ) -> tf.Operation:
-        """The base class passes each row once, with the sum of its gradients."""
+        """Each row is passed once, with the sum of its gradients."""
         power1, power2 = (tf.cast(p, grad.dtype) for p in self._get_beta_accumulators())
         beta1, beta2 = (tf.cast(b, grad.dtype) for b in (self._beta1_t, self._beta2_t))
         rate = tf.cast(self._lr_t, grad.dtype) * tf.sqrt(1 - power2) / (1 - power1)

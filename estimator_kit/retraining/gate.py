@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator_kit.scoring import bootstrap, row_metrics
+from feature_specs.errors import counted
 from feature_specs.sections.retraining import LARGER_IS_BETTER, MODEL_METRICS, Condition, Gate
 
 
@@ -154,7 +155,7 @@ def _findings(
             _text(condition),
             None,
             slice=condition.slice,
-            note=f"{small} values have fewer than {condition.min_rows} rows",
+            note=f"{counted(small, 'value')} with fewer than {condition.min_rows} rows",
         )
 
 

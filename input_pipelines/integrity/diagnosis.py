@@ -14,6 +14,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from feature_specs.errors import counted
 from feature_specs.feature import Feature
 from feature_specs.heads.base import LabelPart
 from feature_specs.kinds import Column
@@ -178,7 +179,7 @@ def _feature_reason(
     if found != feature.dtype:
         return f"{what} is {found}, expected {feature.dtype}"
     if not feature.variable and len(values) != feature.length:
-        return f"{what} has {len(values)} values, expected {feature.length}"
+        return f"{what} has {counted(len(values), 'value')}, expected {feature.length}"
     if feature.decode is not None:
         return decoding.reason(what, feature, values[0])
     if feature.dtype == "float32":
@@ -214,8 +215,8 @@ def _lengths_reason(name: str, feature: Feature, features: Any) -> Optional[str]
         return f"feature {feature.row_lengths!r} is {min(lengths)}, expected a length of 0 or more"
     if sum(lengths) != count:
         return (
-            f"feature {name!r} has {count} values, but its row_lengths {feature.row_lengths!r} add "
-            f"up to {sum(lengths)}"
+            f"feature {name!r} has {counted(count, 'value')}, but its row_lengths "
+            f"{feature.row_lengths!r} add up to {sum(lengths)}"
         )
     return None
 
@@ -230,7 +231,7 @@ def _weights_reason(spec: FeatureSpec, column: Column, features: Any) -> Optiona
     if ids != weights:
         return (
             f"feature {column.weighted_by!r} has {weights} weights, but feature {source!r} has "
-            f"{ids} values; expected one weight for each value"
+            f"{counted(ids, 'value')}; expected one weight for each value"
         )
     return None
 
@@ -255,7 +256,9 @@ def _label_reason(
     what = f"label {name!r}"
     values = stored_records.values(features.get(name))
     if values or label.missing is None:
-        reason = _stored_label_reason(what, label, features.get(name), remedy)
+        classes = spec.objectives[spec.objective_of(name)].head == "multi_label"
+        stored = features.get(name)
+        reason = _stored_label_reason(what, label, stored, remedy, classes=classes)
         if reason:
             return reason
         accepted = accepted_values.of_head(spec, name)
@@ -266,8 +269,8 @@ def _label_reason(
         steps = len(stored_records.values(features.get(other)))
         if len(values) != steps:
             return (
-                f"{what} has {len(values)} values, but feature {other!r} has {steps}; expected one "
-                "item for each step"
+                f"{what} has {counted(len(values), 'value')}, but feature {other!r} has {steps}; "
+                "expected one item for each step"
             )
     if label.weight is not None and label.weight in spec.features:
         weight = spec.features[label.weight]
@@ -309,14 +312,17 @@ def _part_reason(
 
 
 def _stored_label_reason(
-    what: str, label: Label, stored: Any, remedy: Optional[str]
+    what: str, label: Label, stored: Any, remedy: Optional[str], *, classes: bool
 ) -> Optional[str]:
+    """`classes`: whether the label is a list of classes, which can mean no class."""
     if label.variable and not stored_records.values(stored):
         if remedy is not None:
             return f"{what} is missing or an empty list. {remedy}"
+        no_class = "missing: no_class in the spec if that means no class, or " if classes else ""
+        where = "" if classes else " in the spec"
         return (
-            f"{what} is missing or an empty list; say missing: no_class in the spec if that means "
-            "no class, or missing: mask to give such rows no weight"
+            f"{what} is missing or an empty list; say {no_class}missing: mask{where} to give such "
+            "rows no weight"
         )
     feature = Feature(dtype=label.dtype, shape=label.shape)
     reason = _feature_reason(what, feature, stored, remedy)

@@ -18,6 +18,7 @@ from typing import Any, Optional
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from feature_specs.errors import counted
 from feature_specs.feature import Feature
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
@@ -137,8 +138,8 @@ def _joined(name: str, feature: Feature, steps: Sequence[Any]) -> Any:
             continue
         if len(found) != 1 and not feature.nested:
             raise RecordError(
-                f"feature {name!r} has {len(found)} values in step {number} of its feature list, "
-                "expected 1"
+                f"feature {name!r} has {counted(len(found), 'value')} in step {number} of its "
+                "feature list, expected 1"
             )
         kind = step.WhichOneof("kind")
         if DTYPE_OF_LIST[kind] != feature.dtype:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Optional
 from estimator_kit.observing.page import charts
 from estimator_kit.observing.page.findings import main_metric
 from estimator_kit.observing.page.numbers import Numbers
+from estimator_kit.observing.report import own_metrics
 
 _PARAMETERS_SHOWN = 20
 
@@ -35,9 +36,9 @@ class Section(NamedTuple):
 
 def sections(numbers: Numbers) -> list[Section]:
     """All sections that have numbers, in their order on the page."""
-    made: list[Optional[Section]] = [_outcome(numbers), _learning(numbers), *_objectives(numbers)]
-    made += [_slices(numbers), _importance(numbers), _training(numbers), _model(numbers)]
-    made += [_data(numbers), _query(numbers)]
+    made: list[Optional[Section]] = [_outcome(numbers), _learning(numbers), _own(numbers)]
+    made += [*_objectives(numbers), _slices(numbers), _importance(numbers), _training(numbers)]
+    made += [_model(numbers), _data(numbers), _query(numbers)]
     return [section for section in made if section is not None]
 
 
@@ -70,6 +71,14 @@ def _learning(numbers: Numbers) -> Optional[Section]:
         "The star marks the best evaluation. The training loss is the loss of single batches.",
         figures,
     )
+
+
+def _own(numbers: Numbers) -> Optional[Section]:
+    names = own_metrics(numbers.metrics)
+    figures = [charts.learning_curve(numbers, name) for name in names]
+    section = with_charts("Metrics of the model", "From the method `metrics`.", figures)
+    rows = [[name, number(numbers.metrics[name])] for name in names]
+    return section._replace(table=(["metric", "value"], rows)) if section is not None else None
 
 
 def _objectives(numbers: Numbers) -> list[Section]:

@@ -19,7 +19,7 @@ from typing import Any, Optional, Protocol
 import numpy as np
 
 from feature_specs.encoded_bytes import Raw
-from feature_specs.errors import did_you_mean
+from feature_specs.errors import counted, did_you_mean
 from feature_specs.spec import FeatureSpec
 from feature_specs.validation import accepted_values
 from feature_specs.validation.accepted_values import Accepted
@@ -279,7 +279,7 @@ def check(
             wrong = pc.not_equal(lengths, field.length)
             if pc.any(wrong).as_py():
                 i = _first(wrong)
-                got = f"has {lengths[i].as_py()} values, expected {field.length}"
+                got = f"has {counted(lengths[i].as_py(), 'value')}, expected {field.length}"
                 refuse(wrong, field, got)
             if field.length == 1:
                 _check_bytes(pc.list_element(column, 0), field, refuse)
@@ -308,7 +308,8 @@ def _check_values(batch: Any, field: Field, refuse: _Refuse) -> None:
         different = counts != expected
         if different.any():
             i = int(np.argmax(different))
-            what = f"has {counts[i]} values, expected {expected[i]}, as many as column {other!r}"
+            got = f"has {counted(counts[i], 'value')}"
+            what = f"{got}, expected {expected[i]}, as many as column {other!r}"
             refuse(arrow().array(different), field, what)
 
 
@@ -348,7 +349,9 @@ def _check_row_lengths(batch: Any, field: Field, fields: Sequence[Field], refuse
     if pc.any(wrong).as_py():
         i = _first(wrong)
         what = "a length below 0" if below[i] else f"lengths that add up to {sums[i]}"
-        got = f"has {counts[i]} values and {field.row_lengths!r} {what}, expected as many"
+        got = (
+            f"has {counted(counts[i], 'value')} and {field.row_lengths!r} {what}, expected as many"
+        )
         refuse(wrong, field, got)
 
 

@@ -46,3 +46,26 @@ def test_other_words_are_another_vocabulary_under_any_path(tmp_path):
         ("columns", "tag_id"): "columns.tag_id: was {'vocabulary': 'tag', 'file': 'tag.txt', "
         "'size': 2}, is {'vocabulary': 'tag', 'file': 'new.txt', 'size': 2}"
     }
+
+
+def test_the_answers_of_a_next_item_head_may_change_and_its_loss_may_not(tmp_path):
+    def spec(**fields):
+        return feature_specs.parse(
+            {
+                "features": {"item": {"dtype": "int64", "shape": "variable"}},
+                "columns": {
+                    "item": {"identity": "item", "size": 5, "sequence": True},
+                    "item_emb": {"embedding": "item", "dimension": 2},
+                },
+                "groups": {"steps": ["item_emb"]},
+                "labels": {"next": {"dtype": "int64", "shape": "variable"}},
+                "objectives": {"next": {"head": "next_item", "items": "item", **fields}},
+            }
+        )
+
+    config = ExperimentConfig(mode="validate", spec="s", model_dir=str(tmp_path))
+    run_record.write_record(config, spec())
+    folder = f"{tmp_path}/feature_spec"
+    answers = spec(exclude_seen=True, top_k=3, metrics=[{"recall": 3}])
+    assert run_record.changes_since(folder, answers) == {}
+    assert set(run_record.changes_since(folder, spec(loss="bpr"))) == {("objectives", "next")}

@@ -12,7 +12,7 @@ import pytest
 import estimator_kit as ek
 from estimator_kit import commands
 from estimator_kit.errors import ConfigError
-from estimator_kit.observing.page import findings, numbers, page
+from estimator_kit.observing.page import findings, numbers, page, sections
 from tests import programs
 from tests.conftest import small_run
 
@@ -68,6 +68,14 @@ def test_each_section_of_numbers_has_a_drawn_chart(text):
     charts = [section.count('class="plotly-graph-div"') for section in sections]
     # Loss, AUC and calibration of two objectives; five curves; learning rate and gradients.
     assert charts == [0, 5, 5, 5, 2, 1, 0, 0]
+
+
+def test_metrics_of_the_model_without_an_objective_have_a_section(read):
+    evaluations = [(step, {**metrics, "missed": 1 / step}) for step, metrics in read.evaluations]
+    own = dataclasses.replace(read, evaluations=evaluations)
+    (section,) = [s for s in sections.sections(own) if s.title == "Metrics of the model"]
+    assert section.table == (["metric", "value"], [["missed", "0.1667"]])
+    assert len(section.charts) == 1
 
 
 def test_the_page_loads_nothing_and_is_small(text):

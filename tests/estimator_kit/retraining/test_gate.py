@@ -103,7 +103,7 @@ def test_slices_are_judged_one_by_one_and_small_ones_are_listed():
     assert found[1].sentence == (
         "REFUSED: auc/click max_loss 0.1 (country=FR, 60 rows): 0, live 1, difference -1 to -1"
     )
-    assert found[2].note == "1 values have fewer than 50 rows"
+    assert found[2].note == "1 value with fewer than 50 rows"
 
 
 def test_without_a_live_model_differences_are_not_judged():

@@ -43,7 +43,7 @@ def good_rows():
         ({"city": 1.5}, "feature 'city' is float32, expected string"),
         ({"tags": [1]}, "feature 'tags' is int64, expected string"),
         ({"city": ["a", "b"]}, "feature 'city' has 2 values, expected 1"),
-        ({"pair": [1.0]}, "feature 'pair' has 1 values, expected 2"),
+        ({"pair": [1.0]}, "feature 'pair' has 1 value, expected 2"),
         ({"price": NAN}, "feature 'price' is nan, expected a finite number"),
         ({"price": float("inf")}, "feature 'price' is inf, expected a finite number"),
         ({"age": 100}, "feature 'age' is 100, expected 0 to 99; raise the column's size or give "

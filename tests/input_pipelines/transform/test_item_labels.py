@@ -71,6 +71,10 @@ def test_a_row_without_steps_is_an_error_or_has_no_weight():
     assert read(masked, rows) == {"next": [[1], []], "next/weight": [1, 0]}
     with pytest.raises(tf.errors.InvalidArgumentError, match="label 'next' is missing"):
         read(spec_of(WORDS), rows)
+    assert diagnosis.explain(spec_of(WORDS), records_of(rows)[1]) == (
+        "label 'next' is missing or an empty list; say missing: mask in the spec to give such rows "
+        "no weight"
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,7 +82,7 @@ def test_a_row_without_steps_is_an_error_or_has_no_weight():
     [
         (spec_of(WORDS), (["a", "b"], ["b"]),
          "label 'next' must have as many values as feature 'item'",
-         "label 'next' has 1 values, but feature 'item' has 2; expected one item for each step"),
+         "label 'next' has 1 value, but feature 'item' has 2; expected one item for each step"),
         (spec_of(NUMBERS, "int64"), ([1, 2], [2, 5]), r"label 'next' must be in \[0, 4\]",
          "label 'next' is 5, expected 0 to 4"),
     ],

@@ -8,10 +8,14 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
+from estimator_kit.exporters import saved_model
 from estimator_kit.model.names import read_metrics
 from estimator_kit.model.objectives import losses
 from estimator_kit.models import MODELS
+from estimator_kit.retraining import gate_stage
+from estimator_kit.retraining.promotion import Version
 from estimator_kit.scoring import eval_rows
+from input_pipelines.record_files import writing
 from tests.estimator_kit.model.objectives.test_objectives import evaluate, make
 from tests.estimator_kit.small_training import batch_of
 
@@ -159,6 +163,38 @@ def test_probabilities_are_those_of_the_truth_where_log_loss_is_too_low(tmp_path
     logits = dict(zip(("late", "plain"), np.split(weights_of(model), [2], axis=1)))
     np.testing.assert_allclose(logits["late"][:, 0], [1, -1], atol=0.1)
     np.testing.assert_allclose(logits["late"][:, 1], [0.5, np.log(24 / 40)], atol=0.1)
+
+
+@pytest.mark.ci
+def test_an_export_needs_no_elapsed_time_and_the_gate_judges_it_as_the_evaluation(tmp_path):
+    conditions = [{"metric": "log_loss/late", "max_loss": 0.0}]
+    spec = feature_specs.parse({**DELAYS, "retraining": {"gate": {"conditions": conditions}}})
+    model = tf.estimator.Estimator(
+        MODELS["linear"](spec, {}),
+        config=tf.estimator.RunConfig(
+            model_dir=str(tmp_path / "model"), tf_random_seed=1,
+            save_summary_steps=None, log_step_count_steps=None,
+        ),
+    )  # fmt: skip
+    rows = clicks(500, watched=72, seed=3)
+    model.train(batch_of(spec, rows), steps=3)
+    metrics = read_metrics(model.evaluate(batch_of(spec, rows), steps=1))
+    export = saved_model.export_saved_model(model, spec, str(tmp_path / "export"))
+    examples = [writing.example({"x": row["x"]}).SerializeToString() for row in rows]
+    answers = tf.saved_model.load(export).signatures["predict_examples"](
+        examples=tf.constant(examples)
+    )
+    predicted = list(model.predict(batch_of(spec, rows, labels=False)))
+    for output in ("late/logistic", "late/delay"):
+        expected = [row[output] for row in predicted]
+        np.testing.assert_allclose(answers[output], expected, rtol=1e-5)
+    path = str(tmp_path / "rows.tfrecord")
+    writing.write_examples(path, rows)
+    live = Version(1, export, cycle="0001")
+    found, _ = gate_stage.run(spec, export, live, [path], batch_size=100)
+    assert found["passed"]
+    judged = found["metrics"]["log_loss/late"]["candidate"]
+    assert judged == pytest.approx(metrics["log_loss/late"], rel=1e-5)
 
 
 def weights_of(model):

@@ -279,7 +279,7 @@ def test_rows_without_a_label_are_in_none_of_its_metrics():
         ({"flags": None}, "label 'flags' is missing; if records may lack it, say missing: mask in "
                           "the spec, to give them no weight"),
         ({"topics": ["p", "x"]}, "label 'topics' is b'x', expected one of p, q, r"),
-        ({"vector": [1.0]}, "label 'vector' has 1 values, expected 2"),
+        ({"vector": [1.0]}, "label 'vector' has 1 value, expected 2"),
         ({"vector": [1.0, math.nan]}, "label 'vector' is nan, expected a finite number"),
         ({"kind": "d"}, "label 'kind' is b'd', expected one of a, b, c"),
         ({"click": [0, 1]}, "label 'click' has 2 values, expected 1"),

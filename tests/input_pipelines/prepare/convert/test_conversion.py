@@ -559,7 +559,7 @@ def test_tables_that_do_not_fit_the_spec(tmp_path):
     [
         ({"user": None}, "column 'user' has no value, which is required, as "),
         ({"row": None}, "column 'row' has no value, which is required, as "),
-        ({"pair": [1.0]}, "column 'pair' has 1 values, expected 2, as "),
+        ({"pair": [1.0]}, "column 'pair' has 1 value, expected 2, as "),
         ({"price": [1.0, 2.0]}, "column 'price' has 2 values, expected 1, as "),
     ],
 )
