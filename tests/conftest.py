@@ -28,8 +28,9 @@ ROOT = pathlib.Path(__file__).parent.parent
 
 
 def pytest_collection_finish():
-    """Leaves what was imported out of garbage collections, which saves a tenth of the time."""
+    """Collects garbage rarely, and not in what was imported, which saves a seventh of the time."""
     gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
 
 
 def needs_tensorflow(path: pathlib.Path) -> bool:

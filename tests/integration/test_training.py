@@ -62,6 +62,7 @@ def test_a_run_from_start_to_end(config, read_lines, tmp_path):
         assert json.load(file)["tensorflow"] == tf.__version__
 
 
+@pytest.mark.ci
 def test_an_export_says_how_it_was_checked(config, trained):
     checks = []
     for fields in ({}, {"eval_files": ()}):

@@ -55,6 +55,7 @@ def test_the_dense_part_is_compiled_and_the_results_are_equal(document):
         np.testing.assert_allclose(value, compiled[1][name], rtol=1e-4, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.ci
 def test_it_goes_with_16_bits(document):
     spec = feature_specs.parse(document)
     low, both = trained(spec, xla=False, precision="bfloat16"), trained(spec, precision="bfloat16")

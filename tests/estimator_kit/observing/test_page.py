@@ -279,6 +279,7 @@ def test_a_training_ends_with_the_page_slices_and_importance(ads, tmp_path, repo
     assert read.importance["rows"] == 200
 
 
+@pytest.mark.ci
 def test_a_training_without_the_package_succeeds_and_says_so(
     ads, tmp_path, report_page, monkeypatch
 ):
@@ -291,6 +292,7 @@ def test_a_training_without_the_package_succeeds_and_says_so(
     assert told[-2] == "no report page: the report page needs the packages Jinja2 and Plotly"
 
 
+@pytest.mark.ci
 def test_no_page_is_written_with_report_off(ads, tmp_path, report_page):
     told = []
     commands.run(small_run(ads, tmp_path / "run", max_steps=1)(report="off"), told.append)

@@ -87,6 +87,7 @@ def test_each_record_is_read_once_an_epoch(
         assert sorted(rows) == list(range(sum(sizes)))
 
 
+@pytest.mark.ci
 @hypothesis.settings(max_examples=3, deadline=None)
 @hypothesis.given(
     sizes=st.lists(st.integers(0, 40), min_size=1, max_size=6).filter(lambda s: sum(s) > 4),

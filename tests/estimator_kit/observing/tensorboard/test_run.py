@@ -22,6 +22,9 @@ import estimator_kit as ek
 from estimator_kit.observing.tensorboard import ending, plugin_data, summaries
 from tests.conftest import DOCUMENT, small_run
 
+# TensorBoard's own reader takes long. `test_plugin_data` is fast.
+pytestmark = pytest.mark.ci
+
 STEPS, EVERY = 40, 20
 
 

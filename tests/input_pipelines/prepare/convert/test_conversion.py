@@ -268,7 +268,7 @@ def test_options_of_csv_and_notes(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("order", ["stable", "shuffled"])
+@pytest.mark.parametrize("order", ["stable", pytest.param("shuffled", marks=pytest.mark.ci)])
 def test_a_split_without_a_key(tmp_path, small_shards, order):
     rows = make_rows(2000)
     files = [write(tmp_path / "a.csv", rows[:900]), write(tmp_path / "b.csv", rows[900:])]
