@@ -11,7 +11,7 @@ import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import tensorflow as tf
 
@@ -37,18 +37,30 @@ _OF_READING = {
 }
 
 
+class ModelWeights(NamedTuple):
+    """The variables of a model without those of its training, and its metrics.
+
+    Attributes:
+      shapes: the shapes of the variables that make the model itself: the trainable variables, and
+        the statistics of layers.
+      metrics: the names of the metrics of an evaluation, with `loss` and `global_step`.
+      places: which columns the places of a variable's axes belong to; see `input_places`.
+    """
+
+    shapes: Shapes
+    metrics: frozenset[str]
+    places: Mapping[str, AxisPlaces]
+
+
 @dataclasses.dataclass(frozen=True)
 class ModelOutline:
     """The variables and metrics of a model, found by building its graphs once without a session.
 
     Attributes:
       variables: the shape of every saved variable of the training graph, with optimizer slots.
-      weights: the names of the variables that make the model itself: the trainable variables, and
-        the statistics of layers.
+      weights, metrics, places: see `ModelWeights`.
       trainable: the names of the trainable variables.
-      metrics: the names of the metrics of an evaluation, with `loss` and `global_step`.
       growing: the names in `variables` that are not variables but belong to tables that grow.
-      places: which columns the places of a variable's axes belong to; see `input_places`.
     """
 
     variables: Shapes
@@ -70,23 +82,36 @@ def outline(model: ModelFn) -> ModelOutline:
         growing = _in_tables()
         variables = {**{v.op.name: tuple(v.shape.as_list()) for v in saved}, **growing}
         trainable = frozenset(v.op.name for v in tf.compat.v1.trainable_variables())
-    evaluation_graph, evaluation = build(model, ModeKeys.EVAL)
-    with evaluation_graph.as_default():
-        # The evaluation graph has no optimizer slots, so its variables are the model.
-        kept = {v.op.name for v in tf.compat.v1.global_variables()} | set(_in_tables())
-        kept = {name for name in kept if not name.startswith(f"{COMBINED}/")}
-    unknown = sorted(kept - variables.keys())
+    made = weights_of(model)
+    unknown = sorted(made.shapes.keys() - variables.keys())
     if unknown:
         raise ConfigError(
             f"{type(model).__name__} makes the variables {', '.join(unknown)} only in evaluation, "
             "so no checkpoint would have them. Make the same variables in every mode."
         )
-    metrics = {*evaluation.eval_metric_ops, "loss", "global_step"} - {TOTAL_LOSS}
-    weights = frozenset(kept - {"global_step"})
-    places = {n: p for n, p in input_places.find(evaluation_graph).items() if n in weights}
+    weights = frozenset(made.shapes)
     return ModelOutline(
-        variables, weights, trainable, frozenset(metrics), frozenset(growing), places
+        variables, weights, trainable, made.metrics, frozenset(growing), made.places
     )
+
+
+def weights_of(model: ModelFn) -> ModelWeights:
+    """Builds the evaluation graph of a model, which takes a third of the time of `outline`.
+
+    It has no optimizer slots, so its variables are the model.
+    """
+    graph, spec = build(model, ModeKeys.EVAL)
+    with graph.as_default():
+        kept = {v.op.name: tuple(v.shape.as_list()) for v in tf.compat.v1.global_variables()}
+        kept.update(_in_tables())
+    shapes = {
+        name: shape
+        for name, shape in kept.items()
+        if not name.startswith(f"{COMBINED}/") and name != "global_step"
+    }
+    metrics = {*spec.eval_metric_ops, "loss", "global_step"} - {TOTAL_LOSS}
+    places = {n: p for n, p in input_places.find(graph).items() if n in shapes}
+    return ModelWeights(shapes, frozenset(metrics), places)
 
 
 def _in_tables() -> dict[str, tuple[Optional[int], ...]]:

@@ -135,8 +135,7 @@ def trained_estimator(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn)
             f"--model_dir={config.model_dir} has no checkpoint. Train the model first, or check "
             "the path."
         )
-    outline = reading.outline(model)
-    run_record.check_spec_unchanged(config.model_dir, spec, outline.places)
-    wanted = {name: outline.variables[name] for name in outline.weights}
-    reading.check_fit(checkpoint, wanted, ignore_extra=True)
+    weights = reading.weights_of(model)
+    run_record.check_spec_unchanged(config.model_dir, spec, weights.places)
+    reading.check_fit(checkpoint, weights.shapes, ignore_extra=True)
     return make_estimator(config, model)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.checkpoints.reading import outline
+from estimator_kit.checkpoints.reading import outline, weights_of
 from estimator_kit.models import MODELS, find_model
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
@@ -252,6 +252,18 @@ def test_logits_of_other_rows_than_the_batch_has_are_refused(spec):
             match="do not have as many rows as the batch",
         ):
             session.run(result.train_op)
+
+
+@pytest.mark.parametrize(
+    "params", [{"batch_norm": True, "moving_average": 0.9}, {"combine": "gradnorm"}]
+)
+def test_the_evaluation_graph_has_the_shapes_of_the_training_graph(spec, params):
+    model = find_model("dnn")(spec, {"hidden_units": [4], **params})
+    whole, weights = outline(model), weights_of(model)
+    assert set(weights.shapes) == whole.weights < set(whole.variables)
+    assert weights.shapes == {name: whole.variables[name] for name in whole.weights}
+    statistics = {name for name in whole.variables if name.endswith("moving_mean")}
+    assert statistics <= set(weights.shapes) and bool(statistics) == ("batch_norm" in params)
 
 
 def test_variables_of_evaluation_alone_are_refused(spec):
