@@ -16,7 +16,8 @@ BIN := $(VENV)/bin
 CONSTRAINTS := constraints/tf$(subst .,,$(TF)).txt
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 PIP := $(BIN)/python $(PIP_INSTALL) -c $(CONSTRAINTS)
-PYTEST := -m pytest -n 2 --dist worksteal
+# Tests wait for files and processes, so three at a time keep two cores busy.
+PYTEST := -m pytest -n 3 --dist worksteal
 DEMO_DIR ?= runs/ads
 COMMA := ,
 ifeq ($(wildcard $(CONSTRAINTS)),)

@@ -6,7 +6,7 @@
 #                                   which then ends with `finish`
 #   find_environment TF [oldest]    sets `name`, `bin` and `options` (of make) for a TensorFlow. If
 #                                   this machine has no Python for it, adds a SKIPPED line and fails
-#   pytest BIN ARGUMENTS...         runs tests in two processes
+#   pytest BIN ARGUMENTS...         runs tests in three processes
 #   depends_on_tensorflow, not_where_tensorflow_has_it
 #                                   arguments of pytest for a TensorFlow that is not the newest
 #   shared_models OLDEST NEWEST     runs the tests of models that two TensorFlows share
@@ -72,7 +72,7 @@ finish() {
 pytest() {
   local bin=$1
   shift
-  "$bin/python" -m pytest -n 2 --dist worksteal "$@"
+  "$bin/python" -m pytest -n 3 --dist worksteal "$@"
 }
 
 shared_models() {

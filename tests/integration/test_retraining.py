@@ -237,6 +237,7 @@ def test_too_few_days_are_told_though_there_is_no_cycle_yet(fresh):
     assert not (fresh / "model" / "cycles").exists()
 
 
+@pytest.mark.ci
 def test_every_file_of_a_cycle_has_a_form(first_cycle):
     folder = state.find(f"{first_cycle}/model", "1")
     there = {path.stem for path in (first_cycle / "model/cycles/0001").glob("*.json")}
