@@ -38,7 +38,7 @@ _OF_READING = {
 
 
 class ModelWeights(NamedTuple):
-    """The variables of a model without those of its training, and its metrics.
+    """The variables of a model without the slots of its optimizers, and its metrics.
 
     Attributes:
       shapes: the shapes of the variables that make the model itself: the trainable variables, and
