@@ -151,7 +151,7 @@ def test_an_epoch_completes_without_a_worker_that_is_killed_in_it(processes, row
     assert processes.end(dispatcher, signal.SIGINT) == 0
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_servers_say_what_is_missing_and_come_back(processes, rows, tmp_path, caplog):
     kept = f"--data_service_dir={tmp_path}/dispatcher"
     first, address = processes.dispatcher(kept)

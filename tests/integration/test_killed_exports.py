@@ -61,7 +61,7 @@ def check_whole(path, records):
 @pytest.mark.parametrize(
     "point",
     [
-        point if point in ("asked", "rename")
+        point if point == "rename"
         else pytest.param(point, marks=pytest.mark.nightly)
         for point in killed_export.POINTS
     ],

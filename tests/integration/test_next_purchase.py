@@ -61,6 +61,7 @@ def records(path):
     )  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_it_is_better_than_any_constant(trained):
     result, data = trained
     vectors, bought, real = records(data / "eval.tfrecord")
@@ -80,6 +81,7 @@ def test_it_is_better_than_any_constant(trained):
     )
 
 
+@pytest.mark.nightly
 def test_the_export_takes_any_number_of_rows_and_padding_changes_no_step_before_it(trained):
     result, _ = trained
     predict = tf.saved_model.load(result["exports"]["final"]).signatures["serving_default"]
