@@ -13,18 +13,24 @@ from __future__ import annotations
 import tensorflow as tf
 
 
-class AdagradOptimizer(tf.compat.v1.train.AdagradOptimizer):
+class SummedRows:
+    """For optimizers: adds the gradients of equal ids with four operations fewer than the base."""
+
+    def _resource_apply_sparse_duplicate_indices(
+        self, grad: tf.Tensor, handle: tf.Variable, indices: tf.Tensor
+    ) -> tf.Operation:
+        unique, places = tf.unique(indices)
+        total = tf.math.unsorted_segment_sum(grad, places, tf.size(unique))
+        return self._resource_apply_sparse(total, handle, unique)  # type: ignore[attr-defined]
+
+
+class AdagradOptimizer(SummedRows, tf.compat.v1.train.AdagradOptimizer):
     """`tf.compat.v1.train.AdagradOptimizer`, whose arguments it takes (Duchi et al., JMLR 2011).
 
     A step on a row w with the gradient g and the accumulator a, which starts at 0.1, computes
     a += g^2, and then w -= rate * g / sqrt(a). With rate 1, g = 3 and a = 0.1, w decreases by
     3 / sqrt(9.1) = 0.9945.
     """
-
-    def _resource_apply_sparse_duplicate_indices(
-        self, grad: tf.Tensor, handle: tf.Variable, indices: tf.Tensor
-    ) -> tf.Operation:
-        return self._resource_apply_sparse(*summed(grad, handle, indices))
 
     def _resource_apply_sparse(
         self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor
@@ -39,15 +45,6 @@ class AdagradOptimizer(tf.compat.v1.train.AdagradOptimizer):
         return tf.group(
             write_rows(accumulator, indices, raised), write_rows(var, indices, stepped), name="step"
         )
-
-
-def summed(
-    gradients: tf.Tensor, variable: tf.Variable, ids: tf.Tensor
-) -> tuple[tf.Tensor, tf.Variable, tf.Tensor]:
-    """Adds the gradients of equal ids, as the base class does, with four operations fewer."""
-    unique, places = tf.unique(ids)
-    total = tf.math.unsorted_segment_sum(gradients, places, tf.size(unique))
-    return total, variable, unique
 
 
 def gather_rows(variable: tf.Variable, indices: tf.Tensor) -> tf.Tensor:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_kit.optimizers.adagrad import gather_rows, summed, write_rows
+from estimator_kit.optimizers.adagrad import SummedRows, gather_rows, write_rows
 
 
-class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
+class LazyAdamOptimizer(SummedRows, tf.compat.v1.train.AdamOptimizer):
     """`tf.compat.v1.train.AdamOptimizer` (Kingma & Ba, ICLR 2015), whose arguments it takes.
 
     For the rows w of a table that are in the batch, with the gradient g, at step t:
@@ -29,11 +29,6 @@ class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
     If several processes update one table at the same time, updates of m and v may be lost, but
     never updates of w.
     """
-
-    def _resource_apply_sparse_duplicate_indices(
-        self, grad: tf.Tensor, handle: tf.Variable, indices: tf.Tensor
-    ) -> tf.Operation:
-        return self._resource_apply_sparse(*summed(grad, handle, indices))
 
     def _resource_apply_sparse(
         self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor

@@ -254,10 +254,10 @@ def _label_reason(
     spec: FeatureSpec, name: str, label: Label, features: Any, remedy: Optional[str]
 ) -> Optional[str]:
     what = f"label {name!r}"
-    values = stored_records.values(features.get(name))
+    stored = features.get(name)
+    values = stored_records.values(stored)
     if values or label.missing is None:
         classes = spec.objectives[spec.objective_of(name)].head == "multi_label"
-        stored = features.get(name)
         reason = _stored_label_reason(what, label, stored, remedy, classes=classes)
         if reason:
             return reason
@@ -318,12 +318,10 @@ def _stored_label_reason(
     if label.variable and not stored_records.values(stored):
         if remedy is not None:
             return f"{what} is missing or an empty list. {remedy}"
-        no_class = "missing: no_class in the spec if that means no class, or " if classes else ""
-        where = "" if classes else " in the spec"
-        return (
-            f"{what} is missing or an empty list; say {no_class}missing: mask{where} to give such "
-            "rows no weight"
-        )
+        hint = "missing: mask in the spec"
+        if classes:
+            hint = "missing: no_class in the spec if that means no class, or missing: mask"
+        return f"{what} is missing or an empty list; say {hint} to give such rows no weight"
     feature = Feature(dtype=label.dtype, shape=label.shape)
     reason = _feature_reason(what, feature, stored, remedy)
     if reason is None:

@@ -38,7 +38,8 @@ def squares(table, ids):
 
 def one_by_one(table, ids):
     """The gradient of the lookup is sparse itself."""
-    return tf.reduce_sum(tf.gather(tf.gather(table, ids), [0, 0]) ** 2)
+    rows = tf.gather(table, ids)
+    return tf.reduce_sum(tf.gather(rows, tf.range(tf.shape(rows)[0])) ** 2)
 
 
 @pytest.mark.parametrize("looked_up", [squares, one_by_one])
@@ -48,8 +49,6 @@ def one_by_one(table, ids):
      (np.zeros((0,), np.int64), (7, 3))],
 )  # fmt: skip
 def test_gradients_are_those_of_tensorflow_with_fewer_operations(ids, shape, looked_up):
-    if looked_up is one_by_one and not len(ids):
-        pytest.skip("has no first row")
     (ours, our_shape), few = gradient(ids, looked_up, short=True, shape=shape)
     (theirs, their_shape), many = gradient(ids, looked_up, short=False, shape=shape)
     np.testing.assert_array_equal(ours, theirs)
