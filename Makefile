@@ -37,12 +37,16 @@ PLAIN_PACKAGES := absl-py datasketches google-crc32c grpcio hypothesis jsonschem
 DOCS := .venv/docs-py$(PY)
 DOCS_PACKAGES := absl-py mkdocs-material mkdocstrings-python pydantic pyphen PyYAML
 
+# Hundreds of processes of tests would compile the kit, each for itself.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo simulate test test-no-tensorflow test-nightly docs install environment lint clean
 
 demo: environment
 	$(BIN)/python run.py --flagfile=exp.flags --model_dir=$(DEMO_DIR) || [ $$? -eq 99 ]
 
-test: install lint test-no-tensorflow
+test: install
+	$(MAKE) -j2 lint test-no-tensorflow
 	$(BIN)/python $(PYTEST) -m "not no_tensorflow and not ci and not nightly"
 
 test-no-tensorflow: $(PLAIN)/installed

@@ -1,6 +1,7 @@
 """Shared by all tests: a quiet TensorFlow, small training data, and things that are made only once.
 
-Without TensorFlow, pytest collects only the modules with the mark `no_tensorflow`.
+pytest imports no module that `-m` leaves out as a whole, and without TensorFlow it imports only the
+modules with the mark `no_tensorflow`.
 """
 
 from __future__ import annotations
@@ -38,11 +39,18 @@ def needs_tensorflow(path: pathlib.Path) -> bool:
     return "\npytestmark = pytest.mark.no_tensorflow\n" not in path.read_text(encoding="utf-8")
 
 
-def pytest_ignore_collect(collection_path: pathlib.Path):
-    """Without TensorFlow, collects only the modules with the mark `no_tensorflow`."""
-    if TENSORFLOW or not collection_path.name.startswith("test_") or collection_path.is_dir():
+def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config):
+    """Leaves out modules without a test of this run. Each process would import all modules."""
+    if not collection_path.name.startswith("test_") or collection_path.is_dir():
         return None
-    return needs_tensorflow(collection_path) or None
+    wanted = config.getoption("markexpr")
+    if needs_tensorflow(collection_path):
+        left_out = not TENSORFLOW
+    else:
+        left_out = TENSORFLOW and "not no_tensorflow" in wanted
+    if wanted.startswith("ci and "):
+        left_out |= "mark.ci" not in collection_path.read_text(encoding="utf-8")
+    return left_out or None
 
 
 @pytest.fixture(autouse=True)

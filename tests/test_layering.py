@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 
 import pytest
 
@@ -66,9 +67,15 @@ WITHOUT_TENSORFLOW = {
 }  # fmt: skip
 
 
+@functools.cache
+def tree_of(path) -> ast.Module:
+    """The syntax tree of a module."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports(path, *, at_import_only: bool = False) -> set[str]:
     """The top-level names that a module imports, also inside functions."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     found = set()
     for node in tree.body if at_import_only else ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -86,21 +93,22 @@ def module_of(path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def kit_imports(path) -> set[str]:
+@functools.cache
+def kit_imports(name: str) -> set[str]:
     """The modules of the kit that a module imports, also inside functions."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(NAMES[name])):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             full = [f"{node.module}.{alias.name}" for alias in node.names]
             found.update(name if name in NAMES else str(node.module) for name in full)
-    return (found & NAMES) - {module_of(path)}
+    return (found & NAMES.keys()) - {name}
 
 
-NAMES = {module_of(path) for path in MODULES}
+NAMES = {module_of(path): path for path in MODULES}
 # estimator_kit/__init__.py names every public name, for type checkers.
-IMPORTS = {module_of(path): kit_imports(path) for path in MODULES if module_of(path) != FLOORS[-1]}
+IMPORTING = sorted(NAMES.keys() - {FLOORS[-1]})
 
 
 def room_of(name: str) -> str:
@@ -114,10 +122,10 @@ def test_every_room_has_its_place_in_the_order(floor):
     assert sorted(rooms) == sorted(ORDER[floor])
 
 
-@pytest.mark.parametrize("name", sorted(IMPORTS))
+@pytest.mark.parametrize("name", IMPORTING)
 def test_imports_point_downward(name):
     floor = name.split(".")[0]
-    for imported in IMPORTS[name]:
+    for imported in kit_imports(name):
         other = imported.split(".")[0]
         assert FLOORS.index(other) <= FLOORS.index(floor), imported
         if other == floor and "." in imported and "." in name:
@@ -127,7 +135,7 @@ def test_imports_point_downward(name):
 
 def test_there_is_no_import_circle():
     """This includes imports inside functions and imports for type checkers."""
-    left = {name: {i for i in imported if i in IMPORTS} for name, imported in IMPORTS.items()}
+    left = {name: kit_imports(name) & {*IMPORTING} for name in IMPORTING}
     while leaves := [name for name, imported in left.items() if not imported]:
         for leaf in leaves:
             del left[leaf]
@@ -183,7 +191,7 @@ OF_SOME_KINDS = {
 def test_no_other_module_asks_of_which_kind_a_column_is():
     asking = set()
     for path in MODULES:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = tree_of(path)
         kinds = {
             alias.name
             for node in ast.walk(tree)
@@ -222,7 +230,7 @@ def test_tf_estimator_is_reached_in_one_place():
             and node.attr == "estimator"
             and isinstance(node.value, ast.Name)
             and node.value.id == "tf"
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in ast.walk(tree_of(path))
         )
     }
     assert users == {"estimator_kit/compat/tf_estimator.py"}

@@ -11,6 +11,9 @@
 #                                   arguments of pytest for a TensorFlow that is not the newest
 #   shared_models OLDEST NEWEST     runs the tests of models that two TensorFlows share
 
+# Hundreds of processes of tests would compile the kit, each for itself.
+unset PYTHONDONTWRITEBYTECODE
+
 # Tests that another TensorFlow can make fail.
 depends_on_tensorflow=(
   tests/estimator_kit/compat
