@@ -76,6 +76,14 @@ def only_declared_settings(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
+def determinism_ends():
+    """Ends the op determinism of `--deterministic` with its test; TensorFlow never ends it."""
+    yield
+    if TENSORFLOW:
+        importlib.import_module("tensorflow.python.framework.config").disable_op_determinism()
+
+
+@pytest.fixture(autouse=True)
 def no_report_page(request, monkeypatch):
     """Trainings of tests write no report page, unless a test asks for the fixture `report_page`.
 

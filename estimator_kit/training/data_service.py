@@ -21,6 +21,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.errors import ConfigError
 from feature_specs.spec import FeatureSpec
 from input_pipelines import data_service
 from input_pipelines.reading import shuffling
@@ -34,6 +35,23 @@ _STEP_TIMEOUTS = 3
 
 # Lists the workers that a dispatcher knows. It is the dispatcher's only call without an argument.
 _GET_WORKERS = "/tensorflow.data.DispatcherService/GetWorkers"
+
+
+def check_process() -> None:
+    """Checks that this process may read the clock, which tells when rows are lost.
+
+    Raises:
+      ConfigError: op determinism is enabled, by an earlier run with `--deterministic` or by the
+        caller.
+    """
+    try:
+        tf.timestamp()
+    except tf.errors.FailedPreconditionError as error:
+        raise ConfigError(
+            "--data_service: op determinism is enabled in this process, for example by an earlier "
+            "run with --deterministic. It lasts until the process ends, and a tf.data service does "
+            "not work with it. Start this run in a new process."
+        ) from error
 
 
 def wait_for_service(config: ExperimentConfig, *, workers: bool = True) -> None:

@@ -135,6 +135,8 @@ class Training:
     def check(self) -> None:
         """Checks that flags, files, model and checkpoint fit together. Writes nothing."""
         config, spec = self._config, self._spec
+        if config.data_service is not None:
+            data_service.check_process()
         source = TrainingInput.of(config, spec, self._trainer.team)
         eval_files = eval_paths(config) if self._evaluates else []
         check_apart(source.files, eval_files)

@@ -7,7 +7,9 @@ import json
 import os
 
 import pytest
+import tensorflow as tf
 
+import estimator_kit as ek
 from estimator_kit.training.hooks.stop import StopRequest
 from estimator_kit.training.preparation import prepared
 from estimator_kit.training.run import Training
@@ -69,6 +71,15 @@ def test_nothing_is_written_before_a_training_begins(training):
     stages.check()
     stages.plan()
     assert not trainer.calls and not os.path.exists(config.model_dir)
+
+
+def test_a_data_service_needs_a_process_without_op_determinism(ads, tmp_path):
+    """Its batches need the clock. TensorFlow would stop the first step, with a traceback."""
+    tf.config.experimental.enable_op_determinism()
+    config = small_run(ads, tmp_path / "model")(data_service="grpc://localhost:1", epochs=1)
+    with pytest.raises(ek.ConfigError, match="^--data_service: op determinism is enabled in this"):
+        ek.run(config)
+    assert not os.path.exists(config.model_dir)
 
 
 def test_a_trainer_is_asked_in_the_order_of_the_stages(training):
