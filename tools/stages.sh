@@ -9,7 +9,6 @@
 #   pytest BIN ARGUMENTS...         runs tests in three processes
 #   depends_on_tensorflow, not_where_tensorflow_has_it
 #                                   arguments of pytest for a TensorFlow that is not the newest
-#   shared_models OLDEST NEWEST     runs the tests of models that two TensorFlows share
 
 # Hundreds of processes of tests would compile the kit, each for itself.
 unset PYTHONDONTWRITEBYTECODE
@@ -76,9 +75,4 @@ pytest() {
   local bin=$1
   shift
   "$bin/python" -m pytest -n 3 --dist worksteal "$@"
-}
-
-shared_models() {
-  OTHER_PYTHON=$PWD/$1/python pytest "$2" -m "not nightly" \
-    tests/integration/test_two_versions.py tests/estimator_kit/compat/test_two_versions.py
 }

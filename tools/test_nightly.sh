@@ -23,7 +23,8 @@ if find_environment 2.15 oldest; then
   stage "$name: all but fault matrices" pytest "$bin" -m "not no_tensorflow and not nightly"
 fi
 if [ -n "$oldest_bin" ] && [ -n "$newest_bin" ]; then
-  stage "models that both ends share" shared_models "$oldest_bin" "$newest_bin"
+  OTHER_PYTHON=$PWD/$oldest_bin/python stage "models that both ends share" pytest "$newest_bin" \
+    tests/integration/test_two_versions.py tests/estimator_kit/compat/test_two_versions.py
 fi
 for version in 2.16 2.17 2.18 2.19 2.20; do
   if find_environment "$version"; then

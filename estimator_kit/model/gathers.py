@@ -206,7 +206,7 @@ def gather(
     if weights is not None and combiner != "sum":
         there &= weights.flat_values > 0
     places = tf.squeeze(tf.where(there), 1)
-    row_of = tf.gather(ids.value_rowids(), places)
+    row_of = tf.gather(row_ids(ids), places)
     found = _rows_of(table, tf.gather(ids.flat_values, places), max_norm)
     weight = tf.ones_like(row_of, tf.float32)
     if weights is not None:
@@ -221,6 +221,19 @@ def gather(
     else:
         divisor = tf.sqrt(tf.math.unsorted_segment_sum(weight**2, row_of, rows))
     return tf.math.divide_no_nan(total, divisor[:, tf.newaxis])
+
+
+def row_ids(ids: tf.RaggedTensor) -> tf.Tensor:
+    """The row of each value of [rows, None], int32 [values], with half the ops of `value_rowids`.
+
+    The row splits 0, 2, 2, 5 give 0, 0, 2, 2, 2: the row of a value is the number of rows, except
+    for the first one, that start before it or at it.
+    """
+    starts = tf.cast(ids.row_splits[1:-1], tf.int32)
+    count = tf.shape(ids.flat_values)[0]
+    # Empty rows at the end start behind the last value.
+    started = tf.math.unsorted_segment_sum(tf.ones_like(starts), starts, count + 1)
+    return tf.cumsum(started)[:-1]
 
 
 class Lookup(NamedTuple):
@@ -334,7 +347,8 @@ def counts(ids: Ids, size: int, weights: Optional[tf.RaggedTensor] = None) -> tf
         return tf.one_hot(ids, size)
     # One addition per id instead of a one-hot row per id.
     places = tf.squeeze(tf.where(ids.flat_values >= 0), 1)
-    cell = tf.gather(ids.value_rowids(), places) * size + tf.gather(ids.flat_values, places)
+    row_of = tf.cast(tf.gather(row_ids(ids), places), tf.int64)
+    cell = row_of * size + tf.gather(ids.flat_values, places)
     weight = tf.ones_like(cell, tf.float32)
     if weights is not None:
         weight = tf.gather(weights.flat_values, places)

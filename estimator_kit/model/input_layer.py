@@ -186,4 +186,4 @@ def linear_logits(spec: FeatureSpec, group: str, features: Features, units: int)
             "bias_weights", [units], initializer=tf.compat.v1.zeros_initializer()
         )
         products = gathers.completed(terms)
-    return tf.add_n(list(products.values())) + bias
+    return tf.nn.bias_add(tf.add_n(list(products.values())), bias)

@@ -48,9 +48,10 @@ def dense_layer(
         )
         outputs = product(inputs, kernel)
         if use_bias:
-            outputs += tf.compat.v1.get_variable(
+            bias = tf.compat.v1.get_variable(
                 "bias", [units], initializer=tf.compat.v1.zeros_initializer()
             )
+            outputs = tf.nn.bias_add(outputs, bias)
         return outputs if activation is None else activation(outputs)
 
 

@@ -167,7 +167,7 @@ def _crossed(batch: Batch, name: str, column: Crossed) -> Ids:
     inputs = first + last
     if any(isinstance(ids.values, tf.RaggedTensor) for ids in inputs):
         sparse = cross(sparse=[_to_sparse(i) for i in first], dense=[i.values for i in last])
-        return Ids(tf.RaggedTensor.from_sparse(sparse))
+        return Ids(_to_ragged(sparse))
     values = cross(sparse=[], dense=[ids.values for ids in inputs]).values
     present = [ids.present for ids in inputs if ids.present is not None]
     return Ids(values, functools.reduce(tf.logical_and, present) if present else None)
@@ -180,6 +180,18 @@ def _to_sparse(ids: Ids) -> tf.SparseTensor:
     present = ids.present if ids.present is not None else tf.ones_like(ids.values, tf.bool)
     where = tf.where(present[:, tf.newaxis])
     return tf.SparseTensor(where, tf.gather_nd(values, where), tf.shape(values, tf.int64))
+
+
+def _to_ragged(crossed: tf.SparseTensor) -> tf.RaggedTensor:
+    """The values of a cross by row.
+
+    The op lists them row by row, so the checks of `tf.RaggedTensor.from_sparse` are left out.
+    """
+    # TensorFlow Lite adds up int32 only.
+    rows = tf.cast(crossed.indices[:, 0], tf.int32)
+    lengths = tf.math.unsorted_segment_sum(tf.ones_like(rows), rows, crossed.dense_shape[0])
+    lengths = tf.cast(lengths, tf.int64)
+    return tf.RaggedTensor.from_row_lengths(crossed.values, lengths, validate=False)
 
 
 def _sparse_cross(

@@ -134,8 +134,9 @@ class Objective(abc.ABC):
         self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """The weighted means of `mean_values` over a batch, 0 if all weights are 0."""
+        total = tf.reduce_sum(weights)
         return {
-            name: tf.math.divide_no_nan(tf.reduce_sum(values * weights), tf.reduce_sum(weights))
+            name: tf.math.divide_no_nan(tf.reduce_sum(values * weights), total)
             for name, values in self.mean_values(logits, labels).items()
         }
 
@@ -158,7 +159,9 @@ class Objective(abc.ABC):
             sums.append(tf.reduce_sum(rows * weights[:, tf.newaxis], axis=0))
         totals, update = streaming_sum(tf.concat(sums, axis=0), "means")
         loss = reductions.reduced(totals[:4], self.config.reduction, divide=ratio)
+        weight_sum = totals[1]
         metrics = {"loss": (loss, update)}
-        for i, name in enumerate(others):
-            metrics[name] = (ratio(totals[4 + i], totals[1]), update)
-        return {**metrics, "weight_sum": (totals[1], update)}
+        if others:
+            means = tf.unstack(ratio(totals[4:], weight_sum), num=len(others))
+            metrics.update((name, (mean, update)) for name, mean in zip(others, means))
+        return {**metrics, "weight_sum": (weight_sum, update)}

@@ -17,7 +17,10 @@ from tests.resident import Resident
 
 OTHER = os.environ.get("OTHER_PYTHON")
 
-pytestmark = pytest.mark.skipif(not OTHER, reason="OTHER_PYTHON is not set")
+pytestmark = [
+    pytest.mark.ci,
+    pytest.mark.skipif(not OTHER, reason="OTHER_PYTHON is not set"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from estimator_kit.model import gathers
@@ -93,3 +94,20 @@ def test_a_batch_without_rows():
         return gathers.gather_all([Lookup(table, none) for table in tables])
 
     assert [found.shape for found in run(make)] == [(0, 2), (0, 2)]
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [[], [0], [3], [0, 2, 0, 0, 1, 0], [4, 0, 0], [0, 0, 5], [1] * 7, [2, 0, 3, 1, 0, 6]],
+    ids=str,
+)
+def test_row_ids_are_the_value_rowids(lengths):
+    count = sum(lengths)
+
+    def make():
+        values = tf.range(count, dtype=tf.int64)
+        ragged = tf.RaggedTensor.from_row_lengths(values, tf.constant(lengths, tf.int64))
+        return gathers.row_ids(ragged), ragged.value_rowids()
+
+    found, expected = run(make)
+    assert found.tolist() == expected.tolist() and len(found) == count
