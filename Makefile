@@ -37,7 +37,7 @@ PLAIN_PACKAGES := absl-py datasketches google-crc32c grpcio hypothesis jsonschem
 DOCS := .venv/docs-py$(PY)
 DOCS_PACKAGES := absl-py mkdocs-material mkdocstrings-python pydantic pyphen PyYAML
 
-# Hundreds of processes of tests would compile the kit, each for itself.
+# Python must write bytecode. Otherwise, each of the hundreds of test processes compiles the kit again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo simulate test test-no-tensorflow test-nightly docs install environment lint clean
@@ -46,7 +46,7 @@ demo: environment
 	$(BIN)/python run.py --flagfile=exp.flags --model_dir=$(DEMO_DIR) || [ $$? -eq 99 ]
 
 test: install
-	$(MAKE) -j2 lint test-no-tensorflow
+	$(MAKE) -j2 --output-sync=target lint test-no-tensorflow
 	$(BIN)/python $(PYTEST) -m "not no_tensorflow and not ci and not nightly"
 
 test-no-tensorflow: $(PLAIN)/installed

@@ -1,7 +1,7 @@
 """Shared by all tests: a quiet TensorFlow, small training data, and things that are made only once.
 
-pytest imports no module that `-m` leaves out as a whole, and without TensorFlow it imports only the
-modules with the mark `no_tensorflow`.
+pytest skips modules that have no test of this run, because each test process would import them all.
+Without TensorFlow, these are the modules without the mark `no_tensorflow`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import warnings
 
@@ -40,17 +41,24 @@ def needs_tensorflow(path: pathlib.Path) -> bool:
 
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config):
-    """Leaves out modules without a test of this run. Each process would import all modules."""
+    """Skips modules without a test of this run, as far as `-m` and their text tell."""
     if not collection_path.name.startswith("test_") or collection_path.is_dir():
         return None
-    wanted = config.getoption("markexpr")
+    marks = config.getoption("markexpr")
+    wanted = set() if re.search(r"\bor\b|\(", marks) else {*marks.split(" and ")}
     if needs_tensorflow(collection_path):
         left_out = not TENSORFLOW
     else:
         left_out = TENSORFLOW and "not no_tensorflow" in wanted
-    if wanted.startswith("ci and "):
+    if "ci" in wanted:
         left_out |= "mark.ci" not in collection_path.read_text(encoding="utf-8")
     return left_out or None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]):
+    """Checks what `pytest_ignore_collect` relies on: the mark `ci` must be in the text of a module with such a test."""
+    for path in {item.path for item in items if item.get_closest_marker("ci")}:
+        assert "mark.ci" in path.read_text(encoding="utf-8"), path
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +85,7 @@ def only_declared_settings(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def determinism_ends():
-    """Ends the op determinism of `--deterministic` with its test; TensorFlow never ends it."""
+    """Turns op determinism off after each test. TensorFlow keeps it on until the process ends."""
     yield
     if TENSORFLOW:
         importlib.import_module("tensorflow.python.framework.config").disable_op_determinism()

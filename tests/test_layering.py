@@ -102,7 +102,7 @@ def kit_imports(name: str) -> set[str]:
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             full = [f"{node.module}.{alias.name}" for alias in node.names]
-            found.update(name if name in NAMES else str(node.module) for name in full)
+            found.update(each if each in NAMES else str(node.module) for each in full)
     return (found & NAMES.keys()) - {name}
 
 

@@ -10,7 +10,7 @@
 #   depends_on_tensorflow, not_where_tensorflow_has_it
 #                                   arguments of pytest for a TensorFlow that is not the newest
 
-# Hundreds of processes of tests would compile the kit, each for itself.
+# Python must write bytecode. Otherwise, each of the hundreds of test processes compiles the kit again.
 unset PYTHONDONTWRITEBYTECODE
 
 # Tests that another TensorFlow can make fail.

@@ -226,12 +226,12 @@ def gather(
 def row_ids(ids: tf.RaggedTensor) -> tf.Tensor:
     """The row of each value of [rows, None], int32 [values], with half the ops of `value_rowids`.
 
-    The row splits 0, 2, 2, 5 give 0, 0, 2, 2, 2: the row of a value is the number of rows, except
-    for the first one, that start before it or at it.
+    The row splits 0, 2, 2, 5 give 0, 0, 2, 2, 2. The row of a value is the number of rows, without
+    the first one, that start at or before the value.
     """
     starts = tf.cast(ids.row_splits[1:-1], tf.int32)
     count = tf.shape(ids.flat_values)[0]
-    # Empty rows at the end start behind the last value.
+    # Empty rows at the end start at `count`, so there is one more segment.
     started = tf.math.unsorted_segment_sum(tf.ones_like(starts), starts, count + 1)
     return tf.cumsum(started)[:-1]
 

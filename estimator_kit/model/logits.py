@@ -88,11 +88,12 @@ def check_rows(model: str, logits: Mapping[str, Any], rows: tf.Tensor) -> dict[s
     """The logits, with a check in the graph that they have as many rows as the batch."""
     checked = {}
     for name, value in logits.items():
-        text = f"{model}.logits: the logits for {name!r} do not have as many rows as the batch"
+        text = f"{model}.logits: expected one row of logits for {name!r} for each row of the batch"
         (tensor,) = tensors_of({name: value})
         found = tf.shape(tensor)[0]
-        # tf.debugging.assert_equal would add twice as many ops, to name the operands.
-        check = tf.debugging.Assert(tf.equal(found, rows), [text, found, rows])
+        # tf.debugging.assert_equal adds twice as many ops.
+        said = [f"{text}, got", found, "rows for a batch of", rows]
+        check = tf.debugging.Assert(tf.equal(found, rows), said)
         with tf.control_dependencies([check]):
             tensor = tf.identity(tensor)
         checked[name] = value._replace(hidden=tensor) if isinstance(value, StepScores) else tensor

@@ -51,7 +51,9 @@ def dense_layer(
             bias = tf.compat.v1.get_variable(
                 "bias", [units], initializer=tf.compat.v1.zeros_initializer()
             )
-            outputs = tf.nn.bias_add(outputs, bias)
+            # bias_add has the smaller gradient, but takes neither one row nor 2^31 numbers.
+            is_matrix = outputs.shape.rank == 2
+            outputs = tf.nn.bias_add(outputs, bias) if is_matrix else outputs + bias
         return outputs if activation is None else activation(outputs)
 
 

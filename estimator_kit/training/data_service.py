@@ -38,14 +38,15 @@ _GET_WORKERS = "/tensorflow.data.DispatcherService/GetWorkers"
 
 
 def check_process() -> None:
-    """Checks that this process may read the clock, which tells when rows are lost.
+    """Checks that op determinism is off. It refuses `tf.timestamp`, which finds lost rows.
 
     Raises:
-      ConfigError: op determinism is enabled, by an earlier run with `--deterministic` or by the
+      ConfigError: op determinism is on, because of an earlier run with `--deterministic` or of the
         caller.
     """
     try:
-        tf.timestamp()
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            session.run(tf.timestamp())
     except tf.errors.FailedPreconditionError as error:
         raise ConfigError(
             "--data_service: op determinism is enabled in this process, for example by an earlier "

@@ -185,9 +185,10 @@ def _to_sparse(ids: Ids) -> tf.SparseTensor:
 def _to_ragged(crossed: tf.SparseTensor) -> tf.RaggedTensor:
     """The values of a cross by row.
 
-    The op lists them row by row, so the checks of `tf.RaggedTensor.from_sparse` are left out.
+    `SparseCross` returns them in row order, so this needs no checks, unlike
+    `tf.RaggedTensor.from_sparse`.
     """
-    # TensorFlow Lite adds up int32 only.
+    # TensorFlow Lite has segment sums of int32, but not of int64.
     rows = tf.cast(crossed.indices[:, 0], tf.int32)
     lengths = tf.math.unsorted_segment_sum(tf.ones_like(rows), rows, crossed.dense_shape[0])
     lengths = tf.cast(lengths, tf.int64)

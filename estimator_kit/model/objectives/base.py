@@ -134,10 +134,11 @@ class Objective(abc.ABC):
         self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """The weighted means of `mean_values` over a batch, 0 if all weights are 0."""
-        total = tf.reduce_sum(weights)
+        found = self.mean_values(logits, labels)
+        total = tf.reduce_sum(weights) if found else None
         return {
             name: tf.math.divide_no_nan(tf.reduce_sum(values * weights), total)
-            for name, values in self.mean_values(logits, labels).items()
+            for name, values in found.items()
         }
 
     def chooses(self, name: str) -> bool:

@@ -249,7 +249,8 @@ def test_logits_of_other_rows_than_the_batch_has_are_refused(spec):
         session.run(tf.compat.v1.tables_initializer())
         with pytest.raises(
             tf.errors.InvalidArgumentError,
-            match="do not have as many rows as the batch",
+            match=r"\[Mean.logits: expected one row of logits for \S+ for each row of the batch, "
+            r"got\] \[1\] \[rows for a batch of\] \[5\]",
         ):
             session.run(result.train_op)
 

@@ -182,6 +182,7 @@ def test_q_of_a_mixed_sample_is_the_expected_number_of_times():
     options = loss_entry({"sampled_softmax": {"samples": 8, "negatives": "mixed"}})
     popular = 1 / (np.arange(items) + 1.0)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.set_random_seed(3)
         step = tf.compat.v1.train.get_or_create_global_step()
         targets = tf.compat.v1.placeholder(tf.int64, [None])
         drawn = sampled_items.draw(options.sampled_softmax, targets, items, "objectives/next")
