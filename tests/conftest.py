@@ -56,7 +56,7 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]):
-    """Checks what `pytest_ignore_collect` relies on: the mark `ci` must be in the text of a module with such a test."""
+    """Checks that a module with a test for `ci` has the mark in its text; see above."""
     for path in {item.path for item in items if item.get_closest_marker("ci")}:
         assert "mark.ci" in path.read_text(encoding="utf-8"), path
 
