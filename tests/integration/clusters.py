@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -15,7 +13,7 @@ from collections.abc import Callable
 
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.distributed.launcher import free_ports
-from tests.conftest import ROOT
+from tests.forked import Forked
 
 LIMIT = 150  # Seconds after which a process that hangs fails its test.
 
@@ -35,8 +33,8 @@ class Cluster:
         hosts = [f"127.0.0.1:{port}" for port in free_ports(1 + workers + ps)]
         trainers, servers = hosts[1 : 1 + workers], hosts[1 + workers :]
         self._whole = ClusterView(hosts[0], tuple(trainers), tuple(servers))
-        self.processes: dict[str, subprocess.Popen] = {}
-        self._all: list[tuple[str, subprocess.Popen]] = []
+        self.processes: dict[str, Forked] = {}
+        self._all: list[tuple[str, Forked]] = []
 
     @property
     def ports(self) -> list[int]:
@@ -49,12 +47,8 @@ class Cluster:
             view = ClusterView(
                 self._whole.chief, self._whole.workers, self._whole.ps, (), job, int(index)
             )
-            with self.log(name).open("a") as log:
-                process = subprocess.Popen(
-                    [sys.executable, str(ROOT / "run.py"), *self._arguments],
-                    stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=ROOT,
-                    env={**os.environ, "TF_CONFIG": view.tf_config()},
-                )  # fmt: skip
+            environment = {"TF_CONFIG": view.tf_config()}
+            process = Forked(self._arguments, self.log(name), environment)
             self.processes[name] = process
             self._all.append((name, process))
 

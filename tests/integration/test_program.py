@@ -119,7 +119,7 @@ def test_a_run_prints_its_table_and_a_query_that_works(flagfile, tmp_path):
     assert asked.returncode == 0, asked.stderr
     rows = [json.loads(line) for line in asked.stdout.splitlines()]
     assert len(rows) == 3 and 0 < rows[0]["click/logistic"] < 1
-    assert program(f"--flagfile={flagfile}").returncode == 99
+    assert run(tmp_path, f"--flagfile={flagfile}").returncode == 99
 
 
 def test_a_flag_overrides_the_flagfile_wherever_it_stands(flagfile, tmp_path):

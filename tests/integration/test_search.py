@@ -91,11 +91,9 @@ def start(command):
     )  # fmt: skip
 
 
-def program(arguments):
-    """A process, because --deterministic changes all that follows in its process."""
-    process = start(arguments)
-    printed, _ = process.communicate(timeout=LIMIT)
-    assert process.returncode == 0, printed
+def program(*arguments):
+    done = run(ROOT, *arguments)
+    assert done.returncode == 0, done.stderr
 
 
 def wait_for(path: pathlib.Path, process: subprocess.Popen) -> None:
@@ -144,7 +142,7 @@ def test_the_flags_of_a_trial_give_its_metric_again(searched):
     folder, _, _, _ = searched
     (value,) = [t["value"] for t in document(folder)["trials"] if t["trial"] == "0000"]
     flags = folder / "found" / "trials" / "0000" / "trial.flags"
-    program([f"--flagfile={flags}", f"--model_dir={folder}/again"])
+    program(f"--flagfile={flags}", f"--model_dir={folder}/again")
     result = json.loads((folder / "again" / "result.json").read_text())
     assert result["metrics"]["auc/click"] == value
 
@@ -153,17 +151,17 @@ def test_the_best_flags_give_the_best_metrics_again(searched):
     folder, _, _, _ = searched
     found = document(folder)
     assert found["best"]["value"] == max(trial["value"] for trial in found["trials"])
-    program([f"--flagfile={folder}/found/best.flags", "--report=off"])
+    program(f"--flagfile={folder}/found/best.flags", "--report=off")
     result = json.loads((folder / "found" / "best" / "result.json").read_text())
     assert result["metrics"]["auc/click"] == found["best"]["value"]
     test = found["test"]
     assert test["trial"] == found["best"]["trial"]
-    program([
+    program(
         "evaluate", f"--flagfile={folder}/x.flags", f"--model_dir={folder}/found/best",
         f"--eval_files={folder}/test.tfrecord", "--eval_name=other",
         *(f"--model_params={name}={json.dumps(value)}"
           for name, value in found["best"]["parameters"].items()),
-    ])  # fmt: skip
+    )  # fmt: skip
     other = json.loads((folder / "found" / "best" / "evaluation-other.json").read_text())
     assert other["metrics"]["auc/click"] == test["value"]
     assert other["metrics"]["rows"] == 100
