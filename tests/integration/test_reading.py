@@ -85,17 +85,18 @@ def test_a_filter_that_keeps_nothing_is_an_error_before_anything_is_written(
 
 @pytest.mark.ci
 def test_a_run_on_some_negatives_ends_where_an_undisturbed_one_does_and_is_calibrated(
-    config, ads, document, tmp_path
+    config, document, tmp_path, monkeypatch
 ):
+    monkeypatch.chdir(tmp_path)  # The names of files decide which negatives are drawn.
     del document["labels"]["buy"], document["objectives"]["buy"]
     (tmp_path / "one.json").write_text(json.dumps(document))
     rows = [
         {**row, "click": int(row["click"] and row["row"] % 4 == 0)}
         for row in make_rows(4000, seed=5)
     ]
-    path = f"{tmp_path}/rare.tfrecord"
+    path = "rare.tfrecord"
     writing.write_examples(path, rows)
-    run = config(spec=f"{tmp_path}/one.json", train_files=(path,), keep_negatives="0.2",
+    run = config(spec="one.json", train_files=(path,), keep_negatives="0.2",
                  epochs=4, batch_size=100)  # fmt: skip
     first = ek.run(run.model_copy(update={"max_steps": 30}))
     second = ek.run(run)
@@ -113,9 +114,8 @@ def test_a_run_on_some_negatives_ends_where_an_undisturbed_one_does_and_is_calib
         np.testing.assert_allclose(found, value, rtol=1e-3, atol=1e-5, err_msg=name)
     metrics = ek.run(run.model_copy(update={"mode": "evaluate", "eval_files": (path,)})).metrics
     assert metrics["rows"] == 4000
-    # Without the weights it would be about 0.38 after these sixty steps. With them, a run on a
-    # busy machine ended at 0.134, where the labels have 0.111.
-    assert metrics["prediction_mean/click"] == pytest.approx(positives / 4000, rel=0.35)
+    # Without the weights, it would be 0.11 / (0.11 + 0.2 * 0.89), or 0.38.
+    assert metrics["prediction_mean/click"] == pytest.approx(positives / 4000, rel=0.2)
 
 
 @pytest.mark.nightly
