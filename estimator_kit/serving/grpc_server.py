@@ -6,6 +6,8 @@ service is in `health`, the services of TensorFlow Serving are in `grpc_service`
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import logging
 import threading
 from collections.abc import Iterator
@@ -13,14 +15,10 @@ from concurrent import futures
 from typing import Any
 
 import grpc
+from google.protobuf import descriptor_pool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
-from tensorflow_serving.apis import (
-    model_service_pb2,
-    model_service_pb2_grpc,
-    prediction_service_pb2,
-    prediction_service_pb2_grpc,
-)
+from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
 
 from estimator_kit.serving.grpc_service import ModelService, PredictionService
 from estimator_kit.serving.health import Health
@@ -30,10 +28,23 @@ from estimator_kit.serving.versions import Models
 # Reflection calls that are answered at the same time.
 _REFLECTIONS = 4
 
-# From the official messages. Reflection describes only messages that are imported.
+
+def _full_name(service: str, module: str) -> str:
+    """The full name of a service of TensorFlow Serving. Its description is then known.
+
+    Reflection describes only what is imported. Before tensorflow-serving-api 2.21, these modules
+    add the description and then set an attribute, which protobuf 4 and later do not allow.
+    """
+    with contextlib.suppress(AttributeError):
+        importlib.import_module(f"tensorflow_serving.apis.{module}")
+    pool = descriptor_pool.Default()
+    return str(pool.FindServiceByName(f"tensorflow.serving.{service}").full_name)
+
+
+# Reflection lists and describes these services.
 _SERVICES = (
-    prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].full_name,
-    model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name,
+    _full_name("PredictionService", "prediction_service_pb2"),
+    _full_name("ModelService", "model_service_pb2"),
     health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
     reflection.SERVICE_NAME,
 )

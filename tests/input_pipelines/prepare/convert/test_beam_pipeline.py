@@ -71,7 +71,7 @@ def test_sequence_examples_compressed_and_rounded(tmp_path):
     here = convert(**arguments, directory=f"{tmp_path}/here")
     there = convert(**arguments, directory=f"{tmp_path}/there", beam=FLAGS)
     assert content(tmp_path / "there") == content(tmp_path / "here")
-    assert there.notes == here.notes and "400 values have more than" in there.notes[0]
+    assert there.notes == here.notes and "400 values with more than" in there.notes[0]
 
 
 def test_tasks_are_the_same_on_a_worker(tmp_path):
