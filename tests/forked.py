@@ -6,6 +6,7 @@ An import of TensorFlow takes four seconds of CPU, and a test of a cluster start
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import pathlib
@@ -22,9 +23,14 @@ _FORKS.set_forkserver_preload(["estimator_kit.compat", "estimator_kit.commands.t
 
 
 class Forked:
-    """`python run.py ARGUMENTS`, with its output at the end of a file.
+    """`python run.py ARGUMENTS`, which appends its output to a file.
 
-    The methods are those of `subprocess.Popen`.
+    The methods are like those of `subprocess.Popen`, but `wait` needs a timeout and raises
+    TimeoutError. Kill the process before the test ends, because pytest waits for it.
+
+    The process ends without Python's shutdown: no `atexit` function runs, and nothing can abort
+    there. TensorFlow is already imported, so a variable that it reads at import has no effect. To
+    test either, start a process with `subprocess`.
 
     Args:
       arguments: the flags.
@@ -59,7 +65,8 @@ class Forked:
 
     def send_signal(self, number: int) -> None:
         if self._process.is_alive():
-            os.kill(self._process.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # It has ended since.
+                os.kill(self._process.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)

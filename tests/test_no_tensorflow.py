@@ -37,6 +37,8 @@ def test_the_mark_is_of_whole_modules():
         text = (ROOT / "tests" / module).read_text(encoding="utf-8")
         marked = not needs_tensorflow(ROOT / "tests" / module)
         assert len(re.findall(r"^.*mark\.no_tensorflow", text, re.M)) == marked, module
+        if marked:  # All of it runs in `make test`.
+            assert not re.search(r"^[^#]*mark\.(ci|nightly)", text, re.M), module
     assert set(MODULES) >= RUN_WITH_TENSORFLOW
 
 

@@ -27,7 +27,7 @@ depends_on_tensorflow=(
   tests/estimator_kit/training/test_hooks.py
   tests/estimator_kit/test_{tensorflow_errors,tensorflow_report}.py
   tests/input_pipelines/prepare/test_beam_runner.py
-  tests/input_pipelines/prepare/convert/test_beam_pipeline.py
+  tests/input_pipelines/prepare/{analyze,convert,tables}/test_beam_pipeline.py
   tests/integration/test_beam.py
   tests/integration/test_dynamic_embeddings.py
   tests/integration/test_training.py::test_a_run_from_start_to_end

@@ -30,10 +30,11 @@ _REFLECTIONS = 4
 
 
 def _full_name(service: str, module: str) -> str:
-    """The full name of a service of TensorFlow Serving. Its description is then known.
+    """Imports a service of TensorFlow Serving, and returns its full name.
 
-    Reflection describes only what is imported. Before tensorflow-serving-api 2.21, these modules
-    add the description and then set an attribute, which protobuf 4 and later do not allow.
+    Reflection describes only services that are imported. Before 2.21, a module of
+    tensorflow-serving-api registers its service and then raises AttributeError: it sets
+    `DESCRIPTOR.has_options`, which is read-only since protobuf 4.
     """
     with contextlib.suppress(AttributeError):
         importlib.import_module(f"tensorflow_serving.apis.{module}")

@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -18,8 +19,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.training import data_service
-from tests.conftest import DOCUMENT, make_rows, place
-from tests.forked import Forked
+from tests.conftest import DOCUMENT, ROOT, make_rows, place
 
 LIMIT = 180  # Seconds after which a process that hangs fails its test.
 FILES, ROWS = 40, 250
@@ -30,15 +30,19 @@ class Processes:
 
     def __init__(self, folder: pathlib.Path):
         self._folder = folder
-        self.started: list[tuple[Forked, pathlib.Path]] = []
+        self.started: list[tuple[subprocess.Popen, pathlib.Path]] = []
 
-    def start(self, *arguments: str) -> Forked:
+    def start(self, *arguments: str) -> subprocess.Popen:
         log = self._folder / f"{len(self.started)}.log"
-        process = Forked(arguments, log)
+        with log.open("w") as file:
+            process = subprocess.Popen(
+                [sys.executable, str(ROOT / "run.py"), *arguments],
+                stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=ROOT,
+            )  # fmt: skip
         self.started.append((process, log))
         return process
 
-    def wait_for(self, process: Forked, pattern: str) -> str:
+    def wait_for(self, process: subprocess.Popen, pattern: str) -> str:
         """Waits for a pattern in a log, and returns its first group. Fails if the process ends."""
         log = next(path for started, path in self.started if started is process)
         end = time.monotonic() + LIMIT
@@ -51,19 +55,19 @@ class Processes:
             threading.Event().wait(0.02)
         raise AssertionError(f"no {pattern!r} in {LIMIT} seconds")
 
-    def dispatcher(self, *arguments: str) -> tuple[Forked, str]:
+    def dispatcher(self, *arguments: str) -> tuple[subprocess.Popen, str]:
         mode = "data_service_dispatcher"
         process = self.start(f"--mode={mode}", "--data_service_host=localhost", *arguments)
         return process, self.wait_for(process, rf"{mode}: (grpc://localhost:\d+)\n")
 
-    def workers(self, address: str, count: int) -> list[Forked]:
+    def workers(self, address: str, count: int) -> list[subprocess.Popen]:
         mode = "data_service_worker"
         made = [self.start(f"--mode={mode}", f"--data_service={address}") for _ in range(count)]
         for process in made:
             self.wait_for(process, rf"{mode}: (grpc://localhost:\d+) of {address}\n")
         return made
 
-    def end(self, process: Forked, number: int = signal.SIGTERM) -> int:
+    def end(self, process: subprocess.Popen, number: int = signal.SIGTERM) -> int:
         process.send_signal(number)
         return process.wait(LIMIT)
 
