@@ -5,8 +5,8 @@
 
 A window shares most of its days with the window before, and summaries of days can be merged
 (`RecordSummary.merge`). The name of a summary's file is a hash of `parts` and of the kit's code, so
-another version of the kit never reads it. The file starts with a hash of its content. If the
-content has another hash, the records are read again. The files are JSON, never pickle.
+another version of the kit never reads it. The first line of the file is a hash of the rest, which
+is JSON, never pickle. If the rest has another hash, the records are read again.
 """
 
 from __future__ import annotations
@@ -83,4 +83,4 @@ def _digest(content: str) -> str:
 
 def _place(folder: str, parts: Sequence[str]) -> str:
     name = hashlib.sha256("\n".join([lineage.code_of_kit(), *parts]).encode()).hexdigest()
-    return os.path.join(folder, f"{_PREFIX}{name[:40]}.json")
+    return os.path.join(folder, f"{_PREFIX}{name[:40]}.txt")

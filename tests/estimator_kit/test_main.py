@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 
 import pytest
 
@@ -12,7 +13,10 @@ pytestmark = pytest.mark.no_tensorflow
 
 
 @pytest.fixture
-def thawed():
+def thawed(monkeypatch):
+    """Before TensorFlow is imported; afterwards all objects are collected again."""
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    gc.unfreeze()
     yield
     gc.unfreeze()
 
@@ -20,7 +24,6 @@ def thawed():
 def test_what_an_import_makes_is_left_out_of_collections(monkeypatch, thawed):
     collecting = []
     monkeypatch.setattr(commands, "load", lambda mode: collecting.append(gc.isenabled()))
-    gc.unfreeze()
     main._load("train")
     assert collecting == [False] and gc.isenabled() and gc.get_freeze_count() > 0
 
@@ -37,7 +40,6 @@ def test_after_an_import_that_fails_garbage_is_collected_again(monkeypatch, thaw
 
 def test_who_does_not_collect_is_left_alone(monkeypatch, thawed):
     monkeypatch.setattr(commands, "load", lambda mode: None)
-    gc.unfreeze()
     gc.disable()
     try:
         main._load("train")

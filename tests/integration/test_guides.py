@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import json
 import re
 import sys
@@ -42,6 +43,23 @@ def home(tmp_path_factory):
         yield folder
     for name in guides.programs_of_pages():
         sys.modules.pop(name.removesuffix(".py"), None)
+
+
+@pytest.fixture(scope="module")
+def printed_by(home):
+    """What the commands of a page print. It runs them once, in `home`, in their order."""
+
+    @functools.cache
+    def run(name):
+        outputs = []
+        for command in guides.commands(name):
+            if command != guides.TRAINING:  # `home` has done it.
+                done = guides.run(home, command)
+                assert done.returncode == 0, f"{command}\n{done.stderr}"
+                outputs.append(done.stdout)
+        return "".join(outputs)
+
+    return run
 
 
 def test_the_commands_are_those_that_are_tested_here():
@@ -126,19 +144,12 @@ RESULTS = {
         for name in sorted(COUNTS)
     ],
 )
-def test_every_command_of_a_page_works_in_its_order(home, name):
-    outputs = []
-    needed = NEEDS.get(name)
-    if needed is not None and not (home / "runs/purchases").exists():
-        for command in guides.commands(needed):
-            assert guides.run(home, command).returncode == 0, command
-    for command in guides.commands(name):
-        if command != guides.TRAINING:  # `home` has done it.
-            done = guides.run(home, command)
-            assert done.returncode == 0, f"{command}\n{done.stderr}"
-            outputs.append(done.stdout)
+def test_every_command_of_a_page_works_in_its_order(home, printed_by, name):
+    if name in NEEDS:
+        printed_by(NEEDS[name])
+    printed = printed_by(name)
     if name in RESULTS:
-        RESULTS[name](home, "".join(outputs))
+        RESULTS[name](home, printed)
 
 
 def test_the_program_in_python_works(home):
