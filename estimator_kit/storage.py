@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -22,22 +23,30 @@ class Form(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="allow", strict=True, protected_namespaces=())
 
 
-def check_writable(folder: str, *, flag: str) -> None:
-    """Checks that a folder can be written or made; changes nothing.
+def check_writable(path: str, *, flag: str, is_file: bool = False) -> None:
+    """Checks that a folder, or the folder of a file, can be written or made; changes nothing.
 
     Raises:
       ConfigError: it cannot. Folders on other file systems are not checked.
+      MissingPackageError: TensorFlow has no file system for the path.
     """
-    if file_systems.scheme_of(folder) is not None:
+    file_systems.check(path, flag=flag)
+    if file_systems.scheme_of(path) is not None:
         return
-    place = os.path.abspath(folder)
+    whole = os.path.abspath(path)
+    place = os.path.dirname(whole) if is_file else whole
+    try:
+        os.lstat(whole)
+    except (OSError, ValueError) as error:  # The latter for a null byte.
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            raise ConfigError(f"{flag}={path}: {error.strerror}. Choose a shorter name.") from error
     while not os.path.lexists(place):
         place = os.path.dirname(place)
     if not os.path.isdir(place):
-        raise ConfigError(f"{flag}={folder}: {place} is a file. Name a folder.")
+        raise ConfigError(f"{flag}={path}: {place} is a file, expected a folder. Name another.")
     if not os.access(place, os.W_OK | os.X_OK):
         raise ConfigError(
-            f"{flag}={folder}: {place} cannot be written. Give this user the right to write there, "
+            f"{flag}={path}: {place} cannot be written. Give this user the right to write there, "
             "or choose another folder."
         )
 

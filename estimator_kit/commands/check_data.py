@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
+from estimator_kit import storage
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.observing.progress import ScanProgress
 from estimator_kit.result import RunResult
@@ -46,8 +47,12 @@ def run_check(config: ExperimentConfig) -> tuple[RunResult, str]:
 
     Raises:
       DataError: a record is bad; the message is the same report, and the result was written too.
+      ConfigError: `--model_dir` cannot be written.
+      MissingPackageError: TensorFlow has no file system for a path.
       SpecError: the spec cannot be used.
     """
+    if config.model_dir is not None:
+        storage.check_writable(config.model_dir, flag="--model_dir")
     spec = parser.load(config.spec) if config.spec else None
     learned = _expand(config, ("train_files", "train_mix", "eval_files"))
     predicted = [path for path in _expand(config, ("predict_files",)) if path not in learned]

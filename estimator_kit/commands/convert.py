@@ -21,6 +21,7 @@ from input_pipelines.prepare.convert import conversion, places, sequences
 from input_pipelines.prepare.convert.folder import FolderError
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.reading import files
+from input_pipelines.record_files import file_systems
 
 
 def run(config: ConvertConfig, tell: Callable[[str], None]) -> RunResult:
@@ -39,10 +40,12 @@ def run_conversion(config: ConvertConfig) -> str:
       ConfigError: the folder holds something else, Beam does not know a flag, or a flag for tables
         contradicts the spec; nothing was written.
       DataError: a file or row cannot be converted.
+      MissingPackageError: TensorFlow has no file system for a path.
       NothingToDo: an earlier start has written everything; nothing was changed.
       OSError: a file cannot be written.
       SpecError: the spec cannot be used.
     """
+    file_systems.check(config.convert_dir, flag="--convert_dir")
     paths = files.expand(config.convert_files, flag="--convert_files", glob=places.glob)
     spec = parser.load(config.spec) if config.spec else None
     csv = table_settings.csv_options(config, spec, paths, written=True)

@@ -64,6 +64,8 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
     """Runs the mode; see `inspect`."""
     if config.inspect_path is not None:
         file_systems.check(config.inspect_path, flag="--inspect_path")
+    if config.graph_dir is not None:
+        storage.check_writable(config.graph_dir, flag="--graph_dir")
     tell(inspect(config))
     return RunResult(mode=config.mode)
 

@@ -7,6 +7,7 @@ from typing import Any, Optional, TextIO
 
 import tensorflow as tf
 
+from estimator_kit import storage
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
@@ -105,6 +106,8 @@ def _predict(
     paths = files.expand(config.predict_files, flag="--predict_files")
     prediction.check_inputs(paths)
     prediction.check_output(config.predict_output, paths)
+    if config.predict_output is not None:
+        storage.check_writable(config.predict_output, flag="--predict_output", is_file=True)
     screened = bad_data.screen(
         config, spec, {"--predict_files": paths}, with_labels=False, remedy=remedy
     )

@@ -50,6 +50,7 @@ def _import(config: SchemaConfig) -> str:
 
 
 def _export(config: SchemaConfig) -> str:
+    storage.check_writable(config.schema_file, flag="--schema_file", is_file=True)
     spec = parser.load(config.spec)
     text, lost = from_spec.text(spec)
     path = pathlib.Path(config.schema_file)

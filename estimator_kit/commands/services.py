@@ -28,7 +28,8 @@ class Services:
     """The services of one run.
 
     Raises:
-      ConfigError: the class of `--tracking` does not exist.
+      ConfigError: the class of `--tracking` does not exist, or `--prometheus_file` has something
+        else than metrics.
       MissingPackageError: a package is not installed.
     """
 
@@ -38,7 +39,7 @@ class Services:
         if "prometheus_file" in settings_of(config.mode):
             self._prometheus_file = config.prometheus_file
         if self._prometheus_file is not None:
-            prometheus.check()
+            prometheus.check(self._prometheus_file)
         self._tracker = None
         if config.tracking is not None:
             self._tracker = run_log.make(config.tracking, config.model_dir)

@@ -49,7 +49,7 @@ from estimator_kit.exporters.versions import new_staging
 from estimator_kit.result import RunResult
 from estimator_kit.scoring import item_files
 from feature_specs.spec import FeatureSpec
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import file_systems, tfrecords
 
 SAVED_MODEL_FORMS = ("freeze", "optimize", "text", "binary")
 
@@ -69,6 +69,8 @@ def transform(config: ExperimentConfig) -> str:
       ExportError: the result cannot predict, or predicts something else; it is deleted.
     """
     source, target = str(config.export_dir), str(config.transform_dir)
+    file_systems.check(source, flag="--export_dir")
+    storage.check_writable(target, flag="--transform_dir", is_file=True)
     if tf.io.gfile.exists(target):
         raise ConfigError(f"--transform_dir={target} exists already. Name a new folder.")
     if config.transform in item_files.KINDS:

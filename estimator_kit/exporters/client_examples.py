@@ -49,6 +49,7 @@ import pathlib
 import sys
 
 import grpc
+from google.protobuf import text_format
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 request = predict_pb2.PredictRequest()
@@ -57,7 +58,8 @@ if len(sys.argv) > 2:
     request.model_spec.name = sys.argv[2]
 with grpc.insecure_channel(sys.argv[1] if len(sys.argv) > 1 else "localhost:8500") as channel:
     stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-    print(stub.Predict(request, timeout=10))
+    # Not str(), which does not escape quotes in protobuf 5.
+    print(text_format.MessageToString(stub.Predict(request, timeout=10)))
 '''
 
 

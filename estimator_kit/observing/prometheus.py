@@ -1,6 +1,6 @@
 """Metrics for the textfile collector of Prometheus: `--prometheus_file`.
 
-    check()                              before anything runs
+    check(path)                          before anything runs
     write(path, text_of_run(...))        at the end of a training
 
 The extra `prometheus` installs the package. A file that cannot be written is a warning, and does
@@ -16,9 +16,13 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from estimator_kit import storage
+from estimator_kit.errors import ConfigError
 from input_pipelines.errors import MissingPackageError
 
 _log = logging.getLogger("estimator_kit")
+
+# How a file of metrics starts.
+_START = b"# HELP "
 
 
 class Gauges:
@@ -53,9 +57,22 @@ class Gauges:
         return str(self._client.generate_latest(self._registry).decode())
 
 
-def check() -> None:
-    """Raises MissingPackageError if the package for `--prometheus_file` is not installed."""
+def check(path: str) -> None:
+    """Checks `--prometheus_file` before anything runs.
+
+    Raises:
+      ConfigError: the file exists and does not have metrics, so it must not be replaced.
+      MissingPackageError: the package is not installed.
+    """
     _client()
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            start = file.read(len(_START))
+        if start not in (b"", _START):
+            raise ConfigError(
+                f"--prometheus_file={path} has something else than metrics: it starts with "
+                f"{start!r}, expected {_START!r}. Name another file."
+            )
 
 
 def _client() -> Any:

@@ -66,7 +66,7 @@ def run(config: RetrainConfig, *, clock: Callable[[], float] = time.time) -> tup
       DataError: the data are too few or damaged, or a check has stopped the cycle.
     """
     if config.prometheus_file is not None:
-        prometheus.check()
+        prometheus.check(config.prometheus_file)
     spec = parser.load(config.spec)
     with (
         lock.held(config.model_dir, stale_secs=config.lock_stale_secs, clock=clock) as held,

@@ -129,7 +129,7 @@ def _place(config: ExperimentConfig, export: str) -> Optional[str]:
     """
     if config.model_dir is None:
         return None
-    file_systems.check(config.model_dir, flag="--model_dir")
+    storage.check_writable(config.model_dir, flag="--model_dir")
     inside, outside = (
         folder.rstrip("/") if file_systems.scheme_of(folder) else os.path.realpath(folder)
         for folder in (config.model_dir, export)
@@ -140,7 +140,6 @@ def _place(config: ExperimentConfig, export: str) -> Optional[str]:
             "into an export, because a server may use it. Name another folder, or remove "
             "--model_dir."
         )
-    storage.check_writable(config.model_dir, flag="--model_dir")
     path = result_file.evaluation_path(config.model_dir, config.eval_name)
     if "checkpoint" in (storage.read_json(path) or {}):
         raise ConfigError(

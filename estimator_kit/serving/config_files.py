@@ -45,8 +45,11 @@ def write(config: ServingFilesConfig) -> str:
     """Writes the files and returns the summary for the user.
 
     Raises:
-      MissingPackageError: the extra `serving` is not installed.
+      ConfigError: the folder cannot be written.
+      MissingPackageError: the extra `serving` is not installed, or TensorFlow has no file system
+        for the folder.
     """
+    storage.check_writable(config.serving_config_dir, flag="--serving_config_dir")
     models = served_models(config)
     image = config.serving_image or default_image()
     files = {

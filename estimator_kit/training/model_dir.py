@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from typing import Optional
 
@@ -14,7 +15,13 @@ from estimator_kit.training import lock
 
 
 def check_folder(model_dir: str) -> None:
-    """Raises ConfigError if the path is a file."""
+    """Raises ConfigError if the path is a file, or if TensorFlow would find no checkpoint in it."""
+    pattern = re.search(r"\\|\[.+\]", model_dir)
+    if pattern is not None:
+        raise ConfigError(
+            f"--model_dir={model_dir}: TensorFlow reads {pattern[0]!r} as a pattern and would "
+            "find no checkpoint in this folder. Name another folder."
+        )
     if tf.io.gfile.exists(model_dir) and not tf.io.gfile.isdir(model_dir):
         raise ConfigError(f"--model_dir={model_dir} is a file. Name a folder.")
 

@@ -7,12 +7,14 @@ import os
 import pytest
 import tensorflow as tf
 
+import estimator_kit as ek
 import feature_specs
 from estimator_kit import exit_codes, storage
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.session_errors import explained
 from estimator_kit.models import find_model
-from input_pipelines.errors import DataError
+from estimator_kit.training import model_dir
+from input_pipelines.errors import DataError, MissingPackageError
 from input_pipelines.record_files import tfrecords, writing
 from tests.conftest import DOCUMENT, make_rows
 
@@ -25,7 +27,8 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     with pytest.raises(ConfigError) as error:
         storage.check_writable(f"{tmp_path}/file/run", flag="--model_dir")
     assert str(error.value) == (
-        f"--model_dir={tmp_path}/file/run: {tmp_path}/file is a file. Name a folder."
+        f"--model_dir={tmp_path}/file/run: {tmp_path}/file is a file, expected a folder. "
+        "Name another."
     )
     # A superuser, as in many containers, may write anywhere; so the system's answer is made up.
     monkeypatch.setattr(os, "access", lambda path, mode: path != str(tmp_path))
@@ -35,6 +38,62 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
         f"--model_dir={tmp_path}/a/b: {tmp_path} cannot be written. Give this user the right to "
         "write there, or choose another folder."
     )
+
+
+def test_a_place_for_a_file_that_cannot_be_written(tmp_path):
+    storage.check_writable(f"{tmp_path}/a/b.txt", flag="--schema_file", is_file=True)
+    (tmp_path / "file").touch()
+    storage.check_writable(f"{tmp_path}/file", flag="--schema_file", is_file=True)
+    with pytest.raises(ConfigError) as error:
+        storage.check_writable(f"{tmp_path}/file/b.txt", flag="--schema_file", is_file=True)
+    assert str(error.value) == (
+        f"--schema_file={tmp_path}/file/b.txt: {tmp_path}/file is a file, expected a folder. "
+        "Name another."
+    )
+
+
+def test_a_name_that_no_file_can_have(tmp_path):
+    long = f"{tmp_path}/{'x' * 300}"
+    with pytest.raises(ConfigError) as error:
+        storage.check_writable(long, flag="--graph_dir")
+    assert str(error.value) == f"--graph_dir={long}: File name too long. Choose a shorter name."
+
+
+def test_a_folder_on_an_unknown_file_system():
+    with pytest.raises(MissingPackageError, match=r"^--graph_dir: 'nofs://x': .* no file system"):
+        storage.check_writable("nofs://x", flag="--graph_dir")
+
+
+OUTPUTS = {
+    "check_data": ("model_dir", {"train_files": "t.tfrecord"}),
+    "convert": ("convert_dir", {"convert_files": "t.csv"}),
+    "export_schema": ("schema_file", {"spec": "s.yaml"}),
+    "inspect": ("graph_dir", {"inspect_path": "m"}),
+    "serving_config": ("serving_config_dir", {"serving_models": "a=b"}),
+    "transform": (
+        "transform_dir",
+        {"export_dir": "e", "transform": "text", "predict_files": "p.tfrecord"},
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", OUTPUTS)
+def test_a_mode_checks_where_it_writes_before_it_reads(mode):
+    flag, needed = OUTPUTS[mode]
+    with pytest.raises(MissingPackageError, match=f"^--{flag}: 'nofs://x'"):
+        ek.run(ek.ExperimentConfig(mode=mode, **needed, **{flag: "nofs://x"}))
+
+
+@pytest.mark.parametrize("name", ["a\\b", "[ab]"])
+def test_a_model_directory_in_which_tensorflow_finds_no_checkpoint(tmp_path, name):
+    folder = tmp_path / name
+    folder.mkdir()
+    for end in ("index", "data-00000-of-00001"):
+        (folder / f"model.ckpt-1.{end}").touch()
+    (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-1"')
+    assert tf.train.latest_checkpoint(str(folder)) is None
+    with pytest.raises(ConfigError, match="would find no checkpoint in this folder"):
+        model_dir.check_folder(str(folder))
 
 
 def test_a_full_disk_leaves_no_part_of_a_file(tmp_path, monkeypatch):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from estimator_kit.errors import ConfigError
 from estimator_kit.observing import prometheus
 
 RESULT = {
@@ -32,3 +35,19 @@ def test_a_training_has_its_numbers_and_its_end():
 def test_a_run_that_failed_before_it_began_has_no_numbers():
     text = prometheus.text_of_run({}, model_dir="/runs/ads", ended=1.7e9, failed=True)
     assert values(text) == ["end_timestamp_seconds{_} 1.7e+09", "failed{_} 1.0"]
+
+
+def test_a_file_of_something_else_is_not_replaced(tmp_path):
+    path = tmp_path / "ads.prom"
+    prometheus.check(str(path))
+    text = prometheus.text_of_run(RESULT, model_dir="/runs/ads", ended=1.7e9, failed=False)
+    for content in ("", text):
+        path.write_text(content)
+        prometheus.check(str(path))
+    path.write_text("rome\noslo\n")
+    with pytest.raises(ConfigError) as error:
+        prometheus.check(str(path))
+    assert str(error.value) == (
+        f"--prometheus_file={path} has something else than metrics: it starts with b'rome\\nos', "
+        "expected b'# HELP '. Name another file."
+    )

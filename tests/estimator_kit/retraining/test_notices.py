@@ -45,7 +45,7 @@ def test_the_textfile():
 def test_the_package_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(MissingPackageError) as error:
-        prometheus.check()
+        prometheus.check("m.prom")
     assert str(error.value).startswith(
         "--prometheus_file needs the package prometheus_client. Install it with `pip install "
         "'estimator-kit[prometheus]'` ("
