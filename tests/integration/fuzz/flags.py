@@ -133,7 +133,7 @@ _LIKELY: dict[str, tuple[str, ...]] = {
 # Flags whose values are paths, and paths that are of another kind or cannot exist.
 _OF_PATHS = ("_dir", "_file", "_path", "_output", "_files", "_statistics", "spec")
 _PATHS = ("out", "out/x/y", "words.txt", "words.txt/x", "words.txt/x.jsonl", "model", "model/x",
-          ".", "x" * 300,
+          "nofs://x", "nofs://x.jsonl", "[a]", "a\\b", ".", "x" * 300,
           "out/" + "y" * 300 + ".jsonl", "a b", "ä/é", "*", "out*", "[", "model/checkpoint",
           "spec.yaml/x.jsonl",
           "out.jsonl/", "out//x", "./out", "train-0.tfrecord", "train-0.tfrecord,train-0.tfrecord",
