@@ -60,6 +60,7 @@ lint: environment
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
+	$(BIN)/python tools/check_language.py
 
 # A month of retraining on data that misbehave: the table in docs/guides/retraining.md.
 simulate: environment

@@ -25,7 +25,7 @@ _FORKS.set_forkserver_preload(["estimator_kit.compat", "estimator_kit.commands.t
 class Forked:
     """`python run.py ARGUMENTS`, which appends its output to a file.
 
-    The methods are like those of `subprocess.Popen`, but `wait` needs a timeout and raises
+    The methods are like `subprocess.Popen`'s, but `wait` needs a timeout and raises
     TimeoutError. Kill the process before the test ends, because pytest waits for it.
 
     The process ends without Python's shutdown: no `atexit` function runs, and nothing can abort
@@ -35,7 +35,7 @@ class Forked:
     Args:
       arguments: the flags.
       log: the file.
-      environment: variables besides those of the test.
+      environment: variables in addition to the test's.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Finds phrases that CONTRIBUTING.md's section on language rules out.
 
-    python tools/check_language.py            # everything that is shipped, and the tests
+    python tools/check_language.py            # everything, as in `make lint`
     python tools/check_language.py docs README.md
 
 It prints `file:line: 'phrase': what to write` for each one, and exits with 1 if there are any. In a

@@ -109,7 +109,7 @@ HEAD_CASES = {
         lambda rng: rng.choice("abcde"),
     ),
 }
-# The heads that any model can learn. The others need a column of items.
+# The heads that any model can learn. `next_item` needs a column of items.
 ROW_HEADS = [head for head in HEAD_CASES if head != "next_item"]
 
 _KINDS = {

@@ -28,7 +28,7 @@ COUNTS = {
     "troubleshooting": 1, "tuning_speed": 3,
 }  # fmt: skip
 
-# Pages whose modes have tests of their own in `.ci/run`.
+# Pages whose modes have other tests in `.ci/run`.
 NIGHTLY = ("data", "distributed", "exports", "first_spec", "item_index", "tables", "tuning_speed")
 
 

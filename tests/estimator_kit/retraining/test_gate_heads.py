@@ -1,6 +1,6 @@
 """The gate, slices and quality checks of one real model with every head that they have a metric of.
 
-Their numbers are those of the evaluation, as far as it has them.
+Their numbers equal the numbers of the evaluation, if it has them.
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ def specs_of(name, case):
 )
 def test_columns_that_are_added_and_moved_leave_the_model_as_it_was(name, tmp_path):
     case = table.MODEL_CASES[name]
-    # Without a width of its own, sasrec is as wide as the steps, and another column changes it.
+    # Without the parameter `width`, sasrec is as wide as the steps, and another column changes it.
     params = {**case.params, "width": 8} if name == "sasrec" else case.params
     old, new, objectives = specs_of(name, case)
     rows = [{k: v for k, v in row.items() if k not in objectives}
