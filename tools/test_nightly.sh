@@ -15,7 +15,8 @@ if find_environment 2.21; then
   stage "$name: lint" make "${options[@]}" lint
   stage "documentation" make "${options[@]}" docs
   stage "no TensorFlow: every test" make "${options[@]}" test-no-tensorflow
-  stage "$name: every test" pytest "$bin"
+  stage "$name: all but the mark nightly" pytest "$bin" -m "not nightly"
+  stage "$name: the mark nightly" pytest "$bin" -m nightly
 fi
 if find_environment 2.15 oldest; then
   oldest_bin=$bin
