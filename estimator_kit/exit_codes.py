@@ -122,7 +122,6 @@ def styled(code: int, style: str) -> int:
     Args:
       code: a status in `MEANING`.
       style: `kit` changes nothing. `kubernetes` makes "nothing to do" a success, because a Job
-      would
-        try again otherwise. A `podFailurePolicy` of the Job can use all other statuses.
+        would try again otherwise. A `podFailurePolicy` of the Job can use all other statuses.
     """
     return DONE if style == "kubernetes" and code == NOTHING_TO_DO else code
