@@ -107,6 +107,20 @@ def test_a_full_disk_leaves_no_part_of_a_file(tmp_path, monkeypatch):
     assert exit_codes.exit_code(error.value) == 75
 
 
+def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "state.json"
+    path.write_text("old")
+
+    def full(file, text):
+        raise tf.errors.ResourceExhaustedError(None, None, f"{file.name}; No space left on device")
+
+    monkeypatch.setattr(tf.io.gfile.GFile, "write", full)
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        storage.write_text(str(path), "new")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["state.json"]
+
+
 def test_a_file_that_is_gone_is_bad_data(tmp_path):
     paths = [f"{tmp_path}/{name}.tfrecord" for name in "ab"]
     for path in paths:

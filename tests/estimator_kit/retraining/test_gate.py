@@ -94,7 +94,7 @@ def test_calibration_is_held_against_the_right_one():
 def test_slices_are_judged_one_by_one_and_small_ones_are_listed():
     candidate = np.where(COUNTRY == b"FR", 1 - GOOD, GOOD)
     found = judged(
-        {"metric": "auc/click", "max_loss": 0.1, "slice": "country", "min_rows": 50},
+        {"metric": "auc/click", "max_loss": 0.1, "slice": "country", "min_rows": 60},
         candidate=candidate,
     )
     assert [(f.slice, f.rows, f.passed) for f in found] == [
@@ -103,7 +103,7 @@ def test_slices_are_judged_one_by_one_and_small_ones_are_listed():
     assert found[1].sentence == (
         "REFUSED: auc/click max_loss 0.1 (country=FR, 60 rows): 0, live 1, difference -1 to -1"
     )
-    assert found[2].note == "1 value with fewer than 50 rows"
+    assert found[2].note == "1 value with fewer than 60 rows"
 
 
 def test_without_a_live_model_differences_are_not_judged():

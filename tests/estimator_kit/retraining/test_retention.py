@@ -77,6 +77,13 @@ def test_what_a_pinned_one_started_from_stays_too(model):
     assert found["versions_removed"] == [2]
 
 
+def test_what_a_pinned_one_started_from_stays_without_a_version(model):
+    assert "0002" not in clean(model, versions=4)["kept"]
+    state.find(str(model[0]), "4").write("start", {"kind": "live", "cycle": "0002"})
+    (model[0] / "cycles/0004/PINNED").touch()
+    assert {"0002", "0004"} <= {*clean(model)["kept"]}
+
+
 def test_age_counts_in_days_of_the_clock(model):
     # Cycles 7 and 8 are 4 and 3 days old. Cycle 7 is kept because it is live, and cycle 5 because
     # version 3 belongs to it.

@@ -117,6 +117,16 @@ def test_a_restart_a_worker_and_an_evaluation_read_what_they_would(spec, files, 
     assert cache.counts.misses == 6  # Training has cached the whole files.
 
 
+def test_workers_that_share_a_folder_and_files_read_their_own_rows(spec, files, cache):
+    options = {"batch_size": 64, "epochs": 1, "shuffle": False}
+    for index in range(2):
+        shard = Shard(5, index)  # A fifth of the records of each file.
+        without = input_fns.train_input_fn(spec, files, **options, shard=shard)
+        made = input_fns.train_input_fn(spec, files, **options, shard=shard, cache=cache)
+        assert same(made, without) == 8  # 500 rows.
+    assert len(entries(cache)) == 6
+
+
 def test_it_works_in_a_graph(spec, files, cache):
     expected = [b for _, b in input_fns.eval_input_fn(spec, files, batch_size=500)()]
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
