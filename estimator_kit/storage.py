@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import math
 import os
@@ -16,6 +15,9 @@ from estimator_kit.errors import ConfigError
 from feature_specs.errors import path_text, value_text
 from input_pipelines.record_files import file_systems
 
+# The temporary file of a file has a longer name, in bytes.
+_TEMPORARY_ROOM = len(".tmp-.partial")
+
 
 class Form(pydantic.BaseModel):
     """The base class for objects in files; a later version may have written more fields."""
@@ -24,10 +26,15 @@ class Form(pydantic.BaseModel):
 
 
 def check_writable(path: str, *, flag: str, is_file: bool = False) -> None:
-    """Checks that a folder, or the folder of a file, can be written or made; changes nothing.
+    """Checks that a folder or a file can be written or made; changes nothing.
+
+    Args:
+      path: the folder or file.
+      flag: the flag that names it, for errors.
+      is_file: whether it is a file. Its name must leave room for the name of its temporary file.
 
     Raises:
-      ConfigError: it cannot. Folders on other file systems are not checked.
+      ConfigError: it cannot. Paths on other file systems are not checked.
       MissingPackageError: TensorFlow has no file system for the path.
     """
     file_systems.check(path, flag=flag)
@@ -35,15 +42,23 @@ def check_writable(path: str, *, flag: str, is_file: bool = False) -> None:
         return
     whole = os.path.abspath(path)
     place = os.path.dirname(whole) if is_file else whole
-    try:
-        os.lstat(whole)
-    except (OSError, ValueError) as error:  # The latter for a null byte.
-        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-            raise ConfigError(f"{flag}={path}: {error.strerror}. Choose a shorter name.") from error
     while not os.path.lexists(place):
         place = os.path.dirname(place)
     if not os.path.isdir(place):
-        raise ConfigError(f"{flag}={path}: {place} is a file, expected a folder. Name another.")
+        raise ConfigError(
+            f"{flag}={path}: {place} is a file, expected a folder. Choose another path."
+        )
+    if is_file and os.path.isdir(whole):
+        raise ConfigError(f"{flag}={path} is a folder, expected a file. Choose another path.")
+    most = os.pathconf(place, "PC_NAME_MAX")
+    *folders, name = os.path.relpath(whole, place).split(os.sep)
+    for part, room in [*((folder, 0) for folder in folders), (name, _TEMPORARY_ROOM * is_file)]:
+        size = len(os.fsencode(part))
+        if size > most - room:
+            raise ConfigError(
+                f"{flag}={path}: {part[:20]}... has {size} bytes, expected a name of at most "
+                f"{most - room}. Choose a shorter name."
+            )
     if not os.access(place, os.W_OK | os.X_OK):
         raise ConfigError(
             f"{flag}={path}: {place} cannot be written. Give this user the right to write there, "

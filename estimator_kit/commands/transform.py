@@ -70,7 +70,7 @@ def transform(config: ExperimentConfig) -> str:
     """
     source, target = str(config.export_dir), str(config.transform_dir)
     file_systems.check(source, flag="--export_dir")
-    storage.check_writable(target, flag="--transform_dir", is_file=True)
+    storage.check_writable(target, flag="--transform_dir")
     if tf.io.gfile.exists(target):
         raise ConfigError(f"--transform_dir={target} exists already. Name a new folder.")
     if config.transform in item_files.KINDS:

@@ -22,7 +22,7 @@ from input_pipelines.errors import MissingPackageError
 _log = logging.getLogger("estimator_kit")
 
 # How a file of metrics starts.
-_START = b"# HELP "
+_START = "# HELP "
 
 
 class Gauges:
@@ -61,17 +61,23 @@ def check(path: str) -> None:
     """Checks `--prometheus_file` before anything runs.
 
     Raises:
-      ConfigError: the file exists and does not have metrics, so it must not be replaced.
+      ConfigError: the file exists, and cannot be read or is not a file of metrics. So it must not
+        be replaced.
       MissingPackageError: the package is not installed.
     """
     _client()
     if os.path.isfile(path):
-        with open(path, "rb") as file:
-            start = file.read(len(_START))
-        if start not in (b"", _START):
+        try:
+            with open(path, "rb") as file:
+                start = file.read(len(_START)).decode(errors="replace")
+        except OSError as error:
             raise ConfigError(
-                f"--prometheus_file={path} has something else than metrics: it starts with "
-                f"{start!r}, expected {_START!r}. Name another file."
+                f"--prometheus_file={path}: {error.strerror}. Choose another path."
+            ) from error
+        if start not in ("", _START):
+            raise ConfigError(
+                f"--prometheus_file={path} is not a file of metrics: it starts with "
+                f"{start!r}, expected {_START!r}. Choose another path."
             )
 
 

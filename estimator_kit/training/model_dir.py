@@ -20,7 +20,7 @@ def check_folder(model_dir: str) -> None:
     if pattern is not None:
         raise ConfigError(
             f"--model_dir={model_dir}: TensorFlow reads {pattern[0]!r} as a pattern and would "
-            "find no checkpoint in this folder. Name another folder."
+            "find no checkpoint in this folder. Choose a path without `\\` and `[...]`."
         )
     if tf.io.gfile.exists(model_dir) and not tf.io.gfile.isdir(model_dir):
         raise ConfigError(f"--model_dir={model_dir} is a file. Name a folder.")

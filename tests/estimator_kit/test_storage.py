@@ -28,7 +28,7 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
         storage.check_writable(f"{tmp_path}/file/run", flag="--model_dir")
     assert str(error.value) == (
         f"--model_dir={tmp_path}/file/run: {tmp_path}/file is a file, expected a folder. "
-        "Name another."
+        "Choose another path."
     )
     # A superuser, as in many containers, may write anywhere; so the system's answer is made up.
     monkeypatch.setattr(os, "access", lambda path, mode: path != str(tmp_path))
@@ -48,15 +48,37 @@ def test_a_place_for_a_file_that_cannot_be_written(tmp_path):
         storage.check_writable(f"{tmp_path}/file/b.txt", flag="--schema_file", is_file=True)
     assert str(error.value) == (
         f"--schema_file={tmp_path}/file/b.txt: {tmp_path}/file is a file, expected a folder. "
-        "Name another."
+        "Choose another path."
     )
 
 
-def test_a_name_that_no_file_can_have(tmp_path):
-    long = f"{tmp_path}/{'x' * 300}"
+def test_a_folder_in_the_place_of_a_file(tmp_path):
     with pytest.raises(ConfigError) as error:
-        storage.check_writable(long, flag="--graph_dir")
-    assert str(error.value) == f"--graph_dir={long}: File name too long. Choose a shorter name."
+        storage.check_writable(str(tmp_path), flag="--schema_file", is_file=True)
+    assert str(error.value) == (
+        f"--schema_file={tmp_path} is a folder, expected a file. Choose another path."
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * 256, "new/" + "x" * 256, "x" * 256 + "/new", "\u00e4" * 128]
+)
+def test_a_name_that_no_folder_can_have(tmp_path, name):
+    storage.check_writable(f"{tmp_path}/new/{'x' * 255}", flag="--graph_dir")
+    with pytest.raises(ConfigError) as error:
+        storage.check_writable(f"{tmp_path}/{name}", flag="--graph_dir")
+    assert str(error.value) == (
+        f"--graph_dir={tmp_path}/{name}: {name.strip('new/')[:20]}... has 256 bytes, expected a "
+        "name of at most 255. Choose a shorter name."
+    )
+
+
+def test_the_name_of_a_file_leaves_room_for_its_temporary_file(tmp_path):
+    longest = f"{tmp_path}/{'x' * 242}"
+    storage.check_writable(longest, flag="--schema_file", is_file=True)
+    storage.write_text(longest, "text")
+    with pytest.raises(ConfigError, match=r"has 243 bytes, expected a name of at most 242\. "):
+        storage.check_writable(f"{longest}x", flag="--schema_file", is_file=True)
 
 
 def test_a_folder_on_an_unknown_file_system():

@@ -48,6 +48,22 @@ def test_a_file_of_something_else_is_not_replaced(tmp_path):
     with pytest.raises(ConfigError) as error:
         prometheus.check(str(path))
     assert str(error.value) == (
-        f"--prometheus_file={path} has something else than metrics: it starts with b'rome\\nos', "
-        "expected b'# HELP '. Name another file."
+        f"--prometheus_file={path} is not a file of metrics: it starts with 'rome\\nos', "
+        "expected '# HELP '. Choose another path."
+    )
+
+
+def test_a_file_that_cannot_be_read_is_not_replaced(tmp_path, monkeypatch):
+    path = tmp_path / "ads.prom"
+    path.touch()
+
+    def forbidden(*arguments):
+        raise PermissionError(13, "Permission denied")
+
+    # A superuser may read anything, so the system's answer is made up.
+    monkeypatch.setattr("builtins.open", forbidden)
+    with pytest.raises(ConfigError) as error:
+        prometheus.check(str(path))
+    assert str(error.value) == (
+        f"--prometheus_file={path}: Permission denied. Choose another path."
     )
