@@ -14,12 +14,14 @@ endif
 VENV ?= .venv/tf$(TF)-py$(PY)
 BIN := $(VENV)/bin
 CONSTRAINTS := constraints/tf$(subst .,,$(TF)).txt
+COMMA := ,
+EXTRAS := $(if $(filter 2.15,$(TF)),$(COMMA)beam$(COMMA)dynamic)
+PANDAS := $(if $(filter 2.21,$(TF)),pandas)  # Tests need pandas 3, which needs NumPy 2.
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 PIP := $(BIN)/python $(PIP_INSTALL) -c $(CONSTRAINTS)
 # Tests wait for files and processes, so three at a time keep two cores busy.
-PYTEST := -m pytest -n 3 --dist worksteal
+PYTEST := -m pytest -n 3 --dist worksteal -rs
 DEMO_DIR ?= runs/ads
-COMMA := ,
 ifeq ($(wildcard $(CONSTRAINTS)),)
 $(error TF=$(TF): expected 2.15 to 2.21. $(CONSTRAINTS) does not exist)
 endif
@@ -31,7 +33,6 @@ PLAIN := .venv/no-tensorflow-py$(OLDEST_PY)
 PLAIN_CONSTRAINTS := constraints/$(if $(filter 3.9 3.10 3.11,$(OLDEST_PY)),tf215,tf221).txt
 PLAIN_PACKAGES := absl-py datasketches google-crc32c grpcio hypothesis jsonschema numpy optuna orjson \
   protobuf pyarrow pydantic pyphen pytest pytest-xdist PyYAML rich scikit-learn
-
 
 # The environment of the documentation, which needs no TensorFlow.
 DOCS := .venv/docs-py$(PY)
@@ -80,8 +81,8 @@ environment: $(VENV)/installed
 $(VENV)/installed: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) setuptools wheel
-	$(PIP) "tensorflow==$(TF).*" -e ".[test$(if $(filter 2.15,$(TF)),$(COMMA)beam$(COMMA)dynamic)]"
-	$(PIP) --no-deps tensorflow-ranking  # It asks for TensorFlow before 2.16, and needs none such.
+	$(PIP) "tensorflow==$(TF).*" -e ".[test$(EXTRAS)]" $(PANDAS)
+	$(PIP) --no-deps tensorflow-ranking  # It asks for TensorFlow before 2.16, but works with later ones.
 	touch $@
 
 $(PLAIN)/installed: Makefile $(PLAIN_CONSTRAINTS)

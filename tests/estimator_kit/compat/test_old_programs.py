@@ -86,7 +86,6 @@ def test_classes_have_their_api_names_and_only_lists_of_names_lack_them():
         assert tf_export.get_v1_names(symbol) == []
 
 
-# Installed by hand: no other test needs pandas.
 def batch_of(x, y):
     with tf.Graph().as_default():
         batch = v1.estimator.inputs.pandas_input_fn(x, y, batch_size=2, shuffle=False)()
