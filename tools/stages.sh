@@ -5,13 +5,17 @@
 #                                   With keep_going=1 a stage that fails does not end the script,
 #                                   which then ends with `finish`
 #   find_environment TF [oldest]    sets `name`, `bin` and `options` (of make) for a TensorFlow. If
-#                                   this machine has no Python for it, adds a SKIPPED line and fails
-#   pytest BIN ARGUMENTS...         runs tests in three processes
+#                                   this machine has no Python for it, adds a line that says so, and
+#                                   fails
+#   pytest BIN ARGUMENTS...         runs tests in three processes, for at most `longest`, and prints
+#                                   why tests were skipped
 #   depends_on_tensorflow, not_where_tensorflow_has_it
 #                                   arguments of pytest for a TensorFlow that is not the newest
 
 # Python must write bytecode. Otherwise, each of the hundreds of test processes compiles the kit again.
 unset PYTHONDONTWRITEBYTECODE
+unset VENV  # Each environment has its own folder.
+longest=60m
 
 # Tests that another TensorFlow can make fail.
 depends_on_tensorflow=(
@@ -61,7 +65,8 @@ stage() {
 find_environment() {
   local python
   if ! python=$(./tools/find_python.sh "$@"); then
-    minutes+=("     -  TensorFlow $1: SKIPPED, no Python for it on this machine")
+    minutes+=("     -  TensorFlow $1: FAILED, this machine has no Python for it")
+    failed=1
     return 1
   fi
   name="TensorFlow $1, $("$python" -V)"
@@ -76,5 +81,6 @@ finish() {
 pytest() {
   local bin=$1
   shift
-  "$bin/python" -m pytest -n 3 --dist worksteal "$@"
+  timeout --foreground --kill-after=60 "$longest" \
+    "$bin/python" -m pytest -n 3 --dist worksteal -rs "$@"
 }

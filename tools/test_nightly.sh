@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # test_nightly.sh: every test, with full fault matrices, on the newest TensorFlow; all but those
 # matrices on the oldest; and on each version between them what depends on TensorFlow. A stage that
-# fails does not end it. The last lines say how many minutes each stage took, which failed, and which
-# were skipped because this machine has no Python for them.
+# fails does not end it, and neither does a TensorFlow for which this machine has no Python. The last
+# lines say how many minutes each stage took, and what failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/stages.sh
-keep_going=1
+keep_going=1 longest=3h
 
 oldest_bin="" newest_bin=""
 if find_environment 2.21; then
@@ -34,5 +34,4 @@ for version in 2.16 2.17 2.18 2.19 2.20; do
       -m "not no_tensorflow and not nightly" "${depends_on_tensorflow[@]}"
   fi
 done
-[ -n "$oldest_bin$newest_bin" ] || { echo "neither end could be tested" >&2; exit 1; }
 finish
