@@ -1,6 +1,6 @@
 """Finds phrases that CONTRIBUTING.md's section on language rules out.
 
-    python tools/check_language.py            # everything, as in `make lint`
+    python tools/check_language.py            # all texts, code and tests; `make lint` runs it
     python tools/check_language.py docs README.md
 
 It prints `file:line: 'phrase': what to write` for each one, and exits with 1 if there are any. In a
@@ -22,9 +22,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 EVERYTHING = (
     "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md", "docs",
     "benchmarks", "estimator_kit", "examples", "feature_specs", "input_pipelines", "tests", "tools",
-    "exp.flags", "run.py", "Makefile",
+    "exp.flags", "run.py", "Makefile", "mkdocs.yml", "pyproject.toml", ".ci/run",
 )  # fmt: skip
-SUFFIXES = {".py", ".md", ".yaml", ".flags", ".json", ".sh", ".toml", ""}
+SUFFIXES = {".py", ".md", ".yaml", ".yml", ".flags", ".json", ".sh", ".toml", ""}
 # This file lists the phrases.
 LEFT_OUT = {"tools/check_language.py"}
 
@@ -61,7 +61,13 @@ _IDENTIFIER = re.compile(r"`[^`]*`")
 
 def main(arguments: list[str]) -> int:
     found = 0
-    for path in files([ROOT / name for name in arguments or EVERYTHING]):
+    paths = [ROOT / name for name in arguments or EVERYTHING]
+    missing = [path for path in paths if not path.exists()]
+    for path in missing:
+        print(f"{path}: does not exist. Name files and folders of the repository.")
+    if missing:
+        return 2
+    for path in files(paths):
         for line, phrase, advice in problems(path):
             print(f"{path.relative_to(ROOT)}:{line}: {phrase!r}: {advice}")
             found += 1
