@@ -41,7 +41,7 @@ def needs_tensorflow(path: pathlib.Path) -> bool:
 
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config):
-    """Skips modules without a test of this run, as far as `-m` and their text tell."""
+    """Skips modules without a test of this run. `-m` and the text of the module tell which."""
     if not collection_path.name.startswith("test_") or collection_path.is_dir():
         return None
     marks = config.getoption("markexpr")

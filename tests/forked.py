@@ -26,7 +26,7 @@ class Forked:
     """`python run.py ARGUMENTS`, which appends its output to a file.
 
     The methods are like `subprocess.Popen`'s, but `wait` needs a timeout and raises
-    TimeoutError. Kill the process before the test ends, because pytest waits for it.
+    TimeoutError. Kill the process before the test ends. Otherwise pytest does not exit.
 
     The process ends without Python's shutdown: no `atexit` function runs, and nothing can abort
     there. TensorFlow is already imported, so a variable that it reads at import has no effect. To

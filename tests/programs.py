@@ -1,7 +1,7 @@
 """Runs a command line of the program inside the test process.
 
-A new process takes some seconds to import TensorFlow, so only tests about processes (signals, exit
-statuses, imports) start one. Other tests call `run`, which returns what `subprocess.run` would: the
+A new process takes some seconds to import TensorFlow, so only tests of signals, imports and how a
+process ends start one. Other tests call `run`, which returns what `subprocess.run` would: the
 exit status, standard output, and standard error with the lines of progress.
 """
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.no_tensorflow
 
 @pytest.fixture
 def thawed(monkeypatch):
-    """Before TensorFlow is imported; afterwards all objects are collected again."""
+    """Runs the test as if TensorFlow were not imported, and undoes `gc.freeze` after it."""
     monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
     gc.unfreeze()
     yield

@@ -175,7 +175,7 @@ def test_sigterm_of_the_chief_ends_all_and_the_same_command_goes_on(made):
     cluster.start(*TASKS)
     cluster.wait_for("worker:0", r"step [1-9]\d")
     cluster.kill("chief:0", signal.SIGTERM)
-    codes = cluster.codes(limit=45)
+    codes = cluster.codes()
     assert codes.pop("chief:0") == 143 and set(codes.values()) == {75}
     stopped = read_result(model_dir)
     assert stopped["status"] == "stopped" and stopped["rows_evaluated"] == 500
@@ -191,7 +191,7 @@ def test_sigterm_of_all_at_once_loses_no_step(made):
     cluster.wait_for("worker:0", r"step [1-9]\d")
     for task in TASKS:  # The ps first: the chief has still to save what it holds.
         cluster.kill(task, signal.SIGTERM)
-    codes = cluster.codes(limit=60)
+    codes = cluster.codes()
     assert codes["chief:0"] == codes["ps:0"] == 143 and set(codes.values()) <= {75, 143}
     saved = tf.train.load_variable(tf.train.latest_checkpoint(str(model_dir)), "global_step")
     assert 10 <= saved < 2000
@@ -213,7 +213,7 @@ def test_sigterm_of_all_who_step_together_is_answered_by_each(made, strategy):
     cluster.wait_for("worker:0", r"step [1-9]\d")
     for task in tasks:
         cluster.kill(task, signal.SIGTERM)
-    assert set(cluster.codes(limit=60).values()) == {143}
+    assert set(cluster.codes().values()) == {143}
     saved = tf.train.load_variable(tf.train.latest_checkpoint(str(model_dir)), "global_step")
     assert 10 <= saved < 20000
     assert read_result(model_dir)["status"] == "stopped"

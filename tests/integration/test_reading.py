@@ -204,7 +204,11 @@ def test_deterministic_trainings_are_equal_to_the_last_bit(ads, tmp_path):
         ]  # fmt: skip
         environment = {**os.environ, "PYTHONHASHSEED": str(i + 1), "PYTHONPATH": str(ROOT)}
         runs.append(subprocess.Popen(command, env=environment, cwd=ROOT))
-    assert [run.wait(timeout=300) for run in runs] == [0, 0]
+    try:
+        assert [run.wait(timeout=300) for run in runs] == [0, 0]
+    finally:
+        for run in runs:
+            run.kill()
     first, second = (variables(f"{tmp_path}/{i}") for i in range(2))
     assert first.keys() == second.keys() and len(first) > 10
     for name, value in first.items():

@@ -22,8 +22,10 @@ def test_a_reader_gets_what_the_readme_shows(tmp_path, monkeypatch, report_page)
     folder.mkdir()
     impression_log.generate(str(folder / "data" / "ads"), rows=8000)  # As make demo does, but less.
     monkeypatch.syspath_prepend(str(folder))
-    pages.follow(README, folder)
-    del sys.modules["one_layer"]
+    try:
+        pages.follow(README, folder)
+    finally:
+        sys.modules.pop("one_layer", None)
 
 
 def test_every_block_can_be_run_by_a_test():

@@ -132,7 +132,7 @@ def test_sigterm_is_answered_with_143_and_the_next_start_goes_on(ready):
                 break
         process.send_signal(signal.SIGTERM)
         process.stderr.read()
-        assert process.wait(30) == 143
+        assert process.wait(LIMIT) == 143
     assert (ready / "model/cycles/0002/train/checkpoint").exists()
     assert whole_versions() == [1]
 
@@ -143,7 +143,11 @@ def test_of_two_commands_at_once_one_works_and_the_other_names_it(ready):
         subprocess.Popen(**command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    texts = [process.communicate(timeout=LIMIT)[1] for process in both]
+    try:
+        texts = [process.communicate(timeout=LIMIT)[1] for process in both]
+    finally:
+        for process in both:
+            process.kill()
     codes = [process.returncode for process in both]
     assert sorted(codes) == [0, 75], texts
     other = both[codes.index(0)].pid
@@ -174,18 +178,20 @@ def test_a_reader_that_loads_models_in_a_loop_never_fails(ready):
 
     reader = threading.Thread(target=read)
     reader.start()
-    for i in range(50):
-        old = serving.versions()[0]
-        source = old.path if i % 5 == 4 else str(export)
-        serving.publish(source, cycle=None, verify=lambda path: None)
-        for version in serving.versions()[:-2]:
-            serving.remove(version)
-        # The reader finishes one load before the next promotion.
-        while loaded.acquire(blocking=False):
-            pass
-        loaded.acquire()
-    through.set()
-    reader.join()
+    try:
+        for i in range(50):
+            old = serving.versions()[0]
+            source = old.path if i % 5 == 4 else str(export)
+            serving.publish(source, cycle=None, verify=lambda path: None)
+            for version in serving.versions()[:-2]:
+                serving.remove(version)
+            # The reader finishes one load before the next promotion.
+            while loaded.acquire(blocking=False):
+                pass
+            assert loaded.acquire(timeout=LIMIT) and not problems, problems
+    finally:
+        through.set()
+        reader.join()
     assert problems == [] and numbers == sorted(numbers)
     assert serving.live.number == 51
 

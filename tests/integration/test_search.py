@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
-import signal
 import subprocess
 import sys
 import time
@@ -65,9 +63,11 @@ def search(ads, folder):
     trials.mkdir(parents=True)
     (trials / "pause").write_text("20")
     first = start(command)
-    wait_for(trials / "paused", first)
-    child = int(json.loads((trials / "0000" / "lock.json").read_text())["pid"])
-    first.send_signal(signal.SIGKILL)
+    try:
+        wait_for(trials / "paused", first)
+        child = int(json.loads((trials / "0000" / "lock.json").read_text())["pid"])
+    finally:
+        first.kill()
     first.communicate(timeout=LIMIT)
     wait_until_gone(child)
     (trials / "pause").unlink()
@@ -99,7 +99,9 @@ def program(*arguments):
 def wait_for(path: pathlib.Path, process: subprocess.Popen) -> None:
     end = time.monotonic() + LIMIT
     while not path.exists():
-        assert process.poll() is None and time.monotonic() < end, process.communicate()[0]
+        if process.poll() is not None or time.monotonic() > end:
+            process.kill()
+            raise AssertionError(process.communicate(timeout=LIMIT)[0])
         time.sleep(0.02)
 
 
@@ -108,8 +110,10 @@ def wait_until_gone(pid: int) -> None:
     end = time.monotonic() + LIMIT
     while time.monotonic() < end:
         try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
+            state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return
+        if state == "Z":  # It has ended, and nobody asked for its status.
             return
         time.sleep(0.02)
     raise AssertionError(f"process {pid} still runs")
@@ -137,32 +141,34 @@ def test_the_killed_trial_goes_on_and_no_trial_runs_twice(searched):
         assert len([path for path in events if not path.name.endswith(".last")]) >= starts
 
 
-def test_the_flags_of_a_trial_give_its_metric_again(searched):
+def test_the_flags_of_a_trial_give_its_metric_again(searched, tmp_path):
     """Also of the trial that was killed: it ended as an undisturbed one."""
     folder, _, _, _ = searched
     (value,) = [t["value"] for t in document(folder)["trials"] if t["trial"] == "0000"]
     flags = folder / "found" / "trials" / "0000" / "trial.flags"
-    program(f"--flagfile={flags}", f"--model_dir={folder}/again")
-    result = json.loads((folder / "again" / "result.json").read_text())
+    program(f"--flagfile={flags}", f"--model_dir={tmp_path}/again")
+    result = json.loads((tmp_path / "again" / "result.json").read_text())
     assert result["metrics"]["auc/click"] == value
 
 
-def test_the_best_flags_give_the_best_metrics_again(searched):
+def test_the_best_flags_give_the_best_metrics_again(searched, tmp_path):
     folder, _, _, _ = searched
     found = document(folder)
     assert found["best"]["value"] == max(trial["value"] for trial in found["trials"])
-    program(f"--flagfile={folder}/found/best.flags", "--report=off")
-    result = json.loads((folder / "found" / "best" / "result.json").read_text())
+    flags = folder / "found" / "best.flags"
+    assert f"--model_dir={folder}/found/best\n" in flags.read_text()
+    program(f"--flagfile={flags}", "--report=off", f"--model_dir={tmp_path}/best")
+    result = json.loads((tmp_path / "best" / "result.json").read_text())
     assert result["metrics"]["auc/click"] == found["best"]["value"]
     test = found["test"]
     assert test["trial"] == found["best"]["trial"]
     program(
-        "evaluate", f"--flagfile={folder}/x.flags", f"--model_dir={folder}/found/best",
+        "evaluate", f"--flagfile={folder}/x.flags", f"--model_dir={tmp_path}/best",
         f"--eval_files={folder}/test.tfrecord", "--eval_name=other",
         *(f"--model_params={name}={json.dumps(value)}"
           for name, value in found["best"]["parameters"].items()),
     )  # fmt: skip
-    other = json.loads((folder / "found" / "best" / "evaluation-other.json").read_text())
+    other = json.loads((tmp_path / "best" / "evaluation-other.json").read_text())
     assert other["metrics"]["auc/click"] == test["value"]
     assert other["metrics"]["rows"] == 100
 

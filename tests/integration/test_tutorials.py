@@ -27,11 +27,14 @@ def test_a_reader_gets_what_the_page_shows(page, tmp_path, monkeypatch, report_p
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
     before = set(sys.modules)
-    pages.follow(page, folder)
-    for name in set(sys.modules) - before:  # Modules that the page wrote.
-        module = sys.modules[name]  # A package without __init__.py has a path, but no file.
-        if str(folder) in f"{getattr(module, '__file__', '')} {getattr(module, '__path__', '')}":
-            del sys.modules[name]
+    try:
+        pages.follow(page, folder)
+    finally:
+        for name in set(sys.modules) - before:  # Modules that the page wrote.
+            module = sys.modules[name]  # A package without __init__.py has a path, but no file.
+            places = f"{getattr(module, '__file__', '')} {getattr(module, '__path__', '')}"
+            if str(folder) in places:
+                del sys.modules[name]
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)

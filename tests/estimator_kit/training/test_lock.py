@@ -70,7 +70,7 @@ def test_a_stale_lock_is_taken_over_with_a_line_in_the_log(tmp_path, caplog):
     ]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "null", "[" * 100_000, "BEAT"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", "[" * 100_000, "BEAT"])
 def test_a_lock_file_that_was_never_whole_stops_nobody(tmp_path, text):
     values = {**dataclasses.asdict(OTHER), "heartbeat": "now"}
     (tmp_path / "lock.json").write_text(json.dumps(values) if text == "BEAT" else text)
@@ -146,12 +146,6 @@ def test_the_heartbeat_is_renewed(tmp_path):
         now[0] = 7.0
         mine.renew()
         assert lock.read(str(tmp_path / "lock.json")).heartbeat == 7.0
-
-
-def test_a_lock_file_that_is_cut_off_stops_nobody(tmp_path):
-    (tmp_path / "lock.json").write_text("{")
-    with lock.held(str(tmp_path)):
-        pass
 
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.EPERM, errno.EACCES])

@@ -132,7 +132,7 @@ def test_some_random_damage(tmp_path):
 @pytest.mark.ci
 @pytest.mark.parametrize(
     ("count", "seed"),
-    [(200, 1), *(pytest.param(500, seed, marks=pytest.mark.nightly) for seed in (1, 2, 3, 4))],
+    [(200, 1), *(pytest.param(500, seed, marks=pytest.mark.nightly) for seed in (2, 3, 4, 5))],
 )
 def test_much_random_damage(tmp_path, count, seed):
     """Two hundred cases in continuous integration, two thousand nightly."""

@@ -132,7 +132,7 @@ def test_train_resume_evaluate_export_and_predict_in_another_process(tmp_path):
     path = saved_model.export_saved_model(trained, spec, export)
     asked = subprocess.run(
         [sys.executable, "-c", _READER, path, records], check=True, capture_output=True, text=True,
-        cwd=tmp_path, timeout=120,
+        cwd=tmp_path, timeout=300,
     )  # fmt: skip
     answer, one = json.loads(asked.stdout)
     np.testing.assert_allclose(answer, predicted, atol=1e-6)
