@@ -21,6 +21,7 @@ from feature_specs.heads.objectives import Objective
 from feature_specs.heads.survival import Survival
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
+from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform.labels import LabelReader
 from input_pipelines.transform.record_parsing import RecordParser
@@ -58,22 +59,19 @@ class EvalRows:
         self._spec = spec
         self.paths = sorted(paths)
         self._batch_size = batch_size
-        wanted = sorted({*features, *spec.filter_features()})
-        entries = {name: _parse_entry(spec, name) for name in wanted}
-        parser, reader = RecordParser(spec), LabelReader(spec)
+        entries = {name: _parse_entry(spec, name) for name in features}
+        parser, reader, selection = RecordParser(spec), LabelReader(spec), Selection(spec)
         columns: dict[str, list[NDArray]] = {}
         for block in tfrecords.blocks(self.paths).rebatch(batch_size):
             labels = reader.read(parser.parse(block, with_labels=True))
             dense = {n: v for n, v in labels.items() if isinstance(v, tf.Tensor)}
             found = {f"label:{name}": value for name, value in dense.items()}
             found |= {f"feature:{k}": v for k, v in _parse(spec, block, entries).items()}
+            found["kept"] = selection.mask(block)
             for name, value in found.items():
                 columns.setdefault(name, []).append(value.numpy())
         self._columns = {name: np.concatenate(parts) for name, parts in columns.items()}
-        count = len(next(iter(self._columns.values()), ()))
-        self.kept = np.ones(count, bool)
-        for entry in spec.filter:
-            self.kept &= _passes(entry, self._columns[f"feature:{entry.feature}"])
+        self.kept = self._columns.pop("kept", np.ones(0, bool))
 
     def __len__(self) -> int:
         return int(self.kept.sum())
@@ -180,19 +178,3 @@ def _parse(spec: FeatureSpec, block: tf.Tensor, entries: dict[str, Any]) -> dict
     if spec.sequence_examples:
         return tf.io.parse_sequence_example(block, entries)[0]
     return tf.io.parse_example(block, entries)
-
-
-def _passes(entry: Any, values: NDArray) -> NDArray:
-    passes = np.ones(len(values), bool)
-    for key, words in entry.words.items():
-        known = [w.encode() if isinstance(w, str) else w for w in words]
-        inside = np.isin(values, np.array(known, values.dtype))
-        passes &= inside if key == "in" else ~inside
-    bounds = entry.bounds
-    low: Optional[float] = bounds.get("min")
-    high: Optional[float] = bounds.get("max")
-    if low is not None:
-        passes &= values >= low
-    if high is not None:
-        passes &= values <= high
-    return passes

@@ -188,9 +188,13 @@ class Selection:
 
     def passing(self, block: tf.Tensor) -> tf.Tensor:
         """The records of a block that pass the filter."""
+        return tf.boolean_mask(block, self.mask(block)) if self._spec.filter else block
+
+    def mask(self, block: tf.Tensor) -> tf.Tensor:
+        """Whether each record of a block passes the filter, bool [rows]."""
         if not self._spec.filter:
-            return block
-        return tf.boolean_mask(block, self._passes(tf.io.parse_example(block, self._entries)))
+            return tf.ones_like(block, tf.bool)
+        return self._passes(tf.io.parse_example(block, self._entries))
 
     def count(
         self,

@@ -262,7 +262,7 @@ def residuals(curve: Mapping[str, Any]) -> Any:
 
 
 def confusion(curve: Mapping[str, Any], names: Sequence[str]) -> Any:
-    matrix = np.array(curve["matrix"])
+    matrix = np.array(curve["matrix"], float)
     rows = matrix.sum(axis=1, keepdims=True)
     shares = np.divide(matrix, rows, out=np.zeros_like(matrix), where=rows > 0)
     fig = figure("Confusion: share of each label", "predicted", "label", height=420)

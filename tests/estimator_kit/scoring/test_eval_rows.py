@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
+import feature_specs
 from estimator_kit.retraining import gate_stage
 from estimator_kit.scoring import eval_rows
 from input_pipelines.errors import DataError
@@ -28,6 +29,41 @@ def test_requests_are_of_records_from_as_many_files_as_it_takes(tmp_path):
     paths = [write(tmp_path, name, there) for name, there in content.items()]
     for count, expected in ((2, [1, 2]), (4, [1, 2, 3, 4]), (8, [1, 2, 3, 4, 5])):
         assert numbers(eval_rows.first_records(paths, count)) == expected
+
+
+def test_rows_that_the_filter_drops_are_left_out(tmp_path):
+    document = {
+        "features": {
+            "country": {"dtype": "string", "default": ""},
+            "age": {"dtype": "int64"},
+            "score": {"dtype": "float32", "default": 0.5},
+        },
+        "columns": {"age": {"identity": "age", "size": 100}},
+        "groups": {"wide": ["age"]},
+        "labels": {"row": {"dtype": "float32", "weight": "score"}},
+        "objectives": {"row": {"head": "regression"}},
+        "filter": [
+            {"feature": "country", "in": ["de", "fr"]},
+            {"feature": "age", "min": 18, "max": 20, "not_in": [19]},
+            {"feature": "score", "min": 0.25},
+        ],
+    }
+    values = [
+        ("de", 18, 0.25), ("it", 18, 0.25), (None, 20, 0.25), ("fr", 20, None), ("fr", 21, 1.0),
+        ("de", 19, 1.0), ("de", 17, 1.0), ("de", 18, 0.125), ("fr", 20, 3.0),
+    ]  # fmt: skip
+    path = str(tmp_path / "rows.tfrecord")
+    names = ("country", "age", "score", "row")
+    rows = [dict(zip(names, (*value, float(i)))) for i, value in enumerate(values)]
+    writing.write_examples(path, rows)
+    spec = feature_specs.parse(document)
+    # Batches of two, so that a row is in its place also across batches.
+    found = eval_rows.EvalRows(spec, [path], features=["country"], batch_size=2)
+    assert found.kept.tolist() == [True, False, False, True, False, False, False, False, True]
+    assert found.labels("row").tolist() == [0.0, 3.0, 8.0]
+    assert found.weights("row").tolist() == [0.25, 0.5, 3.0]
+    assert found.values("country").tolist() == [b"de", b"fr", b"fr"]
+    assert len(found) == 3
 
 
 def test_a_staged_model_is_not_verified_with_nothing(tmp_path):
