@@ -308,8 +308,58 @@ def test_tf_config_is_what_a_block_says():
             "--deterministic does not go with --strategy=parameter_server, where sums depend on "
             "which task is first. Remove one of the two.",
         ),
+        (
+            {"task_index": 2},
+            "--job_name is missing. --task_index is the number of a task in a job.",
+        ),
+        (
+            {"mirrored_devices": 2, "strategy": "sync_replicas"},
+            "--mirrored_devices is only for --strategy=mirrored and "
+            "--strategy=multi_worker_mirrored. Remove it.",
+        ),
+        (
+            {"partition_mib": 64, "warm_start_from": "old"},
+            "--partition_mib does not go with --warm_start_from, which moves whole tables. "
+            "Start without --partition_mib, and add it when training continues from the first "
+            "checkpoint.",
+        ),
+        (
+            {"launch_local": "chief:1,ps:1", "job_name": "ps", "worker_hosts": ("a:1",)},
+            "--launch_local and --job_name do not go together. Give one of them.",
+        ),
+        (
+            {"launch_local": "chief:1,worker:1", "strategy": "sync_replicas"},
+            "--strategy=sync_replicas needs a ps, which keeps the variables, but the cluster has "
+            "none. Add a ps.",
+        ),
+        (
+            {
+                "launch_local": "chief:1,worker:1,ps:1", "strategy": "sync_replicas",
+                "backup_workers": 2,
+            },
+            "--backup_workers: expected less than 2, the number of tasks that train, got 2.",
+        ),
+        (
+            {"strategy": "mirrored", "profile": "10..12", "max_steps": 20},
+            "--profile does not go with --strategy=mirrored. Profile a run in one process, which "
+            "reads its input in the same way.",
+        ),
+        (
+            {"strategy": "mirrored", "xla": "on"},
+            "--xla=on does not go with --strategy=mirrored: it is for a training in one process "
+            "with one device. Remove one of the two.",
+        ),
+        (
+            {"strategy": "mirrored", "input_cache_dir": "cache"},
+            "--input_cache_dir does not go with --strategy=mirrored. Remove one of the two.",
+        ),
+        (
+            {"strategy": "mirrored", "train_files": (), "train_mix": ("a=1", "b=1")},
+            "--train_mix does not go with --strategy=mirrored, because one process must read all "
+            "parts of a mix to keep their shares. Use --train_files.",
+        ),
     ],
-)
+)  # fmt: skip
 def test_flags_that_do_not_go_together(changes, message):
     with pytest.raises(ek.ConfigError) as error:
         config(**changes)
@@ -333,6 +383,20 @@ def test_what_does_not_go_with_a_cluster():
         "--strategy=sync_replicas needs a cluster, but this process is in none. Set TF_CONFIG or "
         "--job_name, or try it on this machine with "
         "--launch_local=chief:1,worker:1,ps:1,evaluator:1"
+    )
+    with_partitions = config(partition_mib=64)
+    assert view_problems(with_partitions, view) == []
+    (problem,) = view_problems(with_partitions, None)
+    assert problem == (
+        "--partition_mib is only for a cluster with ps tasks, which share the pieces of a table. "
+        "Remove it, or add a ps."
+    )
+    evaluator = cluster.parse(text(type="evaluator"))
+    assert view_problems(config(), evaluator) == []
+    (problem,) = view_problems(config(mode="train", eval_files=()), evaluator)
+    assert problem == (
+        "--mode=train does not evaluate, but this task is an evaluator. Do not start it, or use "
+        "--mode=train_and_evaluate."
     )
 
 

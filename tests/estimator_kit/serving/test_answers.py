@@ -1,4 +1,4 @@
-"""Signatures that cannot classify or regress get TensorFlow Serving's errors, as strange outputs do."""
+"""Signatures and outputs that cannot classify or regress get TensorFlow Serving's errors."""
 
 from __future__ import annotations
 
