@@ -423,6 +423,59 @@ labels: {y: {dtype: int64, true_probability: v}}
 labels: {y: {dtype: int64, true_probability: f}}
     4: labels.y.true_probability: feature 'f' is in a group and would leak into the model. Remove
        it from the group.
+# --- Filters
+filter: [{feature: i}]
+    6: filter[0]: has no condition. Set in, not_in, min or max.
+filter: [{feature: i, min: 20, max: 18}]
+    6: filter[0]: min must not be greater than max, got min 20 and max 18. No row would pass.
+filter: [{feature: i, min: a}, {feature: f, max: .inf}]
+    6: filter[0].min: got 'a', expected a finite number
+    6: filter[1].max: got inf, expected a finite number
+filter: [{feature: f, in: [1, 2]}, {feature: s, min: 1}, {feature: i, not_in: [a]}, {feature: i, max: 1.5}]
+    6: filter[0].in: feature 'f' is float32. Use min and max instead.
+    6: filter[1].min: feature 's' is a string. Use in or not_in instead.
+    6: filter[2].not_in: got ['a'], but feature 'i' is int64
+    6: filter[3].max: got 1.5, expected an integer, because feature 'i' is int64
+filter: [{feature: ff, min: 1}, {feature: m, in: [a]}]
+    6: filter[0].feature: got 'ff', expected the name of a feature. Did you mean 'f'?
+    6: filter[1].feature: feature 'm' has the shape variable, expected one value per row
+features + p: {dtype: string, decode: {image: {height: 2, width: 2, channels: 3}}}
+columns + p: {numeric: p}
+groups: {deep: [f, i, s, m, v, p]}
+filter: [{feature: p, in: [a]}]
+    6: filter[0].feature: feature 'p' has encoded bytes, which a filter cannot compare
+filter: [{feature: i, min: 1}]
+ignored: [i]
+    7: ignored[0]: feature 'i' is used by column 'i', `filter`. To ignore it, remove these uses, and
+       remove the columns from their groups. To use it, remove it from `ignored`.
+
+# --- Parts that do not fit together
+features + g: {dtype: int64, shape: [2]}
+columns + c: {crossed: [g, i], size: 9}
+    2: columns.c.crossed[0]: feature 'g' has a fixed length. Declare it with shape: variable.
+features + w: {dtype: float32, shape: variable}
+columns + b: {bucketized: f, boundaries: [1]}, c: {weighted: b, weight: w}
+    2: columns.c.weighted: column 'b' is bucketized, expected an identity, vocabulary or hash_bucket
+       column
+labels: {y: {dtype: string, shape: [2], vocabulary: [a, b]}}
+    4: labels.y: a string label is one word or a list, got the shape [2]. Use shape: variable for a
+       list of words.
+objectives: {y: {head: multi_class, num_classes: 3, class_penalties: [1, 2]}}
+    5: objectives.y: class_penalties has 2 numbers, expected one for each of the 3 classes
+objectives: {y: {head: binary, metrics: auc}}
+    5: objectives.y.metrics: got 'auc', expected a list of metrics
+objectives: {y: {head: ranking, group_by: s}}
+ignored: [s]
+    6: ignored[0]: feature 's' is used by column 's', the group of objective 'y'. To ignore it,
+       remove these uses, and remove the columns from their groups. To use it, remove it from
+       `ignored`.
+labels: {y: {dtype: string, vocabulary: [a, b]}}
+retraining: {label_rate: {y: {min: 0.5, max: 0.25}}}
+    6: retraining.label_rate.y: min must not be greater than max, got min 0.5 and max 0.25. No day
+       would pass.
+labels: {y: {dtype: string, vocabulary: [a, b]}}
+retraining: {label_rate: {y: {min: 0.25}}}
+    6: retraining.label_rate.y: label 'y' has words, which have no mean. Remove it.
 """  # noqa: E501
 
 
