@@ -64,3 +64,33 @@ def test_drift_without_statistics_of_the_last_window_is_a_warning(old, document)
          "statistics, and its files were removed or changed"),
     ]  # fmt: skip
     assert not [f for f in checks.run(spec, window, facts) if f.check == "drift"]
+
+
+@pytest.mark.parametrize("verdict", ["stop", "warn"])
+def test_drift_of_the_new_days_alone(old, document, tmp_path, verdict):
+    """Day 1 was in the last window. On day 2, every city is rome."""
+    _, files, _ = old
+    document["drift"] = {"features": {"city": {"l_infinity": {verdict: 0.25}}}}
+    spec = parser.parse(document)
+    facts = Facts(str(tmp_path / "facts"), spec)
+    rows = [*make_rows(20, seed=0), *make_rows(20, seed=1)]
+    path = str(tmp_path / "day-2.tfrecord")
+    writing.write_examples(path, [{**row, "city": "rome"} for row in make_rows(10, seed=2)])
+    first = Day("2026-01-01", "one", 40, tuple(files))
+    second = Day("2026-01-02", "two", 10, tuple(facts.of_files([path])))
+    before = Window("2026-01-01", (first,), (first,), {})
+    window = Window("2026-01-02", (first,), (second,), {})
+    statistics = facts.statistics(files)
+    report = checks.measure_drift(spec, window, facts, before, statistics)
+    assert (report.rows_before, report.rows) == (40, 10)
+    distance = 1 - sum(row["city"] == "rome" for row in rows) / 40
+    assert distance > 0.5
+    found = checks.run(spec, window, facts, before=before, drift_found=report)
+    (drift,) = (f for f in found if f.check == "drift")
+    assert drift.verdict == verdict
+    assert drift.text.startswith(
+        f"drift of feature 'city': l_infinity {distance:.4f} is over {verdict}: 0.25; "
+    )
+    # Without a new day, the training files are compared: here, with themselves.
+    report = checks.measure_drift(spec, before, facts, before, statistics)
+    assert report.rows == 40 and report.errors == report.warnings == ()

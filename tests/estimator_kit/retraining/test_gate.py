@@ -123,6 +123,33 @@ def test_an_undefined_metric_refuses_unless_it_is_of_a_slice():
     assert found.note == "the metric is undefined: the evaluation has no rows for it"
 
 
+def test_an_undefined_difference_refuses_unless_it_is_of_a_slice():
+    labels = np.where(COUNTRY == b"FR", 0, LABELS)
+    condition = {"metric": "auc/click", "max_loss": 0.1}
+    found = judged({**condition, "slice": "country", "min_rows": 50}, labels=labels)
+    assert [(f.slice, f.passed) for f in found][:2] == [("country=DE", True), ("country=FR", None)]
+    assert found[1].note == "the metric is undefined: the evaluation has no rows for it"
+    (found,) = judged(condition, labels=0 * LABELS)
+    assert found.passed is False
+
+
+def test_a_difference_without_an_interval_refuses_unless_it_is_of_a_slice():
+    """A third of the samples do not draw the only positive row, so they have no AUC."""
+    labels = np.where(np.arange(200) == 2, 1, 0)
+    (found,) = judged({"metric": "auc/click", "max_loss": 0.1}, labels=labels)
+    assert found.passed is False and found.value == found.live
+    assert found.note == (
+        "the metric is undefined in too many bootstrap samples, so it has no interval"
+    )
+    found = judged(
+        {"metric": "auc/click", "max_loss": 0.1, "slice": "country", "min_rows": 120},
+        labels=labels,
+    )
+    assert [(f.slice, f.passed) for f in found] == [("country=DE", None), ("country", None)]
+    (found,) = judged({"metric": "auc/click", "max_loss": 0.1, "by": "estimate"}, labels=labels)
+    assert found.passed is True
+
+
 def test_groups_are_drawn_together():
     (found,) = judged(
         {"metric": "log_loss/click", "max_loss": 1.0}, candidate=EVEN, group_by="country"

@@ -132,6 +132,10 @@ def test_a_copy_is_compared_with_the_answers_of_the_judged_candidate(judged, tmp
     assert str(error.value) == (
         "/serving/.staging-4: in a real request, click/logistic differs from the candidate's"
     )
+    more = {**answers, "buy/logistic": answers["click/logistic"]}
+    with pytest.raises(ConfigError) as error:
+        gate_stage.verify(str(tmp_path), paths, more)("/serving/.staging-4")
+    assert str(error.value) == "/serving/.staging-4: its answer has no output 'buy/logistic'"
     # If another process ran the gate, the candidate is asked again.
     FakeModel.opened.clear()
     gate_stage.verify(str(tmp_path), paths)("/serving/.staging-4")

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from estimator_kit.checkpoints import run_record
-from estimator_kit.retraining import reproduction
+from estimator_kit.config.mode_configs import ReproduceConfig
+from estimator_kit.errors import ConfigError
+from estimator_kit.retraining import reproduction, state
+from feature_specs.parser import parser
 
 
 def test_metrics_side_by_side():
@@ -33,3 +40,36 @@ def test_a_metric_that_became_undefined_is_no_reproduction():
     lines = reproduction.compared("0007", kept, {"loss": float("nan")}, code="other").splitlines()
     assert lines[1] == "  the code of the kit or of the model has changed"
     assert lines[-2] == "defined in only one of the two: loss"
+
+
+WINDOW = {
+    "as_of": "2026-01-02", "train": [], "evaluate": [], "left_out": {}, "late": [],
+    "rewritten": [], "identity": "",
+    "made_with": {"code": "", "versions": {}, "flags": [], "seed": 1},
+}  # fmt: skip
+
+
+def test_a_cycle_without_a_lineage_or_a_training_is_named(tmp_path, document):
+    model_dir = str(tmp_path / "model")
+    folder = state.new(model_dir)
+    folder.write("window", WINDOW)
+    config = ReproduceConfig(mode="reproduce", model_dir=model_dir, cycle="1")
+    with pytest.raises(ConfigError) as error:
+        reproduction.reproduce(config)
+    assert str(error.value) == (
+        "--cycle=1: cycle 0001 has no lineage.json yet. Choose a cycle that has ended."
+    )
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(json.dumps(document))
+    fingerprint = parser.load(str(spec)).fingerprint()
+    folder.write("lineage", {
+        "cycle": "0001", "data": {"train": [], "evaluate": []}, "parent": {"source": None},
+        "spec": {"path": str(spec), "fingerprint": fingerprint}, "flags": [], "metrics": {},
+        "versions": {}, "code": "",
+    })  # fmt: skip
+    with pytest.raises(ConfigError) as error:
+        reproduction.reproduce(config)
+    assert str(error.value) == (
+        f"{folder.train_dir}/flags.txt no longer exists, because retention removed the training "
+        "of cycle 0001. Choose another --cycle."
+    )
