@@ -215,6 +215,10 @@ def test_clients_say_what_is_missing():
         RestClient("localhost:8501", "ads")
     with pytest.raises(ValueError, match="give version or label, not both"):
         GrpcClient("localhost:1", "ads", version=1, label="stable")
+    with pytest.raises(ValueError, match="the name of the model is empty"):
+        RestClient("http://localhost:8501", "")
+    with pytest.raises(ValueError, match="batch_rows: got 0, expected 1 or more"):
+        GrpcClient("localhost:1", "ads", batch_rows=0)
     with pytest.raises(ValueError, match="timeout_secs: got 0, expected more than 0"):
         GrpcClient("localhost:1", "ads", timeout_secs=0)
     with pytest.raises(RowError, match="inputs differ in their number of rows"):

@@ -185,6 +185,11 @@ TWICE = "is listed twice. Remove one of them."
             ["--export_every_steps is for the exporter step. Add step to --exporters."],
         ),
         pytest.param(
+            {"exporters": (), "slices": ("city",), "importance": True},
+            ["--slices asks an export. Add final to --exporters.",
+             "--importance asks an export. Add final to --exporters."],
+        ),
+        pytest.param(
             {"exporters": ("best_k",), "best_metric": "auc/click"},
             ["--best_direction is missing. Say whether a better auc/click is lower (min) or higher "
              "(max)."],

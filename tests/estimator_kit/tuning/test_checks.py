@@ -173,6 +173,15 @@ def test_test_files_are_of_the_search_alone(config_of, ads):
     )
 
 
+def test_a_search_needs_a_folder_with_locks(config_of):
+    with pytest.raises(ConfigError) as error:
+        config_of(model_dir="gs://bucket/search")
+    assert str(error.value) == (
+        "--model_dir: expected a local or mounted folder, got 'gs://bucket/search'. A search needs "
+        "locks, which other file systems do not have."
+    )
+
+
 def test_the_folder_of_a_training_is_refused(tmp_path):
     checks.check_folder(str(tmp_path / "none"))
     (tmp_path / "checkpoint").touch()

@@ -41,6 +41,16 @@ NOT = "does not go with --data_service"
             "of the two.",
         ),
         (
+            {"profile_input": True},
+            f"--profile_input {NOT}: it profiles only this process, but the workers compute the "
+            "input. Remove one of the two.",
+        ),
+        (
+            {"input_cache_dir": "cache"},
+            f"--input_cache_dir {NOT}, because the workers transform the rows and keep none. "
+            "Remove one of the two.",
+        ),
+        (
             {"train_mix": ("a=1", "b=1"), "train_files": ()},
             f"--train_mix {NOT}, because one process must read all parts of a mix to keep their "
             "shares. Use --train_files, or remove --data_service.",
