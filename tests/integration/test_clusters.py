@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pathlib
@@ -78,10 +79,19 @@ def check_end(cluster: Cluster, model_dir: pathlib.Path, steps: int, beyond: int
     assert tf.train.load_variable(latest, "global_step") == result["global_step"]
     assert [str(path) for path in exports(model_dir)] == [result["exports"]["final"]]
     for port in cluster.ports:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", port))
+        # Another test may hold it for a moment, since the task has left it.
+        until(functools.partial(is_free, port), f"end of the server at port {port}")
     return result
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 @pytest.mark.ci
