@@ -35,7 +35,7 @@ def steps_of(folder: str) -> dict[int, str]:
     for path in tf.io.gfile.glob(os.path.join(folder, "model.ckpt-*.index")):
         prefix = path[: -len(".index")]
         step = prefix.rpartition("-")[2]
-        if step.isdigit():
+        if step.isdecimal():
             found[int(step)] = prefix
     return dict(sorted(found.items()))
 
@@ -67,7 +67,7 @@ def _remedy(checkpoint: str) -> str:
     steps = steps_of(folder)
     for earlier in sorted(steps, reverse=True):
         before = steps[earlier]
-        if step.isdigit() and earlier < int(step) and _why_unreadable(before) is None:
+        if step.isdecimal() and earlier < int(step) and _why_unreadable(before) is None:
             return (
                 f"The checkpoint before it, {before}, can be read. To go on from there, write the "
                 f'line model_checkpoint_path: "{os.path.basename(before)}" into '

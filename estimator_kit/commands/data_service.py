@@ -12,6 +12,7 @@ folder, it continues the trainings that it served, on the same port.
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -121,7 +122,7 @@ def _port_of_before(folder: str) -> int:
         raise ConfigError(
             f"--data_service_dir={folder}: {error.message}. Name a folder."
         ) from error
-    if not text.isdigit() or not 0 < int(text) < 65536:
+    if not re.fullmatch(r"[0-9]{1,5}", text) or not 0 < int(text) < 65536:
         raise ConfigError(
             f"--data_service_dir: {_port_file(folder)} expected the port of the last start, got "
             f"{text[:40]!r}. Give --data_service_port."

@@ -22,6 +22,8 @@ import tensorflow as tf
 from estimator_kit import storage
 from estimator_kit.errors import ConfigError
 
+# A plain number, as TensorFlow Serving reads it: not `007` or `²`.
+_VERSION = re.compile(r"0|[1-9][0-9]*")
 _STAGING = re.compile(r"\.staging-(\d+)-\d+")
 
 # Seconds after which a staging folder counts as left by a dead process.
@@ -33,7 +35,7 @@ def versions(folder: str) -> list[str]:
     if not tf.io.gfile.isdir(folder):
         return []
     names = [name.rstrip("/") for name in tf.io.gfile.listdir(folder)]
-    numbers = sorted(int(name) for name in names if name.isdigit())
+    numbers = sorted(int(name) for name in names if _VERSION.fullmatch(name))
     return [os.path.join(folder, str(number)) for number in numbers]
 
 

@@ -90,7 +90,7 @@ def find(model_dir: str, name: str) -> CycleFolder:
       ConfigError: the cycle does not exist. The message says which cycles exist.
     """
     there = {cycle.name: cycle for cycle in cycles(model_dir)}
-    wanted = f"{int(name):04d}" if name.isdigit() else name
+    wanted = name.lstrip("0").zfill(4) if name.isdecimal() else name
     if wanted not in there:
         known = f"Use one from {min(there)} to {max(there)}." if there else "It has no cycle yet."
         raise ConfigError(f"--cycle={name}: {model_dir} has no cycle {wanted}. {known}")

@@ -118,3 +118,11 @@ def test_a_file_that_names_no_checkpoint(folder, tmp_path):
     (empty / "checkpoint").touch()
     with pytest.raises(ek.CheckpointError, match="names no checkpoint, and its folder has none"):
         reading.latest(str(empty))
+
+
+def test_only_numbers_are_steps(tmp_path):
+    for step in ("10", "9", "²", "best"):
+        (tmp_path / f"model.ckpt-{step}.index").touch()
+    assert damaged_checkpoints.steps_of(str(tmp_path)) == {
+        9: f"{tmp_path}/model.ckpt-9", 10: f"{tmp_path}/model.ckpt-10",
+    }  # fmt: skip

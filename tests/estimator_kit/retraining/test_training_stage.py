@@ -100,9 +100,14 @@ def test_a_live_model_whose_training_is_gone_is_started_from_as_it_is_served(cyc
 
 
 def test_cycles_are_found_by_their_numbers(cycles, tmp_path):
-    assert state.find(str(tmp_path), "2").name == "0002"
-    with pytest.raises(ConfigError, match=r"has no cycle 0009\. Use one from 0001 to 0004\."):
-        state.find(str(tmp_path), "9")
+    for name in ("2", "0002", "000002"):
+        assert state.find(str(tmp_path), name).name == "0002"
+    for name, wanted in (("9", "0009"), ("²", "²"), ("1" * 5000, "1" * 5000)):
+        with pytest.raises(ConfigError) as error:
+            state.find(str(tmp_path), name)
+        assert str(error.value) == (
+            f"--cycle={name}: {tmp_path} has no cycle {wanted}. Use one from 0001 to 0004."
+        )
 
 
 @pytest.mark.parametrize(
