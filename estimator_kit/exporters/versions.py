@@ -22,7 +22,7 @@ import tensorflow as tf
 from estimator_kit import storage
 from estimator_kit.errors import ConfigError
 
-# A plain number, as TensorFlow Serving reads it: not `007` or `²`.
+# A plain number: not `007` or `²`.
 _VERSION = re.compile(r"0|[1-9][0-9]*")
 _STAGING = re.compile(r"\.staging-(\d+)-\d+")
 
