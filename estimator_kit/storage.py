@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import shutil
 from typing import Any, Optional, Union
 
 import pydantic
@@ -172,6 +173,14 @@ def copy_folder(source: str, target: str) -> None:
         tf.io.gfile.makedirs(folder)
         for name in names:
             tf.io.gfile.copy(os.path.join(path, name), os.path.join(folder, name))
+
+
+def remove_folder(path: str) -> None:
+    """Removes a local folder and its content. Of a symbolic link, only the link is removed."""
+    if os.path.islink(path):
+        os.remove(path)
+    else:
+        shutil.rmtree(path)
 
 
 def plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import Any, Optional
@@ -59,7 +60,10 @@ def _retrain(config: RetrainConfig, tell: Callable[[str], None]) -> RunResult:
         return result
     finally:
         if config.report == "on":
-            tell(page.attempt(lambda: pages.write(config.model_dir, config.serving_dir)))
+            line = page.attempt(lambda: pages.write(config.model_dir, config.serving_dir))
+            # The status tells how the cycle ended, also if nobody reads standard output.
+            with contextlib.suppress(BrokenPipeError):
+                tell(line)
         folder, found = _newest(config.model_dir)
         if folder is not None and found is not None and (folder, found) != before:
             services.cycle(state.find(config.model_dir, folder), found)

@@ -3,6 +3,9 @@
 TensorFlow's `BestExporter` forgets its best value when the process ends, so it always exports the
 first evaluation after a restart, even a worse one. This exporter keeps the value, the metric and
 its direction in `best.json`, in the folder of the exports.
+
+A process may die after an export has got its name, and before it is recorded. So the value is
+stored as `pending` before the export begins, and the next start records the export.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from pydantic import Field
 
 from estimator_kit import storage
 from estimator_kit.errors import ConfigError
+from estimator_kit.exporters.versions import versions
 
 
 def is_better(value: float, best: float, direction: str) -> bool:
@@ -34,10 +38,19 @@ class Kept(storage.Form):
     version: str
 
 
+class Pending(storage.Form):
+    """An export that has begun; `above` is the newest version before it."""
+
+    value: Annotated[float, Field(allow_inf_nan=False)]
+    global_step: int
+    above: int
+
+
 class _Kept(storage.Form):
     metric: str
     direction: Literal["min", "max"]
     history: list[Kept]
+    pending: Optional[Pending] = None
 
 
 def read_record(path: str, empty: dict[str, Any], form: Any) -> dict[str, Any]:
@@ -61,6 +74,28 @@ def read_record(path: str, empty: dict[str, Any], form: Any) -> dict[str, Any]:
     return kept
 
 
+def pending(folder: str, value: float, global_step: int) -> dict[str, Any]:
+    """What is stored before an export begins."""
+    return {"value": value, "global_step": global_step, "above": _newest(folder)}
+
+
+def begun(folder: str, kept: dict[str, Any]) -> Optional[tuple[float, int, str]]:
+    """The value, step and path of an export that a process did not record before it died, or None.
+
+    Args:
+      folder: the folder of the exports.
+      kept: the content of the file of best exports.
+    """
+    found = kept.get("pending")
+    if found is None or _newest(folder) <= found["above"]:
+        return None
+    return found["value"], found["global_step"], os.path.join(folder, str(_newest(folder)))
+
+
+def _newest(folder: str) -> int:
+    return max((int(os.path.basename(path)) for path in versions(folder)), default=-1)
+
+
 class BestRecord:
     """The history of the best exporter, in `best.json`.
 
@@ -75,7 +110,11 @@ class BestRecord:
     def __init__(self, folder: str, metric: str, direction: str):
         self._path = os.path.join(folder, "best.json")
         empty = {"metric": metric, "direction": direction, "history": []}
+        self._folder = folder
         self._kept = read_record(self._path, empty, _Kept)
+        unrecorded = begun(folder, self._kept)
+        if unrecorded is not None:
+            self.add(*unrecorded)
 
     @property
     def best(self) -> Optional[dict[str, Any]]:
@@ -86,7 +125,14 @@ class BestRecord:
         best = self.best["value"] if self.best else math.nan
         return is_better(value, best, self._kept["direction"])
 
+    def begin(self, value: float, global_step: int) -> None:
+        """Records that an export begins."""
+        self._kept["pending"] = pending(self._folder, value, global_step)
+        storage.write_json(self._path, self._kept)
+
     def add(self, value: float, global_step: int, path: str) -> None:
+        """Records an export that has been written."""
+        self._kept.pop("pending", None)
         # Only the name, because the model directory may be moved.
         version = os.path.basename(path)
         self._kept["history"].append(

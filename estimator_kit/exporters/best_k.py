@@ -8,10 +8,11 @@ newest version.
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from typing import Any, Literal, Optional
 
 from estimator_kit import storage
-from estimator_kit.exporters.best import Kept, is_better, read_record
+from estimator_kit.exporters.best import Kept, Pending, begun, is_better, pending, read_record
+from estimator_kit.exporters.versions import delete
 
 
 class _Kept(storage.Form):
@@ -19,6 +20,7 @@ class _Kept(storage.Form):
     direction: Literal["min", "max"]
     best: list[Kept]
     dropped: list[Kept]
+    pending: Optional[Pending] = None
 
 
 class BestKRecord:
@@ -37,7 +39,13 @@ class BestKRecord:
         self._path = os.path.join(folder, "best_k.json")
         self._count = count
         empty = {"metric": metric, "direction": direction, "best": [], "dropped": []}
+        self._folder = folder
         self._kept = read_record(self._path, empty, _Kept)
+        unrecorded = begun(folder, self._kept)
+        if unrecorded is not None:
+            self.add(*unrecorded)
+        for entry in self._kept["dropped"]:  # A process may die before it has deleted one.
+            delete(folder, entry["version"])
 
     @property
     def best(self) -> list[dict[str, Any]]:
@@ -51,8 +59,14 @@ class BestKRecord:
             return is_better(value, float("nan"), self._kept["direction"])
         return is_better(value, best[-1]["value"], self._kept["direction"])
 
+    def begin(self, value: float, global_step: int) -> None:
+        """Records that an export begins."""
+        self._kept["pending"] = pending(self._folder, value, global_step)
+        storage.write_json(self._path, self._kept)
+
     def add(self, value: float, global_step: int, path: str) -> list[str]:
-        """Records an export; returns the versions that are no longer among the best."""
+        """Records a written export; returns the versions that are no longer among the best."""
+        self._kept.pop("pending", None)
         entry = {"value": value, "global_step": global_step, "version": os.path.basename(path)}
         # Sorting is stable: of two equal values, the older one comes first.
         sign = 1 if self._kept["direction"] == "min" else -1

@@ -1,7 +1,8 @@
 """Versions of an export: folders whose name is a number, and which are always complete.
 
     <folder>/1717171717/             a version, as servers expect it; the highest is the newest
-    <folder>/.staging-<second>-<n>/  a version that is being written, or that a dead process left
+    <folder>/.staging-<second>-<n>/  a version that is being written or deleted, or was when a
+                                     process died
     <folder>/keep.json               {"pinned": {version: why}, "live": [version]}
 
 A version is written under the staging name and renamed after its checks, so an incomplete export
@@ -21,6 +22,7 @@ import tensorflow as tf
 
 from estimator_kit import storage
 from estimator_kit.errors import ConfigError
+from input_pipelines.record_files import file_systems
 
 # A plain number: not `007` or `²`.
 _VERSION = re.compile(r"0|[1-9][0-9]*")
@@ -76,7 +78,7 @@ def delete_old(folder: str, keep: int, also: Sequence[str] = ()) -> list[str]:
     free = [path for path in versions(folder) if os.path.basename(path) not in protected]
     deleted = free[:-keep]
     for path in deleted:
-        tf.io.gfile.rmtree(path)
+        _remove(path)
     return deleted
 
 
@@ -85,8 +87,17 @@ def delete(folder: str, version: str) -> bool:
     path = os.path.join(folder, version)
     if version in kept(folder) or not tf.io.gfile.isdir(path):
         return False
-    tf.io.gfile.rmtree(path)
+    _remove(path)
     return True
+
+
+def _remove(path: str) -> None:
+    """Removes a version: first its name, so that no reader sees half of it."""
+    if file_systems.scheme_of(path) is None:
+        gone = new_staging(os.path.dirname(path), time.time())
+        tf.io.gfile.rename(path, gone)
+        path = gone
+    tf.io.gfile.rmtree(path)
 
 
 def kept(folder: str) -> set[str]:

@@ -31,6 +31,7 @@ from feature_specs.statistics import Statistics
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import data_scan
 from input_pipelines.prepare.analyze.summary import RecordSummary
+from input_pipelines.prepare.convert import places
 from input_pipelines.row_cache.digests import Digests
 
 
@@ -75,20 +76,29 @@ class Facts:
         self._digests = Digests(pathlib.Path(folder) / "digests.txt")
 
     def of_files(self, paths: Sequence[str]) -> list[FileFacts]:
-        """The facts of some files, in the same order."""
+        """The facts of some files, in the same order.
+
+        Raises:
+          DataError: a file was written while it was read.
+        """
+        stamps = {path: places.stamp(path) for path in paths}
         digests = {path: self._digests.of(path) for path in paths}
-        places = {path: self._place("file", digests[path], self._against) for path in paths}
-        read = {path: storage.read_json(place, _Known) for path, place in places.items()}
+        kept = {path: self._place("file", digests[path], self._against) for path in paths}
+        read = {path: storage.read_json(place, _Known) for path, place in kept.items()}
         known = {path: found for path, found in read.items() if found is not None}
         unknown = [path for path in paths if path not in known]
         for report in data_scan.scan(unknown, spec=self._spec) if unknown else ():
+            if places.stamp(report.path) != stamps[report.path]:
+                raise DataError(
+                    f"{report.path} was written while it was read. Start again when it is complete."
+                )
             bad = report.listed[0].sentence if report.bad_records else None
             known[report.path] = {
                 "bytes": report.size,
                 "rows": report.good_records,
                 "bad": bad,
             }
-            storage.write_json(places[report.path], known[report.path])
+            storage.write_json(kept[report.path], known[report.path])
         return [
             FileFacts(
                 path, known[path]["bytes"], digests[path], known[path]["rows"], known[path]["bad"]
@@ -145,7 +155,8 @@ class Facts:
 
     def _store(self, files: Sequence[FileFacts], merged: RecordSummary) -> Statistics:
         found = merged.statistics(len(files))
-        storage.write_json(self._place_of_statistics(files), json.loads(found.text()))
+        if self._are_as_they_were(files):
+            storage.write_json(self._place_of_statistics(files), json.loads(found.text()))
         return found
 
     @staticmethod
@@ -171,6 +182,17 @@ class Facts:
             return Statistics.model_validate_json(json.dumps(kept)) if kept is not None else None
         except pydantic.ValidationError:
             return None  # Written by another version of the kit.
+
+    def check_unchanged(self, files: Sequence[FileFacts]) -> None:
+        """Raises DataError if a file has other bytes than when these facts were found."""
+        for file in files:
+            if tf.io.gfile.exists(file.path) and not self._is_as_it_was(file):
+                raise DataError(
+                    f"{file.path} has changed since this cycle chose its days, so its model may "
+                    f"have other data than its checks: expected the SHA-256 {file.sha256}, got "
+                    f"{self._digests.of(file.path)}. Start again: the next cycle reads the day as "
+                    "it is now."
+                )
 
     def _are_as_they_were(self, files: Sequence[FileFacts]) -> bool:
         return all(map(self._is_as_it_was, files))

@@ -4,6 +4,7 @@
       12/                       a version for TensorFlow Serving; the highest version is live
         assets.extra/retraining.json    its cycle, and the version that was live before it
       .staging-13/              not live yet; TensorFlow Serving ignores names that are not numbers
+      .lock                     locked while a process publishes or removes a version
 
 A new version is copied to a staging name, checked with real records, and renamed in one step. Its
 number is above the numbers of all versions that ever existed (`versions.json` in the model
@@ -18,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import fcntl
 import json
 import logging
 import os
@@ -36,7 +38,7 @@ from estimator_kit.retraining import serving_dir
 _log = logging.getLogger("estimator_kit")
 
 _MARK = os.path.join("assets.extra", "retraining.json")
-_STAGING, _REMOVED = ".staging-", ".removed-"
+_STAGING, _REMOVED, _LOCK = ".staging-", ".removed-", ".lock"
 
 # Errors for a folder that is not writable. Starting again does not help.
 _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
@@ -129,11 +131,18 @@ class Serving:
         """Removes remains of a crash, and records versions that are not recorded yet."""
         if not os.path.isdir(self.folder):
             return
-        with self._writing():
-            for name in os.listdir(self.folder):
-                if name.startswith((_STAGING, _REMOVED)):
-                    shutil.rmtree(os.path.join(self.folder, name))
+        if self._remains():
+            with self._locked():
+                self._remove_remains()
         self._note()
+
+    def _remains(self) -> list[str]:
+        return [name for name in os.listdir(self.folder) if name.startswith((_STAGING, _REMOVED))]
+
+    def _remove_remains(self) -> None:
+        with self._writing():
+            for name in self._remains():
+                storage.remove_folder(os.path.join(self.folder, name))
 
     def publish(
         self,
@@ -154,11 +163,27 @@ class Serving:
 
         Raises:
           ConfigError: the serving directory is not writable.
+          Locked: another process publishes a model there.
           OSError: for example, the disk is full. The partial copy is removed.
         """
-        self.clean()
-        before = self.live
-        names = os.listdir(self.folder) if os.path.isdir(self.folder) else []
+        with self._locked():
+            self._remove_remains()
+            self._note()
+            number = self._next_number()
+            live = self.live
+            mark = {
+                "cycle": cycle,
+                "rollback_of": rollback_of,
+                "parent": live.number if live is not None else None,
+                "at": time.time(),
+            }
+            self._publish(export, number, mark, verify)
+            self._note()
+            return self._version(number)
+
+    def _next_number(self) -> int:
+        """A number above all versions that ever existed, and above all files in the folder."""
+        names = os.listdir(self.folder)
         for name in sorted(n for n in names if n.isnumeric() and not self._is_version(n)):
             _log.warning(
                 "%s is not a version: expected a folder with a plain number as its name. Remove "
@@ -170,18 +195,12 @@ class Serving:
         # TensorFlow Serving takes the largest number as the newest version, even if it is a file.
         taken = [int(name) for name in names if name.isascii() and name.isdigit()]
         numbers += [version for version in taken if version < LARGEST_VERSION]
-        number = max([*numbers, *(v.number for v in self.versions())], default=0) + 1
+        return int(max([*numbers, *(v.number for v in self.versions())], default=0)) + 1
+
+    def _publish(self, export: str, number: int, mark: dict[str, Any], verify: Verify) -> None:
         staging = os.path.join(self.folder, f"{_STAGING}{number}")
-        final = os.path.join(self.folder, str(number))
-        mark = {
-            "cycle": cycle,
-            "rollback_of": rollback_of,
-            "parent": before.number if before is not None else None,
-            "at": time.time(),
-        }
         try:
             with self._writing():
-                os.makedirs(self.folder, exist_ok=True)
                 _copy(export, staging)
                 storage.write_json(os.path.join(staging, _MARK), mark)
                 _sync(staging)
@@ -189,26 +208,25 @@ class Serving:
             self._check()
             serving_dir.remember(self.folder, self._model_dir)
             with self._writing():
-                os.rename(staging, final)
+                os.rename(staging, os.path.join(self.folder, str(number)))
         except Locked:
             raise  # The staging folder may now belong to the process that took over.
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)  # It may have filled the disk.
             raise
         _sync_folder(self.folder)
-        self._note()
-        return self._version(number)
 
     def remove(self, version: Version) -> None:
         """Removes a version that is not live. A reader sees it whole or not at all."""
-        live = self.live
-        if live is not None and live.number == version.number:
-            raise ValueError(f"version {version.number} is live")
-        self._note()
-        gone = os.path.join(self.folder, f"{_REMOVED}{version.number}")
-        with self._writing():
-            os.rename(version.path, gone)
-            shutil.rmtree(gone)
+        with self._locked():
+            live = self.live
+            if live is not None and live.number == version.number:
+                raise ValueError(f"version {version.number} is live")
+            self._note()
+            gone = os.path.join(self.folder, f"{_REMOVED}{version.number}")
+            with self._writing():
+                os.rename(version.path, gone)
+                storage.remove_folder(gone)
 
     def find(self, number: int) -> Version:
         """Returns a version by its number.
@@ -223,6 +241,29 @@ class Serving:
         known = ", ".join(str(version.number) for version in there)
         hint = f"Use one of: {known}." if known else "It has no version yet."
         raise ConfigError(f"--to={number}: {self.folder} has no version {number}. {hint}")
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Makes the folder, and holds its lock. Two model directories may have one folder."""
+        with self._writing():
+            os.makedirs(self.folder, exist_ok=True)
+            lock = os.open(os.path.join(self.folder, _LOCK), os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise Locked(
+                    f"another process is publishing or removing a model in the serving directory "
+                    f"{self.folder}. Try again when it has ended."
+                ) from error
+            except OSError:
+                _log.warning(
+                    "the file system of %s has no locks. Publish there with one --model_dir only.",
+                    self.folder,
+                )
+            yield
+        finally:
+            os.close(lock)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:

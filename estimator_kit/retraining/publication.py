@@ -2,17 +2,20 @@
 
     begin(folder, serving)      writes `publishing.json`, before `Serving.publish`
     find(folder, serving)       the version that the cycle went live as, or None
+    owner(version, serving, cycles)     the cycle that made the model of a version, or None
 
 A cycle may die after the rename that makes its model live, and before the file that records it. A
 user may also have rolled back since. Two facts identify the version of a cycle: its mark names the
 cycle, and its number is above all numbers in `publishing.json`. The number matters when a model
 directory was deleted and started again: the serving directory may still have versions of the old
-cycle 0001. This module does not change what is served.
+cycle 0001, and another model directory may publish there too. This module does not change what is
+served.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Optional
 
 from estimator_kit.retraining.promotion import Serving, Version
@@ -35,6 +38,23 @@ def find(folder: CycleFolder, serving: Serving) -> Optional[Version]:
         is_own = version.cycle == folder.name and version.rollback_of is None
         if is_own and version.number > noted["above"]:
             return version
+    return None
+
+
+def owner(
+    version: Optional[Version], serving: Serving, cycles: Sequence[CycleFolder]
+) -> Optional[CycleFolder]:
+    """The cycle that made the model of a version, or None if it is not one of `cycles`.
+
+    After a rollback, it is the cycle that made the version that was copied.
+    """
+    numbered = {each.number: each for each in _all(serving)}
+    while version is not None and version.rollback_of is not None:
+        version = numbered.get(version.rollback_of)
+    for cycle in cycles:
+        if version is not None and version.cycle == cycle.name:
+            own = find(cycle, serving)
+            return cycle if own is not None and own.number == version.number else None
     return None
 
 

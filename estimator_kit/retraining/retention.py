@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import datetime
 import os
-import shutil
 from collections.abc import Sequence
 from typing import Any, Optional
 
+from estimator_kit import storage
 from estimator_kit.retraining.promotion import Serving, Version
 from estimator_kit.retraining.state import THROUGH, CycleFolder
 
@@ -95,11 +95,13 @@ def clean(
     serving.clean()
     pinned = [cycle for cycle in cycles if cycle.pinned]
     names = {cycle.name for cycle in pinned}
-    # A cycle may have started from a served version.
-    starts = {(cycle.read("start") or {}).get("source") for cycle in pinned}
+    # A cycle may have started from a served version. The serving directory may have had a relative
+    # path then, or a link.
+    sources = [(cycle.read("start") or {}).get("source") for cycle in pinned]
+    starts = {os.path.realpath(source) for source in sources if source is not None}
     gone = []
     for version in serving.versions()[:-versions]:
-        if version.cycle not in names and version.path not in starts:
+        if version.cycle not in names and os.path.realpath(version.path) not in starts:
             serving.remove(version)
             gone.append(version.number)
     kept = kept_cycles(
@@ -109,6 +111,6 @@ def clean(
     for cycle in cycles:
         for name in _HEAVY if cycle.name not in kept else ():
             if os.path.isdir(cycle.at(name)):
-                shutil.rmtree(cycle.at(name))
+                storage.remove_folder(cycle.at(name))
                 removed.append(os.path.join(cycle.name, name))
     return {"removed": removed, "versions_removed": gone, "kept": sorted(kept)}

@@ -161,17 +161,23 @@ def grow_vocabularies(cycle: Cycle) -> _Document:
 
 def _spec_folder(cycle: Cycle, live: Version) -> str:
     """The folder of the live model's spec."""
-    folder = CycleFolder(cycle.config.model_dir, live.cycle or "none").at("spec")
+    owner = _owner(cycle, live)
+    if owner is not None and os.path.isdir(owner.at("spec")):
+        return owner.at("spec")
     # Retention may have removed the spec of an old cycle, but its model has one too.
-    return (
-        folder if os.path.isdir(folder) else os.path.join(live.path, "assets.extra", "feature_spec")
-    )
+    return os.path.join(live.path, "assets.extra", "feature_spec")
+
+
+def _owner(cycle: Cycle, live: Optional[Version]) -> Optional[CycleFolder]:
+    return publication.owner(live, cycle.serving, state.cycles(cycle.config.model_dir))
 
 
 def _start(cycle: Cycle) -> training_stage.Start:
+    live = cycle.serving.live
     return training_stage.choose_start(
         cycle.spec,
-        live=cycle.serving.live,
+        live=live,
+        owner=_owner(cycle, live),
         last=cycle.last,
         cycles=state.cycles(cycle.config.model_dir),
     )
@@ -189,6 +195,8 @@ def train(cycle: Cycle) -> _Document:
 
 
 def judge(cycle: Cycle) -> _Document:
+    # Training takes long, and an earlier start may have trained.
+    cycle.facts.check_unchanged([*cycle.window.train_files, *cycle.window.eval_files])
     output, cycle.answers = gate_stage.run(
         parser.load(cycle.output("vocabularies")["spec"]),
         cycle.output("train")["export_path"],
@@ -203,15 +211,26 @@ def judge(cycle: Cycle) -> _Document:
 def _known_days(cycle: Cycle) -> list[str]:
     """The evaluation days up to the newest day on which the live model or the start was trained.
 
-    There are such days if no new data came, if days were removed, or if --as_of went back.
+    There are such days if no new data came, if days were removed, or if --as_of went back. A model
+    was also trained on the days of the models that it started from.
     """
-    live = cycle.serving.live
-    trained = {cycle.output("train")["start"]["cycle"], live.cycle if live is not None else None}
+    there = {folder.name: folder for folder in state.cycles(cycle.config.model_dir)}
+    owner = _owner(cycle, cycle.serving.live)
+    names = {cycle.output("train")["start"]["cycle"], owner.name if owner is not None else None}
+    seen: set[Optional[str]] = {None}
     newest = ""
-    for name in trained - {None}:
-        window = window_of(CycleFolder(cycle.config.model_dir, name))
-        if window is not None:
-            newest = max(newest, window.train[-1].name)
+    while names - seen:
+        name = (names - seen).pop()
+        seen.add(name)
+        window = window_of(there.get(name or ""))
+        if window is None:
+            _log.warning(
+                "%s is missing, so the days on which that cycle was trained are unknown",
+                CycleFolder(cycle.config.model_dir, name or "").at("window.json"),
+            )
+            continue
+        newest = max(newest, window.train[-1].name)
+        names.add((there[name or ""].read("start") or {}).get("cycle"))
     return [day.name for day in cycle.window.evaluate if day.name <= newest]
 
 

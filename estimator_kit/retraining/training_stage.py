@@ -71,6 +71,7 @@ def choose_start(
     spec: FeatureSpec,
     *,
     live: Optional[Version],
+    owner: Optional[CycleFolder],
     last: Optional[CycleFolder],
     cycles: list[CycleFolder],
 ) -> Start:
@@ -79,6 +80,7 @@ def choose_start(
     Args:
       spec: the feature spec; its section `retraining` decides.
       live: the version that is served.
+      owner: the cycle that made its model, if it is one of `cycles`.
       last: the last cycle that ran to its end, or None.
       cycles: all cycles.
     """
@@ -88,7 +90,6 @@ def choose_start(
     every = section.full_every
     if every is not None and _since_scratch(cycles) + 1 >= every:
         return Start("scratch", reason=f"a full retrain, which comes every {every} cycles")
-    by_name = {cycle.name: cycle for cycle in cycles}
     reason = ""
     if section.warm_start == "last":
         checkpoint = _checkpoint(last) if last is not None else None
@@ -98,14 +99,13 @@ def choose_start(
         reason = f"not from the last cycle: {gone or 'no cycle has ended yet'}"
     if live is None:
         return Start("scratch", reason="no model is live yet")
-    owner = by_name.get(live.cycle or "")
     checkpoint = _checkpoint(owner) if owner is not None else None
     if checkpoint is None:
         # An export has no slots; by default a warm start takes only the slots of FTRL.
         whose = f"of cycle {live.cycle}" if live.cycle is not None else f"of version {live.number}"
         export = f"the training {whose} is missing, so from its export, without optimizer slots"
         reason = f"{reason}; {export}" if reason else export
-    return Start("live", checkpoint or live.path, live.cycle, reason)
+    return Start("live", checkpoint or live.path, owner.name if owner is not None else None, reason)
 
 
 def _since_scratch(cycles: list[CycleFolder]) -> float:

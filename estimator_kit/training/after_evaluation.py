@@ -155,20 +155,25 @@ class AfterEvaluation(estimator.Exporter):
         entries = self._history.add(step, self.metrics)
         self._say(step, [entry["metrics"] for entry in entries[:-1]])
         if "latest" in self._exporters:
-            self._export(trained, "latest", checkpoint_path)
+            self._write(trained, "latest", checkpoint_path)
+            self._delete_old("latest")
         if self._best is not None:
             value = self._watched(self._config.best_metric)
             if self._best.improves(value):
-                self._best.add(value, step, self._export(trained, "best", checkpoint_path))
+                self._best.begin(value, step)
+                self._best.add(value, step, self._write(trained, "best", checkpoint_path))
+                self._delete_old("best")
         if self._best_k is not None:
             value = self._watched(self._config.best_metric)
             if self._best_k.improves(value):
+                self._best_k.begin(value, step)
                 path = self._write(trained, "best_k", checkpoint_path)
                 for version in self._best_k.add(value, step, path):
                     delete(os.path.dirname(path), version)
         if self._step is not None and self._step.is_due(step):
-            self._export(trained, "step", checkpoint_path)
+            self._write(trained, "step", checkpoint_path)
             self._step.add(step)
+            self._delete_old("step")
         metric = self._config.early_stopping_metric
         if metric is not None:
             self._watched(metric)
@@ -205,8 +210,5 @@ class AfterEvaluation(estimator.Exporter):
             _log.warning("%s is undefined: the evaluation files have no rows for it", metric)
         return value
 
-    def _export(self, trained: Any, exporter: str, checkpoint: str) -> str:
-        folder = export_folder(self._model_dir, exporter)
-        path = self._write(trained, exporter, checkpoint)
-        delete_old(folder, self._config.exports_to_keep)
-        return path
+    def _delete_old(self, exporter: str) -> None:
+        delete_old(export_folder(self._model_dir, exporter), self._config.exports_to_keep)

@@ -6,6 +6,7 @@ import json
 import os
 
 import pytest
+import tensorflow as tf
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
@@ -94,6 +95,25 @@ def test_the_best_k_over_starts(tmp_path):
     message = r"best_k.json: the top level: got \[\], expected an object\. R"
     with pytest.raises(ConfigError, match=message):
         BestKRecord(folder, "auc/y", "max", 2)
+
+
+def test_the_best_k_after_a_process_died(folder):
+    record = BestKRecord(folder, "auc/y", "max", 1)
+    record.begin(0.5, 1)
+    record.add(0.5, 1, f"{folder}/12")
+    record.begin(0.7, 2)
+    os.mkdir(f"{folder}/13")  # It died before it recorded this export, and deleted version 12.
+    again = BestKRecord(folder, "auc/y", "max", 1)
+    assert again.best == [{"value": 0.7, "global_step": 2, "version": "13"}]
+    assert names(folder) == ["9", "10", "11", "13"]
+    assert BestKRecord(folder, "auc/y", "max", 1).best == again.best
+
+
+def test_a_version_loses_its_name_before_its_files(folder, monkeypatch):
+    seen = []
+    monkeypatch.setattr(tf.io.gfile, "rmtree", lambda path: seen.append(names(folder)))
+    versions.delete(folder, "12")
+    assert seen[-1] == ["9", "10", "11"]
 
 
 def test_the_step_exporter_is_due_once_for_each_multiple(tmp_path):

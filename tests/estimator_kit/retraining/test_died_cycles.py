@@ -195,6 +195,14 @@ def test_a_version_of_another_model_directory_is_not_taken_for_its_own(tmp_path)
     own = publish(again)
     publication.begin(folder, again)  # A start after the cycle died calls it again.
     assert publication.find(folder, again) == own
-    publish(again, rollback_of=1)
+    back, again_own = publish(again, rollback_of=1), publish(again, rollback_of=own.number)
+    twice = publish(again, rollback_of=again_own.number)
     again.remove(own)
     assert publication.find(folder, again) == own
+    owners = {
+        version.number: publication.owner(version, again, [folder]) for version in again.versions()
+    }
+    assert owners == {1: None, 2: None, back.number: None, again_own.number: folder,
+                      twice.number: folder}  # fmt: skip
+    assert publication.owner(None, again, [folder]) is None
+    assert publication.owner(own, again, []) is None

@@ -11,6 +11,8 @@ from estimator_kit.retraining import checks
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.window import Day, Window
 from feature_specs.parser import parser
+from input_pipelines.errors import DataError
+from input_pipelines.integrity import data_scan
 from input_pipelines.record_files import writing
 from tests.conftest import make_rows
 
@@ -50,6 +52,41 @@ def test_a_file_that_is_gone_or_holds_something_else_has_no_old_statistics(old, 
     pathlib.Path(files[0].path).unlink()
     assert facts.old_statistics(files) is None
     assert kept(tmp_path) == []  # Nothing is stored under the hashes of other bytes.
+
+
+def test_a_file_that_is_written_while_it_is_read_has_no_facts(old, tmp_path, monkeypatch):
+    """For example, a day that is copied again, with the same bytes in the end."""
+    facts, _, folder = old
+    path = str(folder / "part-2.tfrecord")
+    writing.write_examples(path, make_rows(20, seed=3))
+    content, scan = pathlib.Path(path).read_bytes(), data_scan.scan
+
+    def copied_meanwhile(paths, **named):
+        pathlib.Path(path).write_bytes(content[:100])
+        found = list(scan(paths, **named))
+        pathlib.Path(path).write_bytes(content)
+        return found
+
+    before = sorted((tmp_path / "facts").iterdir())
+    with monkeypatch.context() as patched:
+        patched.setattr(data_scan, "scan", copied_meanwhile)
+        with pytest.raises(DataError) as error:
+            facts.of_files([path])
+    assert str(error.value) == (
+        f"{path} was written while it was read. Start again when it is complete."
+    )
+    assert [p for p in (tmp_path / "facts").glob("file-*") if p not in before] == []
+    assert facts.of_files([path])[0].rows == 20
+
+
+def test_statistics_of_other_bytes_are_not_stored(old, tmp_path):
+    facts, files, _ = old
+    summary = facts.summary(files)
+    (place,) = (tmp_path / "facts").glob("statistics-*")
+    place.unlink()
+    writing.write_examples(files[0].path, make_rows(30, seed=9))
+    facts._store(files, summary)
+    assert kept(tmp_path) == []
 
 
 def test_drift_without_statistics_of_the_last_window_is_a_warning(old, document):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import logging
 import os
@@ -35,6 +36,11 @@ def export(tmp_path, name):
     for part in ("saved_model.pb", "variables/variables.index", "variables/variables.data"):
         (folder / part).write_text(name)
     return str(folder)
+
+
+def names(serving):
+    """The names in the serving directory, without its lock."""
+    return sorted(name for name in os.listdir(serving.folder) if name != ".lock")
 
 
 def content(version):
@@ -115,7 +121,7 @@ def test_a_model_that_does_not_answer_never_goes_live(serving, tmp_path):
     with pytest.raises(ValueError, match="it does not answer"):
         serving.publish(export(tmp_path, "b"), cycle="0002", verify=refuse)
     assert [version.number for version in serving.versions()] == [1]
-    assert os.listdir(serving.folder) == ["1"]
+    assert names(serving) == ["1"]
 
 
 def test_nothing_goes_live_once_the_lock_is_lost(tmp_path):
@@ -155,7 +161,7 @@ def test_a_full_disk_leaves_the_live_model(serving, tmp_path, monkeypatch):
     assert not target.exists()  # It would keep the disk full.
     assert content(serving.live.path) == "a"
     again = serving.publish(str(tmp_path / "export-b"), cycle="0002", verify=fine)
-    assert again.number == 2 and sorted(os.listdir(serving.folder)) == ["1", "2"]
+    assert again.number == 2 and names(serving) == ["1", "2"]
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
@@ -176,7 +182,7 @@ def test_a_folder_that_may_not_be_written_to_is_a_sentence(
         f"the serving directory {serving.folder} is not writable: {where}: Not allowed. Give the "
         "user of this program the right to write there, or choose another --serving_dir."
     )
-    assert step == "makedirs" or os.listdir(serving.folder) == []
+    assert step == "makedirs" or names(serving) == []
 
 
 def test_links_and_folders_are_copied_whole(serving, tmp_path):
@@ -190,13 +196,58 @@ def test_links_and_folders_are_copied_whole(serving, tmp_path):
     assert os.path.isdir(os.path.join(version.path, "empty"))
 
 
+def test_of_a_link_to_a_version_only_the_link_is_removed(serving, tmp_path):
+    """Another program may have put links to models into the folder."""
+    model = export(tmp_path, "a")
+    os.makedirs(serving.folder)
+    os.symlink(model, os.path.join(serving.folder, "7"))
+    serving.publish(export(tmp_path, "b"), cycle=None, verify=fine)
+    serving.remove(serving.find(7))
+    assert names(serving) == ["8"] and content(model) == "a"
+    os.symlink(model, os.path.join(serving.folder, ".removed-6"))
+    serving.clean()
+    assert names(serving) == ["8"] and content(model) == "a"
+
+
+def test_two_model_directories_do_not_publish_at_once(serving, tmp_path, caplog, monkeypatch):
+    other = Serving(serving.folder, str(tmp_path / "other"))
+    model, at_once = export(tmp_path, "a"), []
+
+    def publish_too(path):
+        for work in (lambda: other.publish(model, cycle=None, verify=fine), other.clean,
+                     lambda: other.remove(other.find(1))):  # fmt: skip
+            with pytest.raises(Locked) as error:
+                work()
+            at_once.append(str(error.value))
+
+    serving.publish(model, cycle="0001", verify=fine)
+    serving.publish(model, cycle="0002", verify=publish_too)
+    assert at_once == [
+        "another process is publishing or removing a model in the serving directory "
+        f"{serving.folder}. Try again when it has ended."
+    ] * 3  # fmt: skip
+    assert names(serving) == ["1", "2"]
+    assert other.publish(model, cycle=None, verify=fine).number == 3
+
+    def no_locks(*arguments):
+        raise OSError(errno.ENOTSUP, "not supported")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with caplog.at_level(logging.WARNING):
+        assert serving.publish(model, cycle=None, verify=fine).number == 4
+    assert caplog.messages == [
+        f"the file system of {serving.folder} has no locks. Publish there with one --model_dir "
+        "only."
+    ]
+
+
 def test_what_is_live_is_not_removed(serving, tmp_path):
     for name in ("a", "b"):
         serving.publish(export(tmp_path, name), cycle=None, verify=fine)
     with pytest.raises(ValueError, match="version 2 is live"):
         serving.remove(serving.find(2))
     serving.remove(serving.find(1))
-    assert os.listdir(serving.folder) == ["2"]
+    assert names(serving) == ["2"]
     with pytest.raises(ConfigError) as error:
         serving.find(1)
     assert str(error.value) == f"--to=1: {serving.folder} has no version 1. Use one of: 2."

@@ -77,6 +77,21 @@ def test_what_a_pinned_one_started_from_stays_too(model):
     assert found["versions_removed"] == [2]
 
 
+def test_what_a_pinned_one_started_from_stays_however_its_path_was_written(model, monkeypatch):
+    monkeypatch.chdir(model[0])
+    state.find(str(model[0]), "4").write("start", {"kind": "live", "source": "serving/1"})
+    (model[0] / "cycles/0004/PINNED").touch()
+    assert clean(model)["versions_removed"] == [2]
+
+
+def test_of_a_training_on_another_disk_only_the_link_is_removed(model):
+    training = model[0] / "cycles/0001/train"
+    os.rename(training, model[0] / "elsewhere")
+    training.symlink_to(model[0] / "elsewhere")
+    assert "0001/train" in clean(model)["removed"]
+    assert not training.is_symlink() and (model[0] / "elsewhere").is_dir()
+
+
 def test_what_a_pinned_one_started_from_stays_without_a_version(model):
     assert "0002" not in clean(model, versions=4)["kept"]
     state.find(str(model[0]), "4").write("start", {"kind": "live", "cycle": "0002"})

@@ -47,7 +47,9 @@ def cycles(tmp_path):
 )
 def test_start(cycles, document, section, live, kind, of, reason):
     spec = dataclasses.replace(parser.parse(document), retraining=Retraining(**section))
-    found = training_stage.choose_start(spec, live=live, last=cycles[2], cycles=cycles)
+    found = training_stage.choose_start(
+        spec, live=live, owner=cycles[1] if live else None, last=cycles[2], cycles=cycles
+    )
     assert (found.kind, found.cycle, found.reason) == (kind, of, reason)
     if of is not None:
         (folder,) = [cycle for cycle in cycles if cycle.name == of]
@@ -58,7 +60,9 @@ def test_a_full_retrain_that_died_is_not_lost(cycles, document):
     spec = dataclasses.replace(parser.parse(document), retraining=Retraining(full_every=3))
 
     def kind(there):
-        return training_stage.choose_start(spec, live=LIVE, last=cycles[2], cycles=there).kind
+        return training_stage.choose_start(
+            spec, live=LIVE, owner=cycles[1], last=cycles[2], cycles=there
+        ).kind
 
     assert [kind(cycles[:n]) for n in (1, 2, 3)] == ["live", "live", "scratch"]
     cycles[3].write("start", {"kind": "scratch"})
@@ -85,18 +89,24 @@ def test_a_last_cycle_that_cannot_be_started_from_is_told(cycles, document):
         (cycles[0], "not from the last cycle: the training of cycle 0001 was removed"),
         (None, "not from the last cycle: no cycle has ended yet"),
     ):
-        found = training_stage.choose_start(spec, live=LIVE, last=last, cycles=cycles)
+        found = training_stage.choose_start(
+            spec, live=LIVE, owner=cycles[1], last=last, cycles=cycles
+        )
         assert (found.kind, found.cycle, found.reason) == ("live", "0002", reason)
 
 
 def test_a_live_model_whose_training_is_gone_is_started_from_as_it_is_served(cycles, document):
-    for cycle, whose in (("0001", "cycle 0001"), (None, "version 3")):
+    for cycle, owner, whose in (
+        ("0001", cycles[0], "cycle 0001"),
+        ("0002", None, "cycle 0002"),  # Of another model directory.
+        (None, None, "version 3"),
+    ):
         live = dataclasses.replace(LIVE, cycle=cycle)
         found = training_stage.choose_start(
-            parser.parse(document), live=live, last=None, cycles=cycles
+            parser.parse(document), live=live, owner=owner, last=None, cycles=cycles
         )
         reason = f"the training of {whose} is missing, so from its export, without optimizer slots"
-        assert found == Start("live", "/serving/3", live.cycle, reason)
+        assert found == Start("live", "/serving/3", owner and owner.name, reason)
 
 
 def test_cycles_are_found_by_their_numbers(cycles, tmp_path):

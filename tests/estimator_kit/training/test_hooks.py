@@ -196,6 +196,15 @@ def test_the_best_is_remembered_with_its_metric(tmp_path):
     again = BestRecord(folder, "auc/y", "max")
     assert again.best == {"value": 0.5, "global_step": 10, "version": "1"}
     assert again.improves(0.6) and not again.improves(0.5)
+    # A process died after it had exported version 2, and before it recorded that.
+    again.begin(0.6, 20)
+    assert BestRecord(folder, "auc/y", "max").best["value"] == 0.5
+    (tmp_path / "2").mkdir()
+    third = BestRecord(folder, "auc/y", "max")
+    assert third.best == {"value": 0.6, "global_step": 20, "version": "2"}
+    assert BestRecord(folder, "auc/y", "max")._kept == third._kept
+    third.begin(0.7, 30)  # The export fails.
+    assert BestRecord(folder, "auc/y", "max").best == third.best
     with pytest.raises(ConfigError) as error:
         BestRecord(folder, "loss", "min")
     assert str(error.value) == (

@@ -1,0 +1,116 @@
+"""What the gate's stage knows of the days that models were trained on, and of their files."""
+
+from __future__ import annotations
+
+import logging
+import os
+import types
+
+import pytest
+
+from estimator_kit.retraining import publication, stages, state
+from estimator_kit.retraining.facts import Facts
+from estimator_kit.retraining.promotion import Serving
+from estimator_kit.retraining.window import Day, Window
+from feature_specs.parser import parser
+from input_pipelines.errors import DataError
+from input_pipelines.record_files import writing
+from tests.conftest import make_rows
+
+MADE = {"identity": "", "made_with": {"code": "", "versions": {}, "flags": [], "seed": 1}}
+
+
+def day(number):
+    return (Day(f"2026-01-{number:02d}", "", 1, ()),)
+
+
+class Model:
+    """A model directory whose cycles have windows and starts, but no training."""
+
+    def __init__(self, folder):
+        self.folder = str(folder / "model")
+        self.serving = Serving(str(folder / "serving"), self.folder)
+        self.export = str(folder / "export")
+        os.makedirs(self.export)
+
+    def cycle(self, trained, start=None, *, goes_live=False):
+        """A cycle that was trained up to a day, and evaluated on the next."""
+        cycle = state.new(self.folder)
+        window = Window("2026-01-31", day(trained), day(trained + 1), {})
+        cycle.write("window", {**window.to_dict(), **MADE})
+        cycle.write("start", {"kind": "last", "cycle": start})
+        if goes_live:
+            publication.begin(cycle, self.serving)
+            self.serving.publish(self.export, cycle=cycle.name, verify=lambda path: None)
+        return cycle
+
+    def known_days(self, start, *evaluate):
+        """The known days of a cycle with this start, of the days it is evaluated on."""
+        running = types.SimpleNamespace(
+            config=types.SimpleNamespace(model_dir=self.folder),
+            serving=self.serving,
+            window=Window("2026-01-31", day(1), tuple(day(n)[0] for n in evaluate), {}),
+            output=lambda stage: {"start": {"cycle": start}},
+        )
+        return [name[-2:] for name in stages._known_days(running)]
+
+
+@pytest.fixture
+def model(tmp_path):
+    return Model(tmp_path)
+
+
+def test_a_model_also_knows_the_days_of_the_models_that_it_came_from(model):
+    """Cycle 2 was refused, then day 11 was removed, and cycle 3 started from cycle 2."""
+    model.cycle(9, goes_live=True)
+    model.cycle(10, "0001")
+    model.cycle(9, "0002")
+    assert model.known_days("0003", 10) == ["10"]
+    assert model.known_days("0001", 10) == []
+    assert model.known_days("0003", 9, 10, 11) == ["09", "10"]
+    assert model.known_days(None, 9, 10) == ["09"]  # The live model.
+
+
+def test_a_version_of_another_model_directory_has_unknown_days(model, tmp_path):
+    """`cycles/` was removed, so the live version's cycle 0001 is not the new cycle 0001."""
+    model.serving.publish(model.export, cycle="0001", verify=lambda path: None)
+    model.cycle(20)
+    assert model.known_days(None, 9, 10) == []
+
+
+def test_a_missing_window_is_told(model, caplog):
+    model.cycle(9, goes_live=True)
+    second = model.cycle(10, "0001")
+    os.remove(second.at("window.json"))
+    with caplog.at_level(logging.WARNING):
+        assert model.known_days("0002", 9, 10) == ["09"]
+    assert caplog.messages == [
+        f"{second.at('window.json')} is missing, so the days on which that cycle was trained are "
+        "unknown"
+    ]
+
+
+def test_a_day_that_was_written_again_during_the_training_is_not_judged(document, tmp_path):
+    """The model would have other data than its checks and its lineage."""
+    paths = [str(tmp_path / f"{name}.tfrecord") for name in ("train", "evaluate")]
+    for path in paths:
+        writing.write_examples(path, make_rows(20, seed=0))
+    facts = Facts(str(tmp_path / "facts"), parser.parse(document))
+    files = facts.of_files(paths)
+    facts.check_unchanged(files)
+    os.remove(paths[0])
+    facts.check_unchanged(files)  # A day that is gone after its training was trained as it was.
+    writing.write_examples(paths[1], make_rows(20, seed=1))
+    (now,) = facts.of_files(paths[1:])
+    with pytest.raises(DataError) as error:
+        facts.check_unchanged(files)
+    assert str(error.value) == (
+        f"{paths[1]} has changed since this cycle chose its days, so its model may have other data "
+        f"than its checks: expected the SHA-256 {files[1].sha256}, got {now.sha256}. Start again: "
+        "the next cycle reads the day as it is now."
+    )
+    running = types.SimpleNamespace(
+        facts=facts, window=Window("2026-01-02", (), (Day("2026-01-02", "", 20, (files[1],)),), {})
+    )
+    with pytest.raises(DataError, match="has changed since"):
+        stages.judge(running)
