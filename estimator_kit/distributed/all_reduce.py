@@ -14,6 +14,7 @@ import tensorflow as tf
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.optimizers.combining import Uncertainty, Weights
 from estimator_kit.training.hooks.stop import StopRequest
 from estimator_kit.training.run_config import make_estimator
 from estimator_kit.training.team import Team
@@ -74,6 +75,12 @@ def check_model(config: ModelDirConfig, model: ModelFn) -> None:
                 f"the model parameter {name} does not work with --strategy={config.strategy}: it "
                 "would apply to the gradients of each device separately. Remove it."
             )
+    if not isinstance(model.combination, (Weights, Uncertainty)):
+        raise ConfigError(
+            f"the model parameter combine={p.combine} does not work with "
+            f"--strategy={config.strategy}: each device would compare the gradients of its "
+            "batch, and learn other weights. Use uncertainty, or remove it."
+        )
     named = {_name(choice) for choice in (p.optimizer, *(p.optimizers or {}).values())}
     other = sorted(named & _ROW_BY_ROW) if config.strategy == "multi_worker_mirrored" else []
     if other:

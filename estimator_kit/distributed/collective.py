@@ -66,7 +66,10 @@ class AllReduceChief(Chief):
             steps.model,
             steps.make_input(),
             max_steps=steps.max_steps,
-            hooks=[SaverHook(make_run_config(self._config)), *steps.hooks],
+            hooks=[
+                SaverHook(make_run_config(self._config), list(steps.saving_listeners)),
+                *steps.hooks,
+            ],
             over=lambda: self.request.reason is not None,
         )
 

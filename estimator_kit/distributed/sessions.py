@@ -122,6 +122,11 @@ def check_model(config: ModelDirConfig, model: ModelFn, view: ClusterView) -> No
                 "the other tasks of --strategy=sync_replicas. Use another --strategy, or remove "
                 "the method."
             )
+    if config.partition_mib is not None and model.params.moving_average is not None:
+        raise ConfigError(
+            "the model parameter moving_average does not work with --partition_mib: the averages "
+            "of pieces would not be saved as whole tables. Remove one of them."
+        )
     if wrong:
         raise ConfigError(
             f"the model parameter {wrong[0]} does not work in a cluster, where steps of other "

@@ -26,7 +26,7 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.optimizers import accumulation, dense_gradients, moving_average
 from estimator_kit.optimizers.clipping import clipped
 from estimator_kit.optimizers.combining.base import MakeGradients
-from estimator_kit.optimizers.kinds import OPTIMIZERS
+from estimator_kit.optimizers.kinds import OPTIMIZERS, Ftrl
 from estimator_kit.optimizers.sync_replicas import Synchronous
 
 _log = logging.getLogger("estimator_kit")
@@ -55,9 +55,18 @@ def make_optimizer(
         `schedules.factor_at`. `ModelFn.make_optimizer` passes the factor of the model.
 
     Raises:
-      ConfigError: the name is unknown, a field is wrong, or the rate is not above 0.
+      ConfigError: the name is unknown, a field is wrong, or the rate is not above 0. Or FTRL has a
+        `factor`. It stores no weights, and computes each one as (the sum of its gradients) *
+        (the rate of now), so half the rate would also halve every weight that it has learned.
     """
     kind = parse_choice("optimizer", name, OPTIMIZERS)
+    if factor is not None and isinstance(kind, Ftrl):
+        raise ConfigError(
+            "the optimizer ftrl does not work with the model parameters schedule and "
+            "warm_up_steps: it computes its weights from the rate of now, so a lower rate also "
+            "shrinks the weights that it has learned. Use another optimizer, such as adagrad "
+            "(linear_optimizer=adagrad for the linear part of wide_deep), or remove the parameters."
+        )
     if not learning_rate > 0:
         raise ConfigError(f"learning rate: got {learning_rate}, expected a number above 0")
     rate = kind.learning_rate if kind.learning_rate is not None else learning_rate

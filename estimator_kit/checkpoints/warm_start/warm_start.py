@@ -39,6 +39,9 @@ logger = logging.getLogger(__name__)
 
 _STEP = "global_step"
 
+# The variables of `model.objectives.item_frequency`.
+_ITEM_FREQUENCY = re.compile(r"(^|/)item_frequency/(last_step|gap)$")
+
 # How many variables of each status the log names. The report file names all of them.
 _NAMED = 8
 
@@ -125,7 +128,8 @@ def plan(
         stored one.
       mode: `weights` takes trainable variables and embedding tables. `weights_and_stats` also takes
         the statistics of layers (moving means of a normalization). `all_but_step` also takes
-        optimizer slots and moving averages of weights. `all` also takes the global step. The first
+        optimizer slots and moving averages of weights, but not how often items are in batches
+        (`item_frequency`), which counts steps. `all` also takes the global step. The first
         two also take FTRL's slots, because without them FTRL forgets the weights at its first step.
       pattern: a regular expression. A variable is taken if its whole name matches; slots are taken
         with their variable.
@@ -273,6 +277,8 @@ def _more(
     for name in sorted({*outline.variables} - outline.weights - {_STEP}):
         if name.startswith(ACCUMULATED):
             continue  # Gradients of the source's last batches, which it has not applied yet.
+        if mode != "all" and _ITEM_FREQUENCY.search(name):
+            continue  # They count steps, which start at 0 again.
         base = base_of(name, outline)
         if base in chosen if base is not None else re.fullmatch(pattern, name):
             yield name

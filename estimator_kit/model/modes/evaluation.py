@@ -72,18 +72,28 @@ def _of_heads(model: Model, batch: Labeled) -> dict[str, Metric]:
 def _total_loss(model: Model, batch: Labeled, metrics: Mapping[str, Metric]) -> Metric:
     """The model's loss over all rows. Estimator's `loss` is a mean over batches.
 
+    As in training, the loss of an objective without weight is 0. If no objective has weight, or if
+    the loss of a batch is NaN, it is NaN: a model whose loss is undefined must not be the best.
+
     A penalty may depend on the batch. Its mean over batches is weighted by their rows.
     """
     sources = {
         name: metrics[f"{EXAMPLE_LOSS if name in batch.own else 'loss'}/{name}"]
         for name in model.objectives
     }
-    # As in training, the loss of an objective without weight is 0.
-    values = {
-        name: tf.cast(tf.where(tf.math.is_nan(value), tf.zeros_like(value), value), tf.float32)
-        for name, (value, _) in sources.items()
-    }
-    total, updates = model.loss(values), [update for _, update in sources.values()]
+    broken, counting = streaming_sum(
+        tf.stack([tf.cast(tf.math.is_nan(batch.losses[name]), tf.float64) for name in sources]),
+        "undefined_losses",
+    )
+    nan = tf.constant(float("nan"), tf.float64)
+    missing = {name: tf.math.is_nan(value) for name, (value, _) in sources.items()}
+    values = {}
+    for index, (name, (value, _)) in enumerate(sources.items()):
+        without_weight = missing[name] & tf.equal(broken[index], 0)
+        values[name] = tf.cast(tf.where(without_weight, tf.zeros_like(value), value), tf.float32)
+    total = model.loss(values)
+    total = tf.where(tf.reduce_all(list(missing.values())), tf.cast(nan, total.dtype), total)
+    updates = [counting, *(update for _, update in sources.values())]
     if batch.penalties:
         rows = tf.cast(batch.rows, tf.float64)
         penalty = tf.cast(tf.add_n(list(batch.penalties)), tf.float64)

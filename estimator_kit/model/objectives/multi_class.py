@@ -59,15 +59,15 @@ class MultiClassObjective(Objective):
         true_probability: Optional[tf.Tensor] = None,
         group: Optional[tf.Tensor] = None,
     ) -> dict[str, Metric]:
-        return self.class_metrics(logits, labels, weights)
+        return self.class_metrics(logits, labels, weights, self.row_losses(logits, labels))
 
     def class_metrics(
-        self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+        self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, row_losses: tf.Tensor
     ) -> dict[str, Metric]:
-        """The metrics, from logits [rows, n] of a softmax."""
+        """The metrics, from logits [rows, n] of a softmax and the losses [rows] of training."""
         guesses = tf.argmax(logits, axis=1)
         hits = tf.cast(tf.equal(guesses, labels), tf.float32)
-        means = {"loss": self.class_losses(logits, labels), "accuracy": hits}
+        means = {"loss": row_losses, "accuracy": hits}
         for chosen in self.chosen:
             if chosen.name == "log_loss":
                 means["log_loss"] = losses.softmax_cross_entropy(logits, labels)

@@ -63,7 +63,7 @@ class OrdinalObjective(MultiClassObjective):
         group: Optional[tf.Tensor] = None,
     ) -> dict[str, Metric]:
         scores = class_log_probabilities(logits)
-        found = self.class_metrics(scores, labels, weights)
+        found = self.class_metrics(scores, labels, weights, self.row_losses(logits, labels))
         guesses = tf.cast(tf.argmax(scores, axis=1), tf.float32)
         errors = losses.absolute(guesses, tf.cast(labels, tf.float32))
         sums = tf.stack([tf.reduce_sum(errors * weights), tf.reduce_sum(weights)])

@@ -262,6 +262,31 @@ def test_averages_by_hand():
     np.testing.assert_allclose(found, [first, second, 0.15 * second + 0.85 * 0.375], rtol=1e-6)
 
 
+def test_ftrl_does_not_work_with_a_schedule():
+    """TensorFlow's FTRL computes the weight from the rate of now, so half the rate halves it."""
+
+    def weight_after(rates):
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            rate = tf.compat.v1.placeholder(tf.float32, [])
+            x = tf.compat.v1.get_variable("x", initializer=0.0)
+            train_op = minimize(-x, [("", tf.compat.v1.train.FtrlOptimizer(rate))])
+            session.run(tf.compat.v1.global_variables_initializer())
+            for now in rates:
+                session.run(train_op, {rate: now})
+            return session.run(x)
+
+    before, fallen = weight_after([1.0] * 50), weight_after([1.0] * 50 + [0.5])
+    assert before > 5 and fallen == pytest.approx(0.5 * before, rel=0.05)
+    with pytest.raises(ConfigError) as error:
+        make_optimizer({"ftrl": {"l1": 0.1}}, 0.1, factor=tf.constant(0.5))
+    assert str(error.value) == (
+        "the optimizer ftrl does not work with the model parameters schedule and warm_up_steps: it "
+        "computes its weights from the rate of now, so a lower rate also shrinks the weights that "
+        "it has learned. Use another optimizer, such as adagrad (linear_optimizer=adagrad for the "
+        "linear part of wide_deep), or remove the parameters."
+    )
+
+
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_no_optimizer_keeps_its_rate(name):
     """After a start with what a checkpoint holds, a step follows the new rate."""

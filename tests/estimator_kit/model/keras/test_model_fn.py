@@ -81,6 +81,27 @@ def compiled():
     return model
 
 
+def test_an_evaluation_measures_the_loss_of_the_training(tmp_path):
+    def twice(labels, predictions):
+        return 2 * tf.keras.losses.categorical_crossentropy(labels, predictions)
+
+    class OfClasses(ek.KerasModelFn):
+        def keras_model(self):
+            deep = tf.keras.Input((4,), name="deep")
+            model = tf.keras.Model([deep], {"kind": layers.Dense(3, activation="softmax")(deep)})
+            model.compile("sgd", loss={"kind": twice})
+            return model
+
+    document = part("kind")
+    document["objectives"]["kind"]["metrics"] = ["log_loss"]
+    spec, rows = feature_specs.parse(document), make_rows(32)
+    trained = estimator(OfClasses(spec), tmp_path / "model")
+    trained.train(input_fn(spec, rows))
+    found = read_metrics(trained.evaluate(input_fn(spec, rows)))  # One batch.
+    assert found["loss/kind"] == pytest.approx(found["loss"], rel=1e-5)
+    assert found["loss/kind"] == pytest.approx(2 * found["log_loss/kind"], rel=1e-5)
+
+
 class Three(ek.KerasModelFn):
     def keras_model(self):
         return compiled()

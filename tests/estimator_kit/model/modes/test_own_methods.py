@@ -139,6 +139,33 @@ def test_the_losses_and_their_own_weights_by_hand(document, reduction, expected)
 
 
 @pytest.mark.parametrize(
+    ("of_click", "weight_of_click", "weight_of_buy", "expected"),
+    [
+        (2.0, 1.0, 1.0, 2 + 0.5 * 4),
+        (2.0, 0.0, 1.0, 0.5 * 4),  # An objective without weight counts as 0, as in training.
+        (2.0, 0.0, 0.0, math.nan),  # But if none has weight, nothing was measured.
+        (math.nan, 1.0, 1.0, math.nan),  # Such a model must not be the best.
+        (math.nan, 0.0, 1.0, 0.5 * 4),
+        (math.inf, 1.0, 1.0, math.inf),
+    ],
+)
+def test_an_undefined_loss_is_not_0(spec, of_click, weight_of_click, weight_of_buy, expected):
+    class Weighted(Constant):
+        def example_losses(self, labels, predictions, weights, features):
+            return {
+                "click": (tf.constant([of_click]), tf.constant([weight_of_click])),
+                "buy": (tf.constant([4.0]), tf.constant([weight_of_buy])),
+            }
+
+    def fetches(made):
+        value, update = made.eval_metric_ops["total_loss"]
+        return update, value
+
+    found = evaluated(Weighted(spec), ModeKeys.EVAL, 3, fetches)[-1]
+    assert found == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize(
     ("returned", "message"),
     [
         (lambda labels: tf.zeros([5]), r": expected \{objective: losses\}, got .*\. Return a "
