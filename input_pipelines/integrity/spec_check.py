@@ -143,7 +143,9 @@ class _Counts:
             found["zero"] += not any(values)
             return
         found["missing"] += 1
-        found["zero"] += not self._spec.features[weight].default
+        # Missing labels have no default. As weights they are 0.
+        feature = self._spec.features.get(weight)
+        found["zero"] += feature is None or not feature.default
 
     def report(self) -> DataReport:
         good = self.rows - sum(map(len, self._problems.values()))

@@ -249,7 +249,10 @@ class Selection:
         """
         if self._negatives is None:
             return labels
-        negative = tf.equal(labels[self._negatives.label], 0)
+        label = labels[self._negatives.label]
+        if label.shape.rank == 2:  # The loss delayed_feedback has label and elapsed time.
+            label = label[:, 0]
+        negative = tf.equal(label, 0)
         rows = tf.where(negative, tf.constant(1 / self._negatives.share, tf.float32), 1.0)
         weights = {}
         for name in self._spec.labels:

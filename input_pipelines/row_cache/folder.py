@@ -130,7 +130,8 @@ class CacheFolder:
     def close(self) -> None:
         """Allows other runs to remove the entries that this run used."""
         if not self._lease.closed:
-            with contextlib.suppress(FileNotFoundError):
+            # Another run may be reading the leases. The whole folder may have been removed.
+            with contextlib.suppress(FileNotFoundError), self._alone():
                 os.unlink(self._lease.name)
             self._lease.close()
 

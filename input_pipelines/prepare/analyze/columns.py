@@ -196,9 +196,10 @@ def _shape(statistics: FeatureStatistics) -> tuple[Any, str]:
         return "feature_list", text
     if lengths.max <= 1:
         return [], ""
-    given = [int(length) for length in lengths.counts if length != "0"]
+    # From 1,024 on, `counts` has ranges of lengths.
+    filled = sum(n for length, n in lengths.counts.items() if length != "0")
     text = f"{lengths.min} to {lengths.max} values, {lengths.mean:.3g} on average"
-    if statistics.dtype == "float32" and given == [lengths.max]:
+    if statistics.dtype == "float32" and statistics.values == lengths.max * filled:
         return [lengths.max], f"{lengths.max} values"
     return "variable", text
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import pathlib
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from typing import Optional
 
@@ -132,20 +133,24 @@ def vocabulary_words(
     found = {}
     for name, feature in statistics.features.items():
         if columns.is_category(name, feature):
-            found[name] = words_of(summary, name, min_count)
+            found[name] = words_of(summary, [name], min_count)
     return found
 
 
-def words_of(summary: RecordSummary, name: str, min_count: int) -> VocabularyWords:
-    """The words for the vocabulary file of one feature."""
-    feature = summary.features[name]
-    single = feature.longest <= 1 and not feature.is_feature_list
-    single_integer = feature.dtype == "int64" and single
+def words_of(summary: RecordSummary, names: Sequence[str], min_count: int) -> VocabularyWords:
+    """The words for the vocabulary file of one feature, or of several that share the file."""
+    counts: Counter[str] = Counter()
+    for name in names:
+        feature = summary.features[name]
+        single = feature.longest <= 1 and not feature.is_feature_list
+        # The value of a single integer that is missing.
+        missing = "-1" if feature.dtype == "int64" and single else ""
+        counts.update({word: n for word, n in _all_words(summary, name) if word != missing})
+    counters = [summary.features[name].counter for name in names]
     return choose_words(
-        _all_words(summary, name),
+        sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])),
         min_count,
-        exact=feature.counter is None or feature.counter.exact is not None,
-        missing="-1" if single_integer else "",
+        exact=all(counter is None or counter.exact is not None for counter in counters),
     )
 
 

@@ -74,20 +74,20 @@ def refresh(
         f"{spec_path}: {counted(statistics.rows, 'record')} of {counted(statistics.files, 'file')}"
     ]
     texts: dict[str, str] = {}
-    for column_name, column in spec.of_kind(Vocabulary).items():
-        if column.file is not None and column.file not in texts:
-            new = words_of(found, column.source, min_count)
-            if not new.words:
-                raise DataError(
-                    f"columns.{column_name}: no word of feature {column.source!r} occurs "
-                    f"{min_count} times in the records, so {column.file!r} would be empty; lower "
-                    "--min_count, or pass more files"
-                )
-            old = read_words(column.path(spec))
-            report += _word_changes(column.file, old, [word for word, _ in new.words], new.exact)
-            texts[column.file] = new.vocabulary_text()
-            counts = f"{column.file.removesuffix('.txt')}.counts.tsv"
-            texts[counts] = new.counts_text()
+    for file, of_file in _columns_by_file(spec).items():
+        features = list(dict.fromkeys(column.source for column in of_file.values()))
+        new = words_of(found, features, min_count)
+        if not new.words:
+            names = " or ".join(map(repr, features))
+            raise DataError(
+                f"columns.{next(iter(of_file))}: no word of feature {names} occurs {min_count} "
+                f"times in the records, so {file!r} would be empty; lower --min_count, or pass "
+                "more files"
+            )
+        old = read_words(next(iter(of_file.values())).path(spec))
+        report += _word_changes(file, old, [word for word, _ in new.words], new.exact)
+        texts[file] = new.vocabulary_text()
+        texts[f"{file.removesuffix('.txt')}.counts.tsv"] = new.counts_text()
     for name in _statistics_files(path):
         report += _statistics_changes(path.parent / name, name, statistics)
         texts[name] = statistics.text()
@@ -100,6 +100,15 @@ def refresh(
         folder.replace(path.parent / name, text)
     folder.admit(path.parent, texts)
     return "\n".join(report)
+
+
+def _columns_by_file(spec: FeatureSpec) -> dict[str, dict[str, Vocabulary]]:
+    """The columns of each vocabulary file. A file has the words of all features that use it."""
+    found: dict[str, dict[str, Vocabulary]] = {}
+    for name, column in spec.of_kind(Vocabulary).items():
+        if column.file is not None:
+            found.setdefault(column.file, {})[name] = column
+    return found
 
 
 def _check_types(spec: FeatureSpec, statistics: Statistics) -> None:

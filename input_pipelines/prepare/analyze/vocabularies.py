@@ -37,20 +37,18 @@ class VocabularyWords:
 
 
 def choose_words(
-    counted: Sequence[tuple[str, int]], min_count: int, *, exact: bool, missing: str = ""
+    counted: Sequence[tuple[str, int]], min_count: int, *, exact: bool
 ) -> VocabularyWords:
-    """The words for a vocabulary file.
+    """The words for a vocabulary file. The empty string never gets an id.
 
     Args:
       counted: words and counts in the wanted order.
       min_count: words that occur less often are left out.
       exact: whether the counts are exact.
-      missing: a word that means a missing value and gets no id: "-1" for a single-valued integer.
-        The empty string never gets an id.
     """
     kept, unusable, rare = [], [], 0
     for word, count in counted:
-        if word in ("", missing):
+        if not word:
             continue
         if "\n" in word or word.endswith("\r") or word.startswith("\ufeff"):
             unusable.append(word)

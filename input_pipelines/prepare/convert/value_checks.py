@@ -84,6 +84,8 @@ def outside(column: Any, accepted: Accepted) -> np.ndarray:
     if accepted.words is not None:
         words = arrow().array([word.encode() for word in accepted.words], arrow().binary())
         return valid & ~np.asarray(arrow("compute").is_in(flat, value_set=words))
+    if arrow().types.is_binary(flat.type):
+        return np.zeros(len(flat), bool)  # Any text is accepted.
     numbers = np.asarray(flat.fill_null(0))
     good = np.isfinite(numbers)
     if accepted.low is not None:

@@ -71,7 +71,7 @@ class CsvOptions:
 
     @property
     def flags(self) -> dict[str, Any]:
-        """The settings that differ from the usual form, by the names of their flags."""
+        """The settings that a spec must keep, by the names of their flags."""
         values = {
             "csv_columns": list(self.columns),
             "csv_delimiter": self.delimiter,
@@ -80,7 +80,8 @@ class CsvOptions:
             "csv_missing": list(self.missing),
             "csv_list_separator": self.list_separator,
         }
-        return {name: value for name, value in values.items() if value}
+        # Without this False, the next files would decide again whether spaces count.
+        return {name: value for name, value in values.items() if value or value is False}
 
     def separator(self, path: str) -> str:
         """The character between the fields of a file."""

@@ -33,7 +33,7 @@ _KINDS = (
     ("zeros", r"^-?0[0-9]+(\.[0-9]*)?$"),
     ("spaced", r"^ +-?[0-9.][0-9.eE+-]*$"),
 )
-_BIG = r"^-?[0-9]+$"
+_BIG = r"^-?[1-9][0-9]*$"  # Not -0, which is a float.
 
 # The start of values of all kinds except `odd` and `text`.
 _NUMBER = r"^ *-?[0-9.]"

@@ -192,6 +192,15 @@ def test_crosses_shared_tables_and_weights(tmp_path):
     assert "weight 'importance' of label 'click' is 0 in all of the records" in report.warnings
 
 
+def test_a_label_that_is_missing_weighs_nothing(tmp_path):
+    document = json.loads(json.dumps(DOCUMENT))
+    document["labels"]["click"]["missing"] = "mask"
+    document["labels"]["spent"]["weight"] = "click"
+    rows = [{**row, "click": click} for row, click in zip(ROWS, [1, None, 0, None])]
+    report = spec_check.check(feature_specs.parse(document), [write(tmp_path, rows)], rows=9)
+    assert "  weight click of label spent: 0 in 75.0%, missing in 50.0%" in report.lines
+
+
 def test_rows_are_spread_over_the_files(spec, tmp_path):
     files = [write(tmp_path, ROWS * 10, f"{i}.tfrecord") for i in range(3)]
     assert spec_check.check(spec, files, rows=6).lines[0] == "6 records, 6 of them fit the spec"

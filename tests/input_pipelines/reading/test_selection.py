@@ -205,6 +205,13 @@ def test_weights_of_a_label_are_multiplied():
     })  # fmt: skip
     assert weighed["row/weight"].numpy().tolist() == [6.0, 5.0]
     assert weighed["click/weight"].numpy().tolist() == [2.0, 1.0]
+    # With the loss delayed_feedback, a label has a time.
+    weighed = chosen.weigh({
+        "row": tf.zeros(3), "click": tf.constant([[0.0, 0.0], [1, 0], [0, 5]]),
+        "row/weight": tf.constant([3.0, 5.0, 7.0]),
+    })  # fmt: skip
+    assert weighed["row/weight"].numpy().tolist() == [6.0, 5.0, 14.0]
+    assert weighed["click/weight"].numpy().tolist() == [2.0, 1.0, 2.0]
 
 
 @pytest.mark.ci

@@ -117,6 +117,23 @@ def test_many_threads_and_runs_add_at_once(folder):
     )
 
 
+def test_a_run_does_not_close_while_another_reads_its_lease(folder, monkeypatch):
+    other, closing, listdir = other_run(folder), [], os.listdir
+
+    def closes_meanwhile(path):
+        names = listdir(path)
+        if not closing:
+            closing.append(threading.Thread(target=other.close))
+            closing[0].start()
+            closing[0].join(0.2)  # It waits for the lock, however long this takes.
+        return names
+
+    monkeypatch.setattr(os, "listdir", closes_meanwhile)
+    folder.add(key("a"), writes(30))
+    closing[0].join()
+    assert not [name for name in listdir(folder.path) if other._run in name]
+
+
 def test_a_killed_run_leaves_no_entry_and_is_cleaned_up(folder, tmp_path):
     program = f"""
 import os, signal

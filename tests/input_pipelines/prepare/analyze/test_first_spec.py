@@ -252,6 +252,23 @@ def test_rare_words_are_hashed(tmp_path):
     assert "frequent words cover only 0% of all values" in entries(place)["columns", "word"][1]
 
 
+@pytest.mark.parametrize(
+    ("lengths", "shape"),
+    [
+        ((1024,), (1024,)), ((1536,), (1536,)), ((0, 1536), (1536,)), ((1536, 2000), "variable"),
+        ((3, 4), "variable"),
+    ],
+)  # fmt: skip
+def test_vectors_of_one_length_have_a_shape(tmp_path, lengths, shape):
+    """Statistics count lengths from 1,024 on in ranges."""
+    rows = [
+        {"y": i % 2, "age": i % 7, "vector": [float(i)] * lengths[i % len(lengths)]}
+        for i in range(20)
+    ]
+    _, spec = analyze(tmp_path, rows)
+    assert spec.features["vector"].shape == shape
+
+
 def test_a_missing_integer_category_is_minus_one_and_no_word(tmp_path):
     rows = [{"y": i % 2, "code": [None, -1, 7, 8][i % 4]} for i in range(100)]
     place, spec = analyze(tmp_path, rows)
@@ -467,8 +484,7 @@ def test_a_crash_between_renames_leaves_a_folder_that_can_be_written_again(tmp_p
 
 def test_words_that_a_vocabulary_file_cannot_store():
     chosen = choose_words(
-        [("a\nb", 9), ("c\r", 9), ("\ufeffd", 9), ("", 9), ("-1", 9), ("e\tf", 8), ("g", 4)],
-        5, exact=True, missing="-1",
+        [("a\nb", 9), ("c\r", 9), ("\ufeffd", 9), ("", 9), ("e\tf", 8), ("g", 4)], 5, exact=True
     )  # fmt: skip
     assert chosen.words == (("e\tf", 8),)
     assert (chosen.rare, chosen.unusable) == (1, ("a\nb", "c\r", "\ufeffd"))

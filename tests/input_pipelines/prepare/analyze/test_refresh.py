@@ -100,6 +100,40 @@ objectives: {click: {head: binary}}
     assert spec.columns["age_z"].normalizer[0].zscore.mean == 138.0
 
 
+def test_a_file_has_the_words_of_all_features_that_use_it(tmp_path):
+    """As a target and a history of items, whose embeddings share a table."""
+    spec = """
+features: {item: {dtype: int64, default: -1}, seen: {dtype: int64, shape: variable}}
+columns:
+  item: {vocabulary: item, file: items.txt}
+  seen: {vocabulary: seen, file: items.txt}
+  item_emb: {embedding: item, dimension: 2, shared: items}
+  seen_emb: {embedding: seen, dimension: 2, shared: items}
+groups: {deep: [item_emb, seen_emb]}
+labels: {click: {dtype: int64}}
+objectives: {click: {head: binary}}
+"""
+    (tmp_path / "spec.yaml").write_text(spec)
+    (tmp_path / "items.txt").write_text("7\n")
+    # 7 occurs 3 times, 8 twice in each feature, 9 once, and 5 three times as seen. As an item, -1
+    # means missing. As a value of a list it does not.
+    records = [([7], [8, 8, -1]), ([7], [5, 5, 5]), ([8], [7]), ([8], [-1]), ([9], []), ([-1], [])]
+    writing.write_examples(
+        f"{tmp_path}/new.tfrecord",
+        [{"click": 1, "item": item, "seen": seen} for item, seen in records],
+    )
+    report = refresh.refresh(f"{tmp_path}/spec.yaml", [f"{tmp_path}/new.tfrecord"], min_count=2)
+    assert (tmp_path / "items.counts.tsv").read_text() == "8\t4\n5\t3\n7\t3\n-1\t2\n"
+    assert (tmp_path / "items.txt").read_text() == "8\n5\n7\n-1\n"
+    assert "  items.txt: 1 -> 4 words" in report
+    with pytest.raises(DataError) as error:
+        refresh.refresh(f"{tmp_path}/spec.yaml", [f"{tmp_path}/new.tfrecord"], min_count=9)
+    assert str(error.value) == (
+        "columns.item: no word of feature 'item' or 'seen' occurs 9 times in the records, so "
+        "'items.txt' would be empty; lower --min_count, or pass more files"
+    )
+
+
 def contents(place):
     return {p: p.read_bytes() for p in (place / "a").rglob("*") if p.is_file()}
 

@@ -109,7 +109,9 @@ def test_the_same_of_csv(tmp_path, kind):
     paths = write(tmp_path, kind, parts)
     found, report = outputs(tmp_path / "b", paths, csv=CsvOptions(missing=("NULL",)))
     section = found["spec.yaml"].index("\n# how the CSV files are written; ")
-    assert found["spec.yaml"][section:].endswith('\ntables:\n  csv_missing: ["NULL"]\n')
+    assert found["spec.yaml"][section:].endswith(
+        '\ntables:\n  csv_skip_spaces: false\n  csv_missing: ["NULL"]\n'
+    )
     found["spec.yaml"] = found["spec.yaml"][:section]
     del found["manifest.json"], expected["manifest.json"]  # It has a checksum of the spec.
     assert found == expected
@@ -190,6 +192,22 @@ def test_the_first_spec_says_how_the_table_is_written(tmp_path):
     spec = feature_specs.load(tmp_path / "analysis" / "spec.yaml")
     # The option for spaces was not set: the spaces were found.
     assert spec.tables.given == {"csv_skip_spaces": True, "csv_missing": ("NA",)}
+
+
+@pytest.mark.parametrize(("given", "names"), [(None, "ab,a b"), (False, " ab, a b")])
+def test_the_first_spec_says_that_spaces_count(tmp_path, given, names):
+    """Otherwise a file in which all values start with a space would be read otherwise."""
+    one, other = names.split(",")
+    lines = "".join(f"{i % 2},{one if i % 3 else other}\n" for i in range(60))
+    (tmp_path / "a.csv").write_text("click,kind\n" + lines)
+    first_spec.write(
+        [f"{tmp_path}/a.csv"], labels=["click"], directory=f"{tmp_path}/analysis",
+        csv=CsvOptions(skip_spaces=given),
+    )  # fmt: skip
+    spec = feature_specs.load(tmp_path / "analysis" / "spec.yaml")
+    assert spec.tables.given == {"csv_skip_spaces": False}
+    words = (tmp_path / "analysis" / "vocabularies" / "kind.txt").read_text().splitlines()
+    assert sorted(words) == sorted([one, other])
 
 
 @pytest.mark.skipif(not os.path.isdir(ADULT), reason=f"no UCI Adult in {ADULT}")

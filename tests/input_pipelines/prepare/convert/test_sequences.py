@@ -250,6 +250,20 @@ def spec_of(folder, **labels):
     return feature_specs.load(str(path))
 
 
+def test_next_items_of_a_hash_bucket_column_may_be_any_text(tmp_path):
+    document = {
+        "features": {"item": {"dtype": "string", "shape": "variable"}, "user": {"dtype": "string"}},
+        "columns": {"i": {"hash_bucket": "item", "size": 9, "sequence": True},
+                    "i_emb": {"embedding": "i", "dimension": 2}},
+        "groups": {"steps": ["i_emb"]},
+        "labels": {"next_item": {"dtype": "string", "shape": "variable"}},
+        "objectives": {"next_item": {"head": "next_item", "items": "i"}},
+        "ignored": ["user"],
+    }  # fmt: skip
+    convert(tmp_path, write(tmp_path), spec=feature_specs.parse(document))
+    assert records(tmp_path / "out", "data")[0]["next_item"] == list("bcd")
+
+
 def test_a_spec_decides_features_and_checks_values(tmp_path):
     convert(tmp_path, write(tmp_path), spec=spec_of(tmp_path))
     assert records(tmp_path / "out", "data")[0] == {

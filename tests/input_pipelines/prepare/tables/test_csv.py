@@ -102,6 +102,15 @@ def test_integers_of_more_than_64_bits_stay_text(tmp_path):
     ]
 
 
+def test_minus_zero_is_a_number(tmp_path):
+    """As programs write a small negative number that they round."""
+    path = write(tmp_path / "a.csv", "x,y\n1.5,1\n-0,-0\n2.25,3\n")
+    types, rows, notes = load([path])
+    assert types == {"x": "float32", "y": "float32"} and notes == []
+    assert [row["x"] for row in rows] == [1.5, 0.0, 2.25]
+    assert np.signbit(rows[1]["x"])
+
+
 def test_a_note_tells_of_line_breaks_because_two_stray_quotes_make_them(tmp_path):
     one = write(tmp_path / "1.csv", 'a,b\n1,"x\n2,y"\n3,"x\ny"\n')
     two = write(tmp_path / "2.csv", 'a,b\n4,"\n"\n')
