@@ -16,6 +16,7 @@ from estimator_kit.observing.page import page
 from estimator_kit.observing.tensorboard import ending
 from estimator_kit.result import RunResult
 from estimator_kit.scoring import flops, measured
+from estimator_kit.training import bad_data
 from estimator_kit.training.eval_input import eval_paths
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
@@ -67,11 +68,15 @@ def _count_flops(model_dir: str, export: str) -> None:
 
 def _measure(config: ModelDirConfig, spec: FeatureSpec, result: RunResult) -> None:
     assert result.export_path is not None
+    if not config.slices and not config.importance:
+        return
+    screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config)})
     measured.write(
         config.model_dir,
         spec,
         result.export_path,
-        eval_paths(config),
+        screened.files["--eval_files"],
+        damaged=screened.damaged,
         by=config.slices,
         with_importance=config.importance,
     )

@@ -43,7 +43,8 @@ def sample(config: ExperimentConfig, spec: FeatureSpec, field: str, count: int) 
     """
     paths = record_files(config, field)
     with explained(spec, paths, with_labels=False):
-        found = sample_rows(spec, paths, count=count)
+        # A prediction answers every row, but an evaluation only those that the filter keeps.
+        found = sample_rows(spec, paths, count=count, all_rows=field != "eval_files")
     if found is None:
         raise no_record(field, paths)
     return found

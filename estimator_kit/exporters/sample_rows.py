@@ -21,6 +21,7 @@ from feature_specs.spec import FeatureSpec
 from input_pipelines import errors
 from input_pipelines.autograph import as_written
 from input_pipelines.input_fns import predict_input_fn
+from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform import checks, raw_inputs, record_kind
 from input_pipelines.transform.record_parsing import RecordParser
@@ -40,7 +41,8 @@ class SampleRows:
     """Some rows of files, in order.
 
     Attributes:
-      places: the numbers of the rows in the sorted files, from 0.
+      places: the numbers of the rows in the sorted files, from 0. Rows that the spec's filter drops
+        do not count.
       files: the files.
       records: the serialized records, as they are stored.
       features: the features of `predict_input_fn` for these rows, as a session returns them.
@@ -67,14 +69,26 @@ def sample_rows(
     *,
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     count: int = ROWS,
+    all_rows: bool = False,
 ) -> Optional[SampleRows]:
     """The first `count` rows of the sorted files, or None if they have no rows.
 
+    Rows that the spec's filter drops are left out, unless `all_rows` is true.
+
     Raises TensorFlow's errors of reading; see `session_errors.explained`.
     """
+    if spec.filter and not all_rows:
+        with tf.Graph().as_default(), tf.compat.v1.Session(config=on_cpu()) as session:
+            passing = _first(_records(spec, files, count, damaged))
+            session.run(tf.compat.v1.get_collection(_ITERATORS))
+            try:
+                kept = session.run(passing)
+            except tf.errors.OutOfRangeError:
+                kept = []
+        return _of_records(spec, files, dict(enumerate(kept)))
     with tf.Graph().as_default(), tf.compat.v1.Session(config=on_cpu()) as session:
         features = _first(predict_input_fn(spec, files, batch_size=count, damaged=damaged)())
-        records = _first(_records(files, count, damaged))
+        records = _first(tfrecords.blocks(sorted(files), damaged=damaged).rebatch(count))
         flat = RecordParser(spec).flat(records, with_labels=False)
         session.run(tf.compat.v1.tables_initializer())
         session.run(tf.compat.v1.get_collection(_ITERATORS))
@@ -120,12 +134,21 @@ def unusual_rows(
         )
     if len(records) <= min(count, first):
         return sample_rows(spec, files, damaged=damaged, count=count)
+    return _of_records(spec, files, records)
+
+
+def _of_records(
+    spec: FeatureSpec, files: Sequence[str], records: Mapping[int, bytes]
+) -> Optional[SampleRows]:
+    """The rows of some records of files, given by their places."""
+    if not records:
+        return None
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "rows.tfrecord")
         with tf.io.TFRecordWriter(path) as writer:
             for place in sorted(records):
                 writer.write(records[place])
-        rows = sample_rows(spec, [path], count=len(records))
+        rows = sample_rows(spec, [path], count=len(records), all_rows=True)
     assert rows is not None
     return dataclasses.replace(rows, files=tuple(sorted(files)), places=tuple(sorted(records)))
 
@@ -137,7 +160,7 @@ def _batches(
     decodes = any(feature.decode is not None for feature in spec.features.values())
     size = ROWS if decodes else _BATCH
     with tf.Graph().as_default(), tf.compat.v1.Session(config=on_cpu()) as session:
-        records = _first(_records(files, size, damaged))
+        records = _first(_records(spec, files, size, damaged))
         features = Transform(spec).features(record_kind.checked(spec, records))
         flat = RecordParser(spec).flat(records, with_labels=False)
         values = {
@@ -169,5 +192,9 @@ def _first(dataset: tf.data.Dataset) -> Any:
 
 
 @as_written
-def _records(files: Sequence[str], count: int, damaged: tfrecords.Damaged) -> tf.data.Dataset:
-    return tfrecords.blocks(sorted(files), damaged=damaged).rebatch(count)
+def _records(
+    spec: FeatureSpec, files: Sequence[str], count: int, damaged: tfrecords.Damaged
+) -> tf.data.Dataset:
+    """Batches of the records that the spec's filter keeps."""
+    kept = Selection(spec).blocks(sorted(files), damaged=damaged).rebatch(count)
+    return kept.filter(lambda records: tf.size(records) > 0)

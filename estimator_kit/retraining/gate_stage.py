@@ -78,8 +78,8 @@ def run(
     with contextlib.closing(_load(export)) as model:
         candidate = rows.predictions(export, objectives, model=model)
         if MODEL_METRICS[1] in asked:
-            measured["latency_ms"] = _latency_ms(model, paths)
-        answers = _ask(model, first_records(paths, _ASKED))
+            measured["latency_ms"] = _latency_ms(model, first_records(spec, paths, 1))
+        answers = _ask(model, first_records(spec, paths, _ASKED))
     before, why_no_live = {}, "no model is live yet"
     if live is not None:
         before = rows.predictions(live.path, objectives, all_of_them=False)
@@ -140,10 +140,13 @@ def _metrics(spec: FeatureSpec, scored: dict[str, Scored]) -> dict[str, dict[str
     return found
 
 
-def verify(export: str, paths: list[str], answers: Optional[Answers] = None) -> Verify:
+def verify(
+    spec: FeatureSpec, export: str, paths: list[str], answers: Optional[Answers] = None
+) -> Verify:
     """Makes a check that a staged copy answers a real request as the candidate does.
 
     Args:
+      spec: the spec of the cycle.
       export: the candidate's SavedModel.
       paths: the evaluation files.
       answers: what the candidate answered in `run`. By default, it is loaded and asked again.
@@ -151,7 +154,7 @@ def verify(export: str, paths: list[str], answers: Optional[Answers] = None) -> 
     Returns:
       A function of the copy's path. It raises ConfigError if the answers differ.
     """
-    records = first_records(paths, _ASKED)
+    records = first_records(spec, paths, _ASKED)
     expected = _answers_of(export, records) if answers is None else answers
 
     def check(path: str) -> None:
@@ -202,9 +205,9 @@ def _size_mib(export: str) -> float:
     return sum(sizes) / 2**20
 
 
-def _latency_ms(model: LoadedModel, paths: list[str]) -> float:
+def _latency_ms(model: LoadedModel, record: NDArray) -> float:
     """The median time of a request of one record, in this process."""
-    record, seconds = first_records(paths, 1), []
+    seconds = []
     for _ in range(_WARM_UP + _TIMED):
         begun = time.perf_counter()
         _ask(model, record)

@@ -240,12 +240,13 @@ def promote(cycle: Cycle) -> _Document:
         return {"version": None}
     own = publication.find(cycle.folder, cycle.serving)
     if own is None:  # Otherwise an earlier start published the model and died.
+        spec = parser.load(cycle.output("vocabularies")["spec"])
         paths = [file.path for file in cycle.window.eval_files]
         publication.begin(cycle.folder, cycle.serving)
         own = cycle.serving.publish(
             gate["candidate"],
             cycle=cycle.folder.name,
-            verify=gate_stage.verify(gate["candidate"], paths, cycle.answers),
+            verify=gate_stage.verify(spec, gate["candidate"], paths, cycle.answers),
         )
     return {"version": own.number, "path": own.path}
 

@@ -1,8 +1,9 @@
 """The rows on which the kit compares candidate and live model, and their predictions.
 
-Labels and weights are the same as in an evaluation (`input_pipelines.transform.labels`). Rows that
-the spec's `filter` drops are left out. The predictions come from the SavedModels, which are what a
-server would load. Everything is in memory: some bytes for each row and objective.
+Labels and weights are the same as in an evaluation (`input_pipelines.transform.labels`). As there,
+rows that the spec's `filter` drops are never parsed: they may lack what others need. The
+predictions come from the SavedModels, which are what a server would load. Everything is in memory:
+some bytes for each row and objective.
 """
 
 from __future__ import annotations
@@ -44,50 +45,63 @@ class EvalRows:
 
     Args:
       spec: the feature spec.
-      paths: undamaged TFRecord files.
+      paths: TFRecord files.
       features: the features whose values are needed, for example for slices. Each has one string or
         integer in a row.
       batch_size: how many rows are read at a time.
+      damaged: the files of which only the good records are read.
 
-    Attributes:
-      kept: bool [rows], which rows the spec's filter keeps.
+    Raises:
+      DataError: the spec's filter keeps no row.
     """
 
     def __init__(
-        self, spec: FeatureSpec, paths: Sequence[str], *, features: Sequence[str], batch_size: int
+        self,
+        spec: FeatureSpec,
+        paths: Sequence[str],
+        *,
+        features: Sequence[str],
+        batch_size: int,
+        damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     ):
         self._spec = spec
-        self.paths = sorted(paths)
+        self._paths = sorted(paths)
         self._batch_size = batch_size
+        self._damaged = damaged
+        self._rows = 0
         entries = {name: _parse_entry(spec, name) for name in features}
-        parser, reader, selection = RecordParser(spec), LabelReader(spec), Selection(spec)
+        parser, reader = RecordParser(spec), LabelReader(spec)
         columns: dict[str, list[NDArray]] = {}
-        for block in tfrecords.blocks(self.paths).rebatch(batch_size):
+        for block in Selection(spec).blocks(self._paths, damaged=damaged).rebatch(batch_size):
+            self._rows += len(block)
             labels = reader.read(parser.parse(block, with_labels=True))
             dense = {n: v for n, v in labels.items() if isinstance(v, tf.Tensor)}
             found = {f"label:{name}": value for name, value in dense.items()}
             found |= {f"feature:{k}": v for k, v in _parse(spec, block, entries).items()}
-            found["kept"] = selection.mask(block)
             for name, value in found.items():
                 columns.setdefault(name, []).append(value.numpy())
         self._columns = {name: np.concatenate(parts) for name, parts in columns.items()}
-        self.kept = self._columns.pop("kept", np.ones(0, bool))
+        if spec.filter and not self._rows:
+            raise DataError(
+                f"the filter of the spec keeps no row of the {len(paths)} evaluation files. Check "
+                "`filter` in the spec."
+            )
 
     def __len__(self) -> int:
-        return int(self.kept.sum())
+        return self._rows
 
     def labels(self, objective: str) -> NDArray:
         """The labels as `row_metrics.make` expects them."""
-        stored = self._columns[f"label:{self._spec.label_of(objective)}"][self.kept]
+        stored = self._columns[f"label:{self._spec.label_of(objective)}"]
         return judged_labels(self._spec.objectives[objective], stored)
 
     def weights(self, objective: str) -> NDArray:
         """The weights, float64 [rows]; 1 if the spec has no weight."""
         found = self._columns.get(f"label:{self._spec.label_of(objective)}/weight")
-        return np.ones(len(self)) if found is None else found[self.kept].astype(np.float64)
+        return np.ones(len(self)) if found is None else found.astype(np.float64)
 
     def values(self, feature: str) -> NDArray:
-        return self._columns[f"feature:{feature}"][self.kept]
+        return self._columns[f"feature:{feature}"]
 
     def predictions(
         self,
@@ -97,7 +111,7 @@ class EvalRows:
         all_of_them: bool = True,
         model: Optional[LoadedModel] = None,
     ) -> dict[str, NDArray]:
-        """The predictions of a SavedModel for each objective, for the rows that are kept.
+        """The predictions of a SavedModel for each objective.
 
         Args:
           export: the folder of the SavedModel.
@@ -111,7 +125,14 @@ class EvalRows:
         """
         parts: dict[str, list[NDArray]] = {name: [] for name in objectives}
         known = exports.read(export, "")
-        for batch in exports.predictions(known, self.paths, self._batch_size, model=model):
+        for batch in exports.predictions(
+            known,
+            self._paths,
+            self._batch_size,
+            damaged=self._damaged,
+            filtered_by=self._spec,
+            model=model,
+        ):
             for name in objectives:
                 output = f"{name}/{OUTPUTS[self._spec.objectives[name].head]}"
                 if output not in batch and not all_of_them:
@@ -121,12 +142,12 @@ class EvalRows:
                 parts[name].append(batch[output])
         found = {name: np.concatenate(values) for name, values in parts.items() if values}
         for name, values in found.items():
-            if len(values) != len(self.kept):
+            if len(values) != len(self):
                 raise ConfigError(
-                    f"{export}: expected {len(self.kept):,} predictions, one for each record, got "
+                    f"{export}: expected {len(self):,} predictions, one for each record, got "
                     f"{len(values):,}"
                 )
-            found[name] = by_row(self._spec.objectives[name], values[self.kept])
+            found[name] = by_row(self._spec.objectives[name], values)
         return found
 
 
@@ -151,14 +172,15 @@ def judged_labels(entry: Objective, labels: NDArray) -> NDArray:
     return np.stack([survived, seen & (survived < len(ends))], axis=1).astype(np.int64)
 
 
-def first_records(paths: Sequence[str], count: int) -> NDArray:
-    """The first `count` records, from as many files as needed; fewer if the files have fewer.
+def first_records(spec: FeatureSpec, paths: Sequence[str], count: int) -> NDArray:
+    """The first `count` records that the spec's filter keeps; fewer if the files have fewer.
 
     Raises:
       DataError: the files have no record.
     """
-    for block in tfrecords.blocks(sorted(paths)).rebatch(count).take(1):
-        return block.numpy()
+    for block in Selection(spec).blocks(sorted(paths)).rebatch(count).take(1):
+        if len(block):
+            return block.numpy()
     raise DataError(
         f"the {len(paths)} evaluation files have no record, so no request can be sent to a model"
     )

@@ -36,6 +36,7 @@ from estimator_kit.scoring.prediction import check_outputs
 from estimator_kit.serving.loaded_model import LoadedModel
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
+from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform.serving_inputs import EXAMPLES
 
@@ -259,6 +260,7 @@ def predictions(
     batch_size: int,
     *,
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+    filtered_by: Optional[FeatureSpec] = None,
     intra_op_threads: int = 0,
     inter_op_threads: int = 0,
     memory_growth: bool = True,
@@ -273,6 +275,7 @@ def predictions(
       paths: the files.
       batch_size: the number of records in each batch but the last.
       damaged: the files of which only the good records are read.
+      filtered_by: leaves out the records that the filter of this spec drops; None predicts all.
       intra_op_threads, inter_op_threads: of the export's session; 0 lets TensorFlow choose.
       memory_growth: whether TensorFlow allocates the memory of a GPU as it needs it.
       model: the export, if it is loaded already. It stays open.
@@ -289,8 +292,13 @@ def predictions(
     )
     try:
         names = [output.name for output in export.outputs]
-        blocks = tfrecords.blocks(sorted(paths), damaged=damaged).rebatch(batch_size)
-        for records in blocks.as_numpy_iterator():
+        if filtered_by is None:
+            blocks = tfrecords.blocks(sorted(paths), damaged=damaged)
+        else:
+            blocks = Selection(filtered_by).blocks(sorted(paths), damaged=damaged)
+        for records in blocks.rebatch(batch_size).as_numpy_iterator():
+            if not len(records):  # All records of the files are dropped.
+                continue
             yield ask(loaded, export.signature, export.argument, records, names, export.given)
     finally:
         if model is None:

@@ -25,6 +25,7 @@ from estimator_kit.model.names import PREDICT_EXAMPLES
 from estimator_kit.scoring import importance, slices
 from estimator_kit.scoring.eval_rows import OUTPUTS, EvalRows, by_row
 from feature_specs.spec import FeatureSpec
+from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform.serving_inputs import EXAMPLES
 
@@ -54,6 +55,7 @@ def write(
     export: str,
     files: Sequence[str],
     *,
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     by: Sequence[str] = (),
     with_importance: bool = False,
     batch_size: int = _BATCH,
@@ -65,6 +67,7 @@ def write(
       spec: the feature spec.
       export: the folder of the SavedModel.
       files: of the evaluation.
+      damaged: the files of which only the good records are read.
       by: features of the slices.
       with_importance: whether the importance of features is measured.
       batch_size: rows that the export is asked for at a time.
@@ -73,13 +76,13 @@ def write(
     folder = os.path.join(model_dir, "observed")
     if by:
         _log.info("measuring slices of %s", ", ".join(by))
-        rows = EvalRows(spec, files, features=by, batch_size=batch_size)
+        rows = EvalRows(spec, files, features=by, batch_size=batch_size, damaged=damaged)
         found = slices.slices(spec, rows, rows.predictions(export, objectives), by)
         storage.write_json(os.path.join(folder, "slices.json"), found)
     if with_importance:
         _log.info("measuring the importance of %d features", len(importance.groups(spec)))
         asked = importance.importance(
-            spec, asker(spec, export, objectives, batch_size), records(files)
+            spec, asker(spec, export, objectives, batch_size), records(spec, files, damaged)
         )
         storage.write_json(os.path.join(folder, "importance.json"), asked)
 
@@ -93,12 +96,17 @@ def judged(spec: FeatureSpec) -> list[str]:
     ]
 
 
-def records(files: Sequence[str], most: int = MOST_ROWS) -> list[bytes]:
-    """Up to `most` records, the same number of each file."""
+def records(
+    spec: FeatureSpec,
+    files: Sequence[str],
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+    most: int = MOST_ROWS,
+) -> list[bytes]:
+    """Up to `most` records that the spec's filter keeps, the same number of each file."""
     share = -(-most // len(files))
     found: list[bytes] = []
     for path in sorted(files):
-        for block in tfrecords.blocks([path]).rebatch(share).take(1):
+        for block in Selection(spec).blocks([path], damaged=damaged).rebatch(share).take(1):
             found += list(block.numpy())
     return found[:most]
 

@@ -27,7 +27,9 @@ from input_pipelines.integrity import stored_records
 from input_pipelines.integrity.cross_counts import CrossCounter
 from input_pipelines.integrity.diagnosis import explain
 from input_pipelines.prepare.analyze.sizes import collision_share
+from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
+from input_pipelines.transform import checks
 
 # From these rates on there is a warning. They are low enough to find mistakes in a spec, and high
 # enough to accept ordinary data.
@@ -64,14 +66,24 @@ class DataReport:
 def check(spec: FeatureSpec, files: Sequence[str], *, rows: int) -> DataReport:
     """Checks up to `rows` records of TFRecord files with a spec.
 
+    Records that the spec's filter drops are not checked, because no run reads more of them.
+
     Raises:
-      DataError: a file is corrupt, or the files have no records.
+      DataError: a file is corrupt, or the files have no records, or the filter drops all of them.
     """
-    counts = _Counts(spec)
+    counts, selection = _Counts(spec), Selection(spec)
     share = -(-rows // len(files))
     for path in files:
-        for number, record in enumerate(itertools.islice(_records(path), share)):
-            counts.add(path, number, record)
+        for number, (record, kept) in enumerate(itertools.islice(_records(path, selection), share)):
+            if kept:
+                counts.add(path, number, record)
+            else:
+                counts.dropped += 1
+    if not counts.rows and counts.dropped:
+        raise DataError(
+            f"{files[0]}{' and other files' if len(files) > 1 else ''}: the filter of the spec "
+            f"drops all {counted(counts.dropped, 'record')} that were read. Check `filter`."
+        )
     if not counts.rows:
         if len(files) == 1:
             raise DataError(f"{files[0]} has no records")
@@ -79,12 +91,22 @@ def check(spec: FeatureSpec, files: Sequence[str], *, rows: int) -> DataReport:
     return counts.report()
 
 
-def _records(path: str) -> Iterator[bytes]:
+def _records(path: str, selection: Selection) -> Iterator[tuple[bytes, bool]]:
+    """The records of a file, and whether the filter keeps each."""
     try:
         for block in tfrecords.blocks([path]):
-            yield from block.numpy()
+            yield from zip(block.numpy(), _kept(block, selection))
     except tfrecords.READ_ERRORS:
         raise DataError(tfrecords.corruption(path) or f"{path}: cannot be read") from None
+
+
+def _kept(block: Any, selection: Selection) -> Sequence[bool]:
+    try:
+        return list(selection.mask(block).numpy())
+    except checks.BAD_RECORD_ERRORS:
+        if len(block) == 1:
+            return [True]  # The check says what is wrong with it.
+        return [kept for i in range(len(block)) for kept in _kept(block[i : i + 1], selection)]
 
 
 class _Counts:
@@ -93,6 +115,7 @@ class _Counts:
     def __init__(self, spec: FeatureSpec):
         self._spec = spec
         self.rows = 0
+        self.dropped = 0  # By the filter.
         self._problems: dict[str, list[str]] = {}
         self._missing: Counter[str] = Counter()
         self._values: dict[str, Counter[Any]] = {name: Counter() for name in spec.used_features()}
@@ -150,6 +173,8 @@ class _Counts:
     def report(self) -> DataReport:
         good = self.rows - sum(map(len, self._problems.values()))
         lines, warnings = [f"{self.rows:,} records, {good:,} of them fit the spec"], []
+        if self.dropped:
+            lines.append(f"  {counted(self.dropped, 'more record')} dropped by the filter")
         rates = [
             *self._feature_lines(good),
             *self._label_lines(),

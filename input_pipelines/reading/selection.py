@@ -139,6 +139,7 @@ class Selection:
     def same_each_epoch(self) -> bool:
         return self._negatives is None
 
+    @as_written
     def blocks(
         self,
         files: Sequence[str],

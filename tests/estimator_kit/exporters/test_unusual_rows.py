@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import logging
 
 import numpy as np
@@ -68,3 +69,26 @@ def test_a_bad_row_further_on_ends_the_look_and_is_told(tmp_path, monkeypatch, c
         "The rows that check exports are chosen from the first 64 rows, because a later row cannot "
         "be read: NaN or infinity in one of the columns price : Tensor had NaN values"
     ]
+
+
+def test_rows_that_the_filter_drops_check_no_export(tmp_path):
+    """They may lack what the model needs, and no evaluation reads them."""
+    document = copy.deepcopy(DOCUMENT)
+    document["features"]["robot"] = {"dtype": "int64"}
+    document["filter"] = [{"feature": "robot", "not_in": [1]}]
+    spec = parser.parse(document)
+    rows = [{**row, "robot": 0} for row in make_rows(20)]
+    mixed = [one for row in rows for one in ({"robot": 1}, row)]
+    writing.write_examples(f"{tmp_path}/a", mixed)
+    writing.write_examples(f"{tmp_path}/kept", rows)
+    writing.write_examples(f"{tmp_path}/none", [{"robot": 1}] * 3)
+    for count in (5, 50):
+        found = sample_rows.unusual_rows(spec, [f"{tmp_path}/a"], count=count)
+        expected = sample_rows.unusual_rows(spec, [f"{tmp_path}/kept"], count=count)
+        assert list(found.records) == list(expected.records)
+        assert found.places == expected.places and found.files == (f"{tmp_path}/a",)
+    some = sample_rows.sample_rows(spec, [f"{tmp_path}/a"], count=5)
+    every = sample_rows.sample_rows(spec, [f"{tmp_path}/kept"], count=5, all_rows=True)
+    assert list(some.records) == list(every.records)
+    assert sample_rows.unusual_rows(spec, [f"{tmp_path}/none"]) is None
+    assert sample_rows.sample_rows(spec, [f"{tmp_path}/none"]) is None

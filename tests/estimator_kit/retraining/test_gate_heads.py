@@ -105,7 +105,7 @@ def test_slices_and_importance_have_every_head(model):
     (part,) = (p for p in found["ordinal"]["slices"] if p["value"] == "rome")
     assert part["metric"] == pytest.approx(errors[rome].mean())
     ask = measured.asker(spec, export, measured.judged(spec), 100)
-    worth = importance.importance(spec, ask, measured.records([path]), repeats=2)
+    worth = importance.importance(spec, ask, measured.records(spec, [path]), repeats=2)
     assert worth["metrics"] == slices.METRICS
     assert all(np.isfinite(each["mean"]) for each in worth["features"]["city"].values())
 
@@ -113,7 +113,7 @@ def test_slices_and_importance_have_every_head(model):
 @pytest.mark.nightly
 def test_a_transformed_export_is_compared_by_every_head(model):
     spec, _, path, export, evaluated = model
-    records = measured.records([path])
+    records = measured.records(spec, [path])
     outputs = tf.saved_model.load(export).signatures["predict_examples"](
         examples=tf.constant(records)
     )

@@ -19,6 +19,7 @@ from tests.conftest import DOCUMENT
 Signature = collections.namedtuple("Signature", "inputs outputs")
 
 LIVE = Version(3, "/serving/3", cycle="0002")
+SPEC = parser.parse(copy.deepcopy(DOCUMENT))
 CLICK = np.array([0.2, 0.8, 0.3, 0.7])
 
 
@@ -123,22 +124,22 @@ def test_a_copy_is_compared_with_the_answers_of_the_judged_candidate(judged, tmp
     """The copy is loaded and asked. The candidate is not loaded again."""
     _, answers, paths = judged({}, {"click": CLICK})
     assert answers["click/logistic"].shape == (2, 1)
-    check = gate_stage.verify(str(tmp_path), paths, answers)
+    check = gate_stage.verify(SPEC, str(tmp_path), paths, answers)
     check("/serving/.staging-4")
     assert FakeModel.opened == FakeModel.closed == [str(tmp_path), "/serving/.staging-4"]
     other = {"click/logistic": answers["click/logistic"] + 0.01}
     with pytest.raises(ConfigError) as error:
-        gate_stage.verify(str(tmp_path), paths, other)("/serving/.staging-4")
+        gate_stage.verify(SPEC, str(tmp_path), paths, other)("/serving/.staging-4")
     assert str(error.value) == (
         "/serving/.staging-4: in a real request, click/logistic differs from the candidate's"
     )
     more = {**answers, "buy/logistic": answers["click/logistic"]}
     with pytest.raises(ConfigError) as error:
-        gate_stage.verify(str(tmp_path), paths, more)("/serving/.staging-4")
+        gate_stage.verify(SPEC, str(tmp_path), paths, more)("/serving/.staging-4")
     assert str(error.value) == "/serving/.staging-4: its answer has no output 'buy/logistic'"
     # If another process ran the gate, the candidate is asked again.
     FakeModel.opened.clear()
-    gate_stage.verify(str(tmp_path), paths)("/serving/.staging-4")
+    gate_stage.verify(SPEC, str(tmp_path), paths)("/serving/.staging-4")
     assert FakeModel.opened == [str(tmp_path), "/serving/.staging-4"]
 
 

@@ -192,6 +192,30 @@ def test_crosses_shared_tables_and_weights(tmp_path):
     assert "weight 'importance' of label 'click' is 0 in all of the records" in report.warnings
 
 
+def test_records_that_the_filter_drops_are_not_checked(tmp_path):
+    document = json.loads(json.dumps(DOCUMENT))
+    document["features"]["robot"] = {"dtype": "int64"}
+    document["filter"] = [{"feature": "robot", "not_in": [1]}]
+    spec = feature_specs.parse(document)
+    good = [{**row, "robot": 0} for row in ROWS]
+    path = write(tmp_path, [{"robot": 1}, *good, {"robot": 1}])
+    report = spec_check.check(spec, [path], rows=9)
+    assert report.errors == ()
+    assert report.lines[:2] == (
+        "4 records, 4 of them fit the spec", "  2 more records dropped by the filter"
+    )  # fmt: skip
+    # Without the feature that decides, a record is not dropped.
+    path = write(tmp_path, [{"robot": 1}, ROWS[0], good[1]], "late.tfrecord")
+    (error,) = spec_check.check(spec, [path], rows=9).errors
+    assert error.startswith(f"{path}: record 1: feature 'robot' is missing")
+    path = write(tmp_path, [{"robot": 1}] * 2, "robots.tfrecord")
+    with pytest.raises(DataError) as failed:
+        spec_check.check(spec, [path], rows=9)
+    assert str(failed.value) == (
+        f"{path}: the filter of the spec drops all 2 records that were read. Check `filter`."
+    )
+
+
 def test_a_label_that_is_missing_weighs_nothing(tmp_path):
     document = json.loads(json.dumps(DOCUMENT))
     document["labels"]["click"]["missing"] = "mask"
