@@ -5,9 +5,10 @@ Passes the settings to `input_pipelines/prepare/metadata_schema`, which does the
 
 from __future__ import annotations
 
-import os
-import pathlib
 from collections.abc import Callable
+from typing import Optional
+
+import tensorflow as tf
 
 from estimator_kit import storage
 from estimator_kit.config.mode_configs import SchemaConfig
@@ -17,6 +18,7 @@ from feature_specs.parser import parser
 from input_pipelines.prepare.analyze.folder import FolderError
 from input_pipelines.prepare.metadata_schema import from_spec, to_spec
 from input_pipelines.prepare.metadata_schema.proto import SchemaError
+from input_pipelines.record_files import file_systems
 
 
 def run(config: SchemaConfig, tell: Callable[[str], None]) -> RunResult:
@@ -53,13 +55,21 @@ def _export(config: SchemaConfig) -> str:
     storage.check_writable(config.schema_file, flag="--schema_file", is_file=True)
     spec = parser.load(config.spec)
     text, lost = from_spec.text(spec)
-    path = pathlib.Path(config.schema_file)
-    if path.exists() and path.read_bytes() != text.encode():
+    path = file_systems.absolute(config.schema_file)
+    if _content(path) not in (None, text.encode()):
         raise ConfigError(
             f"--schema_file: {config.schema_file!r} exists and holds something else. "
             "Name another file, or move it away."
         )
-    storage.write_text(os.path.abspath(path), text)
+    storage.write_text(path, text)
     count = len(spec.features) + len(spec.labels)
     lines = [f"{config.schema_file}: a Schema of {count} features, from {config.spec}"]
     return "\n".join([*lines, *(f"  not in the Schema: {line}" for line in lost)])
+
+
+def _content(path: str) -> Optional[bytes]:
+    """The content of a file, or None if it does not exist."""
+    if not tf.io.gfile.exists(path):
+        return None
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return bytes(file.read())

@@ -82,7 +82,7 @@ def transform(config: ExperimentConfig) -> str:
     saved = read_saved_model(source)
     before = serving_graph(saved, source)
     records = _records(config, kept_spec(source))
-    staged = new_staging(os.path.dirname(os.path.abspath(target)), time.time())
+    staged = new_staging(os.path.dirname(file_systems.absolute(target)), time.time())
     try:
         _write(saved, source, staged, str(config.transform))
         after = serving_graph(read_saved_model(staged), staged)

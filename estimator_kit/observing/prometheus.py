@@ -18,6 +18,7 @@ from typing import Any, Optional
 from estimator_kit import storage
 from estimator_kit.errors import ConfigError
 from input_pipelines.errors import MissingPackageError
+from input_pipelines.record_files import file_systems
 
 _log = logging.getLogger("estimator_kit")
 
@@ -38,7 +39,7 @@ class Gauges:
         self._client = _client()
         self._registry = self._client.CollectorRegistry()
         self._prefix = prefix
-        path = os.path.abspath(model_dir)
+        path = file_systems.absolute(model_dir)
         self._of_model = {"model": os.path.basename(path), "model_dir": path}
 
     def add(self, name: str, help_text: str, values: Mapping[Any, Any], *labels: str) -> None:
@@ -94,7 +95,7 @@ def _client() -> Any:
 def write(path: str, text: str) -> None:
     """Writes the textfile. A failure is a warning."""
     try:
-        storage.write_text(os.path.abspath(path), text)
+        storage.write_text(file_systems.absolute(path), text)
     except Exception as error:
         _log.warning("--prometheus_file=%s could not be written: %s", path, error)
 

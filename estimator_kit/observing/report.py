@@ -52,6 +52,8 @@ def _number(value: float | None) -> str:
         return ""
     if math.isnan(value):
         return "undefined"
+    if math.isinf(value):
+        return "infinite"
     return f"{value:.0f}" if abs(value) >= 1000 and value == int(value) else f"{value:.4f}"
 
 

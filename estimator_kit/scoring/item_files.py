@@ -34,6 +34,7 @@ from estimator_kit.serving.loaded_model import LoadedModel
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.reading import files
+from input_pipelines.record_files import file_systems
 
 KINDS = ("item_vectors", "item_index")
 
@@ -57,7 +58,7 @@ def write(config: ExperimentConfig) -> str:
             f"--export_dir={path} has no {spec_path(path)}, which says what the items are. Use an "
             "export of estimator_kit."
         )
-    staged = new_staging(os.path.dirname(os.path.abspath(target)), time.time())
+    staged = new_staging(os.path.dirname(file_systems.absolute(target)), time.time())
     model = exports.load(path)
     try:
         items, lines = _items(config, model, meta, source, spec)

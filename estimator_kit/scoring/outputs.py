@@ -33,8 +33,9 @@ from input_pipelines.record_files.framing import framed
 
 _LARGEST_INT64 = 2**63 - 1
 
-# Rows of a row group of Parquet.
+# The rows of a row group of Parquet, or fewer of this many bytes. They are in memory.
 _ROW_GROUP = 2**16
+_GROUP_BYTES = 2**26
 
 _NO_TEXT = "is not UTF-8 text, which this kind of file needs. Predict TFRecord files."
 
@@ -252,7 +253,7 @@ class _Parquet(_ByArrow):
         self._schema = pa.schema(fields)
         self._writer = arrow("parquet").ParquetWriter(self._sink, self._schema)
         self._held: list[Any] = []
-        self._rows = 0
+        self._rows = self._bytes = 0
 
     def write(self, answers: Answers, batch: Batch) -> None:
         pa = arrow()
@@ -266,7 +267,8 @@ class _Parquet(_ByArrow):
             columns.append(column)
         self._held.append(pa.RecordBatch.from_arrays(columns, schema=self._schema))
         self._rows += len(batch.records)
-        if self._rows >= _ROW_GROUP:
+        self._bytes += self._held[-1].nbytes
+        if self._rows >= _ROW_GROUP or self._bytes >= _GROUP_BYTES:
             self._flush()
 
     def finish(self) -> None:
@@ -277,7 +279,7 @@ class _Parquet(_ByArrow):
         """Writes the batches in memory as one row group."""
         if self._held:
             self._writer.write_table(arrow().Table.from_batches(self._held, self._schema))
-            self._held, self._rows = [], 0
+            self._held, self._rows, self._bytes = [], 0, 0
 
 
 def _type(output: Output) -> Any:

@@ -92,6 +92,7 @@ class RestServer:
             self._tidy(time.time())
         waitress.wasyncore.dispatcher.close(self._server)  # Closes the port; connections stay open.
         while self._is_busy() and time.monotonic() < self._end:
+            self._close_idle()
             self._turn(0.05)
         self._close()
 
@@ -126,6 +127,12 @@ class RestServer:
         if len(channels) >= _CONNECTIONS:
             waits.sort(key=lambda wait: wait[0])
             for _, channel in waits[: max(_CONNECTIONS // 20, 1)]:
+                channel.will_close = True
+
+    def _close_idle(self) -> None:
+        """Closes the connections that could only send further requests."""
+        for channel in list(self._server.active_channels.values()):
+            if not channel.requests and channel.request is None and not channel.total_outbufs_len:
                 channel.will_close = True
 
     def _is_busy(self) -> bool:

@@ -9,6 +9,7 @@ that have a scheme.
 from __future__ import annotations
 
 import importlib
+import os
 import re
 from typing import Optional
 
@@ -34,6 +35,11 @@ def scheme_of(path: str) -> Optional[str]:
     """`s3` for s3://bucket/file; None for a local path."""
     match = _SCHEME.match(path)
     return match[1].lower() if match else None
+
+
+def absolute(path: str) -> str:
+    """The absolute path of a local path; a path with a scheme as it is."""
+    return os.path.abspath(path) if scheme_of(path) is None else path.rstrip("/")
 
 
 def check(path: str, *, flag: str) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import pathlib
 import sys
 
 import pytest
+import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.main import main
@@ -40,6 +43,21 @@ def test_there_and_back(folder, capsys):
     fits = ["--mode=validate", "--spec=first/spec.yaml", "--validate_rows=50"]
     assert main(["run.py", *fits, "--train_files=rows.tfrecord"]) == 0
     assert "50 records, 50 of them fit the spec" in capsys.readouterr().out
+
+
+def test_a_schema_in_a_store(folder, capsys):
+    place = f"ram://{folder}/s.pbtxt"
+    command = ["run.py", "--mode=export_schema", "--spec=spec.yaml", f"--schema_file={place}"]
+    assert main(command) == main(command) == 0
+    assert capsys.readouterr().out.startswith(f"{place}: a Schema of 6 features, from spec.yaml\n")
+    assert not os.path.exists("ram:")
+    with tf.io.gfile.GFile(place) as file:
+        text = file.read()
+    assert main(EXPORT) == 0
+    assert pathlib.Path("s.pbtxt").read_text() == text
+    with tf.io.gfile.GFile(place, "w") as file:
+        file.write("something else")
+    assert main(command) == 2
 
 
 def test_in_a_program_of_ones_own(folder):

@@ -40,6 +40,7 @@ from estimator_kit.exporters.sample_rows import SampleRows
 from estimator_kit.exporters.saved_model_graph import op_counts, read_saved_model, serving_graph
 from estimator_kit.exporters.versions import new_staging
 from feature_specs.spec import FeatureSpec
+from input_pipelines.record_files import file_systems
 
 # The number of rows that decide the ranges of int8.
 REPRESENTATIVE_ROWS = 500
@@ -63,7 +64,7 @@ def convert(config: ExperimentConfig) -> str:
     spec = _spec(source)
     rows = sample(config, spec, "predict_files", ROWS)
     inputs = inputs_of(meta, source, spec, config.transform_inputs)
-    staged = new_staging(os.path.dirname(os.path.abspath(target)), time.time())
+    staged = new_staging(os.path.dirname(file_systems.absolute(target)), time.time())
     try:
         content, inputs = _content(config, source, staged, meta, spec, inputs)
         tf.io.gfile.makedirs(staged)

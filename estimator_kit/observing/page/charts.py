@@ -245,7 +245,8 @@ def deciles(curve: Mapping[str, Any]) -> Any:
     fig.add_trace(
         go.Scatter(x=parts["prediction"], y=parts["label"], mode="markers+lines", name="model")
     )
-    ends = [min(parts["prediction"]), max(parts["prediction"])]
+    finite = [value for value in parts["prediction"] if value is not None]
+    ends = [min(finite), max(finite)] if finite else []
     line(fig, ends, ends, "perfect", line={"dash": "dot", "color": _GRAY})
     return fig
 
@@ -355,7 +356,7 @@ def importance(features: Mapping[str, Mapping[str, Any]], objective: str, metric
     """The loss of the metric when the values of a feature are shuffled."""
     found = sorted(
         ((each[objective]["mean"], each[objective]["spread"], name)
-         for name, each in features.items() if objective in each),
+         for name, each in features.items() if findings.is_defined(each.get(objective))),
     )[-_MOST_BARS:]  # fmt: skip
     if not found:
         return None

@@ -111,6 +111,8 @@ def _few_positives(numbers: Numbers) -> Iterator[str]:
 def _weak_slices(numbers: Numbers) -> Iterator[str]:
     for objective, found in ((numbers.slices or {}).get("objectives") or {}).items():
         overall = found["overall"]["value"]
+        if overall is None:
+            continue
         for part in found["slices"]:
             low, high = part["low"], part["high"]
             if low is None or high is None:
@@ -129,7 +131,8 @@ def _no_effect(numbers: Numbers) -> Iterator[str]:
     dead = [
         feature
         for feature, by_objective in _importance(numbers).items()
-        if all(each["mean"] <= 2 * each["spread"] for each in by_objective.values())
+        if by_objective
+        and all(each["mean"] <= 2 * each["spread"] for each in by_objective.values())
     ]
     if dead:
         names = ", ".join(dead)
@@ -138,6 +141,18 @@ def _no_effect(numbers: Numbers) -> Iterator[str]:
             f"{names} {verb} no measurable effect on the evaluation. A feature that shares its "
             "information with another feature can look like this too. Try a training without it."
         )
+
+
+def _undefined_importance(numbers: Numbers) -> Iterator[str]:
+    found = numbers.importance or {}
+    for objective, metric in (found.get("metrics") or {}).items():
+        by_feature = [each.get(objective) for each in found["features"].values()]
+        if by_feature and not any(map(is_defined, by_feature)):
+            yield (
+                f"{objective}: the importance of features is undefined, because {metric} of the "
+                f"{found['rows']:,} rows that it was measured on is. Mix the rows of the "
+                "evaluation files."
+            )
 
 
 def _idle_tables(numbers: Numbers) -> Iterator[str]:
@@ -176,6 +191,7 @@ _RULES: tuple[Callable[[Numbers], Iterator[str]], ...] = (
     _overfitting,
     _weak_slices,
     _no_effect,
+    _undefined_importance,
     _idle_tables,
     _few_positives,
     _few_evaluations,
@@ -216,8 +232,18 @@ def _export(numbers: Numbers, metric: str) -> str:
     return f"Write the best export with --exporters=best --best_metric={metric}, or stop earlier."
 
 
-def _importance(numbers: Numbers) -> Mapping[str, Mapping[str, Any]]:
-    return (numbers.importance or {}).get("features") or {}
+def _importance(numbers: Numbers) -> dict[str, dict[str, Any]]:
+    """The importance of each feature, by objective, where it is defined."""
+    features = (numbers.importance or {}).get("features") or {}
+    return {
+        name: {key: each for key, each in by_objective.items() if is_defined(each)}
+        for name, by_objective in features.items()
+    }
+
+
+def is_defined(importance: Optional[Mapping[str, Any]]) -> bool:
+    """Whether an importance is defined. It is not if the rows have no positive one, for example."""
+    return importance is not None and None not in (importance["mean"], importance["spread"])
 
 
 def _feature_of(numbers: Numbers, variable: str) -> Optional[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Optional
@@ -260,7 +261,7 @@ def with_charts(title: str, intro: str, figures: Sequence[Any]) -> Optional[Sect
 
 def number(value: Optional[float]) -> str:
     """The text of a metric in a table."""
-    if value is None:
+    if value is None or not math.isfinite(value):
         return ""
     return f"{value:,.0f}" if abs(value) >= 1000 and value == int(value) else f"{value:.4f}"
 

@@ -17,6 +17,7 @@ from typing import Any, Optional
 
 from estimator_kit.observing.tracking.tracker import Tracker
 from input_pipelines.errors import MissingPackageError
+from input_pipelines.record_files import file_systems
 
 ALIAS = "live"
 
@@ -88,7 +89,7 @@ class MLflowTracker(Tracker):
         for path in files:
             self._client.log_artifact(self._run_id, path)
         if model is not None:
-            self._client.set_tag(self._run_id, _MODEL, os.path.abspath(model))
+            self._client.set_tag(self._run_id, _MODEL, file_systems.absolute(model))
         self._client.set_tag(self._run_id, _STATUS, status)
         self._client.set_terminated(self._run_id, _STATES.get(status, "FINISHED"))
 

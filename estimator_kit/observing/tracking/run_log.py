@@ -14,6 +14,7 @@ import contextlib
 import logging
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
@@ -23,6 +24,7 @@ from estimator_kit.observing import training_log
 from estimator_kit.observing.page import numbers
 from estimator_kit.observing.tracking.tracker import Tracker
 from feature_specs.errors import did_you_mean
+from input_pipelines.record_files import file_systems
 
 _log = logging.getLogger("estimator_kit")
 
@@ -54,7 +56,7 @@ def make(tracking: str, model_dir: str) -> Tracker:
             base_name="estimator_kit.Tracker",
             example="my_services.tracking:MyTracker",
         )
-    path = os.path.abspath(model_dir)
+    path = file_systems.absolute(model_dir)
     return kind(os.path.basename(path), path)
 
 
@@ -97,10 +99,11 @@ def _warning(tracker: Tracker) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        # The address of a service may have a user and a password.
+        text = re.sub(r"//[^/@\s]+@", "//", str(error))
         _log.warning(
-            "%s could not log the run: %s: %s",
-            type(tracker).__name__, type(error).__name__, error,
-        )  # fmt: skip
+            "%s could not log the run: %s: %s", type(tracker).__name__, type(error).__name__, text
+        )
 
 
 def _parameters(lines: Sequence[str]) -> dict[str, str]:

@@ -214,6 +214,16 @@ def test_a_dead_feature_is_named_and_a_live_one_is_not(read):
     }}  # fmt: skip
     found = changed(read, importance=importance, evaluations=[])
     assert found["no_effect"].startswith("city has no measurable effect")
+    nothing = {"mean": None, "spread": None}
+    importance = {"metrics": {"click": "auc", "buy": "auc"}, "rows": 20000, "features": {
+        name: {"click": {"mean": 0.1, "spread": 0.01}, "buy": nothing} for name in ("city", "tags")
+    }}  # fmt: skip
+    found = changed(read, importance=importance, evaluations=[])
+    assert "no_effect" not in found
+    assert found["undefined_importance"] == (
+        "buy: the importance of features is undefined, because auc of the 20,000 rows that it was "
+        "measured on is. Mix the rows of the evaluation files."
+    )
 
 
 def test_a_slice_is_named_where_its_whole_interval_is_below(read):
@@ -227,6 +237,8 @@ def test_a_slice_is_named_where_its_whole_interval_is_below(read):
     # Less is better: the slice is a good one, and a bad one is above.
     error = {**click, "metric": "mean_squared_error"}
     slices = {"objectives": {"click": error}}
+    assert "weak_slices" not in changed(read, slices=slices, evaluations=[])
+    slices = {"objectives": {"click": {**error, "overall": {"value": None}}}}
     assert "weak_slices" not in changed(read, slices=slices, evaluations=[])
     slices = {"objectives": {"click": {**error, "overall": {"value": 0.4}}}}
     found = changed(read, slices=slices, evaluations=[])

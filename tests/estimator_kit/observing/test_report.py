@@ -28,6 +28,13 @@ def test_the_table_has_a_column_an_objective():
     ]
 
 
+def test_an_infinite_metric_is_told():
+    """As a squared error of a Poisson rate beyond float32."""
+    metrics = {"mean_squared_error/y": float("inf"), "loss/y": 1e30, "loss": 1.0}
+    lines = metrics_table(metrics, ["y"]).splitlines()
+    assert lines[-1].split() == ["mean_squared_error", "infinite"]
+
+
 def test_metrics_of_the_model_follow_the_table():
     metrics = {"auc/y": 0.5, "loss": 1.0, "global_step": 3.0, "missed": 0.25, "mae": 2.0}
     assert metrics_table(metrics, ["y"]).splitlines() == [

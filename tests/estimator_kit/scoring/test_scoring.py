@@ -208,6 +208,16 @@ def test_parquet_keeps_the_types_of_columns_and_what_no_feature_can_hold(made, t
     assert found["click/class_ids"].type == pa.int64()
 
 
+def test_wide_rows_of_parquet_are_written_before_they_fill_the_memory(made, tmp_path, monkeypatch):
+    write(tmp_path / "a.parquet", rows_to_predict(64, 0))
+    predict(made, tmp_path / "a.parquet", tmp_path / "narrow", keep_columns=())
+    monkeypatch.setattr(outputs, "_GROUP_BYTES", 100)
+    predict(made, tmp_path / "a.parquet", tmp_path / "wide", keep_columns=())
+    narrow, wide = (pq.ParquetFile(tmp_path / n / "a.parquet") for n in ("narrow", "wide"))
+    assert (narrow.num_row_groups, wide.num_row_groups) == (1, 4)  # Batches of 16 rows.
+    assert wide.read().equals(narrow.read())
+
+
 def test_csv_as_its_options_say(made, tmp_path):
     (tmp_path / "a.csv").write_text("# note\n 1; rome;7.50;?\n 2; oslo;1;ann\n")
     options = {"csv_columns": ("row", "city", "price", "user"), "csv_delimiter": ";",

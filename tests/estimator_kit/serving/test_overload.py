@@ -104,6 +104,31 @@ def test_a_request_that_finds_the_queue_full_by_rest():
         assert get(address) == (200, b"done")
 
 
+def test_a_server_that_stops_takes_no_requests_of_open_connections():
+    gate = Gate()
+    answers = []
+    with serving(gate) as (address, made):
+        idle = http.client.HTTPConnection(*address, timeout=LONG)
+        idle.request("GET", "/")
+        assert idle.getresponse().read() == b"done"  # Its connection stays open.
+        busy = threading.Thread(target=lambda: answers.append(get(address, "/slow")))
+        busy.start()
+        assert gate.started.acquire(timeout=LONG)
+        stopping = threading.Thread(target=made.stop, args=[LONG])
+        stopping.start()
+        try:
+            until(lambda: len(made._server.active_channels) == 1)
+            with pytest.raises((http.client.HTTPException, ConnectionError)):
+                idle.request("GET", "/")
+                idle.getresponse()
+        finally:
+            gate.open.set()
+            idle.close()
+        busy.join(LONG)
+        stopping.join(LONG)
+        assert answers == [(200, b"done")]
+
+
 def test_a_request_that_finds_the_queue_full_by_grpc():
     gate = Gate()
     server = GrpcServer(gate, address="127.0.0.1:0", threads=1, waiting=1, max_bytes=1000)

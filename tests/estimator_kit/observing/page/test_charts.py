@@ -95,6 +95,21 @@ CASES = {
 }  # fmt: skip
 
 
+def test_what_is_undefined_is_left_out():
+    """JSON has null for NaN and infinity."""
+    parts = {**DECILES, "prediction": [0.5, None]}
+    _, perfect = charts.deciles({"deciles": parts}).data
+    assert perfect.x == perfect.y == (0.5, 0.5)
+    features = {
+        "x": {"y": {"mean": 0.25, "spread": 0.5}, "z": {"mean": None, "spread": None}},
+        "w": {"y": {"mean": 0.125, "spread": 0.0}, "z": {"mean": None, "spread": None}},
+    }
+    (bars,) = charts.importance(features, "y", "auc").data
+    assert (bars.x, bars.y, bars.error_x.array) == ((0.125, 0.25), ("w", "x"), (0.0, 1.0))
+    assert charts.importance(features, "z", "auc") is None
+    assert sections.number(float("inf")) == sections.number(None) == ""
+
+
 @pytest.mark.parametrize("kind", CASES)
 def test_the_charts_of_a_head(kind, monkeypatch):
     label, objective, curve, expected = CASES[kind]
