@@ -72,6 +72,11 @@ def batches(path: str, options: CsvOptions, columns: Sequence[str]) -> Iterator[
     last, row = None, 0
     places = CsvRows(options, empty_rows=len(columns) == 1)
     with _opened(path, options, columns) as (lent, stream):
+        if lent.table.schema.names != list(columns):
+            raise DataError(
+                f"{path}: its first line is empty, but the name of its only column is expected "
+                "there: in a file with one column, an empty line is a row. Remove the line"
+            )
         for batch in lent.table:
             if batch.num_rows:
                 if not row and options.columns:

@@ -267,6 +267,19 @@ def test_an_empty_line_is_a_missing_value_of_the_only_column(tmp_path):
     assert load([write(tmp_path / "b.csv", "a,b\n")])[1] == []
 
 
+def test_an_empty_line_before_the_name_of_the_only_column(tmp_path):
+    path = write(tmp_path / "a.csv", "\nname\nann\n")
+    with pytest.raises(DataError) as error:
+        load([path])
+    assert str(error.value) == (
+        f"{path}: its first line is empty, but the name of its only column is expected there: in a "
+        "file with one column, an empty line is a row. Remove the line"
+    )
+    # Otherwise, empty lines are no rows.
+    path = write(tmp_path / "b.csv", "\nname,age\n\nann,3\n")
+    assert load([path])[1] == [{"name": b"ann", "age": 3}]
+
+
 def test_types_that_a_spec_says(tmp_path):
     path = write(tmp_path / "a.csv", "zip,price,n\n12,3,\n7,4,x\n")
     types, rows, _ = load([path], {"zip": "string", "price": "float32", "other": "int64"})
