@@ -275,7 +275,7 @@ def test_an_empty_line_before_the_name_of_the_only_column(tmp_path):
         f"{path}: its first line is empty, but the name of its only column is expected there: in a "
         "file with one column, an empty line is a row. Remove the line"
     )
-    # Otherwise, empty lines are no rows.
+    # Otherwise, an empty line is ignored.
     path = write(tmp_path / "b.csv", "\nname,age\n\nann,3\n")
     assert load([path])[1] == [{"name": b"ann", "age": 3}]
 
