@@ -13,22 +13,6 @@ more often. Training estimates it (`item_frequency`), so ids do not have to be s
 as they must for log-uniform sampling. An item that occurs several times in a batch is never its own
 negative. The negatives come from the batch, so the loss depends on the batch size. Use a large one.
 
-Hard negatives are items that were shown to the same user and not taken. In the loss above, a row
-with label 0 is a negative like any other: the correction makes it count as often as its item would
-in a softmax over all items. The head `ranking` says which rows were shown together: its `group_by`,
-which also puts them into one batch. Then a row is not a random negative for a row of its group.
-For row i, a row h of its group with a lower label and a weight is a hard negative. The item of h is
-there because it was shown, as the item of i was, so both have the same correction:
-
-    loss_i = -log(exp(s_ii - log p_i) / Z_i)
-    Z_i = exp(s_ii - log p_i) + sum_h exp(s_ih - log p_i) + sum_j exp(s_ij - log p_j)
-
-where j are the rows of other groups. The loss ignores the other rows of the group, such as further
-clicks of the user. Without log p this is the softmax over one positive, hard and in-batch
-negatives of Karpukhin et al., Dense Passage Retrieval, EMNLP 2020. Both kinds are needed: with hard
-negatives alone, recall falls (Huang et al., Embedding-based Retrieval in Facebook Search, KDD
-2020).
-
 Several objectives, such as click and purchase, share the vectors, so that one index serves all of
 them. Each has its own loss over the same logits. Training minimizes their sum by `loss_weight`, or
 what the parameter `combine` says. The sum is the loss of Yi et al. with the reward

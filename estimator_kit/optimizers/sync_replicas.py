@@ -7,7 +7,7 @@ drops late batches.
 
 The mean of a dense gradient is over all batches of the step. The mean for a row of a table is over
 the batches that contain the row, as TensorFlow's accumulators count. Limits on gradients apply to
-each batch.
+the mean.
 """
 
 from __future__ import annotations
