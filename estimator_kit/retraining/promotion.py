@@ -168,9 +168,10 @@ class Serving:
         """
         with self._locked():
             self._remove_remains()
-            self._note()
-            number = self._next_number()
             live = self.live
+            if live is not None:
+                self._note()
+            number = self._next_number()
             mark = {
                 "cycle": cycle,
                 "rollback_of": rollback_of,
