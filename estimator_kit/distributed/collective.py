@@ -31,6 +31,7 @@ from estimator_kit.distributed.lost_tasks import leave
 from estimator_kit.distributed.sessions import OneSession
 from estimator_kit.distributed.waiting import reachable, wait_for
 from estimator_kit.distributed.worker import Worker
+from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.training.hooks.saving import SaverHook
 from estimator_kit.training.hooks.stop import StopRequest
@@ -156,10 +157,32 @@ def train(
         )
         estimator.train_and_evaluate(
             trained,
-            estimator.TrainSpec(input_fn, max_steps=max_steps, hooks=list(hooks)),
+            estimator.TrainSpec(input_fn, max_steps=max_steps, hooks=[_NoAverages(), *hooks]),
             # Not used, because the evaluator does not belong to the coordinator's cluster.
             estimator.EvalSpec(input_fn),
         )
+
+
+class _NoAverages(tf.compat.v1.train.SessionRunHook):
+    """Refuses variables that differ on each task, such as the averages of batch normalization.
+
+    To save them, all tasks must take part. The chief saves at other steps than TensorFlow's own
+    hook of the workers, so the first save would never end.
+    """
+
+    def begin(self) -> None:
+        on_read = tf.VariableSynchronization.ON_READ
+        found = [
+            v.name.partition(":")[0]
+            for v in tf.compat.v1.global_variables()
+            if getattr(v, "synchronization", None) == on_read
+        ]
+        if found:
+            raise ConfigError(
+                f"the variable {found[0]} is an average of the batches of each task, as of batch "
+                "normalization, which cannot be saved with --strategy=multi_worker_mirrored. Use "
+                "layer_norm, or another --strategy."
+            )
 
 
 @contextlib.contextmanager
