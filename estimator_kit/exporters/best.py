@@ -74,9 +74,11 @@ def read_record(path: str, empty: dict[str, Any], form: Any) -> dict[str, Any]:
     return kept
 
 
-def pending(folder: str, value: float, global_step: int) -> dict[str, Any]:
-    """What is stored before an export begins."""
-    return {"value": value, "global_step": global_step, "above": _newest(folder)}
+def begin(path: str, kept: dict[str, Any], value: float, global_step: int) -> None:
+    """Stores in a file of best exports, which has the content `kept`, that an export begins."""
+    above = _newest(os.path.dirname(path))
+    kept["pending"] = {"value": value, "global_step": global_step, "above": above}
+    storage.write_json(path, kept)
 
 
 def begun(folder: str, kept: dict[str, Any]) -> Optional[tuple[float, int, str]]:
@@ -87,9 +89,12 @@ def begun(folder: str, kept: dict[str, Any]) -> Optional[tuple[float, int, str]]
       kept: the content of the file of best exports.
     """
     found = kept.get("pending")
-    if found is None or _newest(folder) <= found["above"]:
+    if found is None:
         return None
-    return found["value"], found["global_step"], os.path.join(folder, str(_newest(folder)))
+    newest = _newest(folder)
+    if newest <= found["above"]:
+        return None
+    return found["value"], found["global_step"], os.path.join(folder, str(newest))
 
 
 def _newest(folder: str) -> int:
@@ -110,7 +115,6 @@ class BestRecord:
     def __init__(self, folder: str, metric: str, direction: str):
         self._path = os.path.join(folder, "best.json")
         empty = {"metric": metric, "direction": direction, "history": []}
-        self._folder = folder
         self._kept = read_record(self._path, empty, _Kept)
         unrecorded = begun(folder, self._kept)
         if unrecorded is not None:
@@ -127,8 +131,7 @@ class BestRecord:
 
     def begin(self, value: float, global_step: int) -> None:
         """Records that an export begins."""
-        self._kept["pending"] = pending(self._folder, value, global_step)
-        storage.write_json(self._path, self._kept)
+        begin(self._path, self._kept, value, global_step)
 
     def add(self, value: float, global_step: int, path: str) -> None:
         """Records an export that has been written."""

@@ -11,7 +11,7 @@ import os
 from typing import Any, Literal, Optional
 
 from estimator_kit import storage
-from estimator_kit.exporters.best import Kept, Pending, begun, is_better, pending, read_record
+from estimator_kit.exporters.best import Kept, Pending, begin, begun, is_better, read_record
 from estimator_kit.exporters.versions import delete
 
 
@@ -39,7 +39,6 @@ class BestKRecord:
         self._path = os.path.join(folder, "best_k.json")
         self._count = count
         empty = {"metric": metric, "direction": direction, "best": [], "dropped": []}
-        self._folder = folder
         self._kept = read_record(self._path, empty, _Kept)
         unrecorded = begun(folder, self._kept)
         if unrecorded is not None:
@@ -61,11 +60,10 @@ class BestKRecord:
 
     def begin(self, value: float, global_step: int) -> None:
         """Records that an export begins."""
-        self._kept["pending"] = pending(self._folder, value, global_step)
-        storage.write_json(self._path, self._kept)
+        begin(self._path, self._kept, value, global_step)
 
     def add(self, value: float, global_step: int, path: str) -> list[str]:
-        """Records a written export; returns the versions that are no longer among the best."""
+        """Records an export, and returns the versions that are no longer among the best."""
         self._kept.pop("pending", None)
         entry = {"value": value, "global_step": global_step, "version": os.path.basename(path)}
         # Sorting is stable: of two equal values, the older one comes first.
