@@ -32,6 +32,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
     If nobody reads standard output any more, as with `| head`, it ends silently.
     """
+    code = exit_codes.DONE
     try:
         code = _main(list(sys.argv if arguments is None else arguments))
         sys.stdout.flush()
@@ -41,7 +42,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             return _report(error)
         # Python must not fail when it writes its buffer at the end of the process.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exit_codes.DONE
+        return code
 
 
 def _reader_is_gone() -> bool:

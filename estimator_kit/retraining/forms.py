@@ -156,6 +156,7 @@ class _Clean(_Stage):
 
 class _Publishing(Form):
     above: int
+    token: Optional[str] = None
 
 
 class _Done(Form):

@@ -51,6 +51,7 @@ class _Mark(storage.Form):
     cycle: Optional[str] = None
     rollback_of: Optional[int] = None
     parent: Optional[int] = None
+    token: Optional[str] = None
     at: Optional[float] = None
 
 
@@ -68,6 +69,7 @@ class Version:
       cycle: the cycle that made the model; None if another program made it.
       rollback_of: the version that it is a copy of, after a rollback.
       parent: the version that was live before it.
+      token: what identifies it for its cycle; see `publication`.
       at: when it was published, in seconds since 1970; None if that is not known.
     """
 
@@ -76,6 +78,7 @@ class Version:
     cycle: Optional[str] = None
     rollback_of: Optional[int] = None
     parent: Optional[int] = None
+    token: Optional[str] = None
     at: Optional[float] = dataclasses.field(default=None, compare=False)
 
     def entry(self) -> dict[str, Any]:
@@ -85,6 +88,7 @@ class Version:
             "cycle": self.cycle,
             "rollback_of": self.rollback_of,
             "parent": self.parent,
+            "token": self.token,
             "at": self.at,
         }
 
@@ -104,6 +108,7 @@ class Serving:
         self._check = check
         self._model_dir = model_dir
         self._past = os.path.join(model_dir, "versions.json")
+        self._warned = False  # That the file system has no locks.
 
     def versions(self) -> list[Version]:
         """The versions in the folder, the oldest first."""
@@ -151,6 +156,7 @@ class Serving:
         cycle: Optional[str],
         verify: Verify,
         rollback_of: Optional[int] = None,
+        token: Optional[str] = None,
     ) -> Version:
         """Makes a SavedModel live as the next version.
 
@@ -160,6 +166,7 @@ class Serving:
           verify: raises an error if the answers of the staged model are wrong. Then nothing goes
             live.
           rollback_of: for a rollback, the version of which this is a copy.
+          token: what identifies the version for its cycle; see `publication`.
 
         Raises:
           ConfigError: the serving directory is not writable.
@@ -176,6 +183,7 @@ class Serving:
                 "cycle": cycle,
                 "rollback_of": rollback_of,
                 "parent": live.number if live is not None else None,
+                "token": token,
                 "at": time.time(),
             }
             self._publish(export, number, mark, verify)
@@ -218,8 +226,13 @@ class Serving:
         _sync_folder(self.folder)
 
     def remove(self, version: Version) -> None:
-        """Removes a version that is not live. A reader sees it whole or not at all."""
+        """Removes a version that is not live. A reader sees it whole or not at all.
+
+        Raises Locked if another process publishes or removes a model there.
+        """
         with self._locked():
+            if not os.path.isdir(version.path):
+                return  # Another process has removed it.
             live = self.live
             if live is not None and live.number == version.number:
                 raise ValueError(f"version {version.number} is live")
@@ -248,7 +261,7 @@ class Serving:
         """Makes the folder, and holds its lock. Two model directories may have one folder."""
         with self._writing():
             os.makedirs(self.folder, exist_ok=True)
-            lock = os.open(os.path.join(self.folder, _LOCK), os.O_RDWR | os.O_CREAT, 0o666)
+            lock = _open_lock(os.path.join(self.folder, _LOCK))
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -258,10 +271,13 @@ class Serving:
                     f"{self.folder}. Try again when it has ended."
                 ) from error
             except OSError:
-                _log.warning(
-                    "the file system of %s has no locks. Publish there with one --model_dir only.",
-                    self.folder,
-                )
+                if not self._warned:
+                    _log.warning(
+                        "the file system of %s has no locks. Publish there with one --model_dir "
+                        "only.",
+                        self.folder,
+                    )
+                self._warned = True
             yield
         finally:
             os.close(lock)
@@ -291,7 +307,7 @@ class Serving:
             mark = {} if storage.form_problem(text, _Mark) else json.loads(text)
         except (FileNotFoundError, ValueError):
             mark = {}
-        keys = ("cycle", "rollback_of", "parent", "at")
+        keys = ("cycle", "rollback_of", "parent", "token", "at")
         return Version(number, path, *(mark.get(key) for key in keys))
 
     def _note(self) -> None:
@@ -301,6 +317,15 @@ class Serving:
         if not new:
             return
         storage.write_json(self._past, [*past, *(version.entry() for version in new)])
+
+
+def _open_lock(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except PermissionError:
+        if not os.path.exists(path):
+            raise
+        return os.open(path, os.O_RDONLY)  # Another user made it. A lock needs no more.
 
 
 def _copy(source: str, target: str) -> None:

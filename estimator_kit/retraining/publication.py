@@ -1,20 +1,21 @@
 """Finds out whether a cycle went live, even if it died just after that.
 
-    begin(folder, serving)      writes `publishing.json`, before `Serving.publish`
+    begin(folder, serving)      writes `publishing.json`, and returns a token for `Serving.publish`
     find(folder, serving)       the version that the cycle went live as, or None
     owner(version, serving, cycles)     the cycle that made the model of a version, or None
 
 A cycle may die after the rename that makes its model live, and before the file that records it. A
-user may also have rolled back since. Two facts identify the version of a cycle: its mark names the
-cycle, and its number is above all numbers in `publishing.json`. The number matters when a model
-directory was deleted and started again: the serving directory may still have versions of the old
-cycle 0001, and another model directory may publish there too. This module does not change what is
-served.
+user may also have rolled back since. The version of a cycle has the random token of
+`publishing.json` in its mark. The name of the cycle is not enough: another model directory may
+publish in the same serving directory, or this one was deleted and started again, and each has a
+cycle 0001. An older kit wrote no token. Then the mark names the cycle, and the number of the
+version is above all numbers that there were. This module does not change what is served.
 """
 
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Sequence
 from typing import Optional
 
@@ -22,11 +23,18 @@ from estimator_kit.retraining.promotion import Serving, Version
 from estimator_kit.retraining.state import CycleFolder
 
 
-def begin(folder: CycleFolder, serving: Serving) -> None:
-    """Records that a cycle is about to go live. Keeps the record of an earlier start."""
-    if folder.read("publishing") is None:
+def begin(folder: CycleFolder, serving: Serving) -> Optional[str]:
+    """Records that a cycle is about to go live. Keeps the record of an earlier start.
+
+    Returns the token that identifies its version; None if an older kit began.
+    """
+    noted = folder.read("publishing")
+    if noted is None:
         numbers = [version.number for version in _all(serving)]
-        folder.write("publishing", {"above": max(numbers, default=0)})
+        noted = {"above": max(numbers, default=0), "token": uuid.uuid4().hex}
+        folder.write("publishing", noted)
+    token: Optional[str] = noted.get("token")
+    return token
 
 
 def find(folder: CycleFolder, serving: Serving) -> Optional[Version]:
@@ -34,9 +42,10 @@ def find(folder: CycleFolder, serving: Serving) -> Optional[Version]:
     noted = folder.read("publishing")
     if noted is None:
         return None
+    token = noted.get("token")
     for version in _all(serving):
         is_own = version.cycle == folder.name and version.rollback_of is None
-        if is_own and version.number > noted["above"]:
+        if is_own and version.number > noted["above"] and version.token == token:
             return version
     return None
 
@@ -69,6 +78,7 @@ def _all(serving: Serving) -> list[Version]:
             entry.get("cycle"),
             entry.get("rollback_of"),
             entry.get("parent"),
+            entry.get("token"),
         )
         for entry in serving.past()
         if entry["version"] not in known

@@ -16,13 +16,17 @@ Abandoned cycles do not count, and are removed. Cached input has its own limit
 from __future__ import annotations
 
 import datetime
+import logging
 import os
 from collections.abc import Sequence
 from typing import Any, Optional
 
 from estimator_kit import storage
+from estimator_kit.errors import Locked
 from estimator_kit.retraining.promotion import Serving, Version
 from estimator_kit.retraining.state import THROUGH, CycleFolder
+
+_log = logging.getLogger("estimator_kit")
 
 # The large folders of a cycle.
 _HEAVY = ("train", "spec", "reproduction")
@@ -92,18 +96,7 @@ def clean(
         cycles and the versions that a pinned cycle started from.
       versions: how many of the newest versions stay.
     """
-    serving.clean()
-    pinned = [cycle for cycle in cycles if cycle.pinned]
-    names = {cycle.name for cycle in pinned}
-    # A cycle may have started from a served version. The serving directory may have had a relative
-    # path then, or a link.
-    sources = [(cycle.read("start") or {}).get("source") for cycle in pinned]
-    starts = {os.path.realpath(source) for source in sources if source is not None}
-    gone = []
-    for version in serving.versions()[:-versions]:
-        if version.cycle not in names and os.path.realpath(version.path) not in starts:
-            serving.remove(version)
-            gone.append(version.number)
+    gone = _remove_versions(cycles, serving, versions)
     kept = kept_cycles(
         cycles, live=serving.live, served=serving.versions(), newest=newest, days=days, today=today
     )
@@ -114,3 +107,23 @@ def clean(
                 storage.remove_folder(cycle.at(name))
                 removed.append(os.path.join(cycle.name, name))
     return {"removed": removed, "versions_removed": gone, "kept": sorted(kept)}
+
+
+def _remove_versions(cycles: Sequence[CycleFolder], serving: Serving, newest: int) -> list[int]:
+    """Removes old versions, and returns their numbers."""
+    pinned = [cycle for cycle in cycles if cycle.pinned]
+    names = {cycle.name for cycle in pinned}
+    # A cycle may have started from a served version. Its number is enough: the path of the serving
+    # directory may have been written otherwise, and no checkpoint has a number as its name.
+    sources = [(cycle.read("start") or {}).get("source") or "" for cycle in pinned]
+    starts = {os.path.basename(os.path.normpath(source)) for source in sources}
+    gone = []
+    try:
+        serving.clean()
+        for version in serving.versions()[:-newest]:
+            if version.cycle not in names and str(version.number) not in starts:
+                serving.remove(version)
+                gone.append(version.number)
+    except Locked as error:
+        _log.warning("old versions stay until the next cycle: %s", error)
+    return gone

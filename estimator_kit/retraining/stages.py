@@ -13,6 +13,7 @@ import os
 from typing import Any, Optional
 
 from estimator_kit.config.mode_configs import ModelDirConfig, RetrainConfig
+from estimator_kit.errors import Locked
 from estimator_kit.retraining import (
     checks,
     gate_stage,
@@ -215,7 +216,16 @@ def _known_days(cycle: Cycle) -> list[str]:
     was also trained on the days of the models that it started from.
     """
     there = {folder.name: folder for folder in state.cycles(cycle.config.model_dir)}
-    owner = _owner(cycle, cycle.serving.live)
+    live = cycle.serving.live
+    owner = _owner(cycle, live)
+    if live is not None and owner is None:
+        _log.warning(
+            "version %s in %s is not of a cycle in %s, so the days on which it was trained are "
+            "unknown",
+            live.number,
+            cycle.serving.folder,
+            cycle.config.model_dir,
+        )
     names = {cycle.output("train")["start"]["cycle"], owner.name if owner is not None else None}
     seen: set[Optional[str]] = {None}
     newest = ""
@@ -242,13 +252,28 @@ def promote(cycle: Cycle) -> _Document:
     if own is None:  # Otherwise an earlier start published the model and died.
         spec = parser.load(cycle.output("vocabularies")["spec"])
         paths = [file.path for file in cycle.window.eval_files]
-        publication.begin(cycle.folder, cycle.serving)
+        answers = gate_stage.verify(spec, gate["candidate"], paths, cycle.answers)
+
+        def verify(path: str) -> None:
+            _check_judged_against(gate["live_version"], cycle.serving)
+            answers(path)
+
+        token = publication.begin(cycle.folder, cycle.serving)
         own = cycle.serving.publish(
-            gate["candidate"],
-            cycle=cycle.folder.name,
-            verify=gate_stage.verify(spec, gate["candidate"], paths, cycle.answers),
+            gate["candidate"], cycle=cycle.folder.name, verify=verify, token=token
         )
     return {"version": own.number, "path": own.path}
+
+
+def _check_judged_against(number: Optional[int], serving: Serving) -> None:
+    """Raises Locked if another model than in the gate is live. The next start judges again."""
+    live = serving.live.number if serving.live is not None else None
+    if live != number:
+        expected = f"version {number}" if number is not None else "no version"
+        raise Locked(
+            f"another model went live in {serving.folder} after the gate: expected {expected}, got "
+            f"version {live}. Start again: the next start compares with the model that is live now."
+        )
 
 
 def clean(cycle: Cycle) -> _Document:

@@ -102,7 +102,7 @@ def choose_start(
     checkpoint = _checkpoint(owner) if owner is not None else None
     if checkpoint is None:
         # An export has no slots; by default a warm start takes only the slots of FTRL.
-        whose = f"of cycle {live.cycle}" if live.cycle is not None else f"of version {live.number}"
+        whose = f"of cycle {owner.name}" if owner is not None else f"of version {live.number}"
         export = f"the training {whose} is missing, so from its export, without optimizer slots"
         reason = f"{reason}; {export}" if reason else export
     return Start("live", checkpoint or live.path, owner.name if owner is not None else None, reason)

@@ -207,7 +207,11 @@ class AfterEvaluation(estimator.Exporter):
     def _watched(self, metric: str) -> float:
         value = self.metrics[metric]
         if math.isnan(value):
-            _log.warning("%s is undefined: the evaluation files have no rows for it", metric)
+            _log.warning(
+                "%s is undefined: the evaluation files have no rows for it, or the model answers "
+                "NaN. This model is not the best one.",
+                metric,
+            )
         return value
 
     def _delete_old(self, exporter: str) -> None:

@@ -189,11 +189,13 @@ def test_a_version_of_another_model_directory_is_not_taken_for_its_own(tmp_path)
     again = Serving(serving.folder, str(tmp_path / "new"))
     folder = state.new(str(tmp_path / "new"))
     assert publication.find(folder, again) is None
-    publication.begin(folder, again)
+    token = publication.begin(folder, again)
     publish(again, rollback_of=1)  # Version 2 also belongs to the old cycle 0001.
+    # Another model directory, whose cycle has the same name, publishes before this one.
+    publish(Serving(serving.folder, str(tmp_path / "other")), token="another")
     assert publication.find(folder, again) is None
-    own = publish(again)
-    publication.begin(folder, again)  # A start after the cycle died calls it again.
+    own = publish(again, token=token)
+    assert publication.begin(folder, again) == token  # A start after the cycle died calls it again.
     assert publication.find(folder, again) == own
     back, again_own = publish(again, rollback_of=1), publish(again, rollback_of=own.number)
     twice = publish(again, rollback_of=again_own.number)
@@ -202,7 +204,17 @@ def test_a_version_of_another_model_directory_is_not_taken_for_its_own(tmp_path)
     owners = {
         version.number: publication.owner(version, again, [folder]) for version in again.versions()
     }
-    assert owners == {1: None, 2: None, back.number: None, again_own.number: folder,
+    assert owners == {1: None, 2: None, 3: None, back.number: None, again_own.number: folder,
                       twice.number: folder}  # fmt: skip
     assert publication.owner(None, again, [folder]) is None
     assert publication.owner(own, again, []) is None
+
+
+def test_the_version_of_a_cycle_of_an_older_kit_is_found_by_its_number(tmp_path):
+    serving = Serving(str(tmp_path / "serving"), str(tmp_path / "model"))
+    (tmp_path / "export").mkdir()
+    folder = state.new(str(tmp_path / "model"))
+    folder.write("publishing", {"above": 0})
+    assert publication.begin(folder, serving) is None
+    own = serving.publish(str(tmp_path / "export"), cycle=folder.name, verify=lambda path: None)
+    assert publication.find(folder, serving) == own

@@ -235,10 +235,40 @@ def test_two_model_directories_do_not_publish_at_once(serving, tmp_path, caplog,
     monkeypatch.setattr(fcntl, "flock", no_locks)
     with caplog.at_level(logging.WARNING):
         assert serving.publish(model, cycle=None, verify=fine).number == 4
+        serving.remove(serving.find(1))
     assert caplog.messages == [
         f"the file system of {serving.folder} has no locks. Publish there with one --model_dir "
         "only."
     ]
+
+
+def test_the_lock_of_another_user_is_only_read(serving, tmp_path, monkeypatch):
+    model, flags = export(tmp_path, "a"), []
+    serving.publish(model, cycle=None, verify=fine)
+
+    def forbidden(path, flag, *mode, **place):
+        if os.path.basename(path) == ".lock":
+            flags.append(flag & os.O_ACCMODE)
+            if flags[-1] != os.O_RDONLY:
+                raise PermissionError(errno.EACCES, "Not allowed", path)
+        return opened(path, flag, *mode, **place)
+
+    opened = os.open
+    monkeypatch.setattr(os, "open", forbidden)
+    assert serving.publish(model, cycle=None, verify=fine).number == 2
+    assert flags == [os.O_RDWR, os.O_RDONLY]
+    os.remove(os.path.join(serving.folder, ".lock"))
+    with pytest.raises(ConfigError, match=r"\.lock: Not allowed\. Give the user"):
+        serving.publish(model, cycle=None, verify=fine)
+
+
+def test_a_version_that_another_process_has_removed_is_gone(serving, tmp_path):
+    for name in ("a", "b"):
+        serving.publish(export(tmp_path, name), cycle=None, verify=fine)
+    first = serving.find(1)
+    shutil.rmtree(first.path)
+    serving.remove(first)
+    assert names(serving) == ["2"]
 
 
 def test_what_is_live_is_not_removed(serving, tmp_path):

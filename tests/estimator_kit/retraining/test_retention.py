@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import os
 
 import pytest
@@ -78,10 +79,29 @@ def test_what_a_pinned_one_started_from_stays_too(model):
 
 
 def test_what_a_pinned_one_started_from_stays_however_its_path_was_written(model, monkeypatch):
-    monkeypatch.chdir(model[0])
-    state.find(str(model[0]), "4").write("start", {"kind": "live", "source": "serving/1"})
+    state.find(str(model[0]), "4").write("start", {"kind": "live", "source": "serving/1/"})
     (model[0] / "cycles/0004/PINNED").touch()
+    monkeypatch.chdir("/")  # A later cycle may start in another folder.
     assert clean(model)["versions_removed"] == [2]
+
+
+def test_while_another_process_publishes_old_versions_stay(model, caplog):
+    """The cycle has been decided, so it ends as it was decided."""
+    folder, serving = model
+    other = Serving(serving.folder, str(folder / "other"))
+    found = []
+
+    def meanwhile(path):
+        with caplog.at_level(logging.WARNING):
+            found.append(clean(model))
+
+    (folder / "export").mkdir()
+    other.publish(str(folder / "export"), cycle=None, verify=meanwhile)
+    assert found[0]["versions_removed"] == [] and "0002/train" in found[0]["removed"]
+    assert caplog.messages == [
+        "old versions stay until the next cycle: another process is publishing or removing a model "
+        f"in the serving directory {serving.folder}. Try again when it has ended."
+    ]
 
 
 def test_of_a_training_on_another_disk_only_the_link_is_removed(model):

@@ -7,8 +7,10 @@ import os
 import types
 
 import pytest
+import tensorflow as tf
 
-from estimator_kit.retraining import publication, stages, state
+from estimator_kit.errors import Locked
+from estimator_kit.retraining import gate_stage, publication, stages, state
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.promotion import Serving
 from estimator_kit.retraining.window import Day, Window
@@ -40,8 +42,10 @@ class Model:
         cycle.write("window", {**window.to_dict(), **MADE})
         cycle.write("start", {"kind": "last", "cycle": start})
         if goes_live:
-            publication.begin(cycle, self.serving)
-            self.serving.publish(self.export, cycle=cycle.name, verify=lambda path: None)
+            token = publication.begin(cycle, self.serving)
+            self.serving.publish(
+                self.export, cycle=cycle.name, verify=lambda path: None, token=token
+            )
         return cycle
 
     def known_days(self, start, *evaluate):
@@ -71,11 +75,40 @@ def test_a_model_also_knows_the_days_of_the_models_that_it_came_from(model):
     assert model.known_days(None, 9, 10) == ["09"]  # The live model.
 
 
-def test_a_version_of_another_model_directory_has_unknown_days(model, tmp_path):
+def test_a_version_of_another_model_directory_has_unknown_days(model, caplog):
     """`cycles/` was removed, so the live version's cycle 0001 is not the new cycle 0001."""
     model.serving.publish(model.export, cycle="0001", verify=lambda path: None)
     model.cycle(20)
-    assert model.known_days(None, 9, 10) == []
+    with caplog.at_level(logging.WARNING):
+        assert model.known_days(None, 9, 10) == []
+    assert caplog.messages == [
+        f"version 1 in {model.serving.folder} is not of a cycle in {model.folder}, so the days on "
+        "which it was trained are unknown"
+    ]
+
+
+def test_a_model_does_not_replace_one_that_it_was_not_compared_with(model, monkeypatch):
+    """Another model directory published in the same serving directory after the gate."""
+    model.serving.publish(model.export, cycle="0001", verify=lambda path: None)
+    outputs = {
+        "gate": {"passed": True, "candidate": model.export, "live_version": None},
+        "vocabularies": {"spec": ""},
+    }
+    running = types.SimpleNamespace(
+        folder=state.new(model.folder), serving=model.serving, answers=None,
+        window=Window("2026-01-02", (), (), {}), output=outputs.get,
+    )  # fmt: skip
+    monkeypatch.setattr(parser, "load", lambda path: None)
+    monkeypatch.setattr(gate_stage, "verify", lambda *arguments: lambda path: None)
+    with pytest.raises(Locked) as error:
+        stages.promote(running)
+    assert str(error.value) == (
+        f"another model went live in {model.serving.folder} after the gate: expected no version, "
+        "got version 1. Start again: the next start compares with the model that is live now."
+    )
+    assert model.serving.live.number == 1
+    outputs["gate"]["live_version"] = 1
+    assert stages.promote(running)["version"] == 2
 
 
 def test_a_missing_window_is_told(model, caplog):
@@ -90,7 +123,24 @@ def test_a_missing_window_is_told(model, caplog):
     ]
 
 
-def test_a_day_that_was_written_again_during_the_training_is_not_judged(document, tmp_path):
+def test_a_file_in_a_store_is_read_again_only_if_it_was_written_again(
+    document, tmp_path, monkeypatch
+):
+    path = "ram://test_stages/a.tfrecord"
+    writing.write_examples(path, make_rows(20, seed=0))
+    facts = Facts(str(tmp_path / "facts"), parser.parse(document))
+    files = facts.of_files([path])
+    with monkeypatch.context() as patched:
+        patched.delattr(type(facts._digests), "of")
+        facts.check_unchanged(files)
+    writing.write_examples(path, make_rows(21, seed=1))
+    with pytest.raises(DataError, match="has changed since"):
+        facts.check_unchanged(files)
+
+
+def test_a_day_that_was_written_again_during_the_training_is_not_judged(
+    document, tmp_path, monkeypatch
+):
     """The model would have other data than its checks and its lineage."""
     paths = [str(tmp_path / f"{name}.tfrecord") for name in ("train", "evaluate")]
     for path in paths:
@@ -109,6 +159,14 @@ def test_a_day_that_was_written_again_during_the_training_is_not_judged(document
         f"than its checks: expected the SHA-256 {files[1].sha256}, got {now.sha256}. Start again: "
         "the next cycle reads the day as it is now."
     )
+
+    def unavailable(path):
+        raise tf.errors.UnavailableError(None, None, "try again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(facts._digests, "of", unavailable)
+        with pytest.raises(tf.errors.UnavailableError):  # It says nothing about the data.
+            facts.check_unchanged(files)
     running = types.SimpleNamespace(
         facts=facts, window=Window("2026-01-02", (), (Day("2026-01-02", "", 20, (files[1],)),), {})
     )

@@ -98,7 +98,7 @@ def test_a_last_cycle_that_cannot_be_started_from_is_told(cycles, document):
 def test_a_live_model_whose_training_is_gone_is_started_from_as_it_is_served(cycles, document):
     for cycle, owner, whose in (
         ("0001", cycles[0], "cycle 0001"),
-        ("0002", None, "cycle 0002"),  # Of another model directory.
+        ("0002", None, "version 3"),  # Of another model directory.
         (None, None, "version 3"),
     ):
         live = dataclasses.replace(LIVE, cycle=cycle)
