@@ -37,7 +37,7 @@ def _export(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained: 
     damaged = tfrecords.NO_DAMAGE
     if config.eval_files:
         screened = bad_data.screen(
-            config, spec, {"--eval_files": eval_paths(config)}, with_labels=False
+            config, spec, {"--eval_files": eval_paths(config)}, with_labels=False, filtered=True
         )
         paths, damaged = screened.files["--eval_files"], screened.damaged
         stored_records.check_kind(spec, tfrecords.first_records(paths, damaged=damaged))

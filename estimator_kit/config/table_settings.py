@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
-from feature_specs.sections.tables import NO_TABLES, Tables
+from feature_specs.sections.tables import Tables
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.record_files import kinds
@@ -48,17 +48,20 @@ def csv_options(
         return given
     flags = {name: getattr(config, name) for name in Tables.model_fields if _says(config, name)}
     section = spec.tables.given
-    if spec.tables == NO_TABLES:
-        if written and not flags.keys().isdisjoint(_VALUES):
-            names = ", ".join(f"--{name}" for name in flags)
-            lines = "\n".join(f"  {name}: {_yaml(value)}" for name, value in flags.items())
+    # An analysis writes this for an ordinary file. It says nothing of the other flags.
+    is_plain = section in ({}, {"csv_skip_spaces": False})
+    if is_plain:
+        new = {name: value for name, value in flags.items() if name not in section}
+        if written and not new.keys().isdisjoint(_VALUES):
+            names = ", ".join(f"--{name}" for name in new)
+            entries = {**section, **new}
+            lines = "\n".join(f"  {name}: {_yaml(value)}" for name, value in entries.items())
             raise ConfigError(
                 f"{names}: these flags change values, so they belong in the spec; predictions of "
                 f"other tables must read fields in the same way. Remove the flags, and add this to "
                 f"{spec.source}:\ntables:\n{lines}"
             )
-        return given
-    for name in _VALUES:
+    for name in section if is_plain else _VALUES:
         if name in flags and _set(flags[name]) != _set(section.get(name)):
             says = _yaml(section[name]) if name in section else "nothing"
             raise ConfigError(

@@ -42,11 +42,12 @@ def sample(config: ExperimentConfig, spec: FeatureSpec, field: str, count: int) 
       DataError: a record cannot be read or does not fit the spec, or the files have no records.
     """
     paths = record_files(config, field)
-    with explained(spec, paths, with_labels=False):
-        # A prediction answers every row, but an evaluation only those that the filter keeps.
-        found = sample_rows(spec, paths, count=count, all_rows=field != "eval_files")
+    # A prediction answers every row, but an evaluation reads only those that the filter keeps.
+    filtered = field == "eval_files"
+    with explained(spec, paths, with_labels=False, filtered=filtered):
+        found = sample_rows(spec, paths, count=count, all_rows=not filtered)
     if found is None:
-        raise no_record(field, paths)
+        raise no_record(field, paths, filtered=filtered and bool(spec.filter))
     return found
 
 
@@ -62,9 +63,10 @@ def record_files(config: ExperimentConfig, field: str) -> list[str]:
     return paths
 
 
-def no_record(field: str, paths: list[str]) -> DataError:
+def no_record(field: str, paths: list[str], *, filtered: bool = False) -> DataError:
     others = " and the other files" if len(paths) > 1 else ""
-    return DataError(f"--{field}: no records in {paths[0]}{others}. Name files with records.")
+    kept = " that the filter of the spec keeps" if filtered else ""
+    return DataError(f"--{field}: no records{kept} in {paths[0]}{others}. Name files with records.")
 
 
 def check_quality(

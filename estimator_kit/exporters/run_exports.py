@@ -89,7 +89,9 @@ class RunExports:
 
     def _sample(self) -> Optional[SampleRows]:
         if self._rows is None and self._files:
-            with explained(self._spec, self._files, with_labels=False, damaged=self._damaged):
+            with explained(
+                self._spec, self._files, with_labels=False, filtered=True, damaged=self._damaged
+            ):
                 self._rows = unusual_rows(
                     self._spec,
                     self._files,

@@ -165,7 +165,8 @@ def verify(
             largest = max(largest, skew.check_answers(expected, found, f"signature {name}"))
     except skew.Skew as error:
         # Replace row numbers of the sample by row numbers of the files.
-        text = re.sub(r"\brow (\d+)\b", lambda row: f"row {places[int(row[1])]}", str(error))
+        kept = " of the rows that the filter keeps" if spec.filter else ""
+        text = re.sub(r"\brow (\d+)\b", lambda row: f"row {places[int(row[1])]}{kept}", str(error))
         raise ExportError(text) from error
     return Report(
         len(rows.records),

@@ -41,6 +41,7 @@ def explained(
     paths: list[str],
     *,
     with_labels: bool = True,
+    filtered: Optional[bool] = None,
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     model: Optional[ModelFn] = None,
     cache: Optional[RowCache] = None,
@@ -52,6 +53,7 @@ def explained(
       spec: the feature spec.
       paths: the files that the block reads. After an error, they are searched for a bad record.
       with_labels: whether the block also reads labels.
+      filtered: see `diagnosis.find_bad_record`.
       damaged: the files whose bad records are skipped.
       model: the model, if it has additional checks of labels.
       cache: the cache that the block reads transformed rows from, if any.
@@ -74,6 +76,7 @@ def explained(
             spec,
             paths,
             with_labels=with_labels,
+            filtered=filtered,
             damaged=damaged,
             also=model.labels_and_weights if model is not None and text is not None else None,
             remedy=remedy,

@@ -72,6 +72,7 @@ def screen(
     files: Mapping[str, Sequence[str]],
     *,
     with_labels: bool = True,
+    filtered: Optional[bool] = None,
     remedy: Optional[str] = None,
 ) -> Screened:
     """Scans the files of a run if its policy requires that.
@@ -81,6 +82,7 @@ def screen(
       spec: the feature spec.
       files: paths by flag.
       with_labels: whether the run reads labels.
+      filtered: see `diagnosis.find_bad_record`.
       remedy: see `diagnosis.explain`.
 
     Raises:
@@ -94,7 +96,12 @@ def screen(
     size = sum(map(file_bytes.size, every))
     with ScanProgress("check_data", size, config.log_every_secs) as progress:
         found = data_scan.scan(
-            every, spec=spec, with_labels=with_labels, remedy=remedy, progress=progress
+            every,
+            spec=spec,
+            with_labels=with_labels,
+            filtered=filtered,
+            remedy=remedy,
+            progress=progress,
         )
     reports = {report.path: report for report in found}
     counts: dict[str, Any] = {"policy": policy}

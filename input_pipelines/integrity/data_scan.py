@@ -26,6 +26,7 @@ def scan(
     *,
     spec: Optional[FeatureSpec] = None,
     with_labels: bool = True,
+    filtered: Optional[bool] = None,
     remedy: Optional[str] = None,
     workers: Optional[int] = None,
     progress: Progress = lambda size, bad: None,
@@ -37,6 +38,7 @@ def scan(
       spec: a record is bad if it would stop a run with this spec. Without a spec, a record is bad
         if it is not a serialized Example or SequenceExample.
       with_labels: whether records must also have their labels.
+      filtered: see `diagnosis.find_bad_record`.
       remedy: see `diagnosis.explain`.
       workers: how many files are read at the same time; by default the number of cores.
       progress: called with the number of bytes that were read and the number of bad records, since
@@ -46,7 +48,9 @@ def scan(
         check = (
             _examples()
             if spec is None
-            else diagnosis.file_check(spec, with_labels=with_labels, compiled=True, remedy=remedy)
+            else diagnosis.file_check(
+                spec, with_labels=with_labels, filtered=filtered, compiled=True, remedy=remedy
+            )
         )
     lock = threading.Lock()
 

@@ -36,6 +36,7 @@ def find_bad_record(
     files: Sequence[str],
     *,
     with_labels: bool = True,
+    filtered: Optional[bool] = None,
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     also: Optional[CheckLabels] = None,
     remedy: Optional[str] = None,
@@ -48,13 +49,17 @@ def find_bad_record(
       spec: the feature spec.
       files: paths; they are read in sorted order.
       with_labels: whether the run also read labels.
+      filtered: whether the run read only the records that the spec's filter keeps. By default, as
+        `with_labels`.
       damaged: files whose bad records the run skipped. They are not checked.
       also: called with the labels of records, to raise errors like `checks`. Used only with
         `with_labels`.
       remedy: see `explain`.
     """
     with tf.init_scope():
-        check = file_check(spec, with_labels=with_labels, also=also, remedy=remedy)
+        check = file_check(
+            spec, with_labels=with_labels, filtered=filtered, also=also, remedy=remedy
+        )
         for path in sorted(files):
             found = check.first_bad(path) if path not in damaged else None
             if found is not None:
@@ -66,6 +71,7 @@ def file_check(
     spec: FeatureSpec,
     *,
     with_labels: bool = True,
+    filtered: Optional[bool] = None,
     compiled: bool = False,
     also: Optional[CheckLabels] = None,
     remedy: Optional[str] = None,
@@ -73,22 +79,24 @@ def file_check(
     """Makes a check that finds the records that would stop a run.
 
     Call this where TensorFlow executes eagerly. `compiled` pays off after some thousand records.
-    With labels, records that the spec's `filter` drops are not checked further. For the other
+    If `filtered`, records that the spec's `filter` drops are not checked further. For the other
     arguments see `find_bad_record`.
     """
     transform = Transform(spec)
     selection = Selection(spec)
+    filtered = with_labels if filtered is None else filtered
 
     def function(records: tf.Tensor) -> Any:
+        kept = selection.passing(records) if filtered else records
         if not with_labels:
-            return transform.features(record_kind.checked(spec, records))
-        features, labels = transform.features_and_labels(selection.passing(records))
+            return transform.features(record_kind.checked(spec, kept))
+        features, labels = transform.features_and_labels(kept)
         if also is not None:
             also(labels)
         return features, labels
 
     def reason(record: bytes) -> Optional[str]:
-        return explain(spec, record, with_labels=with_labels, remedy=remedy)
+        return explain(spec, record, with_labels=with_labels, filtered=filtered, remedy=remedy)
 
     if not compiled:
         return FileCheck(function, reason)
@@ -106,6 +114,7 @@ def explain(
     record: bytes,
     *,
     with_labels: bool = True,
+    filtered: Optional[bool] = None,
     remedy: Optional[str] = None,
 ) -> Optional[str]:
     """What is wrong with one serialized record, or None if these checks find nothing.
@@ -114,6 +123,8 @@ def explain(
       spec: the feature spec.
       record: the serialized record.
       with_labels: whether the record needs labels.
+      filtered: whether the record needs the features of the spec's filter. By default, as
+        `with_labels`.
       remedy: what a user can do about a record that lacks a value, or has an id that a column does
         not accept. The default is a change of the spec, which is not possible if the spec belongs
         to an export.
@@ -122,8 +133,9 @@ def explain(
         features = stored_records.read(spec, record)
     except stored_records.RecordError as error:
         return str(error)
-    filtered = spec.filter_features() if with_labels else ()
-    for name in dict.fromkeys([*spec.used_features(), *filtered]):
+    filtered = with_labels if filtered is None else filtered
+    deciding = spec.filter_features() if filtered else ()
+    for name in dict.fromkeys([*spec.used_features(), *deciding]):
         what, stored = f"feature {name!r}", features.get(name)
         reason = _feature_reason(what, spec.features[name], stored, remedy)
         reason = reason or _identity_reason(spec, name, stored, remedy)

@@ -13,7 +13,6 @@ needs no session.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
@@ -69,33 +68,32 @@ def check(spec: FeatureSpec, files: Sequence[str], *, rows: int) -> DataReport:
     Records that the spec's filter drops are not checked, because no run reads more of them.
 
     Raises:
-      DataError: a file is corrupt, or the files have no records, or the filter drops all of them.
+      DataError: a file is corrupt, or the files have no records.
     """
     counts, selection = _Counts(spec), Selection(spec)
     share = -(-rows // len(files))
     for path in files:
-        for number, (record, kept) in enumerate(itertools.islice(_records(path, selection), share)):
+        for number, (record, kept) in enumerate(_records(path, selection, share)):
             if kept:
                 counts.add(path, number, record)
             else:
                 counts.dropped += 1
-    if not counts.rows and counts.dropped:
-        raise DataError(
-            f"{files[0]}{' and other files' if len(files) > 1 else ''}: the filter of the spec "
-            f"drops all {counted(counts.dropped, 'record')} that were read. Check `filter`."
-        )
-    if not counts.rows:
+    if not counts.rows and not counts.dropped:
         if len(files) == 1:
             raise DataError(f"{files[0]} has no records")
         raise DataError(f"{files[0]} and the other {len(files) - 1} files have no records")
     return counts.report()
 
 
-def _records(path: str, selection: Selection) -> Iterator[tuple[bytes, bool]]:
-    """The records of a file, and whether the filter keeps each."""
+def _records(path: str, selection: Selection, count: int) -> Iterator[tuple[bytes, bool]]:
+    """The first records of a file, and whether the filter keeps each."""
     try:
         for block in tfrecords.blocks([path]):
+            block = block[:count]
             yield from zip(block.numpy(), _kept(block, selection))
+            count -= len(block)
+            if not count:
+                return
     except tfrecords.READ_ERRORS:
         raise DataError(tfrecords.corruption(path) or f"{path}: cannot be read") from None
 
@@ -106,7 +104,8 @@ def _kept(block: Any, selection: Selection) -> Sequence[bool]:
     except checks.BAD_RECORD_ERRORS:
         if len(block) == 1:
             return [True]  # The check says what is wrong with it.
-        return [kept for i in range(len(block)) for kept in _kept(block[i : i + 1], selection)]
+        middle = len(block) // 2
+        return [*_kept(block[:middle], selection), *_kept(block[middle:], selection)]
 
 
 class _Counts:
@@ -175,6 +174,11 @@ class _Counts:
         lines, warnings = [f"{self.rows:,} records, {good:,} of them fit the spec"], []
         if self.dropped:
             lines.append(f"  {counted(self.dropped, 'more record')} dropped by the filter")
+        if not self.rows:
+            warnings.append(
+                f"the filter of the spec drops all {counted(self.dropped, 'record')} that were "
+                "read, so no record was checked. Check `filter`, or read more rows"
+            )
         rates = [
             *self._feature_lines(good),
             *self._label_lines(),

@@ -55,6 +55,9 @@ def test_a_schema_in_a_store(folder, capsys):
         text = file.read()
     assert main(EXPORT) == 0
     assert pathlib.Path("s.pbtxt").read_text() == text
+    read = ["run.py", "--mode=import_schema", f"--schema_file={place}", "--analysis_dir=stored"]
+    assert main([*read, "--labels=click,buy"]) == 0
+    assert list(ek.load_spec("stored/spec.yaml").labels) == ["click", "buy"]
     with tf.io.gfile.GFile(place, "w") as file:
         file.write("something else")
     assert main(command) == 2

@@ -6,10 +6,11 @@ TensorFlow 2.15 to 2.20, the package must be older than version 1.21, which need
 
 from __future__ import annotations
 
-import pathlib
 from typing import Any
 
-from input_pipelines.errors import MissingPackageError
+from input_pipelines.errors import MissingPackageError, first_line
+from input_pipelines.prepare.convert import places
+from input_pipelines.record_files import file_systems
 
 _LONGEST_LINE = 200
 
@@ -40,7 +41,7 @@ def library() -> Any:
     return schema_pb2
 
 
-def read(path: pathlib.Path) -> Any:
+def read(path: str) -> Any:
     """The Schema in a file.
 
     Raises:
@@ -50,16 +51,19 @@ def read(path: pathlib.Path) -> Any:
     schema_pb2 = library()
     from google.protobuf import text_format
 
+    if not places.is_local(path):
+        file_systems.check(path, flag="--schema_file")
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise SchemaError(f"{str(path)!r} cannot be read: {reason}") from error
+        with places.open_file(path, "rb") as file:
+            text = file.read().decode()
+    except Exception as error:  # A store has errors of TensorFlow.
+        reason = getattr(error, "strerror", None) or first_line(error)
+        raise SchemaError(f"{path!r} cannot be read: {reason}") from error
     try:
         return text_format.Parse(text, schema_pb2.Schema())
     except text_format.ParseError as error:
         raise SchemaError(
-            f"{str(path)!r} is not a Schema of tensorflow-metadata in text format: {error}"
+            f"{path!r} is not a Schema of tensorflow-metadata in text format: {error}"
         ) from error
 
 

@@ -42,7 +42,7 @@ def write(path: str, *, labels: Sequence[str], directory: str) -> str:
     """
     target = pathlib.Path(directory)
     folder.check(target)
-    schema = proto.read(pathlib.Path(path))
+    schema = proto.read(path)
     texts, report = spec_files(schema, labels=labels, source=path)
     check_loads(texts)
     folder.publish(target, texts)

@@ -67,6 +67,24 @@ def test_flags_that_contradict_the_spec(tables, flags, message):
     assert str(error.value).startswith(message)
 
 
+def test_that_spaces_count_says_nothing_of_other_flags():
+    """An analysis writes it into the first spec of every ordinary file."""
+    spec = spec_of({"csv_skip_spaces": False})
+    assert options(spec) == CsvOptions(skip_spaces=False)
+    assert options(spec, csv_missing=("NA",), csv_skip_spaces=False) == (
+        CsvOptions(skip_spaces=False, missing=("NA",))
+    )
+    with pytest.raises(ConfigError, match=r"^--csv_skip_spaces: expected false, as in the section"):
+        options(spec, csv_skip_spaces=True)
+    assert options(spec, written=True, csv_skip_spaces=False) == CsvOptions(skip_spaces=False)
+    with pytest.raises(ConfigError) as error:
+        options(spec, written=True, csv_missing=("?",))
+    assert str(error.value).startswith("--csv_missing: these flags change values, so they belong")
+    assert str(error.value).endswith(
+        'spec.yaml:\ntables:\n  csv_skip_spaces: false\n  csv_missing: ["?"]'
+    )
+
+
 def test_records_for_a_training_are_read_as_the_spec_says():
     with pytest.raises(ConfigError) as error:
         options(spec_of(None), written=True, csv_missing=("?",), csv_comment="#")

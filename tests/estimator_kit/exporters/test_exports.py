@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -179,16 +180,19 @@ def test_an_export_that_answers_differently_is_refused_and_removed(trained, rows
     price[7] += 0.25
     other = {**rows.features, "price": price}
     wrong = sample_rows.SampleRows(rows.files, rows.records, other, rows.raw, rows.sendable)
-    with pytest.raises(ExportError) as error:
-        saved_model.export_saved_model(made, spec, str(tmp_path), rows=wrong)
     checkpoint, was = made.latest_checkpoint(), rows.features["price"][7, 0]
-    assert str(error.value) == (
-        f"the export of {checkpoint} was refused: the input pipeline and the export read these "
-        "features differently:\n"
-        f"  column 'price' of the feature price: row 7 has {price[7, 0]!s} in the "
-        f"input pipeline and {was!s} in the export"
-    )
-    assert os.listdir(tmp_path) == []
+    filtering = {**DOCUMENT, "filter": [{"feature": "city", "not_in": ["nowhere"]}]}
+    filtered = dataclasses.replace(spec, filter=feature_specs.parse(filtering).filter)
+    for used, kept in ((spec, ""), (filtered, " of the rows that the filter keeps")):
+        with pytest.raises(ExportError) as error:
+            saved_model.export_saved_model(made, used, str(tmp_path), rows=wrong)
+        assert str(error.value) == (
+            f"the export of {checkpoint} was refused: the input pipeline and the export read these "
+            "features differently:\n"
+            f"  column 'price' of the feature price: row 7{kept} has {price[7, 0]!s} in the "
+            f"input pipeline and {was!s} in the export"
+        )
+        assert os.listdir(tmp_path) == []
 
 
 def test_a_damaged_export_is_refused(trained, rows, tmp_path, monkeypatch):

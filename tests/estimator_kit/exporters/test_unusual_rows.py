@@ -7,10 +7,14 @@ import copy
 import logging
 
 import numpy as np
+import pytest
 
-from estimator_kit.exporters import sample_rows
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.exporters import comparison, run_exports, sample_rows
 from estimator_kit.exporters.unusual_rows import UnusualRows
+from estimator_kit.training import bad_data
 from feature_specs.parser import parser
+from input_pipelines.errors import DataError
 from input_pipelines.record_files import writing
 from tests.conftest import DOCUMENT, make_rows
 
@@ -92,3 +96,43 @@ def test_rows_that_the_filter_drops_check_no_export(tmp_path):
     assert list(some.records) == list(every.records)
     assert sample_rows.unusual_rows(spec, [f"{tmp_path}/none"]) is None
     assert sample_rows.sample_rows(spec, [f"{tmp_path}/none"]) is None
+    config = ExperimentConfig(
+        mode="transform", export_dir="e", transform="freeze", predict_files=("p",),
+        eval_files=(f"{tmp_path}/none",), transform_dir="o",
+    )  # fmt: skip
+    with pytest.raises(DataError) as error:
+        comparison.sample(config, spec, "eval_files", 5)
+    assert str(error.value) == (
+        f"--eval_files: no records that the filter of the spec keeps in {tmp_path}/none. Name "
+        "files with records."
+    )
+
+
+def test_a_record_without_the_feature_of_the_filter_is_named(tmp_path):
+    """No column reads it, and rows that are dropped before it may lack anything."""
+    document = copy.deepcopy(DOCUMENT)
+    document["features"]["robot"] = {"dtype": "int64"}
+    document["filter"] = [{"feature": "robot", "not_in": [1]}]
+    spec = parser.parse(document)
+    path = f"{tmp_path}/rows.tfrecord"
+    (good,) = make_rows(1)
+    writing.write_examples(path, [{"robot": 1}, good, {**good, "robot": 0}])
+    config = ExperimentConfig(
+        mode="export",
+        spec="s.yaml",
+        model_dir="m",
+        eval_files=(path,),
+        corrupt_data_policy="skip_record",
+    )
+    exports = run_exports.RunExports(config, spec, [path])
+    with pytest.raises(DataError, match=r"record 1 at byte \d+: feature 'robot' is missing"):
+        exports._sample()
+    screened = bad_data.screen(
+        config, spec, {"--eval_files": [path]}, with_labels=False, filtered=True
+    )
+    assert screened.counts["eval_files"]["bad_records"] == 1
+    assert screened.damaged[path] == {1}
+    # A prediction answers every row, so it needs what the model reads, but not the filter.
+    config = config.model_copy(update={"mode": "predict"})
+    screened = bad_data.screen(config, spec, {"--predict_files": [path]}, with_labels=False)
+    assert screened.damaged[path] == {0}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
-
 import hypothesis
 import pytest
 from google.protobuf import text_format
@@ -344,13 +342,13 @@ def test_schemas_that_cannot_be_used(text, labels, message):
 
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(SchemaError, match=r"'/no/s\.pbtxt' cannot be read: No such file"):
-        proto.read(pathlib.Path("/no/s.pbtxt"))
+        proto.read("/no/s.pbtxt")
     path = tmp_path / "s.pbtxt"
     path.write_text("feature { nmae: 1 }")
     with pytest.raises(
         SchemaError, match="is not a Schema of tensorflow-metadata in text format: 1"
     ):
-        proto.read(path)
+        proto.read(str(path))
 
 
 _PARTS = {

@@ -275,6 +275,13 @@ def test_an_empty_line_before_the_name_of_the_only_column(tmp_path):
         f"{path}: its first line is empty, but the name of its only column is expected there: in a "
         "file with one column, an empty line is a row. Remove the line"
     )
+    path = write(tmp_path / "c.csv", "name,age\nann,3\n")
+    with pytest.raises(DataError) as error:
+        list(csv_files.batches(path, CsvOptions(), ("name", "city")))
+    assert str(error.value) == (
+        f"{path}: its columns are name, age, expected name, city. It was changed while it was "
+        "read. Start again when it is complete"
+    )
     # Otherwise, an empty line is ignored.
     path = write(tmp_path / "b.csv", "\nname,age\n\nann,3\n")
     assert load([path])[1] == [{"name": b"ann", "age": 3}]
