@@ -15,9 +15,12 @@ import os
 from collections.abc import Mapping
 from typing import Any, Optional
 
+import tensorflow as tf
+
 from estimator_kit import storage
 from estimator_kit.errors import ConfigError
-from input_pipelines.errors import MissingPackageError
+from input_pipelines.errors import MissingPackageError, first_line
+from input_pipelines.prepare.convert import places
 from input_pipelines.record_files import file_systems
 
 _log = logging.getLogger("estimator_kit")
@@ -67,13 +70,15 @@ def check(path: str) -> None:
       MissingPackageError: the package is not installed.
     """
     _client()
-    if os.path.isfile(path):
+    file_systems.check(path, flag="--prometheus_file")
+    if places.exists(path) and not places.is_folder(path):
         try:
-            with open(path, "rb") as file:
+            with places.open_file(path, "rb") as file:
                 start = file.read(len(_START)).decode(errors="replace")
-        except OSError as error:
+        except (OSError, tf.errors.OpError) as error:
+            reason = getattr(error, "strerror", None) or first_line(error)
             raise ConfigError(
-                f"--prometheus_file={path}: {error.strerror}. Choose another path."
+                f"--prometheus_file={path}: {reason}. Choose another path."
             ) from error
         if start not in ("", _START):
             raise ConfigError(

@@ -63,8 +63,8 @@ def make_optimizer(
     if factor is not None and isinstance(kind, Ftrl):
         raise ConfigError(
             "the optimizer ftrl does not work with the model parameters schedule and "
-            "warm_up_steps: it computes its weights from the rate of now, so a lower rate also "
-            "shrinks the weights that it has learned. Use another optimizer, such as adagrad "
+            "warm_up_steps: it computes its weights from the rate of now, so another rate also "
+            "scales the weights that it has learned. Use another optimizer, such as adagrad "
             "(linear_optimizer=adagrad for the linear part of wide_deep), or remove the parameters."
         )
     if not learning_rate > 0:

@@ -91,6 +91,7 @@ class RestServer:
             self._turn(1.0)
             self._tidy(time.time())
         waitress.wasyncore.dispatcher.close(self._server)  # Closes the port; connections stay open.
+        self._turn(0.05)  # Reads the requests that have arrived.
         while self._is_busy() and time.monotonic() < self._end:
             self._close_idle()
             self._turn(0.05)

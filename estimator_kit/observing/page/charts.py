@@ -347,7 +347,8 @@ def slices(found: Mapping[str, Any]) -> Any:
             },
         )
     )  # fmt: skip
-    fig.add_vline(x=found["overall"]["value"], line_dash="dot", line_color=_GRAY)
+    if found["overall"]["value"] is not None:
+        fig.add_vline(x=found["overall"]["value"], line_dash="dot", line_color=_GRAY)
     fig.update_layout(margin_l=220)
     return fig
 

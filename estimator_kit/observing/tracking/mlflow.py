@@ -51,6 +51,8 @@ class MLflowTracker(Tracker):
                 "--tracking=mlflow needs the package mlflow-skinny. Install it with "
                 f"`pip install 'estimator-kit[mlflow]'` ({error})"
             ) from error
+        # MLflow prints the address of each run, with the password in MLFLOW_TRACKING_URI.
+        os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
         self._mlflow: Any = mlflow
         self._run: Any = None
         self._made_client: Any = None

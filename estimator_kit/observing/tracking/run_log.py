@@ -100,7 +100,7 @@ def _warning(tracker: Tracker) -> Iterator[None]:
         yield
     except Exception as error:
         # The address of a service may have a user and a password.
-        text = re.sub(r"//[^/@\s]+@", "//", str(error))
+        text = re.sub(r"//[^/\s]+@", "//", str(error))
         _log.warning(
             "%s could not log the run: %s: %s", type(tracker).__name__, type(error).__name__, text
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from estimator_kit import storage
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing import prometheus
 
@@ -67,3 +68,11 @@ def test_a_file_that_cannot_be_read_is_not_replaced(tmp_path, monkeypatch):
     assert str(error.value) == (
         f"--prometheus_file={path}: Permission denied. Choose another path."
     )
+
+
+def test_a_file_of_something_else_in_a_store_is_not_replaced():
+    path = "ram://test_prometheus/ads.prom"
+    prometheus.check(path)
+    storage.write_text(path, "rome")
+    with pytest.raises(ConfigError, match="is not a file of metrics: it starts with 'rome'"):
+        prometheus.check(path)

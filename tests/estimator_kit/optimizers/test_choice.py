@@ -281,7 +281,7 @@ def test_ftrl_does_not_work_with_a_schedule():
         make_optimizer({"ftrl": {"l1": 0.1}}, 0.1, factor=tf.constant(0.5))
     assert str(error.value) == (
         "the optimizer ftrl does not work with the model parameters schedule and warm_up_steps: it "
-        "computes its weights from the rate of now, so a lower rate also shrinks the weights that "
+        "computes its weights from the rate of now, so another rate also scales the weights that "
         "it has learned. Use another optimizer, such as adagrad (linear_optimizer=adagrad for the "
         "linear part of wide_deep), or remove the parameters."
     )

@@ -150,3 +150,10 @@ def test_two_classes_without_positives_draw_no_rates():
     draw = (charts.roc, charts.precision_recall, charts.reliability, charts.gain, charts.scores)
     assert [each(curve) for each in draw] == [None] * 5
     assert charts.thresholds(curve) == []
+
+
+@pytest.mark.parametrize("overall", [0.4, None])
+def test_slices_of_an_undefined_metric_have_no_line(overall):
+    part = {"feature": "city", "value": "oslo", "rows": 9, "metric": 0.3, "low": 0.2, "high": None}
+    figure = charts.slices({"metric": "auc", "overall": {"value": overall}, "slices": [part]})
+    assert [line.x0 for line in figure.layout.shapes] == [overall] * (overall is not None)

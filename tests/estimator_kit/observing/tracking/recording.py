@@ -29,7 +29,7 @@ class RecordingTracker(Tracker):
 
 class BrokenTracker(RecordingTracker):
     def start(self, parameters):
-        raise OSError("no route to https://ann:secret@host/api")
+        raise OSError("no route to https://ann:se@cret@host/api")
 
 
 def calls(model_dir):

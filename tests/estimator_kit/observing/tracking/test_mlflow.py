@@ -17,6 +17,7 @@ def tracker(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file://{tmp_path}/store")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # A database needs the whole MLflow.
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "nightly")
+    monkeypatch.delenv("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", raising=False)
     monkeypatch.chdir(tmp_path)
     return lambda: MLflowTracker("ads", f"{tmp_path}/runs/it's ads")
 
@@ -32,6 +33,20 @@ def only_run(client, name="nightly"):
     experiment = client.get_experiment_by_name(name)
     (found,) = client.search_runs([experiment.experiment_id])
     return found
+
+
+def test_the_address_is_not_printed(tracker, monkeypatch, capsys):
+    """MLflow prints the address of a run of a server, and that may have a password."""
+    from mlflow.store.tracking.rest_store import RestStore
+
+    made = tracker()
+    made.start({})
+    service = made._client._tracking_client
+    # What MLflow prints depends on the class of its store.
+    remote = RestStore(lambda: pytest.fail("MLflow asked for the address, to print it"))
+    monkeypatch.setattr(type(service), "store", property(lambda self: remote))
+    service._log_url("run")
+    assert capsys.readouterr().out == ""
 
 
 def test_a_run_has_parameters_metrics_the_page_and_the_model(tracker, export, tmp_path):
