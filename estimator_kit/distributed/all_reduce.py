@@ -81,7 +81,16 @@ def check_model(config: ModelDirConfig, model: ModelFn) -> None:
             f"--strategy={config.strategy}: each device would compare the gradients of its "
             "batch, and learn other weights. Use uncertainty, or remove it."
         )
+    for name, entry in model.spec.objectives.items():
+        if entry.reduction == "sum":
+            raise ConfigError(
+                f"objectives.{name}: reduction: sum does not work with "
+                f"--strategy={config.strategy}: TensorFlow would divide this loss by the number of "
+                "devices. Use another reduction, or train in one process."
+            )
     named = {_name(choice) for choice in (p.optimizer, *(p.optimizers or {}).values())}
+    # With FTRL, rows without gradients stay at 0. It is the default of a linear part.
+    named |= {_name(getattr(p, "linear_optimizer", "ftrl"))} - {"ftrl"}
     other = sorted(named & _ROW_BY_ROW) if config.strategy == "multi_worker_mirrored" else []
     if other:
         raise ConfigError(

@@ -28,11 +28,11 @@ from estimator_kit.distributed import servers
 from estimator_kit.distributed.all_reduce import devices
 from estimator_kit.distributed.chief import Chief
 from estimator_kit.distributed.lost_tasks import leave
-from estimator_kit.distributed.sessions import OneSession
 from estimator_kit.distributed.waiting import reachable, wait_for
 from estimator_kit.distributed.worker import Worker
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.training.hooks.one_session import OneSession, lost_as_unavailable
 from estimator_kit.training.hooks.saving import SaverHook
 from estimator_kit.training.hooks.stop import StopRequest
 from estimator_kit.training.run_config import make_run_config, session_config
@@ -60,19 +60,18 @@ class AllReduceChief(Chief):
 
     def make_steps(self, steps: Steps) -> None:
         self._marks.write("ready", max_steps=steps.max_steps)
-        train(
-            self._config,
-            self._view,
-            self._strategy,
-            steps.model,
-            steps.make_input(),
-            max_steps=steps.max_steps,
-            hooks=[
-                SaverHook(make_run_config(self._config), list(steps.saving_listeners)),
-                *steps.hooks,
-            ],
-            over=lambda: self.request.reason is not None,
-        )
+        saver = SaverHook(make_run_config(self._config), list(steps.saving_listeners))
+        with lost_as_unavailable():
+            train(
+                self._config,
+                self._view,
+                self._strategy,
+                steps.model,
+                steps.make_input(),
+                max_steps=steps.max_steps,
+                hooks=[OneSession(), saver, *steps.hooks],
+                over=lambda: self.request.reason is not None,
+            )
 
 
 class AllReduceWorker(Worker):

@@ -21,6 +21,7 @@ from estimator_kit.config.cluster import CHIEF, EVALUATOR, PS, WORKER, ClusterVi
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.rules.cluster import local_jobs
 from estimator_kit.distributed import child
+from estimator_kit.exit_codes import DONE, NOTHING_TO_DO
 from estimator_kit.observing import console
 
 # How many seconds tasks have to end after the chief.
@@ -187,7 +188,7 @@ def _supervise(tasks: _Tasks, received: Sequence[int], *, spare: int) -> None:
             if chief not in tasks.codes and not passed:
                 tasks.send(chief, signal.SIGTERM)
         if deadline is not None and waited >= deadline:
-            done = tasks.codes.get(chief) == 0 and not passed
+            done = tasks.codes.get(chief) in (DONE, NOTHING_TO_DO) and not passed
             for name in tasks.running():
                 # The evaluator may take any time to score and export the last checkpoint.
                 if not (done and name.startswith(EVALUATOR)):

@@ -21,7 +21,7 @@ from estimator_kit.distributed import servers
 from estimator_kit.distributed.chief import Chief
 from estimator_kit.distributed.lost_tasks import Watch
 from estimator_kit.distributed.marks import goal_of
-from estimator_kit.distributed.sessions import OneSession, cluster_estimator, keep_training
+from estimator_kit.distributed.sessions import ClusterSession, cluster_estimator, keep_training
 from estimator_kit.distributed.waiting import reachable
 from estimator_kit.distributed.worker import Worker
 from estimator_kit.result import RunResult
@@ -53,7 +53,7 @@ class ParameterServerChief(Chief):
     def make_steps(self, steps: Steps) -> None:
         config, view, max_steps = self._config, self._view, steps.max_steps
 
-        def attempt(session: OneSession) -> None:
+        def attempt(session: ClusterSession) -> None:
             trained = cluster_estimator(config, steps.model, view)
             saver = LastToSave(trained.config, lambda step: self._are_done(step, max_steps))
             say_ready = _AfterSession(lambda: self._say_ready(max_steps))
@@ -140,7 +140,7 @@ class ParameterServerWorker(Worker):
         # their shards. Otherwise every task reads its shard to the end.
         max_steps = ready["max_steps"] if self._config.backup_workers else self._config.max_steps
 
-        def attempt(session: OneSession) -> None:
+        def attempt(session: ClusterSession) -> None:
             input_fn = self.input_from_checkpoint(source)
             trained = cluster_estimator(self._config, self._model, self._view)
             trained.train(input_fn, max_steps=max_steps, hooks=[*hooks, session])

@@ -27,6 +27,7 @@ from estimator_kit.embeddings import dynamic_tables, partitions
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.optimizers.sync_replicas import Synchronous
+from estimator_kit.training.hooks.one_session import OneSession, SessionLost
 from estimator_kit.training.run_config import make_estimator, session_config
 from estimator_kit.training.team import Team
 
@@ -39,11 +40,7 @@ _LOOK = 1
 _TRIES = 30
 
 
-class SessionLost(Exception):
-    """A session was lost because a server of the cluster was started again."""
-
-
-class OneSession(tf.compat.v1.train.SessionRunHook):
+class ClusterSession(OneSession):
     """Raises SessionLost instead of making a second session. Ends an outdated session.
 
     Args:
@@ -57,17 +54,15 @@ class OneSession(tf.compat.v1.train.SessionRunHook):
     """
 
     def __init__(self, ready: Optional[Callable[[], Optional[str]]] = None) -> None:
+        super().__init__()
         self.steps = 0
         self.of: Optional[str] = None
         self.taken_back = False
         self._ready = ready
-        self._made = False
         self._closed = threading.Event()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        if self._made:
-            raise SessionLost("a server of the cluster was started again")
-        self._made = True
+        super().after_create_session(session, coord)
         if self._ready is not None:
             self.of = self._ready()
             threading.Thread(target=self._look, args=(session, self._ready), daemon=True).start()
@@ -115,6 +110,14 @@ def check_model(config: ModelDirConfig, model: ModelFn, view: ClusterView) -> No
     """Raises ConfigError for a model that cannot train in a cluster."""
     wrong = ["accumulate"] if model.params.accumulate > 1 else []
     if Team.of(config, view).ends_together:
+        for name, entry in model.spec.objectives.items():
+            options = getattr(getattr(entry, "loss", None), "sampled_softmax", None)
+            if options is not None and options.negatives == "mixed":
+                raise ConfigError(
+                    f"objectives.{name}: negatives: mixed does not work with "
+                    "--strategy=sync_replicas: the frequencies of items count steps, but several "
+                    "tasks each have a batch in a step. Use in_batch, or another --strategy."
+                )
         wrong += ["moving_average"] if model.params.moving_average is not None else []
         if type(model).train_op is not ModelFn.train_op:
             raise ConfigError(
@@ -137,10 +140,10 @@ def check_model(config: ModelDirConfig, model: ModelFn, view: ClusterView) -> No
 def keep_training(
     config: ModelDirConfig,
     view: ClusterView,
-    attempt: Callable[[OneSession], None],
+    attempt: Callable[[ClusterSession], None],
     over: Callable[[], bool],
     ready: Optional[Callable[[], Optional[str]]] = None,
-) -> Optional[OneSession]:
+) -> Optional[ClusterSession]:
     """Trains until an attempt succeeds, with a new attempt whenever a server is lost.
 
     Args:
@@ -148,7 +151,7 @@ def keep_training(
       view: the task that trains.
       attempt: trains from the last checkpoint on, with the given hook among its hooks.
       over: whether the training is over, so no further attempt is needed.
-      ready: see `OneSession`.
+      ready: see `ClusterSession`.
 
     Returns:
       The session of the attempt that succeeded; None if the training is over.
@@ -158,7 +161,7 @@ def keep_training(
     while not over() and wait_for(
         ps, this=view.name, seconds=config.cluster_timeout_secs, over=over
     ):
-        session = OneSession(ready)
+        session = ClusterSession(ready)
         try:
             with (
                 _quick_sessions(),

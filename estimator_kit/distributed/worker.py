@@ -21,13 +21,13 @@ from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed.lost_tasks import Watch
 from estimator_kit.distributed.marks import Marks, goal_of
-from estimator_kit.distributed.sessions import SessionLost
 from estimator_kit.distributed.waiting import wait_for, wait_until
 from estimator_kit.errors import Stopped
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
 from estimator_kit.result import RunResult
 from estimator_kit.training import bad_data
+from estimator_kit.training.hooks.one_session import SessionLost
 from estimator_kit.training.hooks.progress import ProgressHook
 from estimator_kit.training.hooks.stop import SIGTERM, StopHook, StopRequest, stop_on_sigterm
 from estimator_kit.training.records import check_records

@@ -38,6 +38,9 @@ _MOST_TOGETHER = 32
 # names, because a variable would keep its graph alive.
 _PRETRAINED: weakref.WeakKeyDictionary[tf.Graph, dict[str, str]] = weakref.WeakKeyDictionary()
 
+# The name of a table in the scope of its column.
+TABLE = "embedding_weights"
+
 # For each graph, the names of the tables that were made for a column.
 _TABLES: weakref.WeakKeyDictionary[tf.Graph, dict[str, set[str]]] = weakref.WeakKeyDictionary()
 
@@ -115,7 +118,7 @@ def embedding_table(spec: FeatureSpec, name: str) -> tf.Tensor:
     column = spec.of_kind(Embedding)[name]
     v1 = tf.compat.v1
     if column.shared is None:
-        scope, variable = v1.variable_scope(canned_name(spec, name)), "embedding_weights"
+        scope, variable = v1.variable_scope(canned_name(spec, name)), TABLE
     else:
         root = v1.VariableScope(v1.AUTO_REUSE, name="")
         scope, variable = v1.variable_scope(root, auxiliary_name_scope=False), column.shared

@@ -126,7 +126,8 @@ def _scaled_product(inputs: tf.Tensor, kernel: tf.Tensor) -> Any:
 
 def _shrunk(inputs: tf.Tensor) -> tf.Tensor:
     """The least power of two, 1 or more, that makes the largest |input| / it at most 255."""
-    largest = tf.reduce_max(tf.abs(inputs)) / _SCALED_INPUT
+    # Of no inputs, the maximum is -inf.
+    largest = tf.maximum(tf.reduce_max(tf.abs(inputs)), 0.0) / _SCALED_INPUT
     return tf.pow(2.0, tf.maximum(0.0, tf.math.ceil(tf.math.log(largest) / math.log(2.0))))
 
 

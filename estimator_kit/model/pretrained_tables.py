@@ -14,21 +14,37 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.model.gathers import pretrained_variables
+from estimator_kit.errors import ConfigError
+from estimator_kit.model.gathers import TABLE, canned_name, pretrained_variables
 from estimator_kit.optimizers.assignment import assign
 from feature_specs.embeddings import pretrained, pretrained_files
 from feature_specs.errors import Problem, SpecError
+from feature_specs.kinds import Embedding
 from feature_specs.spec import FeatureSpec
 
 logger = logging.getLogger(__name__)
 
 
-def check(spec: FeatureSpec) -> None:
+def check(spec: FeatureSpec, variables: Collection[str]) -> None:
     """Reads every table once and logs how many of its ids have a vector.
 
+    Args:
+      spec: the feature spec.
+      variables: the names of the variables of the training.
+
     Raises:
+      ConfigError: FTRL trains such a table. It computes a weight from the gradients that it has
+        seen, so the first step would replace the vectors.
       SpecError: files do not exist or do not fit their columns. `problems` lists all of them.
     """
+    for name in pretrained_files.columns_with(spec):
+        made = spec.of_kind(Embedding)[name].shared or f"{canned_name(spec, name)}/{TABLE}"
+        if any(f"/{variable}".endswith(f"/{made}/Ftrl") for variable in variables):
+            raise ConfigError(
+                f"column {name!r}: the optimizer ftrl would replace its pretrained vectors at the "
+                "first step, because it computes weights from gradients only. Use another "
+                "optimizer for this table, or trainable: false."
+            )
     problems: list[Problem] = []
     for name in pretrained_files.columns_with(spec):
         try:

@@ -109,9 +109,10 @@ def _check_file_systems(config: ExperimentConfig) -> None:
 def generate_data(config: ExperimentConfig, view: Optional[cluster.ClusterView]) -> None:
     """Generates the default data with --generate_default_data, where they are missing.
 
-    In a cluster only the chief writes them.
+    In a cluster the chief writes them, or the evaluator, which needs them from its start; only one
+    process writes at a time. Workers wait for the chief.
     """
-    if view is None or view.is_chief:
+    if view is None or view.is_chief or view.task_type == cluster.EVALUATOR:
         default_data.generate(config)
 
 

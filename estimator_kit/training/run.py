@@ -66,6 +66,7 @@ from estimator_kit.training.plan import (
     check_metrics,
     check_start,
     find_warm_start,
+    has_stalled_before,
     make_plan,
 )
 from estimator_kit.training.rows import selected_rows
@@ -99,6 +100,7 @@ class Training:
     _warm: Optional[WarmStart]
     # Set by plan.
     _plan: Plan
+    _stalled: bool  # Whether an earlier start has stopped early, but not ended.
     # Set by begin.
     _after_evaluation: AfterEvaluation
     _progress: ProgressHook
@@ -165,10 +167,12 @@ class Training:
         first_step = self._warm.step if self._warm is not None else 0
         self._plan = make_plan(config, self._source, self._start_step, first_step)
         check_already_done(config, self._plan)
+        # In a cluster, the evaluator asks again.
+        self._stalled = not self._trainer.shared and has_stalled_before(config, self._plan)
         if config.data_service is not None and self._plan.has_steps:
             data_service.wait_for_service(config)
         if self._start_step is None:
-            pretrained_tables.check(self._spec)
+            pretrained_tables.check(self._spec, self._outline.variables)
 
     def begin(self) -> None:
         """Writes what a later start needs."""
@@ -201,6 +205,9 @@ class Training:
         plan, request = self._plan, self._trainer.request
         if not plan.has_steps:
             self._note(stop_reason="already_done")
+            return
+        if self._stalled:
+            self._note(stop_reason=EARLY_STOPPED)
             return
         try:
             self._trainer.train(self._steps())
@@ -275,8 +282,12 @@ class Training:
     def _input(self) -> Any:
         """The input_fn from the last checkpoint on. In a cluster this start may have saved it."""
         step = reading.latest_step(self._model_dir)
-        position = self._plan.position if step is None else self._plan.position.at(step)
-        return self._source.input_from(position, counts=self._plan.counts, cache=self._cache)
+        planned = self._plan.position
+        position = planned if step is None else planned.at(step)
+        counts = self._plan.counts
+        if position != planned and self._source.negatives is not None and not self._config.epochs:
+            counts = None  # The plan has counted only as many epochs as it needed.
+        return self._source.input_from(position, counts=counts, cache=self._cache)
 
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:

@@ -22,6 +22,7 @@ from estimator_kit.training.records import check_kept, log_kept, log_shares
 from estimator_kit.training.team import ALONE, Team
 from feature_specs.spec import FeatureSpec
 from input_pipelines import input_fns
+from input_pipelines.errors import DataError
 from input_pipelines.reading import files
 from input_pipelines.reading.mixing import Mix
 from input_pipelines.reading.selection import Negatives, RowCounts, Selection
@@ -89,10 +90,7 @@ class TrainingInput:
             source = files.expand(config.train_files, flag="--train_files", days=days)
             if spec.kept_together is not None and len(source) < team.size:
                 raise ConfigError(
-                    f"--train_files: expected at least {team.size} files, one for each task that "
-                    f"trains, got {len(source)}. Otherwise tasks share a file record by record, "
-                    f"but the head ranking needs the rows of one {spec.kept_together!r} together. "
-                    "Write the data to more files."
+                    f"--train_files: {_too_few(team, len(source), spec.kept_together)}"
                 )
         paths = source.files if isinstance(source, Mix) else source
         return cls(config, spec, source, negatives, team=team, stamps=_stamps(paths))
@@ -180,9 +178,14 @@ class TrainingInput:
         """The same input without the files and records that the policy leaves out.
 
         Raises:
-          DataError: a part of a mix has no file left.
+          DataError: a part of a mix has no file left, or fewer files are left than tasks need.
         """
         kept = found.files[self.flag]
+        together = self.spec.kept_together
+        if together is not None and len(kept) < self.team.size:
+            raise DataError(
+                f"{self.flag}: without bad files, {_too_few(self.team, len(kept), together)}"
+            )
         return dataclasses.replace(
             self,
             source=self.source.only(kept, self.flag) if isinstance(self.source, Mix) else kept,
@@ -294,6 +297,14 @@ class TrainingInput:
             sizes=self.sizes,
             pad=team.pads,
         )
+
+
+def _too_few(team: Team, files_left: int, kept_together: str) -> str:
+    return (
+        f"expected at least {team.size} files, one for each task that trains, got {files_left}. "
+        "Otherwise tasks share a file record by record, but the head ranking needs the rows of one "
+        f"{kept_together!r} together. Write the data to more files."
+    )
 
 
 def _stamps(paths: Sequence[str]) -> dict[str, tuple[int, int]]:

@@ -73,6 +73,21 @@ def test_a_frozen_table_is_what_the_file_says_and_a_restart_needs_no_file(config
         assert b"cities.txt" not in file.read()
 
 
+def test_vectors_that_ftrl_would_replace_are_refused(config, tmp_path):
+    document = json.loads((tmp_path / "spec.yaml").read_text())
+    document["columns"]["city_emb"]["trainable"] = True
+    (tmp_path / "spec.yaml").write_text(json.dumps(document))
+    run = config(model_params={"hidden_units": [4], "optimizer": "ftrl"})
+    with pytest.raises(ek.ConfigError) as error:
+        ek.run(run)
+    assert str(error.value) == (
+        "column 'city_emb': the optimizer ftrl would replace its pretrained vectors at the first "
+        "step, because it computes weights from gradients only. Use another optimizer for this "
+        "table, or trainable: false."
+    )
+    assert not os.path.exists(run.model_dir)
+
+
 @pytest.mark.ci
 def test_tensorflow_warns_of_nothing_in_the_graph(config, caplog):
     with caplog.at_level(logging.WARNING, "tensorflow"):

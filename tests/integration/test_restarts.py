@@ -16,6 +16,7 @@ import estimator_kit as ek
 from estimator_kit.errors import Locked
 from estimator_kit.result_file import read_result
 from estimator_kit.training import lock
+from estimator_kit.training.hooks import timeline
 from estimator_kit.training.run import Training
 from estimator_kit.training.trainer import Alone
 from input_pipelines.record_files import tfrecords, writing
@@ -202,6 +203,57 @@ def test_warm_start_refuses_rows_that_mean_something_else(
     assert not (tmp_path / "new").exists()
     part = new.model_copy(update={"warm_start_vars": ".*/(user|bias_weights|tag).*"})
     assert ek.run(part).global_step == 4
+
+
+class AbortedOnce(tf.compat.v1.train.SessionRunHook):
+    """The session fails once at a step, with an error after which TensorFlow makes another one."""
+
+    def __init__(self, step):
+        self.left = step
+
+    def before_run(self, run_context):
+        self.left -= 1
+        if self.left == 0:
+            raise tf.errors.AbortedError(None, None, "a store did not answer")
+
+
+def test_a_session_that_is_lost_reads_no_row_twice(config, tmp_path, monkeypatch):
+    """TensorFlow would go on from the checkpoint, but read from the first row of this start."""
+
+    def weights(run):
+        checkpoint = tf.train.latest_checkpoint(run.model_dir)
+        names = [name for name, _ in tf.train.list_variables(checkpoint)]
+        return {name: tf.train.load_variable(checkpoint, name) for name in names}
+
+    given = {"mode": "train", "max_steps": None, "epochs": 1, "save_checkpoints_steps": 2}
+    whole, lost = config(**given, model_dir=str(tmp_path / "whole")), config(**given)
+    ended = ek.run(whole)
+    with monkeypatch.context() as patched:
+        patched.setattr(timeline, "hooks", lambda config: [AbortedOnce(4)])
+        with pytest.raises(tf.errors.UnavailableError, match="Start again to go on from the last"):
+            ek.run(lost)
+    assert read_result(lost.model_dir)["global_step"] == 2
+    again = ek.run(lost)
+    assert again.global_step == ended.global_step > 4
+    expected, found = weights(whole), weights(lost)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_an_early_stop_stays_one_if_the_process_is_killed_after_it(config):
+    run = config(max_steps=9, save_checkpoints_steps=1, early_stopping_metric="loss",
+                 early_stopping_patience=1, early_stopping_direction="max",
+                 exporters=("final",))  # fmt: skip
+    first = ek.run(run)
+    assert first.stop_reason == "early_stopped" and first.global_step < 9
+    path = pathlib.Path(run.model_dir, "result.json")  # As before the last export.
+    path.write_text(json.dumps({**json.loads(path.read_text()), "status": "running"}))
+    shutil.rmtree(os.path.dirname(first.exports["final"]))
+    again = ek.run(run)
+    assert (again.stop_reason, again.global_step) == ("early_stopped", first.global_step)
+    assert os.path.isdir(again.exports["final"])
+    with pytest.raises(ek.NothingToDo, match="was stopped early at step"):
+        ek.run(run)
 
 
 class Uncounted(ek.ModelFn):

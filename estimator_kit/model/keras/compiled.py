@@ -126,6 +126,13 @@ def name_of(loss: Any) -> str:
     return str(getattr(loss, "name", None) or getattr(loss, "__name__", loss))
 
 
+def is_sparse(loss: Any) -> bool:
+    """Whether a loss of classes takes their numbers. A user may have given it any name."""
+    function = getattr(loss, "fn", loss)
+    names = (name_of(loss), getattr(function, "__name__", ""), type(loss).__name__)
+    return any("sparse" in name.lower() for name in names)
+
+
 def _loss_of(output: str, loss: Any) -> Any:
     try:
         found = tf.keras.losses.get(loss)

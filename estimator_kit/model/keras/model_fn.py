@@ -25,7 +25,7 @@ import concurrent.futures
 import copy
 import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
 import tensorflow as tf
@@ -38,7 +38,7 @@ from estimator_kit.model.model_params import ModelParams
 from estimator_kit.model.objectives import Objective, StepObjective
 from estimator_kit.optimizers.combining.gradnorm import GradNorm
 from estimator_kit.optimizers.combining.uncertainty import Uncertainty
-from feature_specs.heads.objectives import Ranking
+from feature_specs.heads.objectives import NextItem, Ranking
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.transforms import Features
 
@@ -135,7 +135,10 @@ class KerasModelFn(ModelFn):
 
     def logits(self, features: Features, mode: str) -> Logits:
         model = tf.keras.models.clone_model(self._model)
-        given = {name: self._input(name, features) for name in _inputs(self._model)}
+        names = list(_inputs(self._model))
+        read = {column for name in names for column in self._dense_columns(name)}
+        dense = input_layer.dense_columns(self.spec, read, features) if read else {}
+        given = {name: self._input(name, features, dense) for name in names}
         inputs = list(given.values())
         made = self.keras(model, inputs if len(inputs) > 1 else inputs[0], mode)
         named = (
@@ -254,14 +257,19 @@ class KerasModelFn(ModelFn):
         # Sorted, as in tf.nest.
         return sorted(outputs) if isinstance(outputs, Mapping) else list(self._model.output_names)
 
-    def _input(self, name: str, features: Features) -> tf.Tensor:
+    def _dense_columns(self, name: str) -> Sequence[str]:
+        """The columns of an input that are read side by side. An input may share them."""
         if name not in self.spec.groups:
-            if len(_inputs(self._model)[name].shape) > 2:
-                return self.numeric_input(features, name)
-            return input_layer.dense_columns(self.spec, (name,), features)[name]
-        if self.spec.is_sequence(self.spec.groups[name][0]):
-            return self.sequence_input(features, name)[0]
-        return self.dense_input(features, name)
+            return () if len(_inputs(self._model)[name].shape) > 2 else (name,)
+        is_sequence = self.spec.is_sequence(self.spec.groups[name][0])
+        return () if is_sequence else group_checks.columns_of(self.spec, name)
+
+    def _input(self, name: str, features: Features, dense: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        if name not in self.spec.groups:
+            return dense[name] if name in dense else self.numeric_input(features, name)
+        if self._dense_columns(name):
+            return input_layer.side_by_side(self.spec, name, dense)
+        return self.sequence_input(features, name)[0]
 
     def _logits_of(self, name: str, output: tf.Tensor) -> tf.Tensor:
         objective = self.objectives[name]
@@ -315,11 +323,15 @@ class KerasModelFn(ModelFn):
 
     def _check_heads(self) -> None:
         for name, entry in self.spec.objectives.items():
-            if isinstance(entry, Ranking):
+            if isinstance(entry, (Ranking, NextItem)):
+                compares = {
+                    "ranking": "compares the rows of a group",
+                    "next_item": "compares the items of a catalogue",
+                }[entry.head]
                 raise ConfigError(
-                    f"objectives.{name}: the head ranking compares the rows of a group, but a "
-                    "Keras loss is for single rows. Write a ModelFn, whose self.keras calls Keras "
-                    "layers, or use another head."
+                    f"objectives.{name}: the head {entry.head} {compares}, but a Keras loss is for "
+                    "single rows. Write a ModelFn, whose self.keras calls Keras layers, or use "
+                    "another head."
                 )
 
     def _check_losses(self) -> None:
@@ -354,7 +366,7 @@ def _is_dense(spec: FeatureSpec, name: str) -> bool:
 def _as_keras(objective: Objective, loss: Any, labels: tf.Tensor) -> tf.Tensor:
     """Labels in the shape that a Keras loss expects for outputs [rows, n]."""
     if objective.config.head == "multi_class":
-        if "sparse" in keras_compile.name_of(loss):
+        if keras_compile.is_sparse(loss):
             return labels[:, tf.newaxis]
         return tf.one_hot(labels, objective.logits_dimension)
     labels = tf.cast(labels, tf.float32)

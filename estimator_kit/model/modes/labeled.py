@@ -95,6 +95,8 @@ def labeled(
     losses = _losses(model, logits, labels, weights, own)
     loss = _combined(model, losses, mode)
     penalties = [*tf.compat.v1.losses.get_regularization_losses(), *penalties]
+    if padding is not None:  # Such a batch changes nothing.
+        penalties = [tf.where(padding, tf.zeros_like(each), each) for each in penalties]
     if penalties:
         loss = tf.add_n([loss, *penalties])
     loss = tf.identity(loss, name=LOSS_TENSOR)

@@ -50,7 +50,8 @@ def log_probabilities(
     step = tf.convert_to_tensor(v1.train.get_or_create_global_step()) + 1
     seen, row_of = tf.unique(tf.where(ids >= 0, ids, size * tf.ones_like(ids)))
     before = tf.gather(last_step, seen)
-    waited = tf.cast(step - before, tf.float32)
+    # Tasks that step together have one step for several batches. The difference may be 0 there.
+    waited = tf.maximum(tf.cast(step - before, tf.float32), 1.0)
     average = (1 - rate) * tf.gather(gap, seen) + rate * waited
     updated = tf.where(before > 0, average, waited)
     # The ids of the batch come first, so those that follow are not in it.

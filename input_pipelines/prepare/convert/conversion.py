@@ -217,9 +217,10 @@ def _planned(
     if options.split_key is not None:
         remedy = " If all rows are independent, use --split_rows."
         check_key(table, options.split_key, "--split_key", remedy)
+    is_eval = None
     if options.split_time is not None:
         check_column(table, options.split_time, "--split_time")
-        options = split.resolved(table, options)
+        options, is_eval = split.resolved(table, options)
     view = derived_labels.view(table, options.derived_labels)
     notes = table.notes
     if spec is None:
@@ -233,4 +234,4 @@ def _planned(
         fields, missing = field_rules.of_spec(view, spec)
         notes += missing
     notes += derived_labels.notes(options.derived_labels, [field.name for field in fields])
-    return plans.make(table, fields, options, spec), notes
+    return plans.make(table, fields, options, spec, is_eval), notes

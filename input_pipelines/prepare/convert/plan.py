@@ -2,10 +2,11 @@
 
 The bytes of a row are estimated from the first rows at up to 16 places. The estimate decides the
 number of shards. In stable order, a shard is a run of rows (with a split, only the rows on its
-side). CSV and JSON lines can only be read from their start. So their shards are cut inside runs of
-whole files, and each run is read once. A run of Parquet files may be cut anywhere. In shuffled
-order, `row_order` decides the shard of a row. A plan depends only on the files and the options, so
-a conversion that is started again makes the same plan.
+side). With a split by time, whole runs may be on one side, so the rows of each side are counted.
+CSV and JSON lines can only be read from their start. So their shards are cut inside runs of whole
+files, and each run is read once. A run of Parquet files may be cut anywhere. In shuffled order,
+`row_order` decides the shard of a row. A plan depends only on the files and the options, so a
+conversion that is started again makes the same plan.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
+import numpy as np
+
 from feature_specs.spec import FeatureSpec
+from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import derived_labels, places
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
@@ -158,9 +162,17 @@ def manifest_of(
 
 
 def make(
-    table: Table, fields: tuple[Field, ...], options: ConvertOptions, spec: Optional[FeatureSpec]
+    table: Table,
+    fields: tuple[Field, ...],
+    options: ConvertOptions,
+    spec: Optional[FeatureSpec],
+    is_eval: Optional[np.ndarray] = None,
 ) -> Plan:
     """The plan of a conversion. The table must have at least one row.
+
+    Args:
+      table, fields, options, spec: see `Plan`.
+      is_eval: bool [rows], with a split by time: which rows are for evaluation.
 
     Raises:
       DataError: a row of the sample cannot be stored.
@@ -179,8 +191,13 @@ def make(
             shards_of_part = max(1, round(sum(counts) / rows))
             ranges = [(0, sum(counts), run)] * shards_of_part
         else:
-            for start, stop in _runs(counts, rows, cut_anywhere):
-                for first, last in cut(start, stop, rows):
+            if is_eval is None:
+                runs = [cut(*each, rows) for each in _runs(counts, rows, cut_anywhere)]
+            else:
+                side = is_eval if part == "eval" else ~is_eval
+                runs = _runs_of_side(counts, side, rows_of_a_shard, cut_anywhere)
+            for pieces in runs:
+                for first, last in pieces:
                     ranges.append((first, last, run))
                     run += cut_anywhere
                 run += not cut_anywhere
@@ -212,6 +229,36 @@ def _runs(counts: Sequence[int], least: float, as_one: bool) -> list[tuple[int, 
             start = runs.pop()[0]
         runs.append((start, stop))
     return runs
+
+
+def _runs_of_side(
+    counts: Sequence[int], side: np.ndarray, rows: float, as_one: bool
+) -> list[list[tuple[int, int]]]:
+    """The runs of one side, each cut into pieces with about `rows` rows of that side.
+
+    Together, the pieces [start, stop) have all rows. `side` says which rows are on the side.
+    """
+    ends = np.cumsum(counts)
+    if len(side) != ends[-1]:
+        raise DataError(
+            f"{ends[-1]:,} rows were counted, but {len(side):,} were read. Check whether a file "
+            "was changed during the conversion"
+        )
+    before = np.concatenate([[0], np.cumsum(side)])  # The rows on the side before each row.
+    in_files = np.diff(before[ends], prepend=0).tolist()
+    stops = [stop for _, stop in _runs(in_files, rows, as_one)]
+    # A run ends with the file of its last row on this side, and the last run with the last file.
+    bounds = [
+        0,
+        *(int(ends[np.searchsorted(before[ends], stop)]) for stop in stops[:-1]),
+        len(side),
+    ]
+    found = []
+    for start, stop in zip(bounds, bounds[1:]):
+        pieces = cut(int(before[start]), int(before[stop]), rows)
+        cuts = [int(np.searchsorted(before, last)) for _, last in pieces[:-1]]
+        found.append(list(zip([start, *cuts], [*cuts, stop])))
+    return found
 
 
 def cut(start: int, stop: int, rows: float) -> list[tuple[int, int]]:

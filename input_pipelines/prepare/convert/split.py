@@ -98,10 +98,11 @@ def _of_numbers(first: int, count: int, eval_fraction: float) -> np.ndarray:
 # --- By time --------------------------------------------------------------------------------------
 
 
-def resolved(table: Table, options: ConvertOptions) -> ConvertOptions:
+def resolved(table: Table, options: ConvertOptions) -> tuple[ConvertOptions, np.ndarray]:
     """The options with both `eval_from` and `eval_fraction`, the share of the rows from there on.
 
-    Reads the column of `split_time` in all files, and holds 8 bytes for each row.
+    Also returns which rows these are, bool [rows]. Reads the column of `split_time` in all files,
+    and holds 8 bytes for each row.
 
     Raises:
       DataError: a row has no time, or all rows would be on one side.
@@ -111,12 +112,12 @@ def resolved(table: Table, options: ConvertOptions) -> ConvertOptions:
     dtype = _dtype(table, name)
     clock = RowTimes(name, "--split_time", dtype=dtype)
     only = tuple(column for column in table.columns if column.name == name)
-    found = [
+    read = [
         clock.read(rows.batch.column(name), rows.where)
         for part in table.parts()
         for rows in reader.read(dataclasses.replace(part, columns=only))
     ]
-    times = np.concatenate(found)
+    times = np.concatenate(read)
     text = options.eval_from
     if text is None:
         place = min(max(round(len(times) * (1 - options.eval_fraction)), 0), len(times) - 1)
@@ -124,7 +125,8 @@ def resolved(table: Table, options: ConvertOptions) -> ConvertOptions:
         text = as_text(start, dtype, clock.form)
     else:
         start = value_of(text, dtype, clock.form, "--eval_from")
-    later = int((times >= start).sum())
+    is_eval = times >= start
+    later = int(is_eval.sum())
     if later in (0, len(times)):
         low, high = (as_text(int(at), dtype, clock.form) for at in (times.min(), times.max()))
         raise DataError(
@@ -132,7 +134,8 @@ def resolved(table: Table, options: ConvertOptions) -> ConvertOptions:
             f"{'no row is' if not later else 'all rows are'} at {text} or later, but training and "
             f"evaluation both need rows. Column {name!r} goes from {low} to {high}"
         )
-    return dataclasses.replace(options, eval_from=text, eval_fraction=later / len(times))
+    found = dataclasses.replace(options, eval_from=text, eval_fraction=later / len(times))
+    return found, is_eval
 
 
 def _dtype(table: Table, name: str) -> Optional[str]:

@@ -283,6 +283,10 @@ def test_the_launcher_waits_for_the_last_exports_and_for_nobody_else():
     launcher._supervise(tasks, [], spare=1)
     assert tasks.codes == {"chief:0": 0, "evaluator:0": 0, "ps:0": 137}
     assert set(tasks.sent) == {("ps:0", signal.SIGKILL)}
+    # An earlier launch was killed during the exports.
+    again = StandIns(chief_0=(5, 99), evaluator_0=(300, 0))
+    launcher._supervise(again, [], spare=1)
+    assert again.codes == {"chief:0": 99, "evaluator:0": 0}
     failed = StandIns(chief_0=(5, 70), evaluator_0=(300, 0))
     launcher._supervise(failed, [], spare=1)
     assert failed.codes == {"chief:0": 70, "evaluator:0": 137}

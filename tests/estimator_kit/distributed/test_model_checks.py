@@ -11,6 +11,7 @@ import feature_specs
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.distributed import all_reduce, collective, sessions
 from estimator_kit.errors import ConfigError
+from estimator_kit.models import find_model
 from estimator_kit.models.normalization import batch_norm
 from tests.estimator_kit.model.test_model_fn import Constant
 
@@ -58,6 +59,28 @@ def test_what_several_devices_support(model):
         all_reduce.check_model(config(strategy="mirrored"), model(**params))
 
 
+def test_a_sum_of_losses_would_be_divided_by_the_number_of_devices(document):
+    """TensorFlow's optimizers divide each loss that is not made by its own reductions."""
+    document["objectives"]["click"]["reduction"] = "sum"
+    summed = Constant(feature_specs.parse(document), {})
+    for strategy in ("mirrored", "multi_worker_mirrored"):
+        with pytest.raises(ConfigError) as error:
+            all_reduce.check_model(config(strategy=strategy), summed)
+        assert str(error.value) == (
+            f"objectives.click: reduction: sum does not work with --strategy={strategy}: "
+            "TensorFlow would divide this loss by the number of devices. Use another reduction, or "
+            "train in one process."
+        )
+
+
+def test_the_optimizer_of_a_linear_part_is_checked_too(document):
+    spec, strategy = feature_specs.parse(document), config(strategy="multi_worker_mirrored")
+    wide_deep = find_model("wide_deep")
+    all_reduce.check_model(strategy, wide_deep(spec, {}))
+    with pytest.raises(ConfigError, match=r"^the optimizer lazy_adam does not work with"):
+        all_reduce.check_model(strategy, wide_deep(spec, {"linear_optimizer": "lazy_adam"}))
+
+
 def test_averages_of_pieces_of_tables_are_refused(model, monkeypatch):
     team = types.SimpleNamespace(ends_together=False)
     monkeypatch.setattr(sessions.Team, "of", lambda *arguments: team)
@@ -68,6 +91,36 @@ def test_averages_of_pieces_of_tables_are_refused(model, monkeypatch):
     assert str(error.value) == (
         "the model parameter moving_average does not work with --partition_mib: the averages of "
         "pieces would not be saved as whole tables. Remove one of them."
+    )
+
+
+@pytest.mark.parametrize("negatives", ["mixed", "in_batch"])
+def test_frequencies_that_count_steps_do_not_fit_several_batches_a_step(monkeypatch, negatives):
+    team = types.SimpleNamespace(ends_together=True)
+    monkeypatch.setattr(sessions.Team, "of", lambda *arguments: team)
+    spec = feature_specs.parse({
+        "features": {"items": {"dtype": "int64", "shape": "variable"}},
+        "columns": {
+            "items": {"identity": "items", "size": 3, "sequence": True},
+            "items_emb": {"embedding": "items", "dimension": 2},
+        },
+        "groups": {"steps": ["items_emb"]},
+        "labels": {"next": {"dtype": "int64", "shape": "variable"}},
+        "objectives": {"next": {
+            "head": "next_item", "items": "items",
+            "loss": {"sampled_softmax": {"samples": 2, "negatives": negatives}},
+        }},
+    })  # fmt: skip
+    model = Constant(spec, {})
+    if negatives == "in_batch":
+        sessions.check_model(config(), model, None)
+        return
+    with pytest.raises(ConfigError) as error:
+        sessions.check_model(config(), model, None)
+    assert str(error.value) == (
+        "objectives.next: negatives: mixed does not work with --strategy=sync_replicas: the "
+        "frequencies of items count steps, but several tasks each have a batch in a step. Use "
+        "in_batch, or another --strategy."
     )
 
 

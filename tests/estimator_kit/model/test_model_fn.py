@@ -12,6 +12,7 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.checkpoints.reading import outline, weights_of
 from estimator_kit.models import MODELS, find_model
+from input_pipelines.input_fns import PADDING
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import make_rows
@@ -353,3 +354,27 @@ def test_a_model_that_is_given_as_a_class_is_found_by_its_name():
 def test_a_model_outside_the_package_is_found():
     found = find_model("tests.estimator_kit.model.test_model_fn:Constant")
     assert found.__name__ == "Constant" and issubclass(found, ek.ModelFn)
+
+
+def test_a_batch_of_padding_changes_nothing(document):
+    """A task that has read its shard repeats a batch, so that the other tasks can step."""
+    document["columns"]["user_emb"]["l2"] = 0.1
+    spec = feature_specs.parse(document)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.train.get_or_create_global_step()
+        records = [writing.example(row).SerializeToString() for row in make_rows(20)]
+        features, labels = Transform(spec).features_and_labels(tf.constant(records))
+        model = find_model("dnn")(spec, {"hidden_units": [4], "optimizer": "sgd"})
+        padding = tf.compat.v1.placeholder_with_default(True, [])
+        made = model(features, {**labels, PADDING: padding}, mode=ModeKeys.TRAIN)
+        session.run(
+            [tf.compat.v1.global_variables_initializer(), tf.compat.v1.tables_initializer()]
+        )
+        weights = tf.compat.v1.trainable_variables()
+        before = session.run(weights)
+        loss, _ = session.run([made.loss, made.train_op])
+        after = session.run(weights)
+        assert loss == 0
+        for one, other in zip(before, after):
+            np.testing.assert_array_equal(one, other)
+        assert session.run([made.loss, made.train_op], {padding: False})[0] > 0

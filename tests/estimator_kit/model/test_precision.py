@@ -76,6 +76,15 @@ def test_inputs_of_zeros_stay_zero():
     assert not y.any() and not of_kernel.any()
 
 
+def test_no_rows_have_a_gradient_of_zeros():
+    """As a batch in which no row has a step."""
+    x, kernel, upstream = (np.zeros([*shape, n], np.float32)
+                           for shape, n in (((3, 0), 20), ((20,), 16), ((3, 0), 16)))  # fmt: skip
+    outputs, of_x, of_kernel = products("float16", x, kernel + 1, upstream)
+    assert outputs.shape == (3, 0, 16) and of_x.shape == (3, 0, 20)
+    np.testing.assert_array_equal(of_kernel, np.zeros([20, 16]))
+
+
 def test_a_gradient_of_zeros_stays_zero():
     zeros = np.zeros((4, 16), np.float32)
     _, of_x, of_kernel = products("float16", drawn(4, 20), drawn(20, 16), zeros)

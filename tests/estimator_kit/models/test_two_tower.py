@@ -78,6 +78,18 @@ def test_frequencies_follow_the_algorithm():
 
 
 @pytest.mark.parametrize("item_id", ["user", None])
+def test_several_batches_of_one_step_have_no_infinite_frequency():
+    """Of tasks that step together."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.train.get_or_create_global_step()
+        log_p = log_probability(tf.constant([0, 1], tf.int64), 3, rate=1.0)
+        updates = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+        session.run(tf.compat.v1.global_variables_initializer())
+        for _ in range(3):
+            found, _ = session.run([log_p, updates])
+            assert found.tolist() == [0, 0]
+
+
 def test_a_step_trains_both_towers_by_the_sampled_loss(spec_of, item_id):
     params = {"item_id": item_id, "hidden_units": [4], "activation": "tanh"}
     model = MODELS["two_tower"](spec_of(), params)

@@ -5,15 +5,21 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import types
 
 import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
+from estimator_kit.checkpoints import reading
+from estimator_kit.config.cluster import ClusterView
+from estimator_kit.training import preparation
 from estimator_kit.training.hooks.stop import StopRequest
+from estimator_kit.training.position import InputPosition
 from estimator_kit.training.preparation import prepared
 from estimator_kit.training.run import Training
 from estimator_kit.training.trainer import Trainer
+from input_pipelines.reading.selection import Negatives
 from tests.conftest import small_run
 
 
@@ -116,3 +122,35 @@ def test_what_a_trainer_raises_is_in_the_result(training):
     found = kept(config)
     assert (found["status"], found["error"]) == ("failed", "RuntimeError: no step")
     assert [name for name, _ in trainer.calls] == ["announcing", "begin", "estimator"]
+
+
+def test_epochs_that_the_plan_did_not_count_are_counted_after_a_later_checkpoint(monkeypatch):
+    """With --keep_negatives, each epoch keeps other rows."""
+    planned = InputPosition({}, 0, 10, (0, 0))
+    training = Training.__new__(Training)
+    training._model_dir, training._cache = "m", None
+    training._plan = types.SimpleNamespace(position=planned, counts="counted")
+
+    def counts_at(step, *, negatives, epochs):
+        monkeypatch.setattr(reading, "latest_step", lambda folder: step)
+        training._config = types.SimpleNamespace(epochs=epochs)
+        training._source = types.SimpleNamespace(
+            negatives=negatives, input_from=lambda position, counts, cache: (position.step, counts)
+        )
+        return training._input()
+
+    some = Negatives("click", 0.1)
+    assert counts_at(None, negatives=some, epochs=None) == (10, "counted")
+    assert counts_at(10, negatives=some, epochs=None) == (10, "counted")
+    assert counts_at(20, negatives=some, epochs=None) == (20, None)
+    assert counts_at(20, negatives=some, epochs=3) == (20, "counted")
+    assert counts_at(20, negatives=None, epochs=None) == (20, "counted")
+
+
+def test_chief_and_evaluator_write_the_default_data(monkeypatch):
+    wrote = []
+    monkeypatch.setattr(preparation.default_data, "generate", wrote.append)
+    for task in ("chief", "worker", "ps", "evaluator"):
+        preparation.generate_data(task, ClusterView("host:1", task_type=task))
+    preparation.generate_data("alone", None)
+    assert wrote == ["chief", "evaluator", "alone"]

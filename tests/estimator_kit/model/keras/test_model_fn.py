@@ -359,6 +359,62 @@ def test_the_head_ranking_is_not_supported():
     )
 
 
+def test_a_sparse_loss_may_have_any_name(tmp_path):
+    def make():
+        deep = tf.keras.Input((4,), name="deep")
+        model = tf.keras.Model([deep], {"kind": layers.Dense(3)(deep)})
+        loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True, name="ce")
+        model.compile("sgd", loss={"kind": loss})
+        return model
+
+    model = model_of(make)(feature_specs.parse(part("kind")))
+    logits = np.float32([[1, 2, 3], [0, 0, 1]])
+    found = model.objectives["kind"].loss(tf.constant(logits), tf.constant([2, 0]), tf.ones([2]))
+    log_softmax = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    assert float(found) == pytest.approx(-(log_softmax[0, 2] + log_softmax[1, 0]) / 2, rel=1e-6)
+
+
+def test_a_column_in_two_inputs_has_one_table(tmp_path):
+    """An input may be a group or a column, and they may share columns."""
+    document = part("click")
+    document["features"]["u"] = {"dtype": "int64", "default": 0}
+    document["columns"].update(
+        u={"identity": "u", "size": 5}, u_emb={"embedding": "u", "dimension": 2}
+    )
+    document["groups"] = {"deep": ["a", "b", "u_emb"], "side": ["u_emb", "b"]}
+
+    class Sharing(ek.KerasModelFn):
+        def keras_model(self):
+            inputs = [tf.keras.Input((n,), name=name)
+                      for name, n in (("deep", 6), ("side", 3), ("u_emb", 2))]  # fmt: skip
+            click = layers.Dense(1)(layers.Concatenate()(inputs))
+            model = tf.keras.Model(inputs, {"click": click})
+            model.compile("sgd", loss=tf.keras.losses.BinaryCrossentropy(from_logits=True))
+            return model
+
+    spec = feature_specs.parse(document)
+    rows = [{**row, "u": i % 5} for i, row in enumerate(make_rows(20))]
+    trained = estimator(Sharing(spec), tmp_path / "model")
+    trained.train(input_fn(spec, rows))
+    tables = [name for name in trained.get_variable_names() if name.endswith("embedding_weights")]
+    assert tables == ["input_from_feature_columns/input_layer/u_embedding/embedding_weights"]
+
+
+def test_the_head_next_item_is_not_supported():
+    document = part("price", groups=("deep", "steps"))
+    document["features"]["items"] = {"dtype": "int64", "shape": "variable"}
+    document["columns"].update(
+        items={"identity": "items", "size": 3, "sequence": True},
+        items_emb={"embedding": "items", "dimension": 2},
+    )
+    document["groups"]["steps"] = ["items_emb"]
+    del document["features"]["s"], document["columns"]["s"]
+    document["labels"] = {"price": {"dtype": "int64", "shape": "variable"}}
+    document["objectives"]["price"] = {"head": "next_item", "items": "items"}
+    with pytest.raises(ek.ConfigError, match="the head next_item compares the items of a catal"):
+        model_of(lambda: sequential("sgd", "mse"))(feature_specs.parse(document))
+
+
 @pytest.mark.parametrize("loss", ["cosine_similarity", tf.keras.losses.Poisson()])
 @pytest.mark.parametrize("combine", ["uncertainty", "gradnorm", "pcgrad"])
 def test_learned_weights_do_not_support_negative_losses(loss, combine):

@@ -294,6 +294,29 @@ def test_a_split_without_a_key(tmp_path, small_shards, order):
     assert content(tmp_path / "from") == content(tmp_path / "time")
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_every_shard_of_a_split_by_time_has_rows(tmp_path, small_shards, kind):
+    """The rows are in the order of their times, so most parts of the files are on one side."""
+    rows = make_rows(6000)
+    parts = [rows[:900], rows[900:1000], rows[1000:4400], rows[4400:5400], rows[5400:]]
+    files = [write(tmp_path / f"{i}.{kind}", part) for i, part in enumerate(parts)]
+    for how, eval_from in (("later", 5000), ("latest", 5999), ("few", 1)):
+        options = ConvertOptions(shard_mib=2, split_time="row", eval_from=str(eval_from))
+        result = convert(files, directory=f"{tmp_path}/{how}", options=options)
+        for part, first, last in (("train", 0, eval_from), ("eval", eval_from, 6000)):
+            counts, found = [], []
+            for path in shards(tmp_path / how, part):
+                examples = map(tf.train.Example.FromString, records(path))
+                numbers = [e.features.feature["row"].int64_list.value[0] for e in examples]
+                counts.append(len(numbers))
+                found += numbers
+            assert found == list(range(first, last))
+            assert min(counts) >= 1 and (len(counts) > 2) == (last - first > 900)
+            if kind == "parquet":  # It is cut anywhere.
+                assert max(counts) - min(counts) <= 1
+        assert result.rows == 6000
+
+
 def test_labels_from_columns(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("user,event,rating\na,buy,4\nb,view,3\nc,order,2.5\nd,,\n")

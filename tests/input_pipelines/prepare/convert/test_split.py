@@ -24,12 +24,13 @@ def sides(folder, values, **options):
     table = reader.open_table([path])
     resolved = ConvertOptions(**options)
     if resolved.split_time is not None:
-        resolved = split.resolved(table, resolved)
+        resolved, is_eval = split.resolved(table, resolved)
     found, first = [], 0
     for part in table.parts():
         for rows in reader.read(part):
             found += split.eval_rows(rows, first, resolved).tolist()
             first += rows.batch.num_rows
+    assert resolved.split_time is None or is_eval.tolist() == found
     return found, resolved
 
 
