@@ -169,7 +169,9 @@ def form_problem(text: Union[str, bytes], form: Any) -> Optional[str]:
 def copy_folder(source: str, target: str) -> None:
     """Copies a folder and its content; the copy is not atomic."""
     for path, _, names in tf.io.gfile.walk(source):
-        folder = os.path.join(target, os.path.relpath(path, source))
+        inner = os.path.relpath(path, source)
+        # A store would take the dot for a name.
+        folder = target if inner == os.curdir else os.path.join(target, inner)
         tf.io.gfile.makedirs(folder)
         for name in names:
             tf.io.gfile.copy(os.path.join(path, name), os.path.join(folder, name))

@@ -12,12 +12,15 @@ spec with the stored spec.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import platform
+import tempfile
 from importlib import metadata
 from typing import Any, Optional
 
+import tensorflow as tf
 from pydantic import Field
 
 from estimator_kit import storage
@@ -26,7 +29,9 @@ from estimator_kit.checkpoints.warm_start.place_moves import Record
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import CheckpointError
+from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
+from input_pipelines.record_files import file_systems
 
 _PLACES = "places.json"
 
@@ -47,6 +52,9 @@ class _KeptSpec(storage.Form):
 
 
 _Digests = dict[str, str]
+
+# Removed when the process ends.
+_LOCAL_COPIES: list[tempfile.TemporaryDirectory[str]] = []
 
 _PACKAGES = (
     "estimator-kit",
@@ -114,6 +122,25 @@ def check_spec_unchanged(model_dir: str, spec: FeatureSpec, places: Record) -> N
             "Train into a new --model_dir (with --warm_start_from, to keep what still fits), or "
             "go back to the old spec."
         )
+
+
+def kept_spec(folder: str) -> Optional[FeatureSpec]:
+    """The spec in a folder `feature_spec`, or None. The folder may be in a store.
+
+    A folder in a store is copied to a local one, which exists until the process ends: a spec reads
+    its vocabularies later.
+
+    Raises SpecError if the spec is damaged.
+    """
+    path = os.path.join(folder, "spec.json")
+    if not tf.io.gfile.exists(path):
+        return None
+    if file_systems.scheme_of(folder) is None:
+        return parser.load(path)
+    local = tempfile.TemporaryDirectory(prefix="estimator_kit-spec-")
+    _LOCAL_COPIES.append(local)
+    storage.copy_folder(folder, local.name)
+    return dataclasses.replace(parser.load(os.path.join(local.name, "spec.json")), source=path)
 
 
 def kept_places(folder: str) -> Optional[Record]:

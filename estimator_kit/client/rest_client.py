@@ -1,19 +1,20 @@
 """The client for the REST paths. For requests it needs only Python and NumPy.
 
 It requests the metadata of a model once, because the JSON of an answer does not contain the types
-of outputs. It keeps one open connection for each thread.
+of outputs. It keeps as many open connections as it has had requests at the same time.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import ssl
 import threading
 import time
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
 import numpy as np
@@ -63,8 +64,8 @@ class RestClient(Client):
         if self._label is not None:
             path += f"/labels/{urllib.parse.quote(self._label, safe='')}"
         self._path = path
-        self._local = threading.local()
-        self._connections: list[Connection] = []
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
 
     def metadata(self) -> Metadata:
         answer = self._call("GET", "/metadata")
@@ -80,7 +81,9 @@ class RestClient(Client):
         return {int(e["version"]): e["state"] for e in answer["model_version_status"]}
 
     def close(self) -> None:
-        for connection in self._connections:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
             connection.close()
 
     def _predict(self, arrays: Mapping[str, np.ndarray], signature: str) -> dict[str, np.ndarray]:
@@ -117,46 +120,61 @@ class RestClient(Client):
         return self._retries.call(lambda seconds: self._attempt(verb, path, data, seconds))
 
     def _attempt(self, verb: str, path: str, data: Optional[bytes], seconds: float) -> Any:
-        headers = {"Content-Type": "application/json"} if data is not None else {}
-        connection = self._connection(seconds)
-        response = None
-        try:
-            try:
-                connection.request(verb, self._path + path, data, headers)
-            except (BrokenPipeError, ConnectionResetError):
-                # A server that refuses a body answers before it has read all of it.
-                if connection.sock is None:
-                    raise
-            response = connection.getresponse()
-            text = response.read()
-        except TIMEOUTS as error:
-            connection.close()
-            message = f"no complete answer in {seconds:.1f} seconds"
-            raise ServingError("DEADLINE_EXCEEDED", message) from error
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            raise ServingError("UNAVAILABLE", f"{type(error).__name__}: {error}") from error
-        finally:
-            if response is not None:
-                response.close()
+        with self._connection(seconds) as connection:
+            status, text = _exchange(connection, verb, self._path + path, data, seconds)
         try:
             answer = json.loads(text)
         except ValueError:
             answer = None
-        if response.status == 200 and isinstance(answer, dict):
+        if status == 200 and isinstance(answer, dict):
             return answer
         message = text[:300].decode("utf-8", "replace")
         if isinstance(answer, dict) and "error" in answer:
             message = str(answer["error"])
-        raise ServingError(_CODES.get(response.status, "UNKNOWN"), message)
+        raise ServingError(_CODES.get(status, "UNKNOWN"), message)
 
-    def _connection(self, seconds: float) -> Connection:
-        connection: Optional[Connection] = getattr(self._local, "connection", None)
+    @contextlib.contextmanager
+    def _connection(self, seconds: float) -> Iterator[Connection]:
+        """A connection that no other request uses until the block ends."""
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
         if connection is None:
-            connection = self._local.connection = Connection(self._host, self._port, self._tls)
-            self._connections.append(connection)
+            connection = Connection(self._host, self._port, self._tls)
         connection.deadline = time.monotonic() + seconds
-        return connection
+        try:
+            yield connection
+        except BaseException:
+            connection.close()  # It may be in the middle of an answer. It can connect again.
+            raise
+        finally:
+            with self._lock:
+                self._idle.append(connection)
+
+
+def _exchange(
+    connection: Connection, verb: str, path: str, data: Optional[bytes], seconds: float
+) -> tuple[int, bytes]:
+    """Sends a request; returns the status and the content of the answer."""
+    headers = {"Content-Type": "application/json"} if data is not None else {}
+    response = None
+    try:
+        try:
+            connection.request(verb, path, data, headers)
+        except (BrokenPipeError, ConnectionResetError):
+            # A server that refuses a body answers before it has read all of it.
+            if connection.sock is None:
+                raise
+        response = connection.getresponse()
+        text = response.read()
+    except TIMEOUTS as error:
+        message = f"no complete answer in {seconds:.1f} seconds"
+        raise ServingError("DEADLINE_EXCEEDED", message) from error
+    except (OSError, http.client.HTTPException) as error:
+        raise ServingError("UNAVAILABLE", f"{type(error).__name__}: {error}") from error
+    finally:
+        if response is not None:
+            response.close()
+    return response.status, text
 
 
 def _named(signature: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_kit import storage
-from estimator_kit.checkpoints import reading
+from estimator_kit.checkpoints import reading, run_record
 from estimator_kit.commands.inspection.model import describe, statistics_beside
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.config.experiment_config import ExperimentConfig
@@ -111,7 +111,7 @@ def write_graph(graph: Any, folder: str) -> str:
 
 def _export(path: str) -> tuple[list[str], Any]:
     meta = serving_graph(read_saved_model(path), path)
-    spec = _kept_spec(os.path.join(path, "assets.extra", "feature_spec"))
+    spec = run_record.kept_spec(os.path.join(path, "assets.extra", "feature_spec"))
     lines = [f"export {path}, of TensorFlow {meta.meta_info_def.tensorflow_version}"]
     lineage = storage.read_json(os.path.join(path, "assets.extra", "lineage.json"), _Lineage)
     if lineage is not None:
@@ -131,7 +131,12 @@ def _export(path: str) -> tuple[list[str], Any]:
             lines += [f"    {what} {key}: {_tensor(i)}" for key, i in sorted(entries.items())]
         if spec is not None:
             lines.append(f"    needs {', '.join(features[name]) or 'no feature'}")
-    lines += _variables(os.path.join(path, "variables", "variables"))
+    variables = os.path.join(path, "variables", "variables")
+    handles = any(node.op == "VarHandleOp" for node in meta.graph_def.node)
+    if handles or tf.io.gfile.exists(f"{variables}.index"):
+        lines += _variables(variables)
+    else:
+        lines.append("no variables: a transformation has made them constants of the graph")
     lines += _ops(meta.graph_def)
     lines += _files("assets", os.path.join(path, "assets"))
     lines += _vocabularies(spec)
@@ -167,7 +172,7 @@ def _model_dir(path: str) -> tuple[list[str], Any]:
     assert checkpoint is not None
     lines = [f"model directory {path}, latest checkpoint {os.path.basename(checkpoint)}"]
     lines += _variables(checkpoint)
-    spec = _kept_spec(os.path.join(path, "feature_spec"))
+    spec = run_record.kept_spec(os.path.join(path, "feature_spec"))
     of_model, graph = _trained_model(path, spec)
     text = os.path.join(path, "graph.pbtxt")  # Written by trainings without the kit.
     if graph is None and tf.io.gfile.exists(text):
@@ -193,11 +198,6 @@ def _read_graph(path: str) -> Any:
         return text_format.Parse(data.decode(), tf.compat.v1.GraphDef())
     except (ValueError, text_format.ParseError) as error:
         raise ConfigError(f"{path} is damaged: {error}. Remove it.") from error
-
-
-def _kept_spec(folder: str) -> Optional[FeatureSpec]:
-    path = os.path.join(folder, "spec.json")
-    return parser.load(path) if tf.io.gfile.exists(path) else None
 
 
 def _tensor(info: Any) -> str:

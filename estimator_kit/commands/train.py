@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from typing import Optional
 
 from estimator_kit.commands.services import Services
 from estimator_kit.config.cluster import view_of
@@ -43,8 +44,12 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
             services.training("stopped" if isinstance(error, Stopped) else "failed")
         raise
     tell(report.summary(config, spec, result))
+    problem: Optional[Exception] = None
     if result.exports and config.mode == "train_and_evaluate":
-        _measure(config, spec, result)
+        try:
+            _measure(config, spec, result)
+        except Exception as error:  # The training has ended, so page and services come first.
+            problem = error
     if config.report == "on" and result.export_path is not None:
         _count_flops(config.model_dir, result.export_path)
     if result.task is None or result.metrics:  # In a cluster, the task that has evaluated.
@@ -52,9 +57,11 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
             tell(page.attempt(lambda: page.write(config.model_dir)))
         services.training("done")
         measured_slices = config.mode == "train_and_evaluate" and bool(config.slices)
-        with_slices = measured_slices and bool(result.exports)
+        with_slices = measured_slices and bool(result.exports) and problem is None
         step = result.global_step or 0
         tell(ending.finish(config.model_dir, spec, step, with_slices=with_slices))
+    if problem is not None:
+        raise problem
     return result
 
 

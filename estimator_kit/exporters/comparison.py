@@ -8,12 +8,12 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
+from estimator_kit.checkpoints import run_record
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, ExportError
 from estimator_kit.exporters import c_session, quality_change, verification
 from estimator_kit.exporters.sample_rows import SampleRows, sample_rows
 from estimator_kit.model.session_errors import explained
-from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.reading import files
@@ -25,8 +25,7 @@ NOT_MEASURED = "the change of loss and AUC was not measured. Give --eval_files t
 
 def kept_spec(source: str) -> Optional[FeatureSpec]:
     """The feature spec that an export keeps; None if it keeps none."""
-    path = spec_path(source)
-    return parser.load(path) if tf.io.gfile.exists(path) else None
+    return run_record.kept_spec(os.path.dirname(spec_path(source)))
 
 
 def spec_path(source: str) -> str:

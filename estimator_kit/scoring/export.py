@@ -325,8 +325,8 @@ def _spec(path: str, spec_path: str) -> Optional[FeatureSpec]:
     """
     given = parser.load(spec_path) if spec_path else None
     folder = os.path.join(path, _SPEC)
-    kept = os.path.join(folder, "spec.json")
-    if not tf.io.gfile.exists(kept):
+    kept = run_record.kept_spec(folder)
+    if kept is None:
         return given
     changes = [] if given is None else list(run_record.changes_since(folder, given).values())
     if changes:
@@ -335,7 +335,7 @@ def _spec(path: str, spec_path: str) -> Optional[FeatureSpec]:
             f"--spec={spec_path} differs from the spec of the export {path}:\n{listing}\n"
             "Remove --spec: an export is used with the spec that it keeps."
         )
-    return parser.load(kept)
+    return kept
 
 
 def _digest(path: str) -> str:

@@ -19,6 +19,7 @@ import tensorflow as tf
 from estimator_kit.errors import ConfigError
 from estimator_kit.storage import plain
 from feature_specs.errors import did_you_mean
+from input_pipelines.errors import DataError
 from input_pipelines.record_files import kinds, writing
 
 Batch = Mapping[str, np.ndarray]
@@ -91,13 +92,19 @@ def rows(batches: Iterator[Batch], limit: Optional[int] = None) -> Iterator[dict
 
 
 def write(predictions: Iterator[dict[str, Any]], output: Union[str, TextIO, None]) -> int:
-    """Writes rows to a .jsonl or .tfrecord file, or as JSON to a stream; returns how many."""
+    """Writes rows to a .jsonl or .tfrecord file, or as JSON to a stream; returns how many.
+
+    Outputs with several dimensions, such as a step and its logits, are written as one list.
+
+    Raises DataError if an output is not UTF-8, which JSON needs.
+    """
     if isinstance(output, str) and not output.endswith(".jsonl"):
-        return writing.write_examples(output, predictions)
+        flat = ({name: _values(value) for name, value in row.items()} for row in predictions)
+        return writing.write_examples(output, flat)
     count = 0
     with _text_output(output) as stream:
         for row in predictions:
-            print(json.dumps({name: json_value(v) for name, v in row.items()}), file=stream)
+            print(json.dumps({name: _json_of(name, v) for name, v in row.items()}), file=stream)
             count += 1
     return count
 
@@ -121,7 +128,23 @@ def _text_output(path: Union[str, TextIO, None]) -> Iterator[Any]:
         raise
 
 
+def _json_of(name: str, value: Any) -> Any:
+    try:
+        return json_value(value)
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"the output {name!r} is not UTF-8 text, which JSON needs. Predict a .tfrecord file, "
+            "or choose other outputs with --predict_outputs."
+        ) from error
+
+
 def json_value(value: Any) -> Any:
     """A number or string for one value, a list for several values."""
-    values = [v.decode() if isinstance(v, bytes) else v for v in np.asarray(value).ravel().tolist()]
+    values = [v.decode() if isinstance(v, bytes) else v for v in _values(value)]
     return plain(values[0] if len(values) == 1 else values)
+
+
+def _values(value: Any) -> list[Any]:
+    """The values of an output of a row, in one list."""
+    # NumPy would drop zero bytes at the end of a value of bytes.
+    return [value] if isinstance(value, bytes) else list(np.asarray(value).ravel().tolist())

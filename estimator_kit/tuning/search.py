@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Optional, Protocol
 
-from estimator_kit.errors import Stopped
+from estimator_kit.errors import ConfigError, Stopped
 from estimator_kit.observing.progress import Progress
 from estimator_kit.signals import Signalled
 from estimator_kit.tuning.study import Claim, SearchStudy, State
@@ -138,8 +138,11 @@ class SearchLoop:
             name = name_of(claim.number)
             if claim.resumed:
                 _log.info("trial %s goes on: the process that ran it has ended", name)
+            began = self._clock()
             try:
-                self._watched[claim.number] = _Watched(claim, self._start(claim), self._clock())
+                self._watched[claim.number] = _Watched(claim, self._start(claim), began)
+            except ConfigError as error:  # For example, two values that do not go together.
+                self._record(claim, Outcome("failed", reason=str(error)), began)
             except BaseException:
                 self._study.release(claim)
                 raise
@@ -159,7 +162,7 @@ class SearchLoop:
             self._report(watched, ended=outcome is not None)
             if outcome is not None:
                 del self._watched[watched.claim.number]
-                self._record(watched, outcome)
+                self._record_watched(watched, outcome)
         self._show()
 
     def _report(self, watched: _Watched, *, ended: bool) -> None:
@@ -176,19 +179,24 @@ class SearchLoop:
         if since is not None and not ended and self._clock() - since > _LEAVE:
             watched.run.kill()
 
-    def _record(self, watched: _Watched, outcome: Outcome) -> None:
+    def _record_watched(self, watched: _Watched, outcome: Outcome) -> None:
+        pruned = watched.prune_since is not None
+        self._record(watched.claim, outcome, watched.began, pruned=pruned)
+
+    def _record(
+        self, claim: Claim, outcome: Outcome, began: float, *, pruned: bool = False
+    ) -> None:
         """Stores how a trial ended, and writes one line on it."""
-        claim = watched.claim
         state: State
         if outcome.kind == "done":
             state, reason = "done", ""
-        elif watched.prune_since is not None:
+        elif pruned:
             state, reason = "pruned", ""
         elif outcome.kind == "stopped":
             state, reason = "failed", "someone stopped it with SIGTERM"
         else:
             state, reason = "failed", outcome.reason
-        seconds = self._clock() - watched.began
+        seconds = self._clock() - began
         self._study.finish(claim, state, seconds=seconds, value=outcome.value, reason=reason)
         trial = self._study.trials()[claim.number]
         metric, best = self._study.search.metric, self._study.best()
@@ -222,7 +230,7 @@ class SearchLoop:
                 time.sleep(_INTERVAL / 10)
             if outcome.kind == "done":
                 self._report(watched, ended=True)
-                self._record(watched, outcome)
+                self._record_watched(watched, outcome)
             else:
                 self._study.release(watched.claim)
         self._watched.clear()

@@ -32,7 +32,6 @@ from estimator_kit.checkpoints.warm_start.row_moves import ColumnsOfTables, Mean
 from estimator_kit.checkpoints.warm_start.variable_moves import Taken, VariableMoves, base_of, fits
 from estimator_kit.errors import CheckpointError, ConfigError
 from estimator_kit.optimizers.accumulation import ACCUMULATED
-from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 
 logger = logging.getLogger(__name__)
@@ -231,7 +230,7 @@ def _without(outline: ModelOutline, names: frozenset[str]) -> ModelOutline:
 def kept_spec(source: str) -> Optional[FeatureSpec]:
     """The spec stored with a model directory, a checkpoint or an export, or None."""
     folder = _kept_folder(source)
-    return None if folder is None else parser.load(os.path.join(folder, "spec.json"))
+    return None if folder is None else run_record.kept_spec(folder)
 
 
 def kept_places(source: str) -> Optional[Record]:

@@ -64,6 +64,7 @@ def convert(config: ExperimentConfig) -> str:
     spec = _spec(source)
     rows = sample(config, spec, "predict_files", ROWS)
     inputs = inputs_of(meta, source, spec, config.transform_inputs)
+    _check_sendable(inputs, rows, "predict_files")
     staged = new_staging(os.path.dirname(file_systems.absolute(target)), time.time())
     try:
         content, inputs = _content(config, source, staged, meta, spec, inputs)
@@ -182,11 +183,21 @@ def _quality_changes(
     if not config.eval_files:
         return [NOT_MEASURED]
     rows = sample(config, spec, "eval_files", quality_change.ROWS)
+    _check_sendable(inputs, rows, "eval_files")
     sent = [record for record, is_sent in zip(rows.records, inputs.sendable(rows)) if is_sent]
     name, key = records_signature(meta, source)
     before = answers_of(source, name, key, sent)
     after = model.ask([{k: row[k] for k in inputs.tensors} for row in inputs.rows(rows)])
     return check_quality(config, spec, sent, before, after)
+
+
+def _check_sendable(inputs: Inputs, rows: SampleRows, field: str) -> None:
+    if not inputs.sendable(rows).any():
+        raise ConfigError(
+            f"--{field}: none of the first {len(rows.records):,} rows can be sent as tensors, "
+            "because each has a list that ends with a missing value. Name other files, or use "
+            "--transform_inputs=columns."
+        )
 
 
 def _spec(source: str) -> FeatureSpec:

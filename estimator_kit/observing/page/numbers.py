@@ -19,11 +19,11 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit import storage
+from estimator_kit.checkpoints import run_record
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing import curves, training_log
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.result_file import read_result
-from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 
 # Endings of the variables that an optimizer adds to each weight.
@@ -111,8 +111,9 @@ def read(model_dir: str) -> Numbers:
       ConfigError: no run has ended there, or a file is damaged.
     """
     result = read_result(model_dir)
-    kept = os.path.join(model_dir, "feature_spec", "spec.json")
-    if result is None or not tf.io.gfile.exists(kept):
+    folder = os.path.join(model_dir, "feature_spec")
+    spec = run_record.kept_spec(folder)
+    if result is None or spec is None:
         raise ConfigError(
             f"{model_dir}: expected result.json and feature_spec/spec.json of a training, got "
             "neither or only one of them. Name the --model_dir of a training."
@@ -121,8 +122,8 @@ def read(model_dir: str) -> Numbers:
     return Numbers(
         model_dir=model_dir,
         result=result,
-        spec=parser.load(kept),
-        document=storage.read_json(kept, dict[str, Any]) or {},
+        spec=spec,
+        document=storage.read_json(os.path.join(folder, "spec.json"), dict[str, Any]) or {},
         versions=storage.read_json(os.path.join(model_dir, "versions.json"), dict[str, str]) or {},
         flags=read_flags(model_dir),
         evaluations=read_evaluations(model_dir),

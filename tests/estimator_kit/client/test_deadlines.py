@@ -85,6 +85,27 @@ def test_a_server_that_drips(talk):
     assert error.value.message == "no complete answer in 0.2 seconds"
 
 
+def test_a_client_has_as_many_connections_as_requests_at_once():
+    """Also if each request comes from a new thread, as in a server with a thread a request."""
+    answer = b'{"model_version_status": []}'
+    accepted = []
+
+    def talk(sock, done):
+        accepted.append(sock)
+        while sock.recv(10_000):
+            sock.sendall(HEAD % len(answer) + answer)
+
+    with (
+        listening(talk) as port,
+        RestClient(f"http://127.0.0.1:{port}", "ads", timeout_secs=LONG) as client,
+    ):
+        for _ in range(5):
+            thread = threading.Thread(target=client.status)
+            thread.start()
+            thread.join()
+        assert client.status() == {} and len(accepted) == 1
+
+
 def test_a_server_that_reads_slowly():
     def talk(sock, done):
         while sock.recv(100) and not done.wait(0.005):

@@ -455,6 +455,9 @@ def test_an_export_in_another_form_answers_the_same(export, trained, tmp_path, k
     assert text.splitlines()[3].startswith("  largest difference on 40 rows: ")
     ops = ops_of(tmp_path / "out")
     assert (ops["VarHandleOp"] > 0) == (kind == "text")
+    lines, _ = inspect._export(str(tmp_path / "out"))
+    constants = "no variables: a transformation has made them constants of the graph"
+    assert (constants in lines) == (kind != "text")
     if kind == "optimize":
         assert sum(ops.values()) < sum(ops_of(export).values())
     if kind == "text":

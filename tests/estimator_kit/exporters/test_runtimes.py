@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from estimator_kit.checkpoints import run_record
 from estimator_kit.commands import transform as transformation
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import quality_change, saved_model
-from estimator_kit.exporters.runtimes import lite, onnx_graph
+from estimator_kit.exporters.runtimes import conversion, lite, onnx_graph
 from estimator_kit.models import find_model
 from estimator_kit.scoring import export as exports
 from input_pipelines.record_files import writing
@@ -50,6 +51,22 @@ def exported(folder, document, rows, hidden_units):
     fields = {"spec": "s", "model_dir": config.model_dir, "train_files": ("t",), "max_steps": 1}
     run_record.write_record(ek.ExperimentConfig(mode="train", **fields), spec)
     return saved_model.export_saved_model(trained, spec, f"{folder}/export"), path
+
+
+def test_rows_that_cannot_be_sent_as_tensors_are_told():
+    """As rows whose lists end with the value that stands for a missing one."""
+    rows = types.SimpleNamespace(records=[b""] * 3)
+    some, none = (
+        types.SimpleNamespace(sendable=lambda rows, sent=sent: np.array(sent))
+        for sent in ([False, True, False], [False] * 3)
+    )
+    conversion._check_sendable(some, rows, "predict_files")
+    with pytest.raises(ek.ConfigError) as error:
+        conversion._check_sendable(none, rows, "predict_files")
+    assert str(error.value) == (
+        "--predict_files: none of the first 3 rows can be sent as tensors, because each has a list "
+        "that ends with a missing value. Name other files, or use --transform_inputs=columns."
+    )
 
 
 @pytest.fixture(scope="module")

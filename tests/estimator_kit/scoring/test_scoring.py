@@ -20,6 +20,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
+from estimator_kit import storage
 from estimator_kit.errors import ExportError, NothingToDo
 from estimator_kit.exporters import saved_model
 from estimator_kit.scoring import export as exports
@@ -584,6 +585,20 @@ def versions(made, tmp_path):
     return folder
 
 
+def test_an_export_in_a_store(made, tmp_path):
+    place = "ram://test_scoring/export"
+    storage.copy_folder(made.export, place)
+    found, local = exports.read(place, ""), exports.read(made.export, "")
+    assert found.spec.to_dict() == local.spec.to_dict()
+    assert found.spec.source == f"{place}/assets.extra/feature_spec/spec.json"
+    writing.write_examples(f"{tmp_path}/a.tfrecord", make_rows(3))
+    first, second = (
+        next(iter(exports.predictions(one, [f"{tmp_path}/a.tfrecord"], 3)))
+        for one in (found, local)
+    )
+    np.testing.assert_array_equal(first["click/logits"], second["click/logits"])
+
+
 def test_the_newest_of_a_folder_of_versions(made, versions, tmp_path, caplog):
     """With and without --predict_dir. No --spec is needed, because the export keeps its spec."""
     record, output = tmp_path / "a.tfrecord", tmp_path / "out.jsonl"
@@ -828,6 +843,21 @@ def test_chosen_outputs_in_one_file(made, expected_of_parts, tmp_path):
         predict(made, tmp_path / "a.tfrecord", tmp_path / "out", predict_outputs=("click/classs",))
     assert str(error.value) == NO_SUCH_OUTPUT
     assert not (tmp_path / "out").exists()
+
+
+def test_outputs_of_several_dimensions_and_of_bytes(tmp_path):
+    """As an objective with steps has."""
+    rows = [{"steps": np.float32([[1], [2], [3]]), "word": b"a\0"}]
+    prediction.write(iter(rows), f"{tmp_path}/a.tfrecord")
+    (record,) = tf.data.TFRecordDataset(f"{tmp_path}/a.tfrecord").as_numpy_iterator()
+    features = tf.train.Example.FromString(record).features.feature
+    assert features["steps"].float_list.value == [1, 2, 3]
+    assert features["word"].bytes_list.value == [b"a\0"]
+    prediction.write(iter(rows), f"{tmp_path}/a.jsonl")
+    with open(f"{tmp_path}/a.jsonl", encoding="utf-8") as file:
+        assert json.load(file) == {"steps": [1, 2, 3], "word": "a\0"}
+    with pytest.raises(ek.DataError, match="the output 'word' is not UTF-8 text, which JSON needs"):
+        prediction.write(iter([{"word": b"\xff"}]), f"{tmp_path}/b.jsonl")
 
 
 def test_outputs_of_batches():

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from estimator_kit.errors import Stopped
+from estimator_kit.errors import ConfigError, Stopped
 from estimator_kit.signals import Signalled
 from estimator_kit.tuning import search_file
 from estimator_kit.tuning.search import Outcome, SearchLoop
@@ -232,3 +232,19 @@ def test_an_error_of_a_start_leaves_the_trial_to_the_next_search(tmp_path):
     with pytest.raises(OSError, match="no process"):
         loop.run()
     assert study.claim().number == 0
+
+
+def test_values_that_do_not_go_together_are_a_failed_trial(tmp_path):
+    """The checks before the first trial cannot try all combinations."""
+    study, started = study_of(tmp_path), []
+
+    def start(claim):
+        if claim.number == 1:
+            raise ConfigError("--max_steps and --epochs are missing")
+        started.append(claim.number)
+        return FakeRun([0.5], Outcome("done", 0.5))
+
+    SearchLoop(study, start, processes=1, ended=Now()).run()
+    assert started == [0, 2, 3]
+    trial = study.trials()[1]
+    assert (trial.state, trial.reason) == ("failed", "--max_steps and --epochs are missing")
