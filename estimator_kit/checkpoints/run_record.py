@@ -29,6 +29,7 @@ from estimator_kit.checkpoints.warm_start.place_moves import Record
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import CheckpointError
+from feature_specs.errors import SpecError
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import file_systems
@@ -140,7 +141,11 @@ def kept_spec(folder: str) -> Optional[FeatureSpec]:
     local = tempfile.TemporaryDirectory(prefix="estimator_kit-spec-")
     _LOCAL_COPIES.append(local)
     storage.copy_folder(folder, local.name)
-    return dataclasses.replace(parser.load(os.path.join(local.name, "spec.json")), source=path)
+    try:
+        spec = parser.load(os.path.join(local.name, "spec.json"))
+    except SpecError as error:
+        raise SpecError(path, error.problems) from error
+    return dataclasses.replace(spec, source=path)
 
 
 def kept_places(folder: str) -> Optional[Record]:

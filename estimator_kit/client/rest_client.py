@@ -66,6 +66,7 @@ class RestClient(Client):
         self._path = path
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
+        self._closings = 0
 
     def metadata(self) -> Metadata:
         answer = self._call("GET", "/metadata")
@@ -83,6 +84,7 @@ class RestClient(Client):
     def close(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
+            self._closings += 1
         for connection in idle:
             connection.close()
 
@@ -138,6 +140,7 @@ class RestClient(Client):
         """A connection that no other request uses until the block ends."""
         with self._lock:
             connection = self._idle.pop() if self._idle else None
+            closings = self._closings
         if connection is None:
             connection = Connection(self._host, self._port, self._tls)
         connection.deadline = time.monotonic() + seconds
@@ -148,7 +151,10 @@ class RestClient(Client):
             raise
         finally:
             with self._lock:
-                self._idle.append(connection)
+                if self._closings == closings:
+                    self._idle.append(connection)
+                else:
+                    connection.close()
 
 
 def _exchange(

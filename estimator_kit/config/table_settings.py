@@ -56,9 +56,10 @@ def csv_options(
             names = ", ".join(f"--{name}" for name in new)
             entries = {**section, **new}
             lines = "\n".join(f"  {name}: {_yaml(value)}" for name, value in entries.items())
+            change = "write this section in" if section else "add this to"
             raise ConfigError(
                 f"{names}: these flags change values, so they belong in the spec; predictions of "
-                f"other tables must read fields in the same way. Remove the flags, and add this to "
+                f"other tables must read fields in the same way. Remove the flags, and {change} "
                 f"{spec.source}:\ntables:\n{lines}"
             )
     for name in section if is_plain else _VALUES:

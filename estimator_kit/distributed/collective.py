@@ -28,11 +28,12 @@ from estimator_kit.distributed import servers
 from estimator_kit.distributed.all_reduce import devices
 from estimator_kit.distributed.chief import Chief
 from estimator_kit.distributed.lost_tasks import leave
+from estimator_kit.distributed.sessions import ClusterSession
 from estimator_kit.distributed.waiting import reachable, wait_for
 from estimator_kit.distributed.worker import Worker
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
-from estimator_kit.training.hooks.one_session import OneSession, lost_as_unavailable
+from estimator_kit.training.hooks.one_session import lost_as_unavailable
 from estimator_kit.training.hooks.saving import SaverHook
 from estimator_kit.training.hooks.stop import StopRequest
 from estimator_kit.training.run_config import make_run_config, session_config
@@ -69,7 +70,7 @@ class AllReduceChief(Chief):
                 steps.model,
                 steps.make_input(),
                 max_steps=steps.max_steps,
-                hooks=[OneSession(), saver, *steps.hooks],
+                hooks=[ClusterSession(), saver, *steps.hooks],
                 over=lambda: self.request.reason is not None,
             )
 
@@ -103,7 +104,7 @@ class AllReduceWorker(Worker):
             self._model,
             self.input_from_checkpoint(source),
             max_steps=int(ready["max_steps"]),
-            hooks=[*hooks, OneSession()],
+            hooks=[*hooks, ClusterSession()],
             over=self.is_over,
             ended=self._watch.over,
         )

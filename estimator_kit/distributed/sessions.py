@@ -27,7 +27,7 @@ from estimator_kit.embeddings import dynamic_tables, partitions
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.optimizers.sync_replicas import Synchronous
-from estimator_kit.training.hooks.one_session import OneSession, SessionLost
+from estimator_kit.training.hooks.one_session import SessionLost
 from estimator_kit.training.run_config import make_estimator, session_config
 from estimator_kit.training.team import Team
 
@@ -40,7 +40,7 @@ _LOOK = 1
 _TRIES = 30
 
 
-class ClusterSession(OneSession):
+class ClusterSession(tf.compat.v1.train.SessionRunHook):
     """Raises SessionLost instead of making a second session. Ends an outdated session.
 
     Args:
@@ -54,15 +54,17 @@ class ClusterSession(OneSession):
     """
 
     def __init__(self, ready: Optional[Callable[[], Optional[str]]] = None) -> None:
-        super().__init__()
         self.steps = 0
         self.of: Optional[str] = None
         self.taken_back = False
         self._ready = ready
+        self._made = False
         self._closed = threading.Event()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        super().after_create_session(session, coord)
+        if self._made:
+            raise SessionLost("a server of the cluster was started again")
+        self._made = True
         if self._ready is not None:
             self.of = self._ready()
             threading.Thread(target=self._look, args=(session, self._ready), daemon=True).start()

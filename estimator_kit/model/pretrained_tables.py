@@ -25,21 +25,25 @@ from feature_specs.spec import FeatureSpec
 logger = logging.getLogger(__name__)
 
 
-def check(spec: FeatureSpec, variables: Collection[str]) -> None:
+def check(
+    spec: FeatureSpec, variables: Collection[str], restored: Collection[str] = frozenset()
+) -> None:
     """Reads every table once and logs how many of its ids have a vector.
 
     Args:
       spec: the feature spec.
       variables: the names of the variables of the training.
+      restored: the names of variables that a warm start takes completely.
 
     Raises:
-      ConfigError: FTRL trains such a table. It computes a weight from the gradients that it has
-        seen, so the first step would replace the vectors.
+      ConfigError: FTRL trains such a table, and its slots are new. It computes a weight from the
+        gradients that it has seen, so the first step would replace the vectors.
       SpecError: files do not exist or do not fit their columns. `problems` lists all of them.
     """
     for name in pretrained_files.columns_with(spec):
         made = spec.of_kind(Embedding)[name].shared or f"{canned_name(spec, name)}/{TABLE}"
-        if any(f"/{variable}".endswith(f"/{made}/Ftrl") for variable in variables):
+        slots = [v for v in variables if f"/{v}".endswith((f"/{made}/Ftrl", f"/{made}/Ftrl_1"))]
+        if not {*slots} <= {*restored}:
             raise ConfigError(
                 f"column {name!r}: the optimizer ftrl would replace its pretrained vectors at the "
                 "first step, because it computes weights from gradients only. Use another "

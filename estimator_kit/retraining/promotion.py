@@ -157,6 +157,7 @@ class Serving:
         verify: Verify,
         rollback_of: Optional[int] = None,
         token: Optional[str] = None,
+        check_live: Callable[[Optional[Version]], None] = lambda live: None,
     ) -> Version:
         """Makes a SavedModel live as the next version.
 
@@ -167,6 +168,8 @@ class Serving:
             live.
           rollback_of: for a rollback, the version of which this is a copy.
           token: what identifies the version for its cycle; see `publication`.
+          check_live: takes the live version, or None, and raises an error if the model must not
+            replace it. Until the model is live, no other process changes that version.
 
         Raises:
           ConfigError: the serving directory is not writable.
@@ -174,8 +177,9 @@ class Serving:
           OSError: for example, the disk is full. The partial copy is removed.
         """
         with self._locked():
-            self._remove_remains()
             live = self.live
+            check_live(live)
+            self._remove_remains()
             if live is not None:
                 self._note()
             number = self._next_number()

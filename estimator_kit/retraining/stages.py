@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import logging
 import os
 from typing import Any, Optional
@@ -252,27 +253,26 @@ def promote(cycle: Cycle) -> _Document:
     if own is None:  # Otherwise an earlier start published the model and died.
         spec = parser.load(cycle.output("vocabularies")["spec"])
         paths = [file.path for file in cycle.window.eval_files]
-        answers = gate_stage.verify(spec, gate["candidate"], paths, cycle.answers)
-
-        def verify(path: str) -> None:
-            _check_judged_against(gate["live_version"], cycle.serving)
-            answers(path)
-
         token = publication.begin(cycle.folder, cycle.serving)
         own = cycle.serving.publish(
-            gate["candidate"], cycle=cycle.folder.name, verify=verify, token=token
+            gate["candidate"],
+            cycle=cycle.folder.name,
+            verify=gate_stage.verify(spec, gate["candidate"], paths, cycle.answers),
+            token=token,
+            check_live=functools.partial(_check_judged_against, gate["live_version"], cycle),
         )
     return {"version": own.number, "path": own.path}
 
 
-def _check_judged_against(number: Optional[int], serving: Serving) -> None:
+def _check_judged_against(number: Optional[int], cycle: Cycle, live: Optional[Version]) -> None:
     """Raises Locked if another model than in the gate is live. The next start judges again."""
-    live = serving.live.number if serving.live is not None else None
-    if live != number:
-        expected = f"version {number}" if number is not None else "no version"
+    found = live.number if live is not None else None
+    if found != number:
+        expected, got = (f"version {n}" if n is not None else "no version" for n in (number, found))
         raise Locked(
-            f"another model went live in {serving.folder} after the gate: expected {expected}, got "
-            f"version {live}. Start again: the next start compares with the model that is live now."
+            f"another model went live in {cycle.serving.folder} after the gate: expected "
+            f"{expected}, got {got}. Start again: the next start compares with the model that is "
+            "live now."
         )
 
 

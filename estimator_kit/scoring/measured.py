@@ -87,6 +87,14 @@ def write(
         storage.write_json(os.path.join(folder, "importance.json"), asked)
 
 
+def forget(model_dir: str, *, by: Sequence[str], with_importance: bool) -> None:
+    """Removes the files that `write` will write. They are of an older export."""
+    for name, is_written in (("slices.json", bool(by)), ("importance.json", with_importance)):
+        path = os.path.join(model_dir, "observed", name)
+        if is_written and tf.io.gfile.exists(path):
+            tf.io.gfile.remove(path)
+
+
 def judged(spec: FeatureSpec) -> list[str]:
     """The objectives that have a metric of rows."""
     return [

@@ -172,7 +172,8 @@ class Training:
         if config.data_service is not None and self._plan.has_steps:
             data_service.wait_for_service(config)
         if self._start_step is None:
-            pretrained_tables.check(self._spec, self._outline.variables)
+            restored = self._warm.restored if self._warm is not None else frozenset()
+            pretrained_tables.check(self._spec, self._outline.variables, restored)
 
     def begin(self) -> None:
         """Writes what a later start needs."""

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit import exit_codes, main
+from estimator_kit.model import pretrained_tables
 from input_pipelines.record_files import writing
 from tests.conftest import DOCUMENT, make_rows, small_run
 
@@ -86,6 +87,11 @@ def test_vectors_that_ftrl_would_replace_are_refused(config, tmp_path):
         "table, or trainable: false."
     )
     assert not os.path.exists(run.model_dir)
+    spec = ek.load_spec(str(tmp_path / "spec.yaml"))
+    slots = {f"{TABLE}/Ftrl", f"{TABLE}/Ftrl_1"}
+    pretrained_tables.check(spec, {TABLE, *slots}, {TABLE, *slots})  # A warm start takes both.
+    with pytest.raises(ek.ConfigError, match="would replace its pretrained vectors"):
+        pretrained_tables.check(spec, {TABLE, *slots}, {TABLE})
 
 
 @pytest.mark.ci

@@ -17,6 +17,7 @@ from estimator_kit.errors import Locked
 from estimator_kit.result_file import read_result
 from estimator_kit.training import lock
 from estimator_kit.training.hooks import timeline
+from estimator_kit.training.hooks.one_session import OneSession, SessionLost
 from estimator_kit.training.run import Training
 from estimator_kit.training.trainer import Alone
 from input_pipelines.record_files import tfrecords, writing
@@ -238,6 +239,15 @@ def test_a_session_that_is_lost_reads_no_row_twice(config, tmp_path, monkeypatch
     expected, found = weights(whole), weights(lost)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_a_session_that_fails_while_it_is_made_is_made_again():
+    session = OneSession()
+    session.after_create_session(None, None)
+    session.after_create_session(None, None)  # TensorFlow tries again.
+    session.before_run(None)
+    with pytest.raises(SessionLost):
+        session.after_create_session(None, None)
 
 
 def test_an_early_stop_stays_one_if_the_process_is_killed_after_it(config):

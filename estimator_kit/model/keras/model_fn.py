@@ -63,7 +63,8 @@ class KerasModelFn(ModelFn):
     By default, the parameters `optimizer`, `learning_rate`, `clip_norm` and `clip_value` come from
     the compiled model. If the kit does not have the optimizer of the model, set `optimizer` or
     `optimizers`. The model then provides none of these parameters. Regularization losses of the
-    layers count. The head `ranking` is not supported, because a Keras loss is for single rows.
+    layers count. The heads `ranking` and `next_item` are not supported, because a Keras loss is for
+    single rows.
     `combine: uncertainty` and `gradnorm` do not support the Keras losses CosineSimilarity and
     Poisson, which may be negative. With these combinations, a loss that you write must never be
     negative.
@@ -266,7 +267,7 @@ class KerasModelFn(ModelFn):
 
     def _input(self, name: str, features: Features, dense: Mapping[str, tf.Tensor]) -> tf.Tensor:
         if name not in self.spec.groups:
-            return dense[name] if name in dense else self.numeric_input(features, name)
+            return dense[name] if self._dense_columns(name) else self.numeric_input(features, name)
         if self._dense_columns(name):
             return input_layer.side_by_side(self.spec, name, dense)
         return self.sequence_input(features, name)[0]

@@ -19,15 +19,17 @@ class SessionLost(Exception):
 
 
 class OneSession(tf.compat.v1.train.SessionRunHook):
-    """Raises SessionLost instead of making a second session."""
+    """Raises SessionLost instead of making a second session, once a step has begun."""
 
     def __init__(self) -> None:
-        self._made = False
+        self._began = False
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        if self._made:
+        if self._began:
             raise SessionLost("the session was lost")
-        self._made = True
+
+    def before_run(self, run_context: Any) -> None:
+        self._began = True
 
 
 @contextlib.contextmanager

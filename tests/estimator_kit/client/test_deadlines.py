@@ -104,6 +104,9 @@ def test_a_client_has_as_many_connections_as_requests_at_once():
             thread.start()
             thread.join()
         assert client.status() == {} and len(accepted) == 1
+        with client._connection(LONG):
+            client.close()
+        assert client._idle == []
 
 
 def test_a_server_that_reads_slowly():

@@ -81,7 +81,8 @@ def test_that_spaces_count_says_nothing_of_other_flags():
         options(spec, written=True, csv_missing=("?",))
     assert str(error.value).startswith("--csv_missing: these flags change values, so they belong")
     assert str(error.value).endswith(
-        'spec.yaml:\ntables:\n  csv_skip_spaces: false\n  csv_missing: ["?"]'
+        "Remove the flags, and write this section in spec.yaml:\ntables:\n"
+        '  csv_skip_spaces: false\n  csv_missing: ["?"]'
     )
 
 

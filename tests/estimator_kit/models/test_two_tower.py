@@ -77,7 +77,6 @@ def test_frequencies_follow_the_algorithm():
     np.testing.assert_allclose(kept["gap"], [gap[0], gap[1], gap[2], gap[-1]], rtol=1e-6)
 
 
-@pytest.mark.parametrize("item_id", ["user", None])
 def test_several_batches_of_one_step_have_no_infinite_frequency():
     """Of tasks that step together."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -90,6 +89,7 @@ def test_several_batches_of_one_step_have_no_infinite_frequency():
             assert found.tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("item_id", ["user", None])
 def test_a_step_trains_both_towers_by_the_sampled_loss(spec_of, item_id):
     params = {"item_id": item_id, "hidden_units": [4], "activation": "tanh"}
     model = MODELS["two_tower"](spec_of(), params)

@@ -107,6 +107,7 @@ def test_a_model_does_not_replace_one_that_it_was_not_compared_with(model, monke
         "got version 1. Start again: the next start compares with the model that is live now."
     )
     assert model.serving.live.number == 1
+    assert sorted(os.listdir(model.serving.folder)) == [".lock", "1"]
     outputs["gate"]["live_version"] = 1
     assert stages.promote(running)["version"] == 2
 

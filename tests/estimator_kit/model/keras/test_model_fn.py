@@ -381,19 +381,22 @@ def test_a_column_in_two_inputs_has_one_table(tmp_path):
     document["columns"].update(
         u={"identity": "u", "size": 5}, u_emb={"embedding": "u", "dimension": 2}
     )
-    document["groups"] = {"deep": ["a", "b", "u_emb"], "side": ["u_emb", "b"]}
+    document["features"]["photo"] = {"dtype": "float32", "shape": [2, 2]}
+    document["columns"]["photo"] = {"numeric": "photo"}
+    document["groups"] = {"deep": ["a", "b", "u_emb", "photo"], "side": ["u_emb", "b"]}
 
     class Sharing(ek.KerasModelFn):
         def keras_model(self):
             inputs = [tf.keras.Input((n,), name=name)
-                      for name, n in (("deep", 6), ("side", 3), ("u_emb", 2))]  # fmt: skip
-            click = layers.Dense(1)(layers.Concatenate()(inputs))
-            model = tf.keras.Model(inputs, {"click": click})
+                      for name, n in (("deep", 10), ("side", 3), ("u_emb", 2))]  # fmt: skip
+            photo = tf.keras.Input((2, 2), name="photo")  # As in its feature, not as in the group.
+            click = layers.Dense(1)(layers.Concatenate()([*inputs, layers.GRU(2)(photo)]))
+            model = tf.keras.Model([*inputs, photo], {"click": click})
             model.compile("sgd", loss=tf.keras.losses.BinaryCrossentropy(from_logits=True))
             return model
 
     spec = feature_specs.parse(document)
-    rows = [{**row, "u": i % 5} for i, row in enumerate(make_rows(20))]
+    rows = [{**row, "u": i % 5, "photo": [i, 1, 2, 3.0]} for i, row in enumerate(make_rows(20))]
     trained = estimator(Sharing(spec), tmp_path / "model")
     trained.train(input_fn(spec, rows))
     tables = [name for name in trained.get_variable_names() if name.endswith("embedding_weights")]
