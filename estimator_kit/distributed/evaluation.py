@@ -15,6 +15,7 @@ import logging
 import os
 import threading
 import time
+from collections import Counter
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -48,6 +49,9 @@ _log = logging.getLogger("estimator_kit")
 # Seconds between two looks for a checkpoint.
 _LOOK = 0.5
 
+# How often a damaged checkpoint is read before that is an error.
+_TRIES = 10
+
 
 class _Evaluator:
     def __init__(
@@ -56,6 +60,7 @@ class _Evaluator:
         self.model_dir = config.model_dir
         self.request = request
         self.scored: Optional[str] = None
+        self._damaged: Counter[str] = Counter()  # How often a checkpoint could not be read.
         self._config, self._spec, self._model = config, spec, model
         self.trained = make_estimator(config, model)
         screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config)})
@@ -85,9 +90,17 @@ class _Evaluator:
                     self._input, hooks=self.after.hooks(), checkpoint_path=checkpoint
                 )
                 self.after.export(self.trained, "", checkpoint, metrics, False)
-        except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError):
+        except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError) as error:
             if tf.io.gfile.exists(f"{checkpoint}.index"):
-                raise
+                self._damaged[checkpoint] += 1
+                is_damaged = isinstance(error, tf.errors.DataLossError)
+                if not is_damaged or self._damaged[checkpoint] >= _TRIES:
+                    raise
+                # A chief that was started again writes the checkpoint that it has read once more.
+                _log.info("%s cannot be read now, so it is read again", checkpoint)
+                threading.Event().wait(_LOOK)
+                self._last = float("-inf")
+                return
             _log.warning(
                 "%s was removed while it was scored or exported. Raise --keep_checkpoint_max to "
                 "keep more checkpoints.",

@@ -89,9 +89,9 @@ def library(what: str) -> Any:
 
 
 def is_dynamic(export_dir: str) -> bool:
-    """Whether a SavedModel has ops of the package. False if the path has no SavedModel."""
+    """Whether a SavedModel has ops of the package. False if the path has no SavedModel file."""
     path = os.path.join(export_dir, "saved_model.pb")
-    if not tf.io.gfile.exists(path):
+    if not tf.io.gfile.exists(path) or tf.io.gfile.isdir(path):
         return False
     with tf.io.gfile.GFile(path, "rb") as file:
         return _OPS in file.read()

@@ -7,6 +7,8 @@ import ipaddress
 import signal
 import socket
 import sys
+import types
+from collections import Counter
 
 import pytest
 import tensorflow as tf
@@ -17,6 +19,7 @@ from estimator_kit.config.rules.cluster import local_jobs
 from estimator_kit.distributed import chief as chief_module
 from estimator_kit.distributed import (
     collective,
+    evaluation,
     launcher,
     listening,
     placement,
@@ -399,3 +402,34 @@ def test_a_chief_whose_server_does_not_start_ends_nobody(tmp_path, server):
     ):
         raise AssertionError("it has no server")
     assert Marks(str(tmp_path)).read("end") is None
+
+
+def test_a_checkpoint_that_is_written_again_is_scored_later(tmp_path, monkeypatch):
+    """A chief that is started again saves the checkpoint that it has read, under the same name."""
+    checkpoint = str(tmp_path / "model.ckpt-5")
+    (tmp_path / "model.ckpt-5.index").touch()
+    failures = [2]
+
+    def evaluate(*arguments, **named):
+        failures[0] -= 1
+        if failures[0] >= 0:
+            text = "file is too short to be an sstable [[{{node save/RestoreV2}}]]"
+            raise tf.errors.DataLossError(None, None, text)
+        return {}
+
+    own = evaluation._Evaluator.__new__(evaluation._Evaluator)
+    own.trained = types.SimpleNamespace(evaluate=evaluate)
+    own.after = types.SimpleNamespace(hooks=list, export=lambda *arguments: None)
+    own.request, own.scored, own._damaged = StopRequest(), None, Counter()
+    own._given, own._input = types.SimpleNamespace(files=[], damaged={}), None
+    own._spec = own._model = None
+    monkeypatch.setattr(evaluation, "_LOOK", 0)
+    for scored in (None, None, checkpoint):
+        own.score(checkpoint)
+        assert own.scored == scored
+    failures[0], own.scored = 1000, None
+    own._damaged.clear()
+    for _ in range(evaluation._TRIES - 1):
+        own.score(checkpoint)
+    with pytest.raises(tf.errors.DataLossError):  # It is damaged.
+        own.score(checkpoint)

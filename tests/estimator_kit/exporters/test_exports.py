@@ -379,6 +379,8 @@ def test_a_damaged_graph_is_named(export, tmp_path, name):
     file.mkdir()
     with pytest.raises(ExportError, match=f"^{file} is damaged: it is a folder. Use another"):
         inspect.inspect(config_of(tmp_path))
+    with pytest.raises(ExportError, match=f"^{file} is damaged: it is a folder. Use another"):
+        transforming(tmp_path, "rows", "text", tmp_path / "out")
 
 
 @pytest.mark.parametrize("graph", [b"node { name: 3", b'node { name: "\xff" }'])
