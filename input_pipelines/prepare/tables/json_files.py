@@ -26,6 +26,9 @@ _ROW = re.compile(r"^JSON parse error: (.*?)\.? in row (\d+)$")
 
 _CHANGED = re.compile(r"^Column\((.*)\) changed from (\w+) to (\w+)$")
 
+# A line that starts with null instead of an object.
+_NULL = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|\n)\s*null\b")
+
 # Integers from here on need more than 64 bits.
 _BIG = 2.0**63
 
@@ -170,6 +173,13 @@ def _table(block: bytes, types: dict[str, Any], path: str, before: int) -> Any:
     pa, reader = arrow(), arrow("json")
     if not block.strip(_BLANK):
         return pa.table({})
+    null = _NULL.search(block)
+    if null is not None:  # If it is the first line, pyarrow ends the process.
+        row = before + sum(map(bool, map(bytes.strip, block[: null.start()].split(b"\n")))) + 1
+        raise DataError(
+            f"{path}: row {row}: is null; each line must have one object. Remove the line, or "
+            "write {} for a row without values"
+        )
     deep = json_depth.first_too_deep(block)
     if deep is not None:
         raise DataError(

@@ -57,6 +57,12 @@ def test_values_and_types(tmp_path, monkeypatch, block):
                "one type",
             4 * 2**20: "FILE: row 2: the values of 'a' change from number to string; each line "
                        "must have one object, and the values of a key must have one type"}),
+        (["", " null", '{"a": 1}'],
+         "FILE: row 1: is null; each line must have one object. Remove the line, or write {} for a "
+         "row without values"),
+        (['{"a": 1}', "", "null"],
+         "FILE: row 2: is null; each line must have one object. Remove the line, or write {} for a "
+         "row without values"),
         (['{"a": 1}', '{"a": 1'],
          "FILE: row 2: Missing a comma or '}' after an object member; each line must have one "
          "object, and the values of a key must have one type"),
