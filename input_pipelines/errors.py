@@ -20,6 +20,13 @@ def message_of(error: Exception) -> str:
     return getattr(error, "message", None) or str(error)
 
 
+def unreadable(error: Exception) -> str:
+    """Why a file cannot be read, without its path: an error of the system, a store or a text."""
+    if isinstance(error, UnicodeDecodeError):
+        return str(error)
+    return getattr(error, "strerror", None) or first_line(error)
+
+
 def first_line(error: Exception) -> str:
     """The sentence of a TensorFlow error, without the node and op that TensorFlow adds to it."""
     lines = [line.strip() for line in message_of(error).strip().splitlines()]

@@ -30,6 +30,8 @@ from estimator_kit.optimizers.sync_replicas import Synchronous
 from estimator_kit.training.hooks.one_session import SessionLost
 from estimator_kit.training.run_config import make_estimator, session_config
 from estimator_kit.training.team import Team
+from feature_specs.heads.losses import SampledSoftmax
+from feature_specs.heads.objectives import NextItem
 
 _log = logging.getLogger("estimator_kit")
 
@@ -113,8 +115,8 @@ def check_model(config: ModelDirConfig, model: ModelFn, view: ClusterView) -> No
     wrong = ["accumulate"] if model.params.accumulate > 1 else []
     if Team.of(config, view).ends_together:
         for name, entry in model.spec.objectives.items():
-            options = getattr(getattr(entry, "loss", None), "sampled_softmax", None)
-            if options is not None and options.negatives == "mixed":
+            loss = entry.loss if isinstance(entry, NextItem) else None
+            if isinstance(loss, SampledSoftmax) and loss.sampled_softmax.negatives == "mixed":
                 raise ConfigError(
                     f"objectives.{name}: negatives: mixed does not work with "
                     "--strategy=sync_replicas: the frequencies of items count steps, but several "

@@ -15,11 +15,12 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.model.gathers import TABLE, canned_name, pretrained_variables
+from estimator_kit.model.gathers import TABLE, pretrained_variables
 from estimator_kit.optimizers.assignment import assign
 from feature_specs.embeddings import pretrained, pretrained_files
 from feature_specs.errors import Problem, SpecError
 from feature_specs.kinds import Embedding
+from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 
 logger = logging.getLogger(__name__)
@@ -40,15 +41,7 @@ def check(
         gradients that it has seen, so the first step would replace the vectors.
       SpecError: files do not exist or do not fit their columns. `problems` lists all of them.
     """
-    for name in pretrained_files.columns_with(spec):
-        made = spec.of_kind(Embedding)[name].shared or f"{canned_name(spec, name)}/{TABLE}"
-        slots = [v for v in variables if f"/{v}".endswith((f"/{made}/Ftrl", f"/{made}/Ftrl_1"))]
-        if not {*slots} <= {*restored}:
-            raise ConfigError(
-                f"column {name!r}: the optimizer ftrl would replace its pretrained vectors at the "
-                "first step, because it computes weights from gradients only. Use another "
-                "optimizer for this table, or trainable: false."
-            )
+    _check_ftrl(spec, {*variables} - {*restored})
     problems: list[Problem] = []
     for name in pretrained_files.columns_with(spec):
         try:
@@ -72,6 +65,19 @@ def check(
             logger.warning("%s", warning)
     if problems:
         raise SpecError(spec.source, problems)
+
+
+def _check_ftrl(spec: FeatureSpec, new: Collection[str]) -> None:
+    """Refuses tables for which FTRL has new slots."""
+    for name in pretrained_files.columns_with(spec):
+        table = spec.of_kind(Embedding)[name].shared or f"{canned_name(spec, name)}/{TABLE}"
+        slots = (f"/{table}/Ftrl", f"/{table}/Ftrl_1")
+        if any(f"/{variable}".endswith(slots) for variable in new):
+            raise ConfigError(
+                f"column {name!r}: the optimizer ftrl would replace its pretrained vectors at the "
+                "first step, because it computes weights from gradients only. Use another "
+                "optimizer for this table, or trainable: false."
+            )
 
 
 def tables(spec: FeatureSpec, restored: Collection[str]) -> dict[str, Any]:

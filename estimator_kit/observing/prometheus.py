@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from estimator_kit import storage
 from estimator_kit.errors import ConfigError
-from input_pipelines.errors import MissingPackageError, first_line
+from input_pipelines.errors import MissingPackageError, unreadable
 from input_pipelines.prepare.convert import places
 from input_pipelines.record_files import file_systems
 
@@ -76,9 +76,8 @@ def check(path: str) -> None:
             with places.open_file(path, "rb") as file:
                 start = file.read(len(_START)).decode(errors="replace")
         except (OSError, tf.errors.OpError) as error:
-            reason = getattr(error, "strerror", None) or first_line(error)
             raise ConfigError(
-                f"--prometheus_file={path}: {reason}. Choose another path."
+                f"--prometheus_file={path}: {unreadable(error)}. Choose another path."
             ) from error
         if start not in ("", _START):
             raise ConfigError(

@@ -198,7 +198,8 @@ class Facts:
         for file in files:
             if not places.exists(file.path):
                 continue
-            if "://" in file.path and places.stamp(file.path) == self._stamps.get(file.path):
+            is_local = places.is_local(file.path)
+            if not is_local and places.stamp(file.path) == self._stamps.get(file.path):
                 continue
             now = self._digests.of(file.path)
             if now != file.sha256:

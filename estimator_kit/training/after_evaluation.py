@@ -25,7 +25,7 @@ from estimator_kit.model.names import read_metrics
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.observing.progress import Progress
 from estimator_kit.training.hooks.curves import CurvesHook
-from estimator_kit.training.hooks.early_stopping import has_stalled
+from estimator_kit.training.hooks.early_stopping import stops
 from estimator_kit.training.hooks.progress import EvaluationProgressHook
 from estimator_kit.training.hooks.stop import EARLY_STOPPED, InterruptHook, StopRequest
 from feature_specs.spec import FeatureSpec
@@ -177,12 +177,7 @@ class AfterEvaluation(estimator.Exporter):
         metric = self._config.early_stopping_metric
         if metric is not None:
             self._watched(metric)
-        if metric is not None and has_stalled(
-            entries,
-            metric,
-            self._config.early_stopping_direction or "min",
-            self._config.early_stopping_patience,
-        ):
+        if stops(self._config, entries):
             self._request.ask(EARLY_STOPPED)
 
     def export_final(self, trained: Any) -> str:

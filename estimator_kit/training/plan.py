@@ -22,7 +22,7 @@ from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.result_file import read_result
-from estimator_kit.training.hooks.early_stopping import has_stalled
+from estimator_kit.training.hooks.early_stopping import stops
 from estimator_kit.training.position import InputPosition
 from estimator_kit.training.records import check_records
 from estimator_kit.training.source import TrainingInput
@@ -182,15 +182,13 @@ def _count_team(
 
 def has_stalled_before(config: ModelDirConfig, plan: Plan) -> bool:
     """Whether an earlier start was killed after the evaluation with which it stops early."""
-    metric = config.early_stopping_metric if config.mode != "train" else None
     before = read_result(config.model_dir)
-    if metric is None or before is None or before.get("status") == "done":
+    if config.mode == "train" or before is None or before.get("status") == "done":
         return False
     evaluations = EvaluationHistory(config.model_dir).read()
     if not evaluations or evaluations[-1]["global_step"] != plan.start_step:
         return False
-    direction = config.early_stopping_direction or "min"
-    return has_stalled(evaluations, metric, direction, config.early_stopping_patience)
+    return stops(config, evaluations)
 
 
 def check_already_done(config: ModelDirConfig, plan: Plan) -> None:

@@ -16,7 +16,7 @@ from estimator_kit.result_file import read_result
 from estimator_kit.training import bad_data
 from estimator_kit.training.position import find_position
 from input_pipelines.record_files import writing
-from tests.conftest import make_rows, place, small_run
+from tests.conftest import make_rows, place, small_run, variables
 
 MISSING = (
     "feature 'city' is missing, and it has no default in the spec; give it one if records may lack "
@@ -155,11 +155,6 @@ def test_quarantine_leaves_out_whole_files_and_lists_them(config, data):
 
 @pytest.mark.ci
 def test_a_restart_goes_on_behind_the_rows_that_were_read(config, tmp_path):
-    def weights(run):
-        checkpoint = tf.train.latest_checkpoint(run.model_dir)
-        names = [name for name, _ in tf.train.list_variables(checkpoint)]
-        return {name: tf.train.load_variable(checkpoint, name) for name in names}
-
     policy = {"corrupt_data_policy": "skip_record", "mode": "train", "epochs": 2}
     whole = config(**policy, model_dir=str(tmp_path / "whole"))
     pieces = config(**policy)
@@ -167,7 +162,7 @@ def test_a_restart_goes_on_behind_the_rows_that_were_read(config, tmp_path):
     ek.run(pieces.model_copy(update={"max_steps": 9}))
     second = ek.run(pieces)
     assert second.rows_trained == 2 * 398 - 9 * 50
-    expected, found = weights(whole), weights(pieces)
+    expected, found = variables(whole.model_dir), variables(pieces.model_dir)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 

@@ -21,7 +21,7 @@ from estimator_kit.training.hooks.one_session import OneSession, SessionLost
 from estimator_kit.training.run import Training
 from estimator_kit.training.trainer import Alone
 from input_pipelines.record_files import tfrecords, writing
-from tests.conftest import make_rows, small_run
+from tests.conftest import make_rows, small_run, variables
 
 
 @pytest.fixture(scope="module")
@@ -221,11 +221,6 @@ class AbortedOnce(tf.compat.v1.train.SessionRunHook):
 def test_a_session_that_is_lost_reads_no_row_twice(config, tmp_path, monkeypatch):
     """TensorFlow would go on from the checkpoint, but read from the first row of this start."""
 
-    def weights(run):
-        checkpoint = tf.train.latest_checkpoint(run.model_dir)
-        names = [name for name, _ in tf.train.list_variables(checkpoint)]
-        return {name: tf.train.load_variable(checkpoint, name) for name in names}
-
     given = {"mode": "train", "max_steps": None, "epochs": 1, "save_checkpoints_steps": 2}
     whole, lost = config(**given, model_dir=str(tmp_path / "whole")), config(**given)
     ended = ek.run(whole)
@@ -236,7 +231,7 @@ def test_a_session_that_is_lost_reads_no_row_twice(config, tmp_path, monkeypatch
     assert read_result(lost.model_dir)["global_step"] == 2
     again = ek.run(lost)
     assert again.global_step == ended.global_step > 4
-    expected, found = weights(whole), weights(lost)
+    expected, found = variables(whole.model_dir), variables(lost.model_dir)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from input_pipelines.record_files import writing
-from tests.conftest import make_rows
+from tests.conftest import make_rows, variables
 
 TABLE = "dnn/input_from_feature_columns/input_layer/city_embedding/embedding_weights"
 LINEAR = "linear/linear_model/city/weights"
@@ -60,12 +60,6 @@ def config(tmp_path, document):
     return make
 
 
-def variables(config):
-    checkpoint = tf.train.latest_checkpoint(config.model_dir)
-    names = [name for name, _ in tf.train.list_variables(checkpoint)]
-    return {name: tf.train.load_variable(checkpoint, name) for name in names}
-
-
 def report(config):
     with open(f"{config.model_dir}/warm_start_report.json", encoding="utf-8") as file:
         kept = json.load(file)
@@ -97,7 +91,7 @@ def test_rows_and_classes_move_with_their_words_and_their_slots(config, old, doc
     new = config("new", warm_start_from=old.model_dir, warm_start_mode="all_but_step")
     with caplog.at_level("INFO", "estimator_kit"):
         ek.run(new)
-    before, after = variables(old), variables(new)
+    before, after = variables(old.model_dir), variables(new.model_dir)
     # Rows: rome, oslo, outside -> lima, oslo, bern, rome, outside.
     new_rows, old_rows = [1, 3, 4], [1, 0, 2]
     # Logits: kind's rome, oslo, lima, click -> click, kind's lima, rome, bern, oslo.
@@ -143,7 +137,7 @@ def test_modes(config, old, mode):
     new = config("new", warm_start_from=old.model_dir, warm_start_mode=mode, max_steps=end)
     result = ek.run(new)
     assert (result.global_step, result.rows_trained) == (end, 50)
-    before, after = variables(old), variables(new)
+    before, after = variables(old.model_dir), variables(new.model_dir)
     close(after["dnn/hiddenlayer_0/kernel"], before["dnn/hiddenlayer_0/kernel"])
     slot = "dnn/hiddenlayer_0/kernel/Adagrad"
     _, entries = report(new)
@@ -175,8 +169,8 @@ def test_a_restart_does_not_start_again(config, old):
     ek.run(new)
     shutil.rmtree(old.model_dir)
     ek.run(new.model_copy(update={"max_steps": 5}))
-    expected = variables(whole)
-    for name, value in variables(new).items():
+    expected = variables(whole.model_dir)
+    for name, value in variables(new.model_dir).items():
         np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
 
 
@@ -184,7 +178,7 @@ def test_the_first_checkpoint_is_the_source_and_the_graph_does_not_know_it(confi
     new = config("new", warm_start_from=old.model_dir, save_checkpoints_steps=1)
     ek.run(new)
     first = tf.train.load_variable(f"{new.model_dir}/model.ckpt-0", TABLE)
-    np.testing.assert_array_equal(first, variables(old)[TABLE])
+    np.testing.assert_array_equal(first, variables(old.model_dir)[TABLE])
     paths = glob.glob(f"{new.model_dir}/events.out.tfevents.*")
     events = [event for path in paths for event in tf.compat.v1.train.summary_iterator(path)]
     graphs = [event.graph_def for event in events if event.graph_def]
@@ -200,7 +194,7 @@ def test_renamed_variables_and_their_slots(config, old):
         warm_start_rename=(r"dnn/hiddenlayer_(\d)/(kernel|bias)=tower/layer_\1/\2",),
     )  # fmt: skip
     ek.run(new)
-    before, after = variables(old), variables(new)
+    before, after = variables(old.model_dir), variables(new.model_dir)
     close(after["tower/layer_0/kernel"], before["dnn/hiddenlayer_0/kernel"])
     kept, entries = report(new)
     assert entries["tower/layer_0/kernel/Adagrad"] == {
@@ -255,7 +249,7 @@ def test_what_layers_keep_beside_weights(config, mode, taken):
     ek.run(old)
     new = config("new", **model, **params, warm_start_from=old.model_dir, warm_start_mode=mode)
     ek.run(new)
-    before, after = variables(old)["mean"], variables(new)["mean"]
+    before, after = variables(old.model_dir)["mean"], variables(new.model_dir)["mean"]
     np.testing.assert_array_equal(np.abs(after - before).max() < 0.2, taken)
     assert report(new)[1]["mean"]["status"] == ("restored" if taken else "new")
 
@@ -310,7 +304,7 @@ def test_columns_that_are_added_and_dropped_need_no_pattern(config, old, documen
     new = config("new", warm_start_from=old.model_dir, warm_start_mode="all_but_step")
     with caplog.at_level("INFO", "estimator_kit"):
         ek.run(new)
-    before, after = variables(old), variables(new)
+    before, after = variables(old.model_dir), variables(new.model_dir)
     kernel, width = "dnn/hiddenlayer_0/kernel", document["columns"]["user_emb"]["dimension"]
     # In the order of the names of their tables: city, price, user before; city, tags, user now.
     close(after[kernel][:2], before[kernel][:2])

@@ -9,7 +9,16 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.exporters.best import is_better
+
+
+def stops(config: ModelDirConfig, evaluations: Sequence[dict[str, Any]]) -> bool:
+    """Whether a training ends after these evaluations, by its --early_stopping_... flags."""
+    metric, direction = config.early_stopping_metric, config.early_stopping_direction or "min"
+    return metric is not None and has_stalled(
+        evaluations, metric, direction, config.early_stopping_patience
+    )
 
 
 def has_stalled(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from input_pipelines.errors import MissingPackageError, first_line
+from input_pipelines.errors import MissingPackageError, unreadable
 from input_pipelines.prepare.convert import places
 from input_pipelines.record_files import file_systems
 
@@ -51,14 +51,12 @@ def read(path: str) -> Any:
     schema_pb2 = library()
     from google.protobuf import text_format
 
-    if not places.is_local(path):
-        file_systems.check(path, flag="--schema_file")
+    file_systems.check(path, flag="--schema_file")
     try:
         with places.open_file(path, "rb") as file:
             text = file.read().decode()
     except Exception as error:  # A store has errors of TensorFlow.
-        reason = getattr(error, "strerror", None) or first_line(error)
-        raise SchemaError(f"{path!r} cannot be read: {reason}") from error
+        raise SchemaError(f"{path!r} cannot be read: {unreadable(error)}") from error
     try:
         return text_format.Parse(text, schema_pb2.Schema())
     except text_format.ParseError as error:

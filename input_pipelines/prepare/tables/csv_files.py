@@ -73,15 +73,15 @@ def batches(path: str, options: CsvOptions, columns: Sequence[str]) -> Iterator[
     places = CsvRows(options, empty_rows=len(columns) == 1)
     with _opened(path, options, columns) as (lent, stream):
         found = lent.table.schema.names
-        if found != list(columns) and found != [""]:
+        if found != list(columns):
+            if found == [""]:
+                raise DataError(
+                    f"{path}: its first line is empty, but the name of its only column is expected "
+                    "there: in a file with one column, an empty line is a row. Remove the line"
+                )
             raise DataError(
                 f"{path}: its columns are {', '.join(found)}, expected {', '.join(columns)}. It "
                 "was changed while it was read. Start again when it is complete"
-            )
-        if found != list(columns):
-            raise DataError(
-                f"{path}: its first line is empty, but the name of its only column is expected "
-                "there: in a file with one column, an empty line is a row. Remove the line"
             )
         for batch in lent.table:
             if batch.num_rows:

@@ -32,8 +32,13 @@ def first_too_deep(block: bytes) -> Optional[int]:
         start = ends[line - 1] + 1 if line else 0
         stop = ends[line] if line < len(ends) else len(block)
         if _levels(block[start:stop]) > DEEPEST:
-            return sum(bool(before.strip()) for before in block[:start].split(b"\n"))
+            return lines_in(block[:start])
     return None
+
+
+def lines_in(block: bytes) -> int:
+    """The number of lines that are not blank."""
+    return sum(bool(line.strip()) for line in block.split(b"\n"))
 
 
 def _levels(line: bytes) -> int:

@@ -175,7 +175,7 @@ def _table(block: bytes, types: dict[str, Any], path: str, before: int) -> Any:
         return pa.table({})
     null = _NULL.search(block)
     if null is not None:  # If it is the first line, pyarrow ends the process.
-        row = before + sum(map(bool, map(bytes.strip, block[: null.start()].split(b"\n")))) + 1
+        row = before + json_depth.lines_in(block[: null.start()]) + 1
         raise DataError(
             f"{path}: row {row}: is null; each line must have one object. Remove the line, or "
             "write {} for a row without values"

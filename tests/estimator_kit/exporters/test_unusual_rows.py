@@ -75,12 +75,17 @@ def test_a_bad_row_further_on_ends_the_look_and_is_told(tmp_path, monkeypatch, c
     ]
 
 
-def test_rows_that_the_filter_drops_check_no_export(tmp_path):
-    """They may lack what the model needs, and no evaluation reads them."""
+def without_robots():
+    """A spec whose filter reads a feature that no column reads."""
     document = copy.deepcopy(DOCUMENT)
     document["features"]["robot"] = {"dtype": "int64"}
     document["filter"] = [{"feature": "robot", "not_in": [1]}]
-    spec = parser.parse(document)
+    return parser.parse(document)
+
+
+def test_rows_that_the_filter_drops_check_no_export(tmp_path):
+    """They may lack what the model needs, and no evaluation reads them."""
+    spec = without_robots()
     rows = [{**row, "robot": 0} for row in make_rows(20)]
     mixed = [one for row in rows for one in ({"robot": 1}, row)]
     writing.write_examples(f"{tmp_path}/a", mixed)
@@ -110,10 +115,7 @@ def test_rows_that_the_filter_drops_check_no_export(tmp_path):
 
 def test_a_record_without_the_feature_of_the_filter_is_named(tmp_path):
     """No column reads it, and rows that are dropped before it may lack anything."""
-    document = copy.deepcopy(DOCUMENT)
-    document["features"]["robot"] = {"dtype": "int64"}
-    document["filter"] = [{"feature": "robot", "not_in": [1]}]
-    spec = parser.parse(document)
+    spec = without_robots()
     path = f"{tmp_path}/rows.tfrecord"
     (good,) = make_rows(1)
     writing.write_examples(path, [{"robot": 1}, good, {**good, "robot": 0}])

@@ -193,11 +193,15 @@ def test_crosses_shared_tables_and_weights(tmp_path):
     assert "weight 'importance' of label 'click' is 0 in all of the records" in report.warnings
 
 
-def test_records_that_the_filter_drops_are_not_checked(tmp_path):
+def without_robots():
     document = json.loads(json.dumps(DOCUMENT))
     document["features"]["robot"] = {"dtype": "int64"}
     document["filter"] = [{"feature": "robot", "not_in": [1]}]
-    spec = feature_specs.parse(document)
+    return feature_specs.parse(document)
+
+
+def test_records_that_the_filter_drops_are_not_checked(tmp_path):
+    spec = without_robots()
     good = [{**row, "robot": 0} for row in ROWS]
     path = write(tmp_path, [{"robot": 1}, *good, {"robot": 1}])
     report = spec_check.check(spec, [path], rows=9)
@@ -219,9 +223,6 @@ def test_records_that_the_filter_drops_are_not_checked(tmp_path):
 
 
 def test_bad_records_cost_few_readings_of_the_filter(tmp_path, monkeypatch):
-    document = json.loads(json.dumps(DOCUMENT))
-    document["features"]["robot"] = {"dtype": "int64"}
-    document["filter"] = [{"feature": "robot", "not_in": [1]}]
     path = write(tmp_path, [ROWS[0]] + [{**ROWS[1], "robot": 0}] * 1000)
     mask, sizes = Selection.mask, []
 
@@ -230,7 +231,7 @@ def test_bad_records_cost_few_readings_of_the_filter(tmp_path, monkeypatch):
         return mask(self, block)
 
     monkeypatch.setattr(Selection, "mask", counted)
-    report = spec_check.check(feature_specs.parse(document), [path], rows=100)
+    report = spec_check.check(without_robots(), [path], rows=100)
     assert len(report.errors) == 1 and report.lines[0] == "100 records, 99 of them fit the spec"
     assert max(sizes) == 100 and len(sizes) == 2 * 6 + 1  # Halved to 50, 25, 12, 6, 3, 1.
 

@@ -344,6 +344,9 @@ def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(SchemaError, match=r"'/no/s\.pbtxt' cannot be read: No such file"):
         proto.read("/no/s.pbtxt")
     path = tmp_path / "s.pbtxt"
+    path.write_bytes(b"feature { \xff }")
+    with pytest.raises(SchemaError, match=r"cannot be read: 'utf-8' codec can't decode byte 0xff"):
+        proto.read(str(path))
     path.write_text("feature { nmae: 1 }")
     with pytest.raises(
         SchemaError, match="is not a Schema of tensorflow-metadata in text format: 1"
