@@ -31,6 +31,12 @@ def config(folder, **changes):
     return ek.ExperimentConfig(**{**values, **changes})
 
 
+@pytest.fixture(autouse=True)
+def without_the_models_of_the_demo(tmp_path, monkeypatch):
+    """The paths of models are relative, and `make demo` writes one of them in the checkout."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def files(tmp_path):
     config_files.write(config(tmp_path))
