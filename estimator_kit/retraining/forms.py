@@ -14,6 +14,8 @@ from pydantic import Field
 from estimator_kit.storage import Form
 
 _Metrics = dict[str, Optional[float]]
+_LabelMeans = dict[str, dict[str, float]]
+_Interval = tuple[float, float]
 
 
 class _File(Form):
@@ -74,7 +76,7 @@ class _CheckFinding(Form):
 
 class _Checks(_Stage):
     findings: list[_CheckFinding]
-    label_means: dict[str, dict[str, float]] = Field({})
+    label_means: _LabelMeans = Field({})
 
 
 class _DriftPart(Form):
@@ -130,6 +132,14 @@ class _Both(Form):
 
 
 class _GateFinding(Form):
+    text: str
+    slice: str
+    passed: Optional[bool]
+    value: Optional[float]
+    live: Optional[float]
+    low: Optional[float]
+    high: Optional[float]
+    note: str
     sentence: str
 
 
@@ -141,7 +151,7 @@ class _Gate(_Stage):
     findings: list[_GateFinding] = Field([])
     metrics: dict[str, _Both] = Field({})
     measured: _Metrics = Field({})
-    intervals: dict[str, dict[str, list[float]]] = Field({})
+    intervals: dict[str, dict[str, _Interval]] = Field({})
     label_means: _Metrics = Field({})
 
 
@@ -168,15 +178,29 @@ class _ReportedWindow(Form):
     train: list[str]
     evaluate: list[str]
     rows: int
+    left_out: dict[str, str]
+    late: list[str]
+    rewritten: list[str]
 
 
 class _Report(Form):
-    as_of: Optional[str]
+    cycle: str
     outcome: str
+    problem: Optional[str]
+    as_of: Optional[str]
     window: _ReportedWindow
+    checks: list[_CheckFinding]
+    label_means: _LabelMeans = Field({})
     start: Optional[_WholeStart]
+    warm_start: dict[str, int]
+    rows_evaluated: Optional[int]
     metrics: dict[str, _Both]
+    intervals: dict[str, dict[str, _Interval]] = Field({})
+    measured: _Metrics
+    gate: list[_GateFinding]
+    live_before: Optional[int]
     version: Optional[int]
+    seconds: dict[str, float]
 
 
 class _LineageFile(Form):

@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Optional
 
 import tensorflow as tf
+from pydantic import Field
 
 from estimator_kit import storage
 from estimator_kit.config.rules.serving import LARGEST_VERSION
@@ -43,6 +44,9 @@ _STAGING, _REMOVED, _LOCK = ".staging-", ".removed-", ".lock"
 # Errors for a folder that is not writable. Starting again does not help.
 _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
 
+# The seconds of the first time that datetime cannot express.
+_YEAR_10000 = 253_402_300_800
+
 # Takes the path of a model, and raises an error if its answers are wrong.
 Verify = Callable[[str], None]
 
@@ -52,7 +56,7 @@ class _Mark(storage.Form):
     rollback_of: Optional[int] = None
     parent: Optional[int] = None
     token: Optional[str] = None
-    at: Optional[float] = None
+    at: Optional[float] = Field(None, ge=0, lt=_YEAR_10000)
 
 
 class _Noted(_Mark):

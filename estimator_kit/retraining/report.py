@@ -154,14 +154,14 @@ def _number(value: Optional[float]) -> str:
 
 def reasons(report: dict[str, Any]) -> list[str]:
     """Why a cycle was not promoted: the failed conditions with their values, or the error."""
-    failed = [found["sentence"] for found in report["gate"] if found.get("passed") is False]
+    failed = [found["sentence"] for found in report["gate"] if found["passed"] is False]
     return failed or ([report["problem"]] if report["problem"] else [])
 
 
 def main_metrics(reports: Sequence[dict[str, Any]]) -> list[str]:
     """The metrics of the gate's conditions, and the first metric of each other objective."""
     compared = dict.fromkeys(name for report in reports for name in report["metrics"])
-    judged = {found.get("text", "").partition(" ")[0] for r in reports for found in r["gate"]}
+    judged = {found["text"].partition(" ")[0] for r in reports for found in r["gate"]}
     shown = [name for name in compared if name in judged]
     covered = {name.partition("/")[2] for name in shown}
     for name in compared:

@@ -42,7 +42,7 @@ def start_of(report: Report) -> str:
 
 def difference(condition: Mapping[str, Any]) -> str:
     """The interval of candidate minus live of a condition, or "" if the gate measured none."""
-    if condition.get("low") is None:
+    if condition["low"] is None or condition["high"] is None:
         return ""
     return f"{condition['low']:+.4g} to {condition['high']:+.4g}"
 
@@ -85,12 +85,12 @@ def _gate(report: Report) -> Optional[Section]:
         rows.append(
             [
                 found["text"],
-                found.get("slice") or "all rows",
-                verdicts[found.get("passed")],
-                number(found.get("value")),
-                number(found.get("live")),
+                found["slice"] or "all rows",
+                verdicts[found["passed"]],
+                number(found["value"]),
+                number(found["live"]),
                 difference(found),
-                found.get("note") or "",
+                found["note"],
             ]
         )
     names = ["condition", "rows", "verdict", "candidate", "live", "candidate - live", "note"]
@@ -116,7 +116,8 @@ def _drift(drift: Optional[Mapping[str, Any]]) -> Optional[Section]:
     drawn = [entry for entry in measures if entry["parts"] and entry["measure"] != "missing"]
     section = with_charts(
         "Drift",
-        f"The {drift['rows']:,} rows of the new days, compared with {drift['rows_before']:,} rows "
+        f"The {drift['rows'] or 0:,} rows of the new days, compared with "
+        f"{drift['rows_before'] or 0:,} rows "
         f"that the cycle as of {drift['compared_with']} trained on. Values that less than 1% of "
         "the rows have are not shown. The features with the largest distances come first.",
         [_distributions(entry) for entry in drawn[:_MOST_FEATURES]],

@@ -78,11 +78,11 @@ def _not_promoted(reports: Sequence[Report]) -> Optional[Section]:
     rows = []
     for report in reports[::-1]:
         place = [report["cycle"], report["as_of"] or "", report["outcome"]]
-        failed = [found for found in report["gate"] if found.get("passed") is False]
+        failed = [found for found in report["gate"] if found["passed"] is False]
         for found in failed:
             condition = f"{found['text']} ({found['slice']})" if found["slice"] else found["text"]
-            values = [number(found.get("value")), number(found.get("live"))]
-            rows.append([*place, condition, *values, difference(found), found.get("note") or ""])
+            values = [number(found["value"]), number(found["live"])]
+            rows.append([*place, condition, *values, difference(found), found["note"]])
         if not failed and report["problem"]:
             rows.append([*place, "", "", "", "", report["problem"]])
     if not rows:

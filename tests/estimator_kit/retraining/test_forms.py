@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from estimator_kit import storage
 from estimator_kit.errors import ConfigError
-from estimator_kit.retraining import state
+from estimator_kit.retraining import gate, state
+from tests.estimator_kit.observing.page import reports
 
 
 @pytest.mark.parametrize(
@@ -26,7 +29,7 @@ from estimator_kit.retraining import state
         ("promote", "{}", "version is missing. Repair or remove it."),
         ("clean", '{"removed": {}}', "removed: got {}, expected a valid array. Repair or "),
         ("lineage", '{"cycle": "1"}', "data is missing. Repair or remove it."),
-        ("report", '{"as_of": 1}', "as_of: got 1, expected a valid string. Repair or remove it."),
+        ("report", '{"cycle": 1}', "cycle: got 1, expected a valid string. Repair or remove it."),
         ("done", '{"outcome": "x"}', "outcome: got 'x', expected 'promoted', 'refused' or "),
     ],
 )
@@ -37,3 +40,51 @@ def test_a_damaged_file_of_a_cycle(tmp_path, what, text, problem):
     with pytest.raises(ConfigError) as error:
         folder.read(what)
     assert str(error.value).startswith(f"{folder.at(what)}.json: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (
+            {"gate": [{**reports.CONDITION, "text": None}]},
+            "gate[0].text: got None, expected a valid string",
+        ),
+        ({"gate": [0.5]}, "gate[0]: got 0.5, expected an object"),
+        (
+            {"gate": [{**reports.CONDITION, "low": "x"}]},
+            "gate[0].low: got 'x', expected a valid number",
+        ),
+        ({"intervals": {"auc/click": {"live": [0.5]}}}, "intervals.auc/click.live[1] is missing"),
+        ({"checks": [7]}, "checks[0]: got 7, expected an object"),
+        ({"seconds": {"train": "1"}}, "seconds.train: got '1', expected a valid number"),
+        ({"as_of": 1}, "as_of: got 1, expected a valid string"),
+        ({"problem": []}, "problem: got [], expected a valid string"),
+        ({"warm_start": [1]}, "warm_start: got [1], expected an object"),
+        ({"label_means": {"click": 0.5}}, "label_means.click: got 0.5, expected an object"),
+    ],
+)
+def test_a_damaged_report(tmp_path, change, problem):
+    """The history and the pages use all fields of a report."""
+    folder = state.new(str(tmp_path))
+    for found in reports.three():
+        folder.write("report", found)
+        assert folder.read("report")["gate"] == found["gate"]
+    folder.write("report", {**found, **change})
+    with pytest.raises(ConfigError) as error:
+        folder.read("report")
+    assert str(error.value).startswith(
+        f"{folder.at('report')}.json: {problem}. Repair or remove it."
+    )
+
+
+@pytest.mark.parametrize("name", [f.name for f in dataclasses.fields(gate.Finding)])
+def test_a_finding_without_a_field(tmp_path, name):
+    folder = state.new(str(tmp_path))
+    finding = {**reports.CONDITION}
+    del finding[name]
+    folder.write("report", {**reports.three()[1], "gate": [finding]})
+    if name == "rows":  # Nothing shows it alone; the sentence has it.
+        assert folder.read("report")["gate"] == [finding]
+        return
+    with pytest.raises(ConfigError, match=rf"gate\[0\]\.{name} is missing"):
+        folder.read("report")

@@ -291,6 +291,16 @@ def test_a_damaged_past_is_named(serving, tmp_path):
         serving.publish(export(tmp_path, "a"), cycle=None, verify=fine)
 
 
+def test_a_past_has_times_that_exist(serving, tmp_path):
+    """The history page shows them as days."""
+    os.makedirs(tmp_path / "model")
+    (tmp_path / "model" / "versions.json").write_text(json.dumps([{"version": 1, "at": 1e300}]))
+    with pytest.raises(
+        ConfigError, match=r"versions\.json: \[0\]\.at: got 1e\+300, expected less "
+    ):
+        serving.past()
+
+
 def test_a_reader_never_sees_a_broken_or_missing_model_in_50_promotions(serving, tmp_path):
     models = [export(tmp_path, name) for name in ("a", "b")]
     serving.publish(models[0], cycle=None, verify=fine)

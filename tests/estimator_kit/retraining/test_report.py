@@ -13,7 +13,7 @@ def cycles(tmp_path):
     """A promoted, a refused and a failed cycle."""
     for found in reports.three():
         folder = state.new(str(tmp_path))
-        folder.write("report", {**found, "live_before": 1})
+        folder.write("report", found)
         if found["outcome"] != "failed":
             folder.write("done", {"outcome": found["outcome"]})
     return state.cycles(str(tmp_path))

@@ -36,8 +36,8 @@ def report(number: int, outcome: str, **changes: Any) -> dict[str, Any]:
         "metrics": {"auc/click": {"candidate": 0.7, "live": 0.75},
                     "log_loss/click": {"candidate": 0.3, "live": 0.2}},
         "intervals": {"auc/click": {"candidate": [0.68, 0.73]}}, "measured": {"size_mib": 1.5},
-        "gate": [], "version": None, "live_now": 1, "seconds": {"train": 2.0, "gate": 1.0},
-        "reasons": [], "drift": None, **changes,
+        "gate": [], "live_before": 1, "version": None, "live_now": 1,
+        "seconds": {"train": 2.0, "gate": 1.0}, "reasons": [], "drift": None, **changes,
     }  # fmt: skip
 
 

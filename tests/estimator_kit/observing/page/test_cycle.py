@@ -48,3 +48,10 @@ def test_a_cycle_without_training_has_a_page(tmp_path):
     page.write_cycle(str(path), "cycle 0003 failed: drift", found, train_dir=None)
     text = path.read_text(encoding="utf-8")
     assert "<p>cycle 0003 failed: drift</p>" in text and "<h2>Drift</h2>" in text
+
+
+def test_a_drift_without_its_rows_has_a_section():
+    drift = {**DRIFT, "rows": None, "rows_before": None}
+    assert (
+        "The 0 rows of the new days, compared with 0 rows" in sections(drift=drift)["Drift"].intro
+    )
