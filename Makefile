@@ -41,7 +41,10 @@ DOCS_PACKAGES := absl-py mkdocs-material mkdocstrings-python pydantic pyphen PyY
 # Python must write bytecode. Otherwise, each of the hundreds of test processes compiles the kit again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo simulate test test-no-tensorflow test-nightly docs install environment lint clean
+# What a user installs, without the packages of the tests.
+USER := .venv/user-tf$(TF)-py$(PY)
+
+.PHONY: check-python demo simulate test test-no-tensorflow test-nightly docs install environment lint clean
 
 demo: environment
 	$(BIN)/python run.py --flagfile=exp.flags --model_dir=$(DEMO_DIR) || [ $$? -eq 99 ]
@@ -63,6 +66,10 @@ lint: environment
 	$(BIN)/mypy
 	$(BIN)/python tools/check_language.py
 
+# Imports every module on this Python, and trains and exports a small model; see tools/check_python.py.
+check-python: $(USER)/installed
+	$(USER)/bin/python tools/check_python.py
+
 # A month of retraining on data that misbehave: the table in docs/guides/retraining.md.
 simulate: environment
 	$(BIN)/python tools/simulate_retraining.py --work_dir=runs/simulation \
@@ -83,6 +90,12 @@ $(VENV)/installed: pyproject.toml $(CONSTRAINTS)
 	$(PIP) setuptools wheel
 	$(PIP) "tensorflow==$(TF).*" -e ".[test$(EXTRAS)]" $(PANDAS)
 	$(PIP) --no-deps tensorflow-ranking  # It asks for TensorFlow before 2.16, but works with later ones.
+	touch $@
+
+$(USER)/installed: pyproject.toml $(CONSTRAINTS)
+	$(PYTHON) -m venv $(USER)
+	$(USER)/bin/python $(PIP_INSTALL) -c $(CONSTRAINTS) setuptools wheel
+	$(USER)/bin/python $(PIP_INSTALL) -c $(CONSTRAINTS) "tensorflow==$(TF).*" -e ".[report,serving]"
 	touch $@
 
 $(PLAIN)/installed: Makefile $(PLAIN_CONSTRAINTS)

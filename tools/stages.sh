@@ -4,9 +4,12 @@
 #                                   script ends, whether it succeeds or not
 #                                   With keep_going=1 a stage that fails does not end the script,
 #                                   which then ends with `finish`
-#   find_environment TF [oldest]    sets `name`, `bin` and `options` (of make) for a TensorFlow. If
+#   in_background COMMAND...        starts a command that runs during the stages that follow. It ends
+#                                   with the script
+#   background_ends                 waits for it, prints its output, and fails if it failed
+#   find_environment TF [PYTHON]    sets `name`, `bin` and `options` (of make) for a TensorFlow. If
 #                                   this machine has no Python for it, adds a line that says so, and
-#                                   fails
+#                                   fails. PYTHON is `oldest` or a version; the default is the newest
 #   pytest BIN ARGUMENTS...         runs tests in three processes, for at most `longest`, and prints
 #                                   why tests were skipped
 #   depends_on_tensorflow, not_where_tensorflow_has_it
@@ -44,8 +47,31 @@ not_where_tensorflow_has_it=(
   --ignore=tests/estimator_kit/compat/test_train_and_evaluate.py
 )
 
-minutes=() failed=0
-trap 'printf "%s\n" "" "minutes of each stage:" "${minutes[@]}"' EXIT
+minutes=() failed=0 background_pid="" background_output=""
+trap 'ends' EXIT
+
+ends() {
+  if [ -n "$background_pid" ]; then
+    kill -- "-$background_pid" 2>/dev/null || true
+    rm -f "$background_output"
+  fi
+  [ -z "${minutes[*]-}" ] || printf "%s\n" "" "minutes of each stage:" "${minutes[@]}"
+}
+
+in_background() {
+  background_output=$(mktemp)
+  setsid "$@" >"$background_output" 2>&1 </dev/null &
+  background_pid=$!
+}
+
+background_ends() {
+  local status=0
+  wait "$background_pid" || status=$?
+  cat "$background_output"
+  rm -f "$background_output"
+  background_pid=""
+  return "$status"
+}
 
 stage() {
   local name=$1 from=$SECONDS
@@ -65,7 +91,7 @@ stage() {
 find_environment() {
   local python
   if ! python=$(./tools/find_python.sh "$@"); then
-    minutes+=("     -  TensorFlow $1: FAILED, this machine has no Python for it")
+    minutes+=("     -  TensorFlow $1: FAILED, this machine has no Python ${2-} for it")
     failed=1
     return 1
   fi

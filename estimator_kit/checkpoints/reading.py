@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple, Optional
 
 import tensorflow as tf
@@ -68,7 +67,7 @@ class ModelOutline:
     trainable: frozenset[str]
     metrics: frozenset[str]
     growing: frozenset[str] = frozenset()
-    places: Mapping[str, AxisPlaces] = MappingProxyType({})
+    places: Mapping[str, AxisPlaces] = dataclasses.field(default_factory=dict)
 
 
 def outline(model: ModelFn) -> ModelOutline:
