@@ -12,6 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_kit.optimizers.summed_rows import summed
+
 # The prefix of the names of the variables with the sums.
 ACCUMULATED = "accumulated/"
 
@@ -72,7 +74,8 @@ class _Sum:
         if not self._sparse:
             return self._sum.read_value() / count
         shape = tf.constant(self._shape.as_list(), tf.int64)
-        return tf.IndexedSlices(self._rows.read_value() / count, self._ids.read_value(), shape)
+        rows, ids = self._rows.read_value() / count, self._ids.read_value()
+        return summed(tf.IndexedSlices(rows, ids, shape))
 
     def clear(self) -> tf.Operation:
         if not self._sparse:

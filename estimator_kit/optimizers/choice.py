@@ -27,6 +27,7 @@ from estimator_kit.optimizers import accumulation, dense_gradients, moving_avera
 from estimator_kit.optimizers.clipping import clipped
 from estimator_kit.optimizers.combining.base import MakeGradients
 from estimator_kit.optimizers.kinds import OPTIMIZERS, Ftrl
+from estimator_kit.optimizers.summed_rows import summed
 from estimator_kit.optimizers.sync_replicas import Synchronous
 
 _log = logging.getLogger("estimator_kit")
@@ -146,6 +147,7 @@ def minimize(
         (gradient, variable) for gradient, variable in zip(found, variables) if gradient is not None
     ]
     pairs = dense_gradients.for_collectives(pairs)
+    pairs = [(summed(gradient), variable) for gradient, variable in pairs]
     _check_learning(variables, {variable.ref() for _, variable in pairs})
     with tf.name_scope("gradient_norm"):
         norm = tf.linalg.global_norm([gradient for gradient, _ in pairs])
