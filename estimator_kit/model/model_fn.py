@@ -70,6 +70,8 @@ class ModelFn(abc.ABC):
         before it trains.
       together: the description of a cluster whose processes make each step together, or None. The
         kit sets it.
+      last_step: the global step at which training ends, or None if it is not known. `accumulate`
+        makes a step there of the batches that are left. The kit sets it.
       computing: how training computes the dense part. The kit sets it.
       combination: how training combines the losses of several objectives, from `params.combine`.
     """
@@ -95,6 +97,7 @@ class ModelFn(abc.ABC):
         self.objectives: dict[str, Objective] = make_objectives(spec)
         self.warm_start: Any = None
         self.together: Optional[Synchronous] = None
+        self.last_step: Optional[int] = None
         self.computing = Computing()
         for choice in (self.params.optimizer, *(self.params.optimizers or {}).values()):
             make_optimizer(choice, self.params.learning_rate)
@@ -329,6 +332,7 @@ class ModelFn(abc.ABC):
             other = self._with_params(merged)
             other.warm_start = self.warm_start
             other.together = self.together
+            other.last_step = self.last_step
             other.computing = self.computing
             return other(features, labels, mode)
         with (

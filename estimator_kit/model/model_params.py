@@ -39,8 +39,9 @@ class ModelParams(pydantic.BaseModel):
       clip_norm: the limit on the norm of all gradients together. By default nothing is limited.
       clip_value: the limit on the absolute value of each number of the gradients. By default
         nothing is limited.
-      accumulate: the number of batches whose gradients are averaged for one step. `max_steps`,
-        schedules and checkpoints still count batches.
+      accumulate: the number of batches whose gradients are averaged for one step. The last step of
+        a training averages the batches that are left. `max_steps`, schedules and checkpoints still
+        count batches.
       moving_average: the decay of a moving average of the weights, in (0, 1). Evaluation,
         prediction and exports then use the averages instead of the weights. Each step becomes
         slower if the model has large embedding tables.

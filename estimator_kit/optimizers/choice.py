@@ -86,6 +86,7 @@ def minimize(
     clip_value: Optional[float] = None,
     freeze: Sequence[str] = (),
     accumulate: int = 1,
+    last_step: Optional[int] = None,
     average: Optional[float] = None,
     gradients: Optional[MakeGradients] = None,
     together: Optional[Synchronous] = None,
@@ -103,6 +104,8 @@ def minimize(
       freeze: prefixes of the variables that are not trained. No gradients are computed for them.
       accumulate: the number of batches whose gradients are averaged before a step. The global step
         still counts batches. See `accumulation`.
+      last_step: the global step at which training ends, with a step of the batches that
+        `accumulate` has left. None if it is not known. They then stay in the checkpoint.
       average: the decay of a moving average of the weights. See `moving_average`.
       gradients: a function that makes the gradients, which otherwise come from the loss. It gets a
         function from a loss to its gradients, the variables, and the global step. The loss is then
@@ -189,7 +192,7 @@ def minimize(
         if accumulate == 1:
             done = apply(pairs)
         else:
-            done = accumulation.accumulated(pairs, accumulate, step, apply)
+            done = accumulation.accumulated(pairs, accumulate, step, apply, last_step)
     with tf.control_dependencies([done]):
         counted = tf.compat.v1.assign_add(step, 1)
     if not dynamic:

@@ -87,6 +87,7 @@ def minimized(
         clip_value=p.clip_value,
         freeze=p.freeze,
         accumulate=p.accumulate,
+        last_step=model.last_step,
         average=p.moving_average,
         gradients=gradients,
         together=model.together,
