@@ -43,8 +43,8 @@ from estimator_kit.model.modes import evaluation, labeled, prediction, training
 from estimator_kit.model.modes.model import Hook
 from estimator_kit.model.objectives import Objective, joint, make_objectives
 from estimator_kit.model.places import input_places
-from estimator_kit.optimizers import schedules
-from estimator_kit.optimizers.choice import OptimizerChoice, make_optimizer, not_frozen
+from estimator_kit.optimizers import freezing, schedules
+from estimator_kit.optimizers.choice import OptimizerChoice, make_optimizer
 from estimator_kit.optimizers.combining import check_combination, parse_combination
 from estimator_kit.optimizers.moving_average import AveragedSaver
 from estimator_kit.optimizers.sync_replicas import Synchronous
@@ -376,6 +376,7 @@ class ModelFn(abc.ABC):
         with (
             user_code.explained(self, "logits", features=features),
             self.computing.applied(type(self).__name__, training=mode == ModeKeys.TRAIN),
+            freezing.in_layers(self.params.freeze),
         ):
             returned = self.logits(features, mode)
         with tf.name_scope("logits"):
@@ -418,5 +419,5 @@ class ModelFn(abc.ABC):
         """The Scaffold that restores averaged weights, or None without `moving_average`."""
         if self.params.moving_average is None:
             return None
-        weights = not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
+        weights = freezing.not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
         return tf.compat.v1.train.Scaffold(saver=AveragedSaver(weights))

@@ -23,7 +23,7 @@ import tensorflow as tf
 from estimator_kit.config.named_choice import parse_choice
 from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
-from estimator_kit.optimizers import accumulation, dense_gradients, moving_average
+from estimator_kit.optimizers import accumulation, dense_gradients, freezing, moving_average
 from estimator_kit.optimizers.clipping import clipped
 from estimator_kit.optimizers.combining.base import MakeGradients
 from estimator_kit.optimizers.kinds import OPTIMIZERS, Ftrl
@@ -101,7 +101,8 @@ def minimize(
       clip_norm: the limit on the norm of all gradients together. None sets no limit.
       clip_value: the limit on the absolute value of each number of the gradients, applied before
         `clip_norm`.
-      freeze: prefixes of the variables that are not trained. No gradients are computed for them.
+      freeze: prefixes of the variables that are not trained. No gradients are computed for them,
+        and update ops of their layers do not run. See `freezing`.
       accumulate: the number of batches whose gradients are averaged before a step. The global step
         still counts batches. See `accumulation`.
       last_step: the global step at which training ends, with a step of the batches that
@@ -121,7 +122,7 @@ def minimize(
     """
     _check_pairs(optimizers)
     trainable = tf.compat.v1.trainable_variables()
-    variables = not_frozen(trainable, freeze)
+    variables = freezing.not_frozen(trainable, freeze)
     dynamic = [v for v in trainable if dynamic_tables.is_dynamic(v)]
     if dynamic:
         learning = {v.ref() for v in variables}
@@ -179,7 +180,9 @@ def minimize(
         ]
     checks = [
         *finite,
-        *tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS),
+        *freezing.not_frozen_updates(
+            tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS), freeze, trainable
+        ),
     ]
     if together is not None:
         # Only the ops that submit the gradients wait for the checks. The ops that the chief's own
@@ -207,26 +210,6 @@ def _after_checks(gradient: Any) -> Any:
         return tf.identity(gradient)
     values = tf.identity(gradient.values)
     return tf.IndexedSlices(values, tf.identity(gradient.indices), gradient.dense_shape)
-
-
-def not_frozen(variables: Sequence[Any], freeze: Sequence[str]) -> list[Any]:
-    """The variables that none of the prefixes fits.
-
-    Raises:
-      ConfigError: a prefix fits no variable, or no variable is left to train.
-    """
-    names = [v.op.name for v in variables]
-    for prefix in freeze:
-        if not any(re.match(prefix, name) for name in names):
-            raise ConfigError(
-                f"freeze: {prefix!r} fits no variable. Use one of: {', '.join(names)}."
-            )
-    left = [v for v in variables if not any(re.match(p, v.op.name) for p in freeze)]
-    if freeze and not left:
-        raise ConfigError(
-            f"freeze: {', '.join(map(repr, freeze))} leave no variable to train. Freeze less."
-        )
-    return left
 
 
 def _check_pairs(optimizers: Any) -> None:
