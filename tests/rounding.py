@@ -15,6 +15,9 @@ import numpy as np
 
 FLOAT32 = 2.0**-24
 
+# For the logits of one model, computed twice: each is a sum of at most some ten numbers of about 1.
+CLOSE = {"rtol": 1e-5, "atol": 1e-6}
+
 
 def assert_within(found: Any, expected: Any, bound: Any) -> None:
     """Checks that each number differs by at most its bound. The arguments have one shape."""
