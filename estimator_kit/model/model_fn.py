@@ -43,8 +43,8 @@ from estimator_kit.model.modes import evaluation, labeled, prediction, training
 from estimator_kit.model.modes.model import Hook
 from estimator_kit.model.objectives import Objective, joint, make_objectives
 from estimator_kit.model.places import input_places
-from estimator_kit.optimizers import schedules
-from estimator_kit.optimizers.choice import OptimizerChoice, make_optimizer, not_frozen
+from estimator_kit.optimizers import freezing, schedules
+from estimator_kit.optimizers.choice import OptimizerChoice, make_optimizer
 from estimator_kit.optimizers.combining import check_combination, parse_combination
 from estimator_kit.optimizers.moving_average import AveragedSaver
 from estimator_kit.optimizers.sync_replicas import Synchronous
@@ -70,6 +70,8 @@ class ModelFn(abc.ABC):
         before it trains.
       together: the description of a cluster whose processes make each step together, or None. The
         kit sets it.
+      last_step: the global step at which training ends, or None if it is not known. `accumulate`
+        makes a step there of the batches that are left. The kit sets it.
       computing: how training computes the dense part. The kit sets it.
       combination: how training combines the losses of several objectives, from `params.combine`.
     """
@@ -95,6 +97,7 @@ class ModelFn(abc.ABC):
         self.objectives: dict[str, Objective] = make_objectives(spec)
         self.warm_start: Any = None
         self.together: Optional[Synchronous] = None
+        self.last_step: Optional[int] = None
         self.computing = Computing()
         for choice in (self.params.optimizer, *(self.params.optimizers or {}).values()):
             make_optimizer(choice, self.params.learning_rate)
@@ -329,6 +332,7 @@ class ModelFn(abc.ABC):
             other = self._with_params(merged)
             other.warm_start = self.warm_start
             other.together = self.together
+            other.last_step = self.last_step
             other.computing = self.computing
             return other(features, labels, mode)
         with (
@@ -372,6 +376,7 @@ class ModelFn(abc.ABC):
         with (
             user_code.explained(self, "logits", features=features),
             self.computing.applied(type(self).__name__, training=mode == ModeKeys.TRAIN),
+            freezing.in_layers(self.params.freeze),
         ):
             returned = self.logits(features, mode)
         with tf.name_scope("logits"):
@@ -414,5 +419,5 @@ class ModelFn(abc.ABC):
         """The Scaffold that restores averaged weights, or None without `moving_average`."""
         if self.params.moving_average is None:
             return None
-        weights = not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
+        weights = freezing.not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
         return tf.compat.v1.train.Scaffold(saver=AveragedSaver(weights))

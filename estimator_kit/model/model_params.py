@@ -35,12 +35,14 @@ class ModelParams(pydantic.BaseModel):
         `{cosine: {decay_steps: 10000}}`. By default they do not change.
       warm_up_steps: the number of steps in which the learning rates rise linearly from near 0,
         before the schedule starts.
-      freeze: prefixes of variables that are not trained. No gradients are computed for them.
+      freeze: prefixes of variables that are not trained. No gradients are computed for them. Batch
+        normalization in a frozen layer uses its moving averages, and does not change them.
       clip_norm: the limit on the norm of all gradients together. By default nothing is limited.
       clip_value: the limit on the absolute value of each number of the gradients. By default
         nothing is limited.
-      accumulate: the number of batches whose gradients are averaged for one step. `max_steps`,
-        schedules and checkpoints still count batches.
+      accumulate: the number of batches whose gradients are averaged for one step. The last step of
+        a training averages the batches that are left. `max_steps`, schedules and checkpoints still
+        count batches.
       moving_average: the decay of a moving average of the weights, in (0, 1). Evaluation,
         prediction and exports then use the averages instead of the weights. Each step becomes
         slower if the model has large embedding tables.

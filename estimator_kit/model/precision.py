@@ -9,10 +9,11 @@ a checkpoint does not show how it was trained. Evaluation, prediction and export
 float32.
 
 float16 has numbers from 6e-8 to 65,504, and the gradients of a mean over many rows are smaller than
-that. So each product scales the gradient that it gets by a power of two, and divides its results by
-the same number. Inputs above 255 are scaled too, so that the products stay in range. TensorFlow's
+that. So the rows of the left matrix, the columns of the right matrix, and the terms that they share
+are scaled by powers of two, and the results are scaled back (`_in_float16`). Only the terms of a
+number round it: a large row does not round other rows. A result may be above 65,504. TensorFlow's
 loss scaling has the same purpose, but one number for all layers, which it must try out in training
-and keep in the checkpoint.
+and keep in the checkpoint. bfloat16 has the range of float32, and needs no scale.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from estimator_kit.errors import ConfigError
 # Narrower layers, such as those that make logits, take little time, and rounding would show.
 LEAST_UNITS = 8
 
-# The largest scaled input, and the sum of a column of scaled gradients. Their product is in range.
-_SCALED_INPUT = 255.0
-_SCALED_SUM = 256.0
+# The largest factor of a scaled row, and the largest sum of a scaled column, at most doubled by
+# rounding. So their product is below 4 * 64 * 64 = 16,384, which is in the range of float16.
+_SCALED = 64.0
 
 
 @dataclasses.dataclass
@@ -108,31 +109,41 @@ def _by_rows(
 
 @tf.custom_gradient
 def _scaled_product(inputs: tf.Tensor, kernel: tf.Tensor) -> Any:
-    """inputs @ kernel in float16, with scaled inputs and gradients."""
-    shrunk = _shrunk(inputs)
-    low_inputs, low_kernel = tf.cast(inputs / shrunk, tf.float16), tf.cast(kernel, tf.float16)
-    outputs = tf.cast(low_inputs @ low_kernel, tf.float32) * shrunk
+    """inputs @ kernel in float16, with gradients in float16."""
 
     def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        scale = _scale(upstream)
-        low = tf.cast(upstream * scale, tf.float16)
-        of_inputs = tf.matmul(low, low_kernel, transpose_b=True)
-        of_kernel = tf.matmul(low_inputs, low, transpose_a=True)
-        of_kernel = tf.cast(of_kernel, tf.float32) / scale * shrunk
-        return tf.cast(of_inputs, tf.float32) / scale, of_kernel
+        of_inputs = _in_float16(upstream, kernel, transpose_b=True)
+        return of_inputs, _in_float16(inputs, upstream, transpose_a=True)
 
-    return outputs, gradient
+    return _in_float16(inputs, kernel), gradient
 
 
-def _shrunk(inputs: tf.Tensor) -> tf.Tensor:
-    """The least power of two, 1 or more, that makes the largest |input| / it at most 255."""
-    # Of no inputs, the maximum is -inf.
-    largest = tf.maximum(tf.reduce_max(tf.abs(inputs)), 0.0) / _SCALED_INPUT
-    return tf.pow(2.0, tf.maximum(0.0, tf.math.ceil(tf.math.log(largest) / math.log(2.0))))
+def _in_float16(
+    a: tf.Tensor, b: tf.Tensor, *, transpose_a: bool = False, transpose_b: bool = False
+) -> tf.Tensor:
+    """a @ b: float32 [m, n] from float32 matrices, which are multiplied in float16.
+
+    The result i, j is sum_k a_ik b_kj = r_i d_j sum_k (a_ik s_k / r_i) (b_kj / (s_k d_j)), with
+    powers of two s_k near max_j |b_kj|, r_i near max_k |a_ik s_k|, and d_j near
+    sum_k |b_kj / s_k|. A term that is 0 because its b is 0, such as a row without weight in a
+    gradient, therefore plays no part, however large its a is.
+    """
+    inner_a, inner_b = (0 if transpose_a else 1), (1 if transpose_b else 0)
+    terms = _power_of_two(tf.reduce_max(tf.abs(b), axis=1 - inner_b))
+    a *= tf.expand_dims(terms, 1 - inner_a)
+    b /= tf.expand_dims(_or_one(terms), 1 - inner_b)
+    rows = _power_of_two(tf.reduce_max(tf.abs(a), axis=inner_a, keepdims=True) / _SCALED)
+    columns = _power_of_two(tf.reduce_sum(tf.abs(b), axis=inner_b, keepdims=True) / _SCALED)
+    low_a = tf.cast(a / _or_one(rows), tf.float16)
+    low_b = tf.cast(b / _or_one(columns), tf.float16)
+    low = tf.matmul(low_a, low_b, transpose_a=transpose_a, transpose_b=transpose_b)
+    return tf.cast(low, tf.float32) * tf.reshape(rows, [-1, 1]) * tf.reshape(columns, [1, -1])
 
 
-def _scale(gradient: tf.Tensor) -> tf.Tensor:
-    """The power of two with which the largest column of |gradient| adds up to 128 to 256."""
-    largest = tf.reduce_max(tf.reduce_sum(tf.abs(gradient), axis=0))
-    known = tf.where(largest > 0, largest, tf.ones_like(largest))
-    return tf.pow(2.0, tf.floor(tf.math.log(_SCALED_SUM / known) / math.log(2.0)))
+def _power_of_two(x: tf.Tensor) -> tf.Tensor:
+    """The power of two between x / 2 and x. 0 for 0, and for the maximum of no numbers."""
+    return tf.pow(2.0, tf.floor(tf.math.log(tf.maximum(x, 0.0)) / math.log(2.0)))
+
+
+def _or_one(x: tf.Tensor) -> tf.Tensor:
+    return tf.where(x > 0, x, tf.ones_like(x))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from estimator_kit.optimizers import freezing
+
 BATCH_EPSILON = 1e-3
 LAYER_EPSILON = 1e-6
 
@@ -19,7 +21,8 @@ def batch_norm(
     Ioffe & Szegedy, ICML 2015. In training, mean and variance come from the batch. The averages
     `moving_mean` and `moving_variance` move towards them by 1 - momentum. The ops for this are in
     the graph's UPDATE_OPS, which `minimize` runs. Outside training, the averages are used, so that
-    a prediction does not depend on the other rows of its batch.
+    a prediction does not depend on the other rows of its batch. A layer that `freeze` names uses
+    them in training, too, and does not change them.
 
     Args:
       inputs: float32 [rows, units].
@@ -45,7 +48,10 @@ def batch_norm(
             )
             for average, initializer in (("moving_mean", zeros), ("moving_variance", ones))
         ]
-    if not training:
+        kept = freezing.keeps_averages(
+            _names("moving_mean", "moving_variance"), _names("gamma", "beta")
+        )
+    if not training or kept:
         mean, variance = (tf.convert_to_tensor(average) for average in averages)
     else:
         mean, variance = tf.nn.moments(inputs, axes=[0])
@@ -53,6 +59,12 @@ def batch_norm(
             update = average.assign_sub((average - value) * (1 - momentum), read_value=False)
             v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, update)
     return tf.nn.batch_normalization(inputs, mean, variance, beta, gamma, BATCH_EPSILON)
+
+
+def _names(*variables: str) -> list[str]:
+    """The full names of variables in the current scope."""
+    scope = tf.compat.v1.get_variable_scope().name
+    return [f"{scope}/{variable}" for variable in variables]
 
 
 def layer_norm(inputs: tf.Tensor, name: str) -> tf.Tensor:

@@ -1,19 +1,25 @@
 """Adds up the gradients of several batches before a step, for batches that do not fit in memory.
 
-The sums are variables, so that a training that was stopped between two steps can continue. The sum
-of a dense gradient needs as much memory as its variable. The sum for an embedding table is a list
-of the rows of the batches since the last step, independent of the size of the table.
+The sums and the number of their batches are variables, so that a training that was stopped between
+two steps can continue. The sum of a dense gradient needs as much memory as its variable. The sum
+for an embedding table is a list of the rows of the batches since the last step, independent of the
+size of the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit.optimizers.summed_rows import summed
+
 # The prefix of the names of the variables with the sums.
 ACCUMULATED = "accumulated/"
+
+# The name of the variable with the number of batches in the sums.
+_BATCHES = f"{ACCUMULATED}batches"
 
 
 def accumulated(
@@ -21,30 +27,45 @@ def accumulated(
     count: int,
     step: Any,
     apply: Callable[[Sequence[tuple[Any, Any]]], tf.Operation],
+    last_step: Optional[int] = None,
 ) -> tf.Operation:
     """Adds up gradients. After every `count` batches, applies their mean and starts again at 0.
 
     Args:
       pairs: (gradient, variable), with the gradients of this batch.
       count: the number of batches per step.
-      step: the global step, which counts batches. A step is made when its next value is divisible
-        by `count`.
+      step: the global step, which counts batches.
       apply: makes the op of a step from such pairs.
+      last_step: the global step at which training ends. Its batch is followed by a step with the
+        mean of the batches since the last step, which may be fewer than `count`. None if it is not
+        known. Gradients that are left at the end then stay in the checkpoint.
     """
     # Saving a checkpoint reads these variables, which must not wait for a batch.
     with tf.init_scope():
+        batches = _variable(_BATCHES, tf.constant(0, tf.int64), [])
         sums = [_Sum(gradient, variable) for gradient, variable in pairs]
-    with tf.control_dependencies([sum_.add(g) for sum_, (g, _) in zip(sums, pairs)]):
-        due = tf.equal((step.read_value() + 1) % count, 0)
+    added = [sum_.add(gradient) for sum_, (gradient, _) in zip(sums, pairs)]
+    with tf.control_dependencies([*added, batches.assign_add(1, read_value=False)]):
+        number = batches.read_value()
+        due = number >= count
+        if last_step is not None:
+            due |= step.read_value() + 1 >= last_step
 
     def take() -> tf.Tensor:
-        means = [(sum_.mean(count), variable) for sum_, (_, variable) in zip(sums, pairs)]
+        means = [(sum_.mean(number), variable) for sum_, (_, variable) in zip(sums, pairs)]
         with tf.control_dependencies([apply(means)]):
             cleared = [sum_.clear() for sum_ in sums]
+            cleared.append(batches.assign(0, read_value=False))
         with tf.control_dependencies(cleared):
             return tf.constant(True)
 
     return tf.cond(due, take, lambda: tf.constant(False)).op
+
+
+def waiting(checkpoint: str) -> int:
+    """The number of batches in a checkpoint whose gradients no step has used yet."""
+    reader = tf.train.load_checkpoint(checkpoint)
+    return int(reader.get_tensor(_BATCHES)) if reader.has_tensor(_BATCHES) else 0
 
 
 class _Sum:
@@ -68,11 +89,12 @@ class _Sum:
             return self._sum.assign_add(gradient, read_value=False)
         return tf.group(_append(self._ids, gradient.indices), _append(self._rows, gradient.values))
 
-    def mean(self, count: int) -> Any:
+    def mean(self, batches: tf.Tensor) -> Any:
         if not self._sparse:
-            return self._sum.read_value() / count
+            return self._sum.read_value() / tf.cast(batches, self._sum.dtype)
         shape = tf.constant(self._shape.as_list(), tf.int64)
-        return tf.IndexedSlices(self._rows.read_value() / count, self._ids.read_value(), shape)
+        rows = self._rows.read_value() / tf.cast(batches, self._rows.dtype)
+        return summed(tf.IndexedSlices(rows, self._ids.read_value(), shape))
 
     def clear(self) -> tf.Operation:
         if not self._sparse:

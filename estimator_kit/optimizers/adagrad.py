@@ -12,16 +12,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-
-class SummedRows:
-    """For optimizers: adds the gradients of equal ids with four operations fewer than the base."""
-
-    def _resource_apply_sparse_duplicate_indices(
-        self, grad: tf.Tensor, handle: tf.Variable, indices: tf.Tensor
-    ) -> tf.Operation:
-        unique, places = tf.unique(indices)
-        total = tf.math.unsorted_segment_sum(grad, places, tf.size(unique))
-        return self._resource_apply_sparse(total, handle, unique)  # type: ignore[attr-defined]
+from estimator_kit.optimizers.summed_rows import SummedRows
 
 
 class AdagradOptimizer(SummedRows, tf.compat.v1.train.AdagradOptimizer):

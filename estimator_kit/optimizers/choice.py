@@ -23,10 +23,11 @@ import tensorflow as tf
 from estimator_kit.config.named_choice import parse_choice
 from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
-from estimator_kit.optimizers import accumulation, dense_gradients, moving_average
+from estimator_kit.optimizers import accumulation, dense_gradients, freezing, moving_average
 from estimator_kit.optimizers.clipping import clipped
 from estimator_kit.optimizers.combining.base import MakeGradients
 from estimator_kit.optimizers.kinds import OPTIMIZERS, Ftrl
+from estimator_kit.optimizers.summed_rows import summed
 from estimator_kit.optimizers.sync_replicas import Synchronous
 
 _log = logging.getLogger("estimator_kit")
@@ -85,6 +86,7 @@ def minimize(
     clip_value: Optional[float] = None,
     freeze: Sequence[str] = (),
     accumulate: int = 1,
+    last_step: Optional[int] = None,
     average: Optional[float] = None,
     gradients: Optional[MakeGradients] = None,
     together: Optional[Synchronous] = None,
@@ -99,9 +101,12 @@ def minimize(
       clip_norm: the limit on the norm of all gradients together. None sets no limit.
       clip_value: the limit on the absolute value of each number of the gradients, applied before
         `clip_norm`.
-      freeze: prefixes of the variables that are not trained. No gradients are computed for them.
+      freeze: prefixes of the variables that are not trained. No gradients are computed for them,
+        and update ops of their layers do not run. See `freezing`.
       accumulate: the number of batches whose gradients are averaged before a step. The global step
         still counts batches. See `accumulation`.
+      last_step: the global step at which training ends, with a step of the batches that
+        `accumulate` has left. None if it is not known. They then stay in the checkpoint.
       average: the decay of a moving average of the weights. See `moving_average`.
       gradients: a function that makes the gradients, which otherwise come from the loss. It gets a
         function from a loss to its gradients, the variables, and the global step. The loss is then
@@ -117,7 +122,7 @@ def minimize(
     """
     _check_pairs(optimizers)
     trainable = tf.compat.v1.trainable_variables()
-    variables = not_frozen(trainable, freeze)
+    variables = freezing.not_frozen(trainable, freeze)
     dynamic = [v for v in trainable if dynamic_tables.is_dynamic(v)]
     if dynamic:
         learning = {v.ref() for v in variables}
@@ -146,6 +151,7 @@ def minimize(
         (gradient, variable) for gradient, variable in zip(found, variables) if gradient is not None
     ]
     pairs = dense_gradients.for_collectives(pairs)
+    pairs = [(summed(gradient), variable) for gradient, variable in pairs]
     _check_learning(variables, {variable.ref() for _, variable in pairs})
     with tf.name_scope("gradient_norm"):
         norm = tf.linalg.global_norm([gradient for gradient, _ in pairs])
@@ -174,7 +180,9 @@ def minimize(
         ]
     checks = [
         *finite,
-        *tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS),
+        *freezing.not_frozen_updates(
+            tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS), freeze, trainable
+        ),
     ]
     if together is not None:
         # Only the ops that submit the gradients wait for the checks. The ops that the chief's own
@@ -187,7 +195,7 @@ def minimize(
         if accumulate == 1:
             done = apply(pairs)
         else:
-            done = accumulation.accumulated(pairs, accumulate, step, apply)
+            done = accumulation.accumulated(pairs, accumulate, step, apply, last_step)
     with tf.control_dependencies([done]):
         counted = tf.compat.v1.assign_add(step, 1)
     if not dynamic:
@@ -202,26 +210,6 @@ def _after_checks(gradient: Any) -> Any:
         return tf.identity(gradient)
     values = tf.identity(gradient.values)
     return tf.IndexedSlices(values, tf.identity(gradient.indices), gradient.dense_shape)
-
-
-def not_frozen(variables: Sequence[Any], freeze: Sequence[str]) -> list[Any]:
-    """The variables that none of the prefixes fits.
-
-    Raises:
-      ConfigError: a prefix fits no variable, or no variable is left to train.
-    """
-    names = [v.op.name for v in variables]
-    for prefix in freeze:
-        if not any(re.match(prefix, name) for name in names):
-            raise ConfigError(
-                f"freeze: {prefix!r} fits no variable. Use one of: {', '.join(names)}."
-            )
-    left = [v for v in variables if not any(re.match(p, v.op.name) for p in freeze)]
-    if freeze and not left:
-        raise ConfigError(
-            f"freeze: {', '.join(map(repr, freeze))} leave no variable to train. Freeze less."
-        )
-    return left
 
 
 def _check_pairs(optimizers: Any) -> None:

@@ -1,4 +1,7 @@
-"""Limits on gradients, which are applied before a step."""
+"""Limits on gradients, which are applied before a step.
+
+Rows of equal ids must be added up first. See `summed_rows`.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,9 @@ def clipped(
     """Limits gradients. Sparse gradients stay sparse.
 
     Args:
-      gradients: tensors and IndexedSlices.
+      gradients: tensors, and IndexedSlices in which each id occurs once.
       clip_norm: the limit on the norm of all gradients together. They are scaled down to it.
-      clip_value: the limit on the absolute value of each number, applied before `clip_norm`. The
-        gradients that several records have for one row of a table are added up first.
+      clip_value: the limit on the absolute value of each number, applied before `clip_norm`.
 
     With clip_value 1, the gradients 3 and -4 become 1 and -1. With clip_norm 1, they become 0.6 and
     -0.8.
@@ -33,6 +35,5 @@ def clipped(
 def _limited(gradient: Any, limit: float) -> Any:
     if not isinstance(gradient, tf.IndexedSlices):
         return tf.clip_by_value(gradient, -limit, limit)
-    rows, place = tf.unique(gradient.indices)
-    total = tf.math.unsorted_segment_sum(gradient.values, place, tf.size(rows))
-    return tf.IndexedSlices(tf.clip_by_value(total, -limit, limit), rows, gradient.dense_shape)
+    values = tf.clip_by_value(gradient.values, -limit, limit)
+    return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_kit.optimizers.adagrad import SummedRows, gather_rows, write_rows
+from estimator_kit.optimizers.adagrad import gather_rows, write_rows
+from estimator_kit.optimizers.summed_rows import SummedRows
 
 
 class LazyAdamOptimizer(SummedRows, tf.compat.v1.train.AdamOptimizer):

@@ -45,7 +45,7 @@ class Synchronous:
         """The op that submits the gradients of a batch. It ends when the step is done.
 
         Args:
-          pairs: (gradient, variable).
+          pairs: (gradient, variable). In a sparse gradient, each id occurs once.
           apply: makes the op that applies gradients, from the means of the gradients.
           global_step: the global step, which each step increments once.
         """
@@ -54,8 +54,8 @@ class Synchronous:
             replicas_to_aggregate=self.aggregate,
             total_num_replicas=self.replicas,
         )
-        summed = [(_sorted_rows(gradient), variable) for gradient, variable in pairs]
-        step = optimizer.apply_gradients(summed, global_step=global_step)
+        in_order = [(_in_order(gradient), variable) for gradient, variable in pairs]
+        step = optimizer.apply_gradients(in_order, global_step=global_step)
         # With 0 tokens, all processes wait for the first step. With the default number of tokens,
         # the first step would not be made by all processes.
         hook = optimizer.make_session_run_hook(self.is_chief, num_tokens=0)
@@ -105,11 +105,10 @@ class _OwnThreads(tf.compat.v1.train.SessionRunHook):
                 session.run(self._at_end)
 
 
-def _sorted_rows(gradient: Any) -> Any:
-    """Merges the rows of a sparse gradient, so that each row occurs once and in order."""
+def _in_order(gradient: Any) -> Any:
+    """The rows of a sparse gradient in the order of their ids, as the accumulators expect them."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
-    rows, _ = tf.unique(tf.sort(gradient.indices))
-    place = tf.searchsorted(rows, gradient.indices)
-    summed = tf.math.unsorted_segment_sum(gradient.values, place, tf.size(rows))
-    return tf.IndexedSlices(summed, rows, gradient.dense_shape)
+    order = tf.argsort(gradient.indices)
+    values, ids = tf.gather(gradient.values, order), tf.gather(gradient.indices, order)
+    return tf.IndexedSlices(values, ids, gradient.dense_shape)

@@ -36,6 +36,7 @@ from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing.tensorboard import once
 from estimator_kit.observing.training_log import TrainingLog
+from estimator_kit.optimizers import accumulation
 from estimator_kit.result import RunResult
 from estimator_kit.result_file import write_result
 from estimator_kit.training import (
@@ -179,6 +180,7 @@ class Training:
         """Writes what a later start needs."""
         config, screened, warm = self._config, self._screened, self._warm
         self._model.warm_start = warm
+        self._model.last_step = self._plan.max_steps
         self._after_evaluation = AfterEvaluation(
             config,
             self._spec,
@@ -227,7 +229,22 @@ class Training:
             step=step,
             exhausted=reason == "input_exhausted",
         )
-        self._note(rows_trained=trained, rows_lost=lost)
+        self._note(rows_trained=max(0, trained - self._rows_waiting()), rows_lost=lost)
+
+    def _rows_waiting(self) -> int:
+        """How many rows `accumulate` has read without a step. A warning tells why."""
+        checkpoint = reading.latest(self._model_dir)
+        if self._model.params.accumulate == 1 or checkpoint is None:
+            return 0
+        batches = accumulation.waiting(checkpoint)
+        if batches:
+            _log.warning(
+                "accumulate=%d: training ended before its next step. The gradients of the last %d "
+                "batches are in the checkpoint, but they have not changed the model.",
+                self._model.params.accumulate,
+                batches,
+            )
+        return batches * self._config.batch_size
 
     def finish(self) -> None:
         """Evaluates the last checkpoint if that is still to do, and writes the final export."""

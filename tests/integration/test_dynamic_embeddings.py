@@ -15,6 +15,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.serving.loaded_model import LoadedModel
+from tests import rounding
 from tests.conftest import needs_dynamic_embeddings, small_run, variables
 from tests.integration.clusters import Cluster, read_result
 
@@ -142,7 +143,7 @@ def test_all_who_load_the_export_answer_as_the_model(trained, data, tmp_path):
                   model_dir=None, export_dir=export,
                   predict_output=str(tmp_path / "export.jsonl")))  # fmt: skip
     found = logits_in(tmp_path / "export.jsonl")
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(found, expected, **rounding.CLOSE)
     # The requests of --mode=serve.
     records = list(tf.data.TFRecordDataset(files[0]).as_numpy_iterator())
     loaded = LoadedModel(export, 1)
@@ -152,7 +153,7 @@ def test_all_who_load_the_export_answer_as_the_model(trained, data, tmp_path):
         )["click/logits"]
     finally:
         loaded.close()
-    np.testing.assert_allclose(np.ravel(found), expected, rtol=1e-5)
+    np.testing.assert_allclose(np.ravel(found), expected, **rounding.CLOSE)
     # A program without the kit that has imported the package.
     program = (
         "import sys, tensorflow as tf, tensorflow_recommenders_addons\n"
@@ -167,7 +168,7 @@ def test_all_who_load_the_export_answer_as_the_model(trained, data, tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     answer = done.stdout.rpartition("answer ")[2]
-    np.testing.assert_allclose(json.loads(answer), expected, rtol=1e-5)
+    np.testing.assert_allclose(json.loads(answer), expected, **rounding.CLOSE)
 
 
 def test_a_value_that_training_never_saw_is_as_none(trained, tmp_path):

@@ -130,7 +130,7 @@ def test_a_model_learns_from_them_and_its_export_answers(config):
     hello, bye, you = table[ids]
     np.testing.assert_allclose(
         together["text_mean"], [(2 * word + you) / 3 for word in (hello, hello, bye, bye)],
-        rtol=1e-5,
+        rtol=1e-5, atol=1e-6,  # The two words may nearly cancel out.
     )  # fmt: skip
     bad = writing.example({**rows[0], "sound": b"abc"}).SerializeToString()
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"sound.* must have 16 bytes"):

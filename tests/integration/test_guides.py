@@ -18,6 +18,7 @@ from absl import flags
 from estimator_kit.commands import command_line
 from estimator_kit.config.flags import config_from_flags, define_flags
 from estimator_kit.serving import server
+from tests import rounding
 from tests.integration import guides
 
 pytestmark = pytest.mark.ci
@@ -184,7 +185,9 @@ def test_the_example_of_the_client(home, monkeypatch):
             exec(text.replace("timeout_secs=2", "timeout_secs=60"), found)
             outputs, raw = found["outputs"], found["raw_outputs"]
             assert set(outputs) == set(raw) and outputs["click/logits"].shape == (1, 1)
-            np.testing.assert_allclose(raw["click/logits"], outputs["click/logits"], rtol=1e-5)
+            np.testing.assert_allclose(
+                raw["click/logits"], outputs["click/logits"], **rounding.CLOSE
+            )
             (probability,) = outputs["click/logistic"].ravel()
             np.testing.assert_allclose(found["classes"].scores[0, 1], probability, rtol=1e-5)
             np.testing.assert_allclose(found["values"], [probability], rtol=1e-5)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import estimator_kit as ek
+from estimator_kit.models import find_model
+from estimator_kit.training.hooks.stop import StopHook
 from tests.conftest import small_run, variables
 
 TABLE = "dnn/input_from_feature_columns/input_layer/user_embedding/embedding_weights"
@@ -26,6 +31,34 @@ def config(ads, tmp_path):
     return make
 
 
+class Stopped(find_model("dnn")):
+    """A DNN whose first training ends with an error after the batch of step 7."""
+
+    stops: ClassVar[list] = []
+
+    def hooks(self, mode):
+        class Stop(tf.compat.v1.train.SessionRunHook):
+            def before_run(self, run_context):
+                return tf.compat.v1.train.SessionRunArgs(tf.compat.v1.train.get_global_step())
+
+            def after_run(self, run_context, run_values):
+                if run_values.results >= 7 and Stopped.stops:
+                    raise RuntimeError(Stopped.stops.pop())
+
+        return [Stop()]
+
+
+def stopped_after_a_checkpoint(run):
+    """Starts a run that stops with an error, and returns the variables that it has saved."""
+    Stopped.stops.append("stopped")
+    with pytest.raises(RuntimeError, match="stopped"):
+        ek.run(run)
+    return variables(run.model_dir)
+
+
+STOPPED = "tests.integration.test_optimizers_in_runs:Stopped"
+
+
 @pytest.mark.ci
 def test_all_of_it_goes_on_where_it_was_stopped(config):
     params = {
@@ -33,12 +66,12 @@ def test_all_of_it_goes_on_where_it_was_stopped(config):
         "schedule": {"cosine": {"decay_steps": 9, "end": 0.1}}, "warm_up_steps": 2,
         "accumulate": 3, "moving_average": 0.9, "clip_value": 0.01, "clip_norm": 0.05,
     }  # fmt: skip
-    whole, parts = config("whole", params, max_steps=12), config("parts", params, max_steps=12)
+    whole, parts = (config(n, params, max_steps=11, model=STOPPED) for n in ("whole", "parts"))
     ek.run(whole)
-    # Stopped in the middle of an accumulation of three batches.
-    ek.run(parts.model_copy(update={"max_steps": 5}))
-    middle = variables(parts.model_dir)
-    assert len(middle[f"accumulated/{TABLE}/ids"]) == 100
+    # Stopped in the middle of an accumulation of three batches. The last step has only two.
+    middle = stopped_after_a_checkpoint(parts.model_copy(update={"save_checkpoints_steps": 5}))
+    assert (middle["global_step"], middle["accumulated/batches"]) == (5, 2)
+    assert len(middle[f"accumulated/{TABLE}/ids"]) > 0
     ek.run(parts)
     expected, found = variables(whole.model_dir), variables(parts.model_dir)
     assert set(expected) == set(found)
@@ -58,9 +91,10 @@ def test_combined_losses_go_on_where_they_were_stopped(config, combine):
         "optimizers": {"dnn/input": "lazy_adam", "": "adam"}, "accumulate": 2,
         "clip_norm": 0.05, "regularizer": {"l2": 0.01},
     }  # fmt: skip
-    whole, parts = config("whole", params, max_steps=5), config("parts", params, max_steps=5)
+    whole, parts = (config(n, params, max_steps=9, model=STOPPED) for n in ("whole", "parts"))
     ek.run(whole)
-    ek.run(parts.model_copy(update={"max_steps": 3}))
+    middle = stopped_after_a_checkpoint(parts.model_copy(update={"save_checkpoints_steps": 5}))
+    assert (middle["global_step"], middle["accumulated/batches"]) == (5, 1)
     ek.run(parts)
     expected, found = variables(whole.model_dir), variables(parts.model_dir)
     assert set(expected) == set(found)
@@ -71,6 +105,39 @@ def test_combined_losses_go_on_where_they_were_stopped(config, combine):
         for name in ("click", "buy"):
             weight = expected[f"combined_losses/weight/{name}"]
             assert metrics[f"loss_factor/{name}"] == pytest.approx(weight) != pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "length",
+    [{"max_steps": None, "epochs": 1}, pytest.param({"max_steps": 3}, marks=pytest.mark.ci)],
+)
+def test_the_last_batches_make_a_step_although_they_are_few(config, length, caplog):
+    """The window of `accumulate` is longer than the training: one step, of all of its batches."""
+    every = config("few", {"optimizer": "sgd", "accumulate": 1000}, **length)
+    result = ek.run(every)
+    steps, found = result.global_step, variables(every.model_dir)
+    assert steps == result.steps_planned and found["accumulated/batches"] == 0
+    exact = config("exact", {"optimizer": "sgd", "accumulate": steps}, **length)
+    ek.run(exact)
+    expected = variables(exact.model_dir)
+    first = variables(f"{every.model_dir}/model.ckpt-0")
+    assert np.abs(first[TABLE] - found[TABLE]).max() > 0
+    assert expected.keys() == found.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    assert not [message for message in caplog.messages if "accumulate" in message]
+
+
+def test_batches_without_a_step_are_told(config, caplog, monkeypatch):
+    """Early stopping ends a training at a step that the plan does not know."""
+    monkeypatch.setattr(StopHook, "after_run", lambda self, context, values: context.request_stop())
+    with caplog.at_level("WARNING", logger="estimator_kit"):
+        result = ek.run(config(params={"accumulate": 4}))
+    assert (result.global_step, result.rows_trained) == (1, 0)
+    assert caplog.messages[-1] == (
+        "accumulate=4: training ended before its next step. The gradients of the last 1 batches "
+        "are in the checkpoint, but they have not changed the model."
+    )
 
 
 @pytest.mark.ci

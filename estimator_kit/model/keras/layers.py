@@ -9,6 +9,7 @@ An Estimator's graph gets only the variables of a Keras layer. This module does 
 - It adds regularization losses to REGULARIZATION_LOSSES, which ModelFn adds to the loss. A
   loss is added once, even if a layer is called several times.
 - It removes the variables of layers with `trainable = False` from TRAINABLE_VARIABLES.
+- It keeps the averages of batch normalization in layers that the parameter `freeze` names.
 
 Keras here means Keras 2, which is `tf.keras`. After TensorFlow 2.15, `estimator_kit.compat` makes
 it the package tf_keras. Keras 3 has no updates in a graph, so its layers are rejected. `collect`
@@ -28,6 +29,7 @@ import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import precision
+from estimator_kit.optimizers import freezing
 
 # Graph collections: the layers that were called, and the names of the losses and updates that these
 # calls made.
@@ -69,6 +71,9 @@ def call(layer: Any, inputs: Any, *, training: bool, **arguments: Any) -> Any:
     _check_graph(layer, graph)
     # Building a functional model has already made losses and updates, from placeholders.
     before = _losses_and_updates(layer)
+    for inner in (layer, *layer.submodules):
+        if isinstance(inner, tf.keras.layers.BatchNormalization):
+            _keep_averages_if_frozen(inner)
     # The name scope is not used, because its number may differ between modes.
     scope = tf.compat.v1.get_variable_scope().name
     caller = _caller_class()(layer, f"{scope}/" if scope else None)
@@ -136,6 +141,22 @@ def _caller_class() -> Any:
 
         _caller = Caller
     return _caller
+
+
+def _keep_averages_if_frozen(layer: Any) -> None:
+    """Batch normalization uses its averages in training if it is frozen, as the kit's layer does.
+
+    Its names, which decide this, are complete only when it is called.
+    """
+    call = layer.call
+
+    def checked(inputs: Any, training: Any = None, **arguments: Any) -> Any:
+        weights, averages = layer.trainable_weights, layer.non_trainable_weights
+        names = [[variable.op.name for variable in part] for part in (averages, weights)]
+        frozen = freezing.keeps_averages(*names)
+        return call(inputs, training=False if frozen else training, **arguments)
+
+    layer.call = checked
 
 
 def _losses_and_updates(layer: Any) -> set[str]:

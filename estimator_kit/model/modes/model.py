@@ -33,6 +33,7 @@ class Model(Protocol):
     combination: Combination
     warm_start: Any
     together: Optional[Synchronous]
+    last_step: Optional[int]
 
     def labels_and_weights(self, labels: Tensors) -> tuple[Tensors, Tensors]: ...
 

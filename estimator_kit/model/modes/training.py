@@ -19,9 +19,10 @@ from estimator_kit.model.modes.evaluation import EXAMPLE_LOSS
 from estimator_kit.model.modes.labeled import Labeled, checked_hooks
 from estimator_kit.model.modes.model import Model
 from estimator_kit.model.names import LOSSES_SCOPE
-from estimator_kit.optimizers.choice import minimize, not_frozen
+from estimator_kit.optimizers.choice import minimize
 from estimator_kit.optimizers.combining import Weights
 from estimator_kit.optimizers.combining.base import MakeGradients
+from estimator_kit.optimizers.freezing import not_frozen
 
 
 def spec(model: Model, batch: Labeled) -> Any:
@@ -87,6 +88,7 @@ def minimized(
         clip_value=p.clip_value,
         freeze=p.freeze,
         accumulate=p.accumulate,
+        last_step=model.last_step,
         average=p.moving_average,
         gradients=gradients,
         together=model.together,

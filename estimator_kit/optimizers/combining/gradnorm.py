@@ -37,8 +37,8 @@ from estimator_kit.optimizers.combining.base import (
     Losses,
     refuse_negative_losses,
     scalar,
-    summed_rows,
 )
+from estimator_kit.optimizers.summed_rows import summed
 from feature_specs.spec import FeatureSpec
 
 _LEAST = 1e-3
@@ -150,5 +150,4 @@ def _weights(spec: FeatureSpec) -> dict[str, Any]:
 
 def _norm(gradients: Sequence[Any]) -> tf.Tensor:
     """The norm of all gradients together. Values of equal rows are added up first."""
-    dense = [summed_rows([g])[0] if isinstance(g, tf.IndexedSlices) else g for g in gradients]
-    return tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(g)) for g in dense]))
+    return tf.linalg.global_norm([summed(g) for g in gradients])

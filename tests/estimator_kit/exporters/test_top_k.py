@@ -17,6 +17,7 @@ from estimator_kit.client import GrpcClient, RestClient
 from estimator_kit.exporters import c_session, quality_change, sample_rows, saved_model
 from estimator_kit.models import find_model
 from input_pipelines.record_files import writing
+from tests import rounding
 from tests.estimator_kit.serving.small_models import serving
 from tests.estimator_kit.small_training import batch_of
 
@@ -81,7 +82,7 @@ def by_hand(scores, k, *, exclude_seen):
 
 def same(answer, expected):
     assert answer["items"].tolist() == expected[0]
-    np.testing.assert_allclose(answer["scores"], expected[1], rtol=1e-5)
+    np.testing.assert_allclose(answer["scores"], expected[1], **rounding.CLOSE)
 
 
 @pytest.mark.ci
@@ -141,7 +142,7 @@ def test_the_best_items_are_the_same_everywhere(tmp_path):
     words, expected = by_hand(scores, 2, exclude_seen=False)
     found = [json.loads(line) for line in output.read_text().splitlines()]
     assert [row["items"] for row in found] == [[w.decode() for w in row] for row in words]
-    np.testing.assert_allclose([row["scores"] for row in found], expected, rtol=1e-5)
+    np.testing.assert_allclose([row["scores"] for row in found], expected, **rounding.CLOSE)
     (many,) = pathlib.Path(tmp_path / "many").glob("rows*")
     stored = [tf.train.Example.FromString(r) for r in tf.compat.v1.io.tf_record_iterator(str(many))]
     assert [list(row.features.feature["items"].bytes_list.value) for row in stored] == words

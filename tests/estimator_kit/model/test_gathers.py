@@ -38,7 +38,9 @@ def test_columns_of_one_width_are_looked_up_together():
         )
 
     limited, wide, second, first = run(make)
-    np.testing.assert_allclose(limited, [[3, 4], [0, 0], [1, 2]])  # (30, 40) has the length 50.
+    np.testing.assert_allclose(
+        limited, [[3, 4], [0, 0], [1, 2]], rtol=1e-6
+    )  # (30, 40) has the length 50.
     assert wide.tolist() == [[1, 1, 1], [0, 0, 0], [0, 0, 0]]
     assert second.tolist() == [[0, 0], [7, 8], [5, 6]]
     assert first.tolist() == [[3, 4], [3, 4], [0, 0]]

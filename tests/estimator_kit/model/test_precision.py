@@ -11,6 +11,7 @@ import feature_specs
 from estimator_kit.model import precision
 from estimator_kit.model.computing import Computing
 from estimator_kit.models import find_model
+from tests import rounding
 from tests.conftest import make_rows
 from tests.estimator_kit.small_training import batch_of
 
@@ -70,6 +71,88 @@ def test_inputs_of_any_size_survive_float16(size):
         assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
 
 
+BITS = {"bfloat16": 8, "float16": 11}
+
+
+def assert_rounded_by_its_terms(kind, found, a, b):
+    """Each number of a @ b, to the bits of a type that also adds in it, and to 30 bits less than 1.
+
+    Other rows and columns do not count: the bound contains the terms of this number alone, and the
+    range of float16 for the largest term of its row and its column.
+    """
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    bound = rounding.of_product(a, b, 2.0 ** -BITS[kind])
+    largest = np.abs(b).max(1)
+    rows = (np.abs(a) * largest).max(1, keepdims=True)
+    columns = np.divide(np.abs(b), largest[:, None], where=largest[:, None] > 0,
+                        out=np.zeros_like(b)).sum(0)  # fmt: skip
+    bound += 2.0**-24 * rows * columns
+    rounding.assert_within(found, a @ b, bound)
+
+
+@pytest.mark.parametrize("kind", BITS)
+def test_one_row_does_not_round_other_rows(kind):
+    x, kernel, upstream = drawn(16, 20), drawn(20, 8), drawn(16, 8)
+    alone = products(kind, x, kernel, upstream)
+    large = x.copy()
+    large[5] *= 1.7e9
+    found = products(kind, large, kernel, upstream)
+    others = np.arange(16) != 5
+    np.testing.assert_array_equal(found[0][others], alone[0][others])
+    np.testing.assert_array_equal(found[1], alone[1])
+    assert_rounded_by_its_terms(kind, found[0], large, kernel)
+    # A row without weight has no gradient. Then the kernel's gradient does not see its inputs.
+    upstream[5] = 0
+    of_kernel = products(kind, large, kernel, upstream)[2]
+    np.testing.assert_array_equal(of_kernel, products(kind, x, kernel, upstream)[2])
+    # A row that is not a number stays the only one.
+    large[5] = np.nan
+    found = products(kind, large, kernel, upstream)
+    np.testing.assert_array_equal(found[0][others], alone[0][others])
+    assert np.isnan(found[0][5]).all()
+
+
+@pytest.mark.parametrize("kind", BITS)
+@pytest.mark.parametrize("size", [1.0, 300.0, 1e5, 1e9])
+def test_products_above_65504_are_not_infinite(kind, size):
+    """1,000 terms of 255 or more, and a kernel whose numbers float16 does not have either."""
+    for x, kernel in (
+        (np.full((4, 1000), 255, np.float32), np.full((1000, 8), size, np.float32)),
+        (np.full((4, 1000), size, np.float32), np.full((1000, 8), 1, np.float32)),
+    ):
+        upstream = np.full((4, 8), size, np.float32)
+        y, of_x, of_kernel = products(kind, x, kernel, upstream)
+        assert_rounded_by_its_terms(kind, y, x, kernel)
+        assert_rounded_by_its_terms(kind, of_x, upstream, kernel.T)
+        assert_rounded_by_its_terms(kind, of_kernel, x.T, upstream)
+
+
+@pytest.mark.parametrize("kind", BITS)
+def test_rows_columns_and_terms_of_any_size_are_rounded_by_their_own_terms(kind):
+    """The sizes differ by 24 decimal digits within a matrix."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        a, b = (tf.compat.v1.placeholder(tf.float32, shape) for shape in ([9, 30], [30, 8]))
+        upstream = tf.compat.v1.placeholder(tf.float32, [9, 8])
+        with precision.lowered(kind, "Model"):
+            y = precision.product(a, b)
+        fetched = [y, *tf.gradients(y, [a, b], upstream)]
+        rng = np.random.default_rng(4)
+
+        def sizes(*shape):
+            return 10.0 ** rng.uniform(-6, 6, shape)
+
+        for _ in range(50):
+            inner = sizes(30)
+            x = (rng.normal(size=(9, 30)) * sizes(9, 1) * inner).astype(np.float32)
+            kernel = (rng.normal(size=(30, 8)) / inner[:, None] * sizes(8)).astype(np.float32)
+            above = (rng.normal(size=(9, 8)) * sizes(9, 1) / sizes(8)).astype(np.float32)
+            above[rng.integers(9)] = 0
+            y, of_x, of_kernel = session.run(fetched, {a: x, b: kernel, upstream: above})
+            assert_rounded_by_its_terms(kind, y, x, kernel)
+            assert_rounded_by_its_terms(kind, of_x, above, kernel.T)
+            assert_rounded_by_its_terms(kind, of_kernel, x.T, above)
+
+
 def test_inputs_of_zeros_stay_zero():
     zeros = np.zeros((4, 20), np.float32)
     y, _, of_kernel = products("float16", zeros, drawn(20, 16), drawn(4, 16))
@@ -97,7 +180,8 @@ def test_narrow_layers_stay_in_float32():
         with precision.lowered("bfloat16", "Model"):
             narrow = precision.product(tf.constant(x), tf.constant(kernel))
             precision.product(tf.constant(x), tf.constant(drawn(20, 8)))
-        np.testing.assert_allclose(session.run(narrow), x @ kernel, rtol=1e-5)
+        found = session.run(narrow)
+    rounding.assert_within(found, x @ kernel, rounding.of_product(x, kernel))
 
 
 def built(model, mode):

@@ -43,7 +43,8 @@ def test_it_steps_as_tensorflows_does(seed):
     assert "ResourceSparseApplyAdagrad" not in types
     assert set(ours) == set(theirs) == {"table", "table/Adagrad", "bias", "bias/Adagrad"}
     for name, value in theirs.items():
-        np.testing.assert_allclose(ours[name], value, rtol=1e-6, atol=1e-7, err_msg=name)
+        # A row is its start less some steps of about 1, and may come near 0.
+        np.testing.assert_allclose(ours[name], value, rtol=1e-6, atol=2e-6, err_msg=name)
     untouched = ours["table"][ROWS - 1]
     np.testing.assert_array_equal(untouched, np.float32([1.8, 1.9, 2.0]))
 

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
+from estimator_kit.optimizers import accumulation
 from estimator_kit.optimizers.choice import make_optimizer, minimize
 from estimator_kit.optimizers.kinds import OPTIMIZERS
 
@@ -89,7 +90,8 @@ def test_variables_that_are_not_learned_are_named(caplog):
 def test_clipping_is_by_the_norm_of_all_gradients():
     values, _ = step(two_variables, [("", make_optimizer("sgd", 1.0))], clip_norm=1.0)
     norm = np.sqrt(1 + 4)
-    np.testing.assert_allclose([values["wide/a"], values["deep/b"]], [3 - 1 / norm, 4 - 2 / norm])
+    expected = [3 - 1 / norm, 4 - 2 / norm]
+    np.testing.assert_allclose([values["wide/a"], values["deep/b"]], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,8 @@ def test_clipping_by_value_and_then_by_norm():
         two_variables, [("", make_optimizer("sgd", 1.0))], clip_value=1.0, clip_norm=1.0
     )
     half = np.sqrt(0.5)
-    np.testing.assert_allclose([values["wide/a"], values["deep/b"]], [3 - half, 4 - half])
+    expected = [3 - half, 4 - half]
+    np.testing.assert_allclose([values["wide/a"], values["deep/b"]], expected, rtol=1e-6)
 
 
 def table_loss():
@@ -242,6 +245,45 @@ def test_accumulating_is_a_larger_batch(optimizer):
     np.testing.assert_array_equal(between["table"], before["table"])
     assert between["accumulated/table/ids"].tolist() == rows[18:22].tolist()
     assert between["accumulated/table/rows"].shape == (4, 2)
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_the_last_step_averages_the_batches_that_are_left(table, tmp_path):
+    """Gradients 1, 2, 3 ... and a limit that they do not reach: steps of 3, 3, and then of 1."""
+
+    def steps(until, last_step, start=None):
+        """(x after each step, the checkpoint at the end)."""
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            factor = tf.compat.v1.placeholder(tf.float32, [])
+            x = tf.compat.v1.get_variable("x", initializer=np.zeros((2, 1), np.float32))
+            # Two rows of the same id; their gradients add up to the factor.
+            read = tf.gather(x, [1, 1]) / 2 if table else x[1]
+            optimizers = [("", make_optimizer("sgd", 1.0))]
+            step = minimize(
+                -factor * tf.reduce_sum(read), optimizers, accumulate=3, last_step=last_step,
+                clip_norm=100.0,
+            )  # fmt: skip
+            session.run(tf.compat.v1.global_variables_initializer())
+            saver = tf.compat.v1.train.Saver()
+            if start is not None:
+                saver.restore(session, start)
+            found = []
+            for i in range(session.run(tf.compat.v1.train.get_global_step()), until):
+                session.run(step, {factor: i + 1.0})
+                found.append(session.run(x)[1, 0])
+            return found, saver.save(session, f"{tmp_path}/{until}_{last_step}")
+
+    sixth = 2.0 + 5.0
+    assert steps(7, None)[0] == [0, 0, 2, 2, 2, sixth, sixth]
+    found, at_end = steps(7, 7)
+    assert found == [0, 0, 2, 2, 2, sixth, sixth + 7]
+    assert accumulation.waiting(at_end) == 0
+    assert steps(2, 2)[0] == [0, 1.5]
+    # A stop between two steps changes nothing. After its end, the count starts again at 0.
+    first, middle = steps(5, 8)
+    assert accumulation.waiting(middle) == 2
+    assert first + steps(8, 8, middle)[0] == steps(8, 8)[0]
+    assert steps(12, 12, at_end)[0] == [14, 14, 14 + 9, 23, 23 + 11.5]
 
 
 def test_averages_by_hand():

@@ -22,6 +22,7 @@ from estimator_kit.models import find_model
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import item_index, item_vectors
 from input_pipelines.record_files import writing
+from tests import rounding
 from tests.conftest import DOCUMENT, make_rows, place
 from tests.estimator_kit.small_training import batch_of
 
@@ -191,7 +192,8 @@ def test_a_graph_finds_most_of_the_best_items():
     assert found.ef == index.hnsw.efSearch and found.queries == 50
     scores, ids = index.search(users, 10)
     products = users @ vectors.T
-    np.testing.assert_allclose(scores, np.take_along_axis(products, ids, 1), rtol=1e-5)
+    bounds = rounding.of_product(users, vectors.T)
+    rounding.assert_within(scores, *(np.take_along_axis(x, ids, 1) for x in (products, bounds)))
     best = np.argsort(-products, axis=1)[:, :10]
     by_hand = np.mean([len({*row} & {*others}) / 10 for row, others in zip(ids, best)])
     assert found.recall == pytest.approx(by_hand) and found.recall >= 0.9

@@ -118,7 +118,7 @@ def test_columns_together_are_equal_to_each_column_alone():
     assert set(found) == set(expected)
     for name, value in expected.items():
         if "log" in name or "_m" in name:
-            np.testing.assert_allclose(found[name], value, rtol=1e-6)
+            np.testing.assert_allclose(found[name], value, rtol=1e-6, atol=1e-6)
         else:
             np.testing.assert_array_equal(found[name], value, err_msg=name)
     assert found["s_v"].tolist() == [0, -1, -1] and found["j_d"].tolist() == [1, -1, 2]

@@ -116,7 +116,7 @@ def test_the_cosine_head():
     assert values["cosine_similarity"] == pytest.approx((math.sqrt(0.5) - 3) / 4)
     assert values["loss"] == pytest.approx(1 - values["cosine_similarity"])
     predicted = objective.predictions(tf.constant(z))
-    np.testing.assert_allclose(predicted["predictions"], [[1, 0], [0, 1]])
+    np.testing.assert_allclose(predicted["predictions"], [[1, 0], [0, 1]], atol=1e-6)
     assert objective.export_outputs(predicted) == {}
 
 
