@@ -253,9 +253,9 @@ def names_in(schema: dict[str, Any]) -> list[str]:
 
 # --- Models --------------------------------------------------------------------------------------
 
-_SMALL = {"hidden_units": [16], "learning_rate": 0.2}
-_STEPS = {**_SMALL, "deep_group": None}
-_TASKS = {**_SMALL, "tasks": ["click", "buy"]}
+SMALL = {"hidden_units": [16], "learning_rate": 0.2}
+_STEPS = {**SMALL, "deep_group": None}
+_TASKS = {**SMALL, "tasks": ["click", "buy"]}
 # Parameters that make a model small, fast to train, and dependent on the part that gives its name.
 PARAMS: dict[str, dict[str, Any]] = {
     "aitm": _TASKS,
@@ -270,9 +270,9 @@ PARAMS: dict[str, dict[str, Any]] = {
     "lstm": {**_STEPS, "recurrent_units": [8]},
     "sasrec": {"max_steps": 2, "blocks": 1, "steps_dropout": 0.0, "learning_rate": 0.03},
     "transformer": {**_STEPS, "width": 8, "feed_forward": 8},
-    "two_tower": {**_SMALL, "dimension": 4},
-    "wide_deep": {**_SMALL, "linear_learning_rate": 0.3},
-    "xdeepfm": {**_SMALL, "maps": [4]},
+    "two_tower": {**SMALL, "dimension": 4},
+    "wide_deep": {**SMALL, "linear_learning_rate": 0.3},
+    "xdeepfm": {**SMALL, "maps": [4]},
 }
 # The models of some heads only.
 NEXT_ITEM_MODELS = ("gru4rec", "sasrec")
@@ -347,32 +347,45 @@ def matching_pair(model: str, cases: list[tuple[str, Optional[dict[str, Any]]]])
     return Pair(model, objectives)
 
 
-def progress(case: Pair, steps: int = 200) -> dict[str, float]:
-    """How far each objective came from the best constant (0) to the best predictions (1).
+def document_and_rows(case: Pair, *, cold: bool = False) -> tuple[dict, list[dict], Any]:
+    """The spec of a pair, its rows as records, and (cell, number in the cell, labels) of the rows.
 
-    Training also has rows without any value, whose vectors are 0. They do not count here.
+    Args:
+      case: the pair.
+      cold: whether to make some rows without any value instead.
     """
     match = case.model in MATCHING_MODELS
     # The rows of a query follow each other. It has one row of each cell, or of each item.
     order: Any = "ij" if match else "xy"
     cell, i = (x.ravel() for x in np.meshgrid(range(CELLS), range(IN_CELL), indexing=order))
-    rows, labels = _rows(case, cell, i, match)
-    cold, _ = _rows(case, np.zeros(COLD, int), np.arange(COLD), match, cold=True)
+    if cold:
+        cell, i = np.zeros(COLD, int), np.arange(COLD)
+    rows, labels = _rows(case, cell, i, match, cold=cold)
     document = {**DOCUMENT, "features": {**DOCUMENT["features"]}}
     document["labels"] = {name: toy.label for name, (toy, _) in case.objectives.items()}
     document["objectives"] = {name: entry for name, (_, entry) in case.objectives.items()}
     for toy, entry in case.objectives.values():
-        more = {n: e for n, (e, _) in toy.features.items() if n in str(entry)}
-        document["features"].update(more)
-    groups = MODELS[case.model](_parsed(document), PARAMS.get(case.model, _SMALL)).groups()
+        document["features"] |= {n: e for n, (e, _) in toy.features.items() if n in str(entry)}
+    params = PARAMS.get(case.model, SMALL)
+    groups = MODELS[case.model](feature_specs.parse(_used(document)), params).groups()
     if any("items" in entry for _, entry in case.objectives.values()):
         groups = (*groups, "steps")  # It needs the column, even if the model does not read it.
     document["groups"] = {group: DOCUMENT["groups"][group] for group in dict.fromkeys(groups)}
-    predicted = _trained(case.model, _parsed(document), rows, cold, steps)
+    return _used(document), rows, (cell, i, labels)
+
+
+def progress(case: Pair, steps: int = 200) -> dict[str, float]:
+    """How far each objective came from the best constant (0) to the best predictions (1).
+
+    Training also has rows without any value, whose vectors are 0. They do not count here.
+    """
+    document, rows, (cell, i, labels) = document_and_rows(case)
+    _, cold, _ = document_and_rows(case, cold=True)
+    predicted = _trained(case.model, feature_specs.parse(document), rows, cold, steps)
     found = {}
     for name, (toy, _) in case.objectives.items():
         y = np.array(labels[name])
-        kinds = cell * CELLS + i % CELLS if match else cell
+        kinds = cell * CELLS + i % CELLS if case.model in MATCHING_MODELS else cell
         best = {kind: toy.best(y[kinds == kind]) for kind in set(kinds.tolist())}
         of_kinds = {k: np.stack([best[kind][k] for kind in kinds.tolist()]) for k in best[0]}
         of_all = {k: np.stack([value] * len(cell)) for k, value in toy.best(y).items()}
@@ -406,7 +419,8 @@ def _rows(
     return [dict(zip(columns, row)) for row in zip(*columns.values())], labels
 
 
-def _parsed(document: dict[str, Any]) -> Any:
+def _used(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with the columns and features that its groups and objectives read."""
     groups = document["groups"]
     columns = {n for names in groups.values() for n in names}
     while True:
@@ -422,7 +436,7 @@ def _parsed(document: dict[str, Any]) -> Any:
     sources |= {e["group_by"] for e in document["objectives"].values() if "group_by" in e}
     unread = [n for n in DOCUMENT["features"] if n not in sources]
     features = {n: f for n, f in document["features"].items() if n not in unread}
-    return feature_specs.parse({**document, "columns": read, "features": features})
+    return {**document, "columns": read, "features": features}
 
 
 def _trained(
@@ -430,7 +444,7 @@ def _trained(
 ) -> Predictions:
     """The predictions for the rows, after steps with all rows in a batch."""
     v1 = tf.compat.v1
-    params = PARAMS.get(name, _SMALL)
+    params = PARAMS.get(name, SMALL)
     options = v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=2)
     with tf.Graph().as_default(), v1.Session(config=options) as session:
         v1.set_random_seed(1)
