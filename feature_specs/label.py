@@ -36,7 +36,8 @@ class Label(Entry):
     missing: Optional[Literal["mask", "no_class"]] = Field(
         None,
         description="What to do with a record that has no value. By default it is an error. `mask` "
-        "leaves the record out of this label's loss and metrics. `no_class`, only for lists, "
+        "leaves the record out of the loss and the metrics of this label, and of a label of which "
+        "it is a part, such as the `event` of a `survival` head. `no_class`, only for lists, "
         "treats the record as a row that has none of the classes. TensorFlow cannot tell an absent "
         "list from an empty list.",
     )

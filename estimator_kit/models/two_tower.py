@@ -60,6 +60,7 @@ from estimator_kit.model.example_losses import ExampleLosses
 from estimator_kit.model.group_checks import check_dense_group, columns_of
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.objectives.item_frequency import log_probability
+from estimator_kit.model.objectives.losses import unit_vectors
 from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower_logits
 from feature_specs.heads.objectives import Binary, Ranking
 from input_pipelines.transform.transforms import Features
@@ -180,7 +181,7 @@ class TwoTowerModel(ModelFn):
         for part, group in (("user", p.user_group), ("item", p.item_group)):
             with tf.compat.v1.variable_scope(part):
                 vector = tower_logits(self.dense_input(features, group), p, mode, p.dimension)
-                vectors[part] = tf.math.l2_normalize(vector, axis=1) if p.normalize else vector
+                vectors[part] = unit_vectors(vector) if p.normalize else vector
                 self.add_output(f"{part}_vector", vectors[part])
         if mode == ModeKeys.TRAIN and p.item_id is not None:
             with tf.compat.v1.variable_scope("item_frequency"):

@@ -187,9 +187,6 @@ class _MetricGraph(NamedTuple):
 def _metric_graph(spec: FeatureSpec, objectives: Mapping[str, Objective]) -> _MetricGraph:
     v1 = tf.compat.v1
     with tf.Graph().as_default() as graph:
-        # Ranking losses break ties at random, which needs a seed after a training with
-        # --deterministic in this process.
-        v1.set_random_seed(1)
         records = v1.placeholder(tf.string, [None])
         logits = {
             name: v1.placeholder(tf.float32, [None, objective.logits_dimension])

@@ -282,8 +282,8 @@ class UniqueSoftmax(Entry):
 class ListMle(Entry):
     """The negative log-probability of the order of the labels, under the scores.
 
-    Rows with equal labels are put in a random order. See ListMLE (Xia et al., "Listwise Approach to
-    Learning to Rank", 2008).
+    See ListMLE (Xia et al., "Listwise Approach to Learning to Rank", 2008). Rows with equal labels
+    count as the mean over their orders, by Efron's approximation (1977).
     """
 
     list_mle: NoOptions = Field(

@@ -83,10 +83,12 @@ MEANINGS: Mapping[str, str] = {
     "first k ranks of the catalogue.",
     "label_mean": "The mean label: sum(w y) / sum(w). For `survival`, the share of rows whose "
     "event was seen before the last boundary.",
-    "lists": "The sum of the weights of the lists that `loss` counts.",
+    "lists": "The number of lists that `loss` counts.",
     "log_loss": "The mean cross-entropy, -y log p - (1 - y) log(1 - p), whatever loss the "
     "objective is trained with.",
-    "loss": "The loss of the objective over all rows, by its `reduction`.",
+    "loss": "The loss of the objective over all rows, by its `reduction`. For the head `ranking`, "
+    "a group that has more rows than `--eval_batch_size`, or that is in several places of the "
+    "files, is several lists. Then `loss` and `lists` depend on `--eval_batch_size`.",
     "mean_absolute_error": "The mean of |p - y|. For `ordinal`, p is the predicted class.",
     "mean_iou": "The mean over the classes that occur of hits / (labels + predictions - hits).",
     "mean_relative_error": "The mean of |p - y| / |y| over the rows whose label is not 0.",

@@ -3,7 +3,7 @@
     LabelReader(spec).read(parsed)     # {"click": ..., "click/weight": ...}
 
 `Transform` makes a `LabelReader`. It never drops a row: if a label may be missing, a row without it
-has the weight 0.
+has the weight 0. So does a row without a part of the label, such as the `event` of `survival`.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class LabelReader:
             the row has the class). With steps: [rows, steps], and float32 [rows, steps, n]. With
             `label_parts` of the head: float32 [rows, 1 + parts], the label and its parts. Of the
             head `next_item`: a RaggedTensor of int64 ids [rows, None], with -1 for no item.
-          `<label>/weight`: float32 [rows], if the label has a weight or may be missing; 0 means
-            masked. [rows, steps] if each step has a weight.
+          `<label>/weight`: float32 [rows], if the label has a weight, or if the label or a part of
+            it may be missing; 0 means masked. [rows, steps] if each step has a weight.
           `<label>/true_probability`: float32 [rows], if the data have it.
           `<label>/group`: int64 [rows], a hash of the `group_by` feature; -1 means no group.
           `<label>/seen`: a RaggedTensor of int64 ids [rows, None], the items of the steps, if the
@@ -80,9 +80,9 @@ class LabelReader:
                     # If the weight is a label and is missing, it is 0.
                     weight = values.get(label.weight, parsed.get(label.weight))
                     result[f"{name}/weight"] = checks.weight(name, tf.cast(weight, tf.float32))
-                if label.missing == "mask":
-                    weight = result.get(f"{name}/weight", tf.ones_like(present[name], tf.float32))
-                    mask = tf.cast(present[name], tf.float32)
+                for other in self._masking(name):
+                    mask = tf.cast(present[other], tf.float32)
+                    weight = result.get(f"{name}/weight", tf.ones_like(mask))
                     mask = mask[:, tf.newaxis] if weight.shape.rank == 2 else mask
                     result[f"{name}/weight"] = weight * mask
                 if label.true_probability is not None:
@@ -105,10 +105,21 @@ class LabelReader:
                     )
         return result
 
+    def _masking(self, name: str) -> Iterator[str]:
+        """The labels without which a row has the weight 0: the label itself, and its parts.
+
+        They are labels with `missing: mask`. A row without any other label is an error.
+        """
+        parts = self._spec.objectives[self._spec.objective_of(name)].label_parts
+        for other in (name, *(part.name for part in parts)):
+            label = self._spec.labels.get(other)
+            if label is not None and label.missing == "mask":
+                yield other
+
     def _parts(
         self, entry: Objective, values: dict[str, tf.Tensor], parsed: dict[str, Any]
     ) -> Iterator[tf.Tensor]:
-        """The parts of a label, float32 [rows] each. A part that is a missing label is 0."""
+        """The parts of a label, float32 [rows] each. A part that is missing is 0, and masked."""
         for part in entry.label_parts:
             found = checks.part(part, values.get(part.name, parsed.get(part.name)))
             yield tf.cast(found, tf.float32)

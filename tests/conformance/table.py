@@ -9,6 +9,8 @@ import dataclasses
 import random
 from typing import Any, Callable, Optional
 
+from feature_specs.heads.objectives import HEADS
+
 _SMALL = {"hidden_units": [8, 4]}
 _TASKS = {"click": "binary", "buy": "binary"}
 _NEXT = {"next_item": "next_item"}
@@ -109,6 +111,14 @@ HEAD_CASES = {
         lambda rng: rng.choice("abcde"),
     ),
 }
+
+
+def losses_of_head(head: str) -> list[str]:
+    """The names of the losses that a head can choose; none if it has only one, without a name."""
+    field = HEADS[head].model_json_schema()["properties"].get("loss")
+    return list(field["anyOf"][0]["enum"]) if field else []
+
+
 # The heads that any model can learn. `next_item` needs a column of items.
 ROW_HEADS = [head for head in HEAD_CASES if head != "next_item"]
 

@@ -261,11 +261,24 @@ def lognormal_scale(logits: tf.Tensor) -> tf.Tensor:
 def cosine_similarity(vectors: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
     """The cosine of the angle between rows: float32 [rows] from [rows, n]. 0 for a row of zeros.
 
-    For (1, 0) and (1, 1) it is 1 / sqrt(2) = 0.7071.
+    For (1, 0) and (1, 1) it is 1 / sqrt(2) = 0.7071. `unit_vectors` limits the gradient.
     """
-    return tf.reduce_sum(
-        tf.math.l2_normalize(vectors, axis=1) * tf.math.l2_normalize(targets, axis=1), axis=1
-    )
+    return tf.reduce_sum(unit_vectors(vectors) * tf.math.l2_normalize(targets, axis=1), axis=1)
+
+
+def unit_vectors(vectors: tf.Tensor) -> tf.Tensor:
+    """The rows scaled to length 1: float32 [rows, n]. A row of zeros stays 0.
+
+    A short vector turns fast: the gradient of the direction u of v is (1 - u u^T) / |v|. At 0,
+    where `linear` and biases start, `tf.math.l2_normalize` has the gradient 1e6. After such a step
+    Adagrad and FTRL hardly move again. So a vector that is shorter than 1 has the gradient
+    1 - u u^T, as if its length were 1. The result itself is not affected.
+    """
+    units = tf.stop_gradient(tf.math.l2_normalize(vectors, axis=1))
+    lengths = tf.stop_gradient(tf.norm(vectors, axis=1, keepdims=True))
+    turned = vectors - units * tf.reduce_sum(units * vectors, axis=1, keepdims=True)
+    turned /= tf.maximum(lengths, 1.0)
+    return units + (turned - tf.stop_gradient(turned))
 
 
 def cosine(vectors: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:

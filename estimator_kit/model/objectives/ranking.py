@@ -29,7 +29,10 @@ class RankingObjective(Objective):
     such rows, as a metric of evaluation and a summary of training. `row_groups` of the input puts
     the rows of a group into one batch.
 
-    Group metrics use all rows of a group in the whole evaluation.
+    Group metrics use all rows of a group in the whole evaluation. The metrics of lists, `loss`,
+    `lists` and `rows_without_order_share`, do not depend on the batches of an evaluation if each
+    batch has all rows of its groups. A group that is larger than a batch, or in several places of
+    the files, is several lists, because only a batch at a time is in memory.
 
     Predictions: scores, float32 [rows, 1]. A score has no scale. It only orders the rows of a
     group.

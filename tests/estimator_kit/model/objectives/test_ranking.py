@@ -1,8 +1,11 @@
-"""The ranking head: its losses by hand and in NumPy, its metrics as TensorFlow Ranking has them."""
+"""The ranking head: its losses by hand and in NumPy, its metrics as scikit-learn has them.
+
+`test_tensorflow_ranking.py` compares both with TensorFlow Ranking.
+"""
 
 from __future__ import annotations
 
-import builtins
+import itertools
 import json
 import logging
 import math
@@ -10,13 +13,13 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_ranking as tfr
+from sklearn.metrics import ndcg_score
 
 import estimator_kit as ek
 from estimator_kit.checkpoints import run_record
 from estimator_kit.commands.validation import data
-from estimator_kit.model.objectives import list_losses
 from input_pipelines.record_files import writing
+from tests.conformance.table import losses_of_head
 from tests.estimator_kit.model.objectives.test_objectives import evaluate, make
 
 RNG = np.random.default_rng(17)
@@ -27,11 +30,8 @@ GRADES = RNG.integers(0, 4, ROWS).astype("f")
 GRADES[GROUPS == 4] = 2  # A list without an order.
 W = RNG.integers(0, 3, ROWS).astype("f")
 
-LOSSES = [
-    "pairwise_logistic", "pairwise_hinge", "pairwise_soft_zero_one", "softmax", "unique_softmax",
-    "list_mle", "approx_ndcg",
-]  # fmt: skip
-LAMBDAS = [{name: {"lambda_weight": "ndcg"}} for name in LOSSES[:3]]
+LOSSES = losses_of_head("ranking")
+LAMBDAS = [{name: {"lambda_weight": "ndcg"}} for name in LOSSES if name.startswith("pairwise")]
 
 
 def ranking(loss="pairwise_logistic", dtype="float32", **fields):
@@ -88,8 +88,12 @@ def of_one_list(loss, s, y, w):
         below = [np.exp(s[y < y[i]]).sum() + np.exp(s[i]) for i in range(n)]
         return ((2**y - 1) * (np.log(below) - s)).sum(), weight
     if name == "list_mle":
-        s = s[np.argsort(-y)]
-        return sum(np.log(np.exp(s[i:]).sum()) - s[i] for i in range(n)), weight
+        total = 0.0
+        for label in set(y):
+            own, lower = np.exp(s[y == label]), np.exp(s[y < label]).sum()
+            gone = np.arange(len(own)) / len(own)
+            total += np.log(own.sum() * (1 - gone) + lower).sum() - s[y == label].sum()
+        return total, weight
     rank = [0.5 + sigmoid((s - s[i]) / 0.1).sum() for i in range(n)]
     gain = 2**y - 1
     best = sum(g / math.log2(2 + i) for i, g in enumerate(sorted(gain, reverse=True)))
@@ -106,17 +110,9 @@ def lists():
 
 @pytest.mark.parametrize("loss", [*LOSSES, *LAMBDAS])
 def test_losses_equal_numpy_list_by_list(loss):
-    labels = GRADES
-    if loss == "list_mle":  # Which shuffles equal labels.
-        labels = GRADES + np.where(GROUPS == 4, 0, RNG.permutation(ROWS) / 1000).astype("f")
-    expected = []
-    for name in sorted(set(GROUPS[GROUPS >= 0])):
-        rows = (name == GROUPS) & (W > 0)
-        if len(set(labels[rows])) > 1:
-            s, y, w = (x[rows].astype("d") for x in (SCORES, labels, W))
-            expected.append(of_one_list(loss, s, y, w))
+    expected = [of_one_list(loss, *rows) for rows in lists()]
     assert len(expected) == 4
-    losses, weights = losses_of(loss, GROUPS, SCORES, labels, W)
+    losses, weights = losses_of(loss, GROUPS, SCORES, GRADES, W)
     np.testing.assert_allclose(losses, [loss for loss, _ in expected], rtol=2e-5)
     np.testing.assert_allclose(weights, [weight for _, weight in expected], rtol=1e-5)
 
@@ -144,6 +140,60 @@ def test_losses_by_hand_whatever_is_beside_the_list(loss, value):
     )
     assert losses[0] == pytest.approx(value, abs=2e-5)
     assert weights.tolist() == [5, 1]
+
+
+@pytest.mark.parametrize(
+    ("loss", "scores", "labels", "value"),
+    [
+        ("softmax", [0, 1, 1], [1, 1, 0], (2 * math.log(1 + 2 * math.e) - 1) / 2),
+        ("unique_softmax", [0, 1, 0], [2, 1, 0],
+         3 * math.log(2 + math.e) + math.log(1 + math.e) - 1),
+        ("list_mle", [0, 0, 0], [1, 0, 0], math.log(6)),
+        # Sums e^s: 1 of the first row; 1 + 3 of the tie; half of it; nothing is lower.
+        ("list_mle", [0, 0, math.log(3)], [1, 0, 0], math.log(5) + math.log(4 / 3) + math.log(2)),
+        ("approx_ndcg", [2, 2], [1, 0], -1 / math.log2(2.5)),
+        # Equal scores: the better row is last, at the distance 2 of the first row and 1 of the
+        # other one. Of the gains (1, 0, 0), the best DCG is 1 / log 2.
+        ({"pairwise_hinge": {"lambda_weight": "ndcg"}}, [1, 1, 1], [1, 0, 0],
+         math.log(2) * 3 * (1 / math.log(2) - 1 / math.log(4)) / 2),
+    ],
+)  # fmt: skip
+def test_more_losses_by_hand(loss, scores, labels, value):
+    for step in (1, -1):  # The order of the rows does not matter.
+        args = (scores[::step], labels[::step], np.ones(len(scores)))
+        assert losses_of(loss, [5] * len(scores), *args)[0] == pytest.approx([value], rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, *LAMBDAS])
+def test_equal_scores_have_the_gradient_of_the_formula(loss):
+    """A model that starts with zeros has equal scores. It must not stay there."""
+    y, w = np.array([2, 0, 1, 0], "f"), np.array([1, 2, 1, 3], "f")
+    scores = tf.Variable(np.zeros((4, 1), "f"))
+    args = tf.constant(y), tf.constant(w), tf.zeros(4, tf.int64)
+    with tf.GradientTape() as tape:
+        value = ranking(loss, reduction="sum").loss(tf.convert_to_tensor(scores), *args)
+    got = tf.convert_to_tensor(tape.gradient(value, scores)).numpy()[:, 0]
+    assert got[0] < -0.01 and got[1] > 0.01 and got[3] > 0.01
+    if loss in LAMBDAS:  # The weights of pairs depend on the ranks, and have no gradient.
+        return
+    for row, step in zip(got, 1e-5 * np.eye(4)):
+        ends = [np.prod(of_one_list(loss, s, y.astype("d"), w.astype("d"))) for s in (step, -step)]
+        assert row == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-4)
+
+
+def test_list_mle_is_at_least_the_mean_over_the_orders_of_equal_labels():
+    rng = np.random.default_rng(3)
+    for spread in (0, 1, 3):
+        s, y = rng.normal(0, spread, 5), np.array([2, 1, 1, 1, 0])
+        means = []
+        for order in itertools.permutations((1, 2, 3)):
+            z = s[[0, *order, 4]]
+            means.append(sum(np.log(np.exp(z[i:]).sum()) - z[i] for i in range(5)))
+        (got,), _ = losses_of("list_mle", [1] * 5, s, y, np.ones(5))
+        if spread:
+            assert np.mean(means) < got < np.mean(means) + 0.3 * spread
+        else:
+            assert got == pytest.approx(np.mean(means), rel=1e-6)
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, *LAMBDAS])
@@ -192,24 +242,17 @@ def test_metrics_of_an_evaluation():
     assert got["weight_sum"] == W.sum()
     assert got["label_mean"] == pytest.approx(np.average(GRADES, weights=W))
 
-    names = sorted(set(GROUPS[(GROUPS >= 0) & (W > 0)]))
-    size = 41
-    labels, scores = np.full((len(names), size), -1.0, "f"), np.zeros((len(names), size), "f")
-    for i, name in enumerate(names):
+    ranked = []
+    for name in sorted(set(GROUPS[GROUPS >= 0])):
         rows = (name == GROUPS) & (W > 0)
-        labels[i, : rows.sum()], scores[i, : rows.sum()] = GRADES[rows], SCORES[rows]
-    relevant = (labels > 0).any(axis=1)
-    for name, theirs in {
-        "ndcg_at_3": tfr.keras.metrics.NDCGMetric(topn=3),
-        "ndcg_at_50": tfr.keras.metrics.NDCGMetric(topn=50),
-        "mrr": tfr.keras.metrics.MRRMetric(),
-    }.items():
-        values = []
-        for y_true, y_pred in zip(labels[relevant], scores[relevant]):
-            theirs.reset_state()
-            theirs.update_state(y_true[None], y_pred[None])
-            values.append(float(theirs.result()))
-        assert got[name] == pytest.approx(np.mean(values), rel=1e-5), name
+        if GRADES[rows].any():
+            ranked.append((SCORES[rows], GRADES[rows]))
+    for k in (3, 50):
+        values = [ndcg_score([2**y - 1], [s], k=k) if len(s) > 1 else 1.0 for s, y in ranked]
+        assert got[f"ndcg_at_{k}"] == pytest.approx(np.mean(values), rel=1e-6)
+    first = [1 + np.flatnonzero(y[np.argsort(-s)])[0] for s, y in ranked]
+    assert got["mrr"] == pytest.approx(np.mean(1 / np.array(first)))
+    assert got["hit_rate_at_1"] == pytest.approx(np.mean(np.array(first) == 1))
 
 
 def test_large_grades_do_not_overflow_in_ndcg():
@@ -318,25 +361,6 @@ def test_records_whose_groups_are_apart_stop_a_run(folder):
     with pytest.raises(ek.DataError, match="Sort the records of each file by this feature"):
         ek.run(config(folder, train_files=(f"{folder}/apart.tfrecord",),
                       model_dir=f"{folder}/apart"))  # fmt: skip
-
-
-def test_without_tensorflow_ranking(monkeypatch):
-    real = builtins.__import__
-
-    def missing(name, *args, **kwargs):
-        if name == "tensorflow_ranking":
-            raise ImportError("No module named 'tensorflow_ranking'")
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(ek.ConfigError) as error:
-        list_losses.library()
-    assert str(error.value) == (
-        "the head ranking needs the package 'tensorflow-ranking' (No module named "
-        "'tensorflow_ranking'). Install it with: pip install estimator-kit[ranking]. With "
-        "TensorFlow 2.16 and later, which the package works with but does not declare, use: pip "
-        "install --no-deps tensorflow-ranking==0.5.5"
-    )
 
 
 def test_what_needs_a_group(caplog):
