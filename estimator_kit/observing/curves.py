@@ -18,10 +18,11 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_kit import storage
-from estimator_kit.model.objectives import deciles, ranking_curve
+from estimator_kit.model.objectives import deciles
 
 POINTS = 200  # Points of a ROC curve. Its area has an error of at most 0.0005.
 RELIABILITY_BINS = 20
+_FINITE = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
 _FOLDER = os.path.join("observed", "curves")
 
 
@@ -29,12 +30,14 @@ def curve(kind: str, total: np.ndarray) -> dict[str, Any]:
     """The numbers to keep from an array, which depend on its kind.
 
     Returns:
-      - `histogram` (binary), float64 [2, 16384]: `points`, up to 200 thresholds with the weight of
-        the positives and of the negatives whose logit is above the threshold; `reliability`, 20
-        bins of equal weight with the mean prediction, the mean label and the weight.
-      - `by_prediction` (regression, poisson, logistic_regression), float64 [4, 4096]: `deciles`,
-        ten parts of equal weight, ordered by prediction, with weight, prediction, label, residual
-        (label minus prediction) and root_mean_squared_error.
+      - `histogram` (binary), float64 [3, bins], the logits and the weights of their positives and
+        negatives: `points`, up to 200 thresholds with the weight of the positives and of the
+        negatives whose logit is at least the threshold; `reliability`, 20 parts of equal weight
+        with the mean prediction, the mean label and the weight.
+      - `by_prediction` (regression, poisson, logistic_regression, ziln), float64 [5, bins], the
+        predictions and the sums of `objectives.deciles`: `deciles`, ten parts of equal weight,
+        ordered by prediction, with weight, prediction, label, residual (label minus prediction)
+        and root_mean_squared_error.
       - `confusion` (multi_class with up to 50 classes): `matrix`, whose rows are labels.
       - `by_class` (multi_label, multi_class with more classes): `labels`, `predictions`, `hits`.
       - `coverage` (quantile): `weight`, `covered`, the share of labels up to each quantile.
@@ -83,22 +86,21 @@ def read(model_dir: str) -> dict[int, dict[str, Any]]:
     return dict(sorted(found.items()))
 
 
-def precision_recall(counts: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+def precision_recall(table: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     """Counts of a binary objective at thresholds on the probability.
 
     Args:
-      counts: float64 [2, 16384], the total of the kind `histogram`.
-      thresholds: [n], from 0 to 1. Each moves to the nearest edge of a bin, by less than 0.0004.
+      table: float64 [3, bins], the total of the kind `histogram`.
+      thresholds: [n], from 0 to 1. A row counts as positive if its probability is above it.
 
     Returns:
       float64 [6, n]: the weights of true positives, false positives, true negatives and false
       negatives; precision, 0 if nothing is above the threshold; and recall, 0 without positives.
     """
-    below = np.concatenate([np.zeros((2, 1)), np.cumsum(counts, axis=1)], axis=1)
+    below = np.concatenate([np.zeros((2, 1)), np.cumsum(table[1:], axis=1)], axis=1)
     with np.errstate(divide="ignore"):
         logits = np.log(thresholds) - np.log1p(-thresholds)
-    bins = ranking_curve.BINS
-    edge = np.rint((np.clip(logits, -20, 20) + 20) * bins / 40).astype(int)
+    edge = np.searchsorted(table[0], logits, side="right")
     fn, tn = below[:, edge]
     tp, fp = below[:, -1:] - below[:, edge]
     precision = np.divide(tp, tp + fp, out=np.zeros_like(tp), where=tp + fp > 0)
@@ -111,19 +113,18 @@ class _File(storage.Form):
     objectives: dict[str, dict[str, Any]]
 
 
-def _binary(counts: np.ndarray) -> dict[str, Any]:
-    positives, negatives = counts
-    edges = np.linspace(-20.0, 20.0, ranking_curve.BINS + 1)
-    # The weight above the lower edge of each bin, starting with the highest bin.
-    above = np.cumsum(counts[:, ::-1], axis=1)
+def _binary(table: np.ndarray) -> dict[str, Any]:
+    logits, positives, negatives = table
+    logits = np.clip(logits, *_FINITE)
+    # The weight from each logit upwards, starting with the highest logit.
+    above = np.cumsum(table[1:, ::-1], axis=1)
     chosen = _evenly(above)
     points = {
-        "logit": edges[:-1][::-1][chosen].tolist(),
+        "logit": logits[::-1][chosen].tolist(),
         "positives": above[0][chosen].tolist(),
         "negatives": above[1][chosen].tolist(),
     }
-    middles = (edges[:-1] + edges[1:]) / 2
-    predictions = 1 / (1 + np.exp(-middles))
+    predictions = np.exp(-np.logaddexp(0, -logits))
     weight = positives + negatives
     return {
         "weight": {"positives": float(positives.sum()), "negatives": float(negatives.sum())},
@@ -138,6 +139,8 @@ def _binary(counts: np.ndarray) -> dict[str, Any]:
 
 def _evenly(above: np.ndarray) -> np.ndarray:
     """The positions between which the shares of positives and negatives grow equally."""
+    if not above.size:
+        return np.zeros(0, int)
     totals = np.where(above[:, -1:] > 0, above[:, -1:], 1)
     grown = (above / totals).sum(axis=0)
     wanted = np.linspace(0, grown[-1], POINTS)
@@ -160,7 +163,7 @@ def _parts(
 
 
 def _deciles(totals: np.ndarray) -> dict[str, Any]:
-    sums = dict(zip(deciles.SUMS, totals))
+    sums = dict(zip(deciles.SUMS, totals[1:]))
     weight = sums.pop("weight")
     means = _parts(weight, 10, sums)
     errors = means.pop("squared_error")

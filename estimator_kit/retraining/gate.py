@@ -24,12 +24,14 @@ class Scored:
     """The labels, weights and predictions of one objective.
 
     Attributes:
+      head: the head of the objective.
       labels, weights: [rows]. Labels of the head `survival`: [rows, 2].
-      candidate: the candidate's predictions, [rows] or [rows, n].
-      live: the live model's predictions, with the same shape, or None.
+      candidate: the candidate's outputs as `row_metrics.make` takes them, [rows] or [rows, n].
+      live: the live model's outputs, with the same shape, or None.
       why_no_live: the note in the report if `live` is missing.
     """
 
+    head: str
     labels: NDArray
     weights: NDArray
     candidate: NDArray
@@ -170,6 +172,7 @@ def _of_rows(
 ) -> Iterator[Finding]:
     if mask is not None:
         rows = Scored(
+            rows.head,
             rows.labels[mask],
             rows.weights[mask],
             rows.candidate[mask],
@@ -184,7 +187,7 @@ def _of_rows(
         note = f"{broken:,} rows have a prediction that is NaN or infinite"
         yield Finding(_text(condition), False, None, where, count, note=note)
         return
-    candidate = row_metrics.make(name, rows.labels, rows.candidate, rows.weights)
+    candidate = row_metrics.make(name, rows.head, rows.labels, rows.candidate, rows.weights)
     value = candidate.value()
     yield from _bounds(condition, value, where, count)
     if condition.max_loss is None:
@@ -198,7 +201,7 @@ def _of_rows(
         note = f"the live model's prediction of {broken:,} rows is NaN or infinite"
         yield Finding(text, None, value, where, count, note=note)
         return
-    live = row_metrics.make(name, rows.labels, rows.live, rows.weights)
+    live = row_metrics.make(name, rows.head, rows.labels, rows.live, rows.weights)
     before = live.value()
     if math.isnan(value) or math.isnan(before):
         yield _undefined(text, where, count, value, before)

@@ -24,7 +24,8 @@ from estimator_kit.retraining import gate, intervals
 from estimator_kit.retraining.gate import Scored
 from estimator_kit.retraining.promotion import Verify, Version
 from estimator_kit.scoring import row_metrics
-from estimator_kit.scoring.eval_rows import OUTPUTS, EvalRows, first_records
+from estimator_kit.scoring.eval_rows import EvalRows, first_records
+from estimator_kit.scoring.row_metrics import OUTPUTS
 from estimator_kit.serving.loaded_model import DEFAULT_SIGNATURE, LoadedModel
 from feature_specs.sections.retraining import MODEL_METRICS, ROW_METRICS
 from feature_specs.spec import FeatureSpec
@@ -84,10 +85,17 @@ def run(
     if live is not None:
         before = rows.predictions(live.path, objectives, all_of_them=False)
         before = {k: v for k, v in before.items() if v.shape == candidate[k].shape}
-        why_no_live = "the live model does not predict this objective, or has other classes"
+        why_no_live = (
+            "the live model does not predict this objective, or has another head or other classes"
+        )
     scored = {
         name: Scored(
-            rows.labels(name), rows.weights(name), candidate[name], before.get(name), why_no_live
+            spec.objectives[name].head,
+            rows.labels(name),
+            rows.weights(name),
+            candidate[name],
+            before.get(name),
+            why_no_live,
         )
         for name in objectives
     }
@@ -133,7 +141,9 @@ def _metrics(spec: FeatureSpec, scored: dict[str, Scored]) -> dict[str, dict[str
             entry = {}
             for whose, predictions in (("candidate", rows.candidate), ("live", rows.live)):
                 if predictions is not None:
-                    metric = row_metrics.make(name, rows.labels, predictions, rows.weights)
+                    metric = row_metrics.make(
+                        name, rows.head, rows.labels, predictions, rows.weights
+                    )
                     value = metric.value()
                     entry[whose] = None if math.isnan(value) else value
             found[f"{name}/{objective}"] = entry

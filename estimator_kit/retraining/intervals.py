@@ -47,7 +47,7 @@ def of_conditions(
             if predictions is None or row_metrics.not_finite(predictions):
                 continue
             interval = bootstrap.difference(
-                row_metrics.make(name, rows.labels, predictions, rows.weights).value,
+                row_metrics.make(name, rows.head, rows.labels, predictions, rows.weights).value,
                 lambda counts: 0.0,
                 rows=len(rows.labels),
                 groups=groups,

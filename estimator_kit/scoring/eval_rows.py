@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.scoring import export as exports
+from estimator_kit.scoring.row_metrics import OUTPUTS
 from estimator_kit.serving.loaded_model import LoadedModel
 from feature_specs.heads.objectives import Objective
 from feature_specs.heads.survival import Survival
@@ -26,18 +27,6 @@ from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform.labels import LabelReader
 from input_pipelines.transform.record_parsing import RecordParser
-
-# The output of a SavedModel for an objective, by its head.
-OUTPUTS = {
-    "binary": "logistic",
-    "logistic_regression": "predictions",
-    "poisson": "predictions",
-    "regression": "predictions",
-    "multi_class": "probabilities",
-    "ordinal": "probabilities",
-    "survival": "survival_probabilities",
-    "ziln": "predictions",
-}
 
 
 class EvalRows:
@@ -116,15 +105,18 @@ class EvalRows:
         Args:
           export: the folder of the SavedModel.
           objectives: the objectives to predict.
-          all_of_them: if False, objectives that the model does not predict are left out. The spec
-            may have got them after the model was trained.
+          all_of_them: if False, objectives that the model does not predict, or that it predicts
+            with another head, are left out. The spec may be newer than the model.
           model: the SavedModel, if it is loaded already.
 
         Raises:
           ConfigError: the model does not have such an output, or not one for each row.
         """
-        parts: dict[str, list[NDArray]] = {name: [] for name in objectives}
         known = exports.read(export, "")
+        if not all_of_them and known.spec is not None:
+            heads = {name: entry.head for name, entry in known.spec.objectives.items()}
+            objectives = [n for n in objectives if heads.get(n) == self._spec.objectives[n].head]
+        parts: dict[str, list[NDArray]] = {name: [] for name in objectives}
         for batch in exports.predictions(
             known,
             self._paths,
@@ -151,10 +143,12 @@ class EvalRows:
         return found
 
 
-def by_row(entry: Objective, predictions: NDArray) -> NDArray:
-    """Predictions of an export as `row_metrics.make` expects them: [rows], or [rows, n]."""
-    wide = OUTPUTS[entry.head].endswith("probabilities")
-    return predictions if wide else predictions.reshape(-1)
+def by_row(entry: Objective, outputs: NDArray) -> NDArray:
+    """Outputs of an export as `row_metrics.make` expects them: [rows], or [rows, n]."""
+    if entry.head in ("multi_class", "ordinal", "survival"):
+        return outputs
+    # The head `binary` with delayed feedback has a second logit.
+    return outputs.reshape(len(outputs), -1)[:, 0]
 
 
 def judged_labels(entry: Objective, labels: NDArray) -> NDArray:

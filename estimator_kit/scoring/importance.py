@@ -53,7 +53,9 @@ def importance(
 
     def values(predictions: Mapping[str, NDArray]) -> dict[str, float]:
         return {
-            name: row_metrics.make(metric, labels[name], predictions[name], weights[name]).value()
+            name: row_metrics.make(
+                metric, spec.objectives[name].head, labels[name], predictions[name], weights[name]
+            ).value()
             * (1 if metric in LARGER_IS_BETTER else -1)
             for name, metric in measured.items()
         }

@@ -23,7 +23,8 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import loading
 from estimator_kit.model.names import PREDICT_EXAMPLES
 from estimator_kit.scoring import importance, slices
-from estimator_kit.scoring.eval_rows import OUTPUTS, EvalRows, by_row
+from estimator_kit.scoring.eval_rows import EvalRows, by_row
+from estimator_kit.scoring.row_metrics import OUTPUTS
 from feature_specs.spec import FeatureSpec
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords

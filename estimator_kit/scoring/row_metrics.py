@@ -1,22 +1,26 @@
 """Metrics of weighted rows, which the gate compares and the bootstrap computes for each sample.
 
-    metric = make("auc", labels, predictions, weights)
+    metric = make("auc", "binary", labels, outputs, weights)
     metric.value()             # all rows, once each
     metric.value(counts)       # row i counts[i] times
 
     auc                    the probability that a positive row has a higher score than a negative
                            row; equal scores count half; exact, by ranks
-    log_loss               mean of -log(probability of the label); probabilities are clipped to
-                           [1e-7, 1 - 1e-7]. Of survival times: of the probability that the event
-                           is in its interval, or is not in the intervals that the row survived
+    log_loss               mean of -log(probability of the label). Of survival times: of the
+                           probability that the event is in its interval, or is not in the
+                           intervals that the row survived
     calibration            sum of the predictions / sum of the labels; the best value is 1
     accuracy               share of the rows whose most probable class is the label
     concordance            share of the pairs of rows whose earlier event has the higher risk
     mean_absolute_error, mean_squared_error
                            of the most probable class if the predictions are probabilities
 
+An evaluation computes the same metrics (`model.objectives`). So where an order or a logarithm
+matters, they are computed from logits, because a probability rounds to 0 or 1. `OUTPUTS` says what
+each head is measured by.
+
 All metrics use the weights of the rows. An undefined metric is NaN: for example without a positive
-row, without weight, or with a prediction that is NaN or infinite. This module uses no TensorFlow.
+row, without weight, or with an output that is NaN or infinite. This module uses no TensorFlow.
 """
 
 from __future__ import annotations
@@ -31,7 +35,20 @@ from feature_specs.sections.retraining import LARGER_IS_BETTER
 
 Floats = NDArray[np.float64]
 
-_LEAST = 1e-7
+# The smallest probability of a class: float32 rounds smaller ones to 0.
+_LEAST = float(np.finfo(np.float32).tiny)
+
+# The output of a SavedModel that the metrics of a head are computed from.
+OUTPUTS = {
+    "binary": "logits",
+    "logistic_regression": "logits",
+    "poisson": "predictions",
+    "regression": "predictions",
+    "multi_class": "probabilities",
+    "ordinal": "probabilities",
+    "survival": "logits",
+    "ziln": "predictions",
+}
 
 
 class Mean:
@@ -101,7 +118,7 @@ class Concordance:
 
     Two rows are a pair if one has its event in an interval that the other one survived. So each
     interval with events has the pairs of an AUC. `model.objectives.concordance` computes the same
-    in an evaluation, with risks in bins.
+    in an evaluation.
 
     For example, a row with an event in the first interval has the risk 0.5, and two rows that
     survive it have the risks 0.5 and 0.1. The value is 1.5 / 2 = 0.75.
@@ -125,46 +142,36 @@ class Concordance:
         return in_order / pairs if pairs > 0 else math.nan
 
 
-def make(name: str, labels: NDArray, predictions: NDArray, weights: NDArray):
+def make(name: str, head: str, labels: NDArray, outputs: NDArray, weights: NDArray):
     """Makes the metric with a name.
 
     Args:
       name: see the module's docstring.
+      head: the head of the objective, which says what the outputs are.
       labels: [rows], or [rows, 2] for the head `survival`: the number of intervals that the row
         survived, and 1 if the event was in the interval after these.
-      predictions: float [rows], or [rows, n] with the probabilities of classes, or of surviving the
-        intervals.
+      outputs: float [rows], or [rows, n] with the probabilities of classes, or with the logits of
+        intervals. See `OUTPUTS`.
       weights: float [rows]; 0 leaves a row out.
     """
     weights = np.asarray(weights, np.float64)
-    predictions = np.asarray(predictions, np.float64)
-    if not_finite(predictions):  # NaN would sort above all scores.
+    outputs = np.asarray(outputs, np.float64)
+    if not_finite(outputs):  # NaN would sort above all scores.
         return Mean(np.full(len(weights), np.nan), weights)
-    if np.ndim(labels) == 2:
-        survived, ended = np.asarray(labels, np.int64).T
-        if name == "concordance":
-            return Concordance(survived, ended, 1 - predictions[:, -1], weights)
-        at = np.arange(len(survived))
-        bounds = np.pad(predictions, ((0, 0), (1, 1)), constant_values=((0, 0), (1, 0)))
-        likely = bounds[at, survived] - np.where(ended > 0, bounds[at, survived + 1], 0)
-        return Mean(-np.log(np.clip(likely, _LEAST, 1.0)), weights)
-    if predictions.ndim == 2:
-        chosen = np.asarray(labels, np.int64)
-        if name == "mean_absolute_error":
-            errors = predictions.argmax(axis=1) - chosen
-            return Mean(np.abs(errors).astype(np.float64), weights)
-        if name == "accuracy":
-            return Mean((predictions.argmax(axis=1) == chosen).astype(np.float64), weights)
-        likely = predictions[np.arange(len(chosen)), chosen]
-        return Mean(-np.log(np.clip(likely, _LEAST, 1.0)), weights)
+    if head == "survival":
+        return _of_survival(name, labels, outputs, weights)
+    if head in ("multi_class", "ordinal"):
+        return _of_classes(name, labels, outputs, weights)
     labels = np.asarray(labels, np.float64)
     if name == "auc":
-        return Auc(labels, predictions, weights)
+        return Auc(labels, outputs, weights)
+    predictions = outputs
+    if head in ("binary", "logistic_regression"):
+        if name == "log_loss":  # -y log p - (1 - y) log(1 - p) with p = 1 / (1 + exp(-z)).
+            return Mean(np.logaddexp(0, outputs) - labels * outputs, weights)
+        predictions = np.exp(-np.logaddexp(0, -outputs))
     if name == "calibration":
         return Ratio(labels, predictions, weights)
-    if name == "log_loss":
-        likely = np.clip(predictions, _LEAST, 1 - _LEAST)
-        return Mean(-(labels * np.log(likely) + (1 - labels) * np.log(1 - likely)), weights)
     errors = predictions - labels
     if name == "mean_absolute_error":
         return Mean(np.abs(errors), weights)
@@ -173,13 +180,37 @@ def make(name: str, labels: NDArray, predictions: NDArray, weights: NDArray):
     raise KeyError(name)
 
 
-def not_finite(predictions: NDArray) -> int:
-    """The number of rows with a prediction that is NaN or infinite.
+def _of_survival(name: str, labels: NDArray, logits: Floats, weights: Floats):
+    """-log of the probability that the hazard of interval k is 1 / (1 + exp(-z_k))."""
+    survived, ended = np.asarray(labels, np.int64).T
+    not_ended = np.logaddexp(0, logits)
+    if name == "concordance":
+        return Concordance(survived, ended, not_ended.sum(axis=1), weights)
+    at = np.arange(logits.shape[1])
+    losses = np.where(at < survived[:, np.newaxis], not_ended, 0).sum(axis=1)
+    of_event = np.minimum(survived, logits.shape[1] - 1)[:, np.newaxis]
+    event = np.take_along_axis(np.logaddexp(0, -logits), of_event, axis=1)[:, 0]
+    return Mean(losses + np.where(ended > 0, event, 0), weights)
+
+
+def _of_classes(name: str, labels: NDArray, probabilities: Floats, weights: Floats):
+    chosen = np.asarray(labels, np.int64)
+    guesses = probabilities.argmax(axis=1)
+    if name == "mean_absolute_error":
+        return Mean(np.abs(guesses - chosen).astype(np.float64), weights)
+    if name == "accuracy":
+        return Mean((guesses == chosen).astype(np.float64), weights)
+    likely = probabilities[np.arange(len(chosen)), chosen]
+    return Mean(-np.log(np.clip(likely, _LEAST, 1.0)), weights)
+
+
+def not_finite(outputs: NDArray) -> int:
+    """The number of rows with an output that is NaN or infinite.
 
     Args:
-      predictions: [rows] or [rows, classes].
+      outputs: [rows] or [rows, n].
     """
-    finite = np.isfinite(np.asarray(predictions, np.float64))
+    finite = np.isfinite(np.asarray(outputs, np.float64))
     return int((~finite.reshape(len(finite), -1).all(axis=1)).sum()) if len(finite) else 0
 
 

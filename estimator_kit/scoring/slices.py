@@ -73,8 +73,9 @@ def slices(
     objectives = {}
     for objective, predicted in predictions.items():
         labels, weights = rows.labels(objective), rows.weights(objective)
-        name = METRICS[spec.objectives[objective].head]
-        whole = row_metrics.make(name, labels, predicted, weights).value()
+        head = spec.objectives[objective].head
+        name = METRICS[head]
+        whole = row_metrics.make(name, head, labels, predicted, weights).value()
         found: dict[str, Any] = {
             "metric": name,
             "overall": {"value": _plain(whole), "rows": len(labels)},
@@ -87,7 +88,7 @@ def slices(
             found["left_out"][feature] = left_out
             for value in shown:
                 at = values == value
-                metric = row_metrics.make(name, labels[at], predicted[at], weights[at])
+                metric = row_metrics.make(name, head, labels[at], predicted[at], weights[at])
                 count = int(at.sum())
                 entry = {"feature": feature, "value": _text(value), "rows": count}
                 found["slices"].append({**entry, **_with_interval(metric, count)})

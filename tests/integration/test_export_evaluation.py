@@ -113,8 +113,9 @@ def test_the_metrics_by_numpy(ads, export, score):
         right = (likely > 0.5) == (labels > 0)
         assert found[f"accuracy/{name}"] == pytest.approx(np.average(right, weights=weights))
         assert found[f"weight_sum/{name}"] == np.sum(weights)
-        auc = row_metrics.make("auc", labels, likely, weights).value()
-        assert found[f"auc/{name}"] == pytest.approx(auc, abs=1e-3)
+        logits = np.concatenate([b[f"{name}/logits"][:, 0] for b in batches])
+        auc = row_metrics.make("auc", "binary", labels, logits, weights).value()
+        assert found[f"auc/{name}"] == pytest.approx(auc, rel=1e-9)
     assert found["rows"] == 200
 
 

@@ -82,7 +82,7 @@ def _total_loss(model: Model, batch: Labeled, metrics: Mapping[str, Metric]) -> 
         for name in model.objectives
     }
     broken, counting = streaming_sum(
-        tf.stack([tf.cast(tf.math.is_nan(batch.losses[name]), tf.float64) for name in sources]),
+        tf.stack([_undefined(model, batch, name) for name in sources]),
         "undefined_losses",
     )
     nan = tf.constant(float("nan"), tf.float64)
@@ -101,6 +101,13 @@ def _total_loss(model: Model, batch: Labeled, metrics: Mapping[str, Metric]) -> 
         total += tf.cast(ratio(sums[0], sums[1]), tf.float32)
         updates.append(update)
     return total, tf.group(*updates)
+
+
+def _undefined(model: Model, batch: Labeled, name: str) -> tf.Tensor:
+    """float64, above 0 if the loss or a prediction of an objective is NaN in this batch."""
+    loss_is_nan = tf.cast(tf.math.is_nan(batch.losses[name]), tf.float64)
+    objective = model.objectives[name]
+    return loss_is_nan + joint.nan_rows(objective, batch.logits[name], batch.weights[name])
 
 
 def _checked(model: str, returned: Any, taken: Collection[str]) -> Mapping[str, Any]:

@@ -10,9 +10,10 @@ from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.model.objectives import calibration, losses, ranking_curve
 from estimator_kit.model.objectives.base import Objective
 from estimator_kit.model.objectives.classes import class_names, classification
-from estimator_kit.model.objectives.confusion import metrics_of_confusion
+from estimator_kit.model.objectives.confusion import confusion, metrics_of_confusion
 from estimator_kit.model.objectives.group_metrics import group_metrics
 from estimator_kit.model.objectives.observed import observe
+from estimator_kit.model.objectives.score_bins import Bins, streaming_bins
 from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_sum
 from feature_specs.heads.losses import SigmoidCrossEntropy
 from feature_specs.heads.metric_choices import BY_GROUP
@@ -78,11 +79,17 @@ class BinaryObjective(Objective):
             best_logits = tf.math.log(known) - tf.math.log1p(-known)
             means["bayes_loss"] = losses.sigmoid_cross_entropy(best_logits, labels)
         metrics = self._mean_metrics(means, weights)
-        counts, update = streaming_sum(
-            ranking_curve.histogram(scores, labels, weights), "histogram"
-        )
-        observe(self.name, "histogram", counts)
-        metrics.update({name: (value, update) for name, value in self._of_counts(counts).items()})
+        counts, update = streaming_sum(confusion(scores > 0, labels, weights), "confusion")
+        of_confusion = metrics_of_confusion(counts, with_counts=self.chooses("confusion"))
+        metrics.update({name: (value, update) for name, value in of_confusion.items()})
+        bins, update = self._bins(scores, labels, weights, "scores")
+        observe(self.name, "histogram", bins.table)
+        of_order = {
+            "auc": ranking_curve.area_under_roc(bins.counts),
+            "auc_precision_recall": ranking_curve.average_precision(bins.counts),
+            **ranking_curve.chosen_points(bins.counts, self.chosen),
+        }
+        metrics.update({name: (value, update) for name, value in of_order.items()})
         label_mean, means_update = metrics["label_mean"]
         prediction_mean = metrics["prediction_mean"][0]
         metrics.update(
@@ -90,10 +97,8 @@ class BinaryObjective(Objective):
             calibration=(ratio(prediction_mean, label_mean), means_update),
         )
         if true_probability is not None:
-            best, update = streaming_sum(
-                ranking_curve.histogram(best_logits, labels, weights), "bayes_histogram"
-            )
-            metrics["bayes_auc"] = (ranking_curve.area_under_roc(best), update)
+            best, update = self._bins(true_probability, labels, weights, "true_probabilities")
+            metrics["bayes_auc"] = (ranking_curve.area_under_roc(best.counts), update)
         if self.chooses("expected_calibration_error"):
             metrics["expected_calibration_error"] = calibration.expected_calibration_error(
                 tf.sigmoid(scores), labels, weights
@@ -111,16 +116,12 @@ class BinaryObjective(Objective):
         own = self.config.loss != plain or self.config.positive_penalty != 1
         return self.chooses("log_loss") or (true_probability is not None and own)
 
-    def _of_counts(self, counts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The metrics of the histogram. Precision, recall and F1 use the threshold 0.5."""
-        return {
-            "auc": ranking_curve.area_under_roc(counts),
-            "auc_precision_recall": ranking_curve.average_precision(counts),
-            **metrics_of_confusion(
-                ranking_curve.confusion(counts), with_counts=self.chooses("confusion")
-            ),
-            **ranking_curve.chosen_points(counts, self.chosen),
-        }
+    def _bins(
+        self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, name: str
+    ) -> tuple[Bins, tf.Operation]:
+        """The weights of positives and negatives by score; see `streaming_bins`."""
+        rows = tf.stack([labels * weights, (1 - labels) * weights], axis=1)
+        return streaming_bins(scores, rows, name)
 
     def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
         return {

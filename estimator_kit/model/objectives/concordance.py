@@ -1,24 +1,25 @@
-"""The concordance index of survival times in intervals, from histograms of the risk.
+"""The concordance index of survival times in intervals, from sums by risk.
 
 Harrell's concordance index (Harrell et al., "Evaluating the Yield of Medical Tests", JAMA 247,
 1982) is the probability that the row with the earlier event, of two rows, has the higher risk. It
-compares all pairs of rows, which cannot be streamed. Here, times are the intervals of the head, and
-risks are put into 4,096 bins of their log odds from -20 to 20. Then all pairs follow from two
-histograms, which are sums over rows.
+compares all pairs of rows, which cannot be streamed. Here, times are the intervals of the head, so
+all pairs follow from the rows and events of each interval by risk (`score_bins`).
 
 - Two rows are a pair if one has its event in an interval that the other one survived. It does not
   count two events in one interval, or a row that was censored before it survived the interval.
-- A pair whose risks are in one bin, 0.0098 wide, counts half.
+- A pair of equal risks counts half.
 """
 
 from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_kit.model.objectives import ranking_curve
-from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_sum
+from estimator_kit.model.objectives import score_bins
+from estimator_kit.model.objectives.streaming import Metric, ratio
 
-BINS = 4096
+# Many intervals have fewer bins, so that the sums of all bins take at most 16 MiB.
+_SUMS = 2**21
+_LEAST_BINS = 2**14
 
 
 def concordance(
@@ -30,22 +31,26 @@ def concordance(
     row's risk is above the risk of one of them, 1 of 2 pairs is in order, so the value is 0.5.
 
     Args:
-      risks: float32 [rows], log odds or another score that is larger for a higher risk.
+      risks: float [rows], a score that is larger for a higher risk.
       survived: int32 [rows], the number of intervals that a row survived, 0 to `intervals`.
       ended: float32 [rows], 1 if the event was in the interval after these.
       weights: float32 [rows].
       intervals: how many intervals there are.
     """
-    place = survived * BINS + ranking_curve.bins_of(risks, BINS)
-    # Rows by the number of intervals that they survived, and those that had their event then.
-    sums = [
-        tf.math.unsorted_segment_sum(tf.cast(w, tf.float64), place, (intervals + 1) * BINS)
-        for w in (weights, weights * ended)
-    ]
-    batch = tf.reshape(tf.stack(sums), [2, intervals + 1, BINS])
-    total, update = streaming_sum(batch, "concordance")
-    rows, events = tf.unstack(total)
-    later = tf.cumsum(rows, axis=0, exclusive=True, reverse=True)
-    lower = tf.cumsum(later, axis=1, exclusive=True) + later / 2
-    pairs = tf.reduce_sum(events, axis=1) * tf.reduce_sum(later, axis=1)
+    weights = tf.cast(weights, tf.float64)[:, tf.newaxis]
+    events = tf.cast(ended, tf.float64)[:, tf.newaxis] * weights
+    # The rows by the number of intervals that they survived, and those that had their event then.
+    at = tf.one_hot(survived, intervals + 1, dtype=tf.float64)
+    width = 2 + 2 * (intervals + 1)
+    bins, update = score_bins.streaming_bins(
+        risks,
+        # First what decides on bins.
+        tf.concat([events, weights - events, at * weights, at * events], axis=1),
+        "concordance",
+        capacity=min(score_bins.CAPACITY, max(_SUMS // width, _LEAST_BINS)),
+    )
+    rows, events = tf.split(bins.sums[:, 2:], 2, axis=1)
+    later = tf.cumsum(rows, axis=1, exclusive=True, reverse=True)
+    lower = tf.cumsum(later, axis=0, exclusive=True) + later / 2
+    pairs = tf.reduce_sum(events, axis=0) * tf.reduce_sum(later, axis=0)
     return ratio(tf.reduce_sum(events * lower), tf.reduce_sum(pairs)), update

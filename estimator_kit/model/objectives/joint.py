@@ -2,18 +2,25 @@
 
 The evaluation of a model and the scoring of an export both use this module, so that both report the
 same metrics. Name scopes make the graph readable in TensorBoard.
+
+A comparison with NaN is false, so a NaN score would have the best rank, and sorting it would have
+no defined result. Here, once and for all heads, a row with a weight whose logits contain NaN makes
+all metrics of its objective NaN that depend on predictions.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
+from estimator_kit.model.objectives import observed
 from estimator_kit.model.objectives.base import Objective
 from estimator_kit.model.objectives.item_ranks import NO_STEP
-from estimator_kit.model.objectives.streaming import Metric
+from estimator_kit.model.objectives.streaming import Metric, also_updating, streaming_sum
+from feature_specs.heads.metric_meanings import WITHOUT_PREDICTIONS
 
 
 def dense_labels(labels: Mapping[str, Any]) -> dict[str, tf.Tensor]:
@@ -57,21 +64,56 @@ def metrics_of(
       logits: the logits of each objective, float32 [rows, logits_dimension].
       labels: the labels that `Transform.features_and_labels` returns, after `dense_labels`.
       weights: the weights of each objective, from `weights_of`.
+
+    Returns:
+      The metrics. If a row with a weight has a NaN logit, they are NaN, except for the metrics in
+      `WITHOUT_PREDICTIONS`.
     """
     result: dict[str, Metric] = {}
     for name, objective in objectives.items():
         label = objective.label_name
         with tf.compat.v1.variable_scope(f"metrics/{name}"):
+            broken, update = streaming_sum(
+                nan_rows(objective, logits[name], weights[name]), "nan_rows"
+            )
+            finite = tf.where(tf.math.is_nan(logits[name]), 0.0, logits[name])
             metrics = objective.metrics(
-                logits[name],
+                finite,
                 labels[label],
                 weights[name],
                 labels.get(f"{label}/true_probability"),
                 labels.get(f"{label}/group"),
                 **({"seen": labels[f"{label}/seen"]} if f"{label}/seen" in labels else {}),
             )
+            observed.change(name, functools.partial(_or_nan, broken))
+            metrics = {
+                key: metric
+                if key in WITHOUT_PREDICTIONS
+                else (_or_nan(broken, metric[0]), metric[1])
+                for key, metric in also_updating(metrics, update).items()
+            }
         result.update({f"{key}/{name}": metric for key, metric in metrics.items()})
     return result
+
+
+def nan_rows(objective: Objective, logits: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """The number of rows, or of steps, with a weight whose logits contain NaN: float64.
+
+    Args:
+      objective: the objective.
+      logits: float32 [rows, logits_dimension].
+      weights: float32 [rows], or [rows, steps].
+    """
+    steps = 1 if weights.shape.rank == 1 else int(weights.shape[1])
+    by_step = tf.reshape(logits, [-1, objective.logits_dimension // steps])
+    broken = tf.reduce_any(tf.math.is_nan(by_step), axis=1)
+    broken &= tf.not_equal(tf.reshape(weights, [-1]), 0)
+    return tf.math.count_nonzero(broken, dtype=tf.float64)
+
+
+def _or_nan(broken: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    nan = tf.constant(float("nan"), value.dtype)
+    return tf.where(broken > 0, nan, value)
 
 
 def weights_of(objective: Objective, labels: Mapping[str, tf.Tensor]) -> tf.Tensor:

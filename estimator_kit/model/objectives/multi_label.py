@@ -9,11 +9,12 @@ import tensorflow as tf
 from estimator_kit.model.objectives import losses, ranking_curve
 from estimator_kit.model.objectives.base import Objective
 from estimator_kit.model.objectives.classes import classification
-from estimator_kit.model.objectives.confusion import metrics_of_confusion
+from estimator_kit.model.objectives.confusion import confusion, metrics_of_confusion
 from estimator_kit.model.objectives.observed import observe
+from estimator_kit.model.objectives.score_bins import streaming_bins
 from estimator_kit.model.objectives.streaming import Metric, also_updating, streaming_sum
 
-_OF_HISTOGRAM = ("auc", "auc_precision_recall", "recall_at_precision", "precision_at_recall")
+_OF_ORDER = ("auc", "auc_precision_recall", "recall_at_precision", "precision_at_recall")
 
 
 class MultiLabelObjective(Objective):
@@ -62,38 +63,29 @@ class MultiLabelObjective(Objective):
         metrics = self._mean_metrics(means, weights)
         guesses = tf.cast(logits > 0, tf.float32)
         weight = weights[:, tf.newaxis]
-        sums = [
-            tf.reduce_sum(tf.cast(guess * label * weight, tf.float64))
-            for guess, label in (
-                (guesses, labels),
-                (guesses, 1 - labels),
-                (1 - guesses, labels),
-                (1 - guesses, 1 - labels),
-            )
-        ]
-        counts, update = streaming_sum(tf.stack(sums), "confusion")
+        counts, update = streaming_sum(confusion(logits > 0, labels, weight), "confusion")
         values = metrics_of_confusion(counts, with_counts=self.chooses("confusion"))
         metrics.update({name: (value, update) for name, value in values.items()})
-        metrics.update(self._of_histogram(logits, labels, weights))
+        metrics.update(self._of_order(logits, labels, weights))
         by_class = [tf.reduce_sum(s * weight, axis=0) for s in (labels, guesses, labels * guesses)]
         totals, by_class_update = streaming_sum(tf.stack(by_class), "by_class")
         observe(self.name, "by_class", totals)
         return also_updating(metrics, by_class_update)
 
-    def _of_histogram(
+    def _of_order(
         self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
     ) -> dict[str, Metric]:
-        """The metrics over all thresholds. They cost one addition per pair of row and class."""
-        if not any(self.chooses(name) for name in _OF_HISTOGRAM):
+        """The metrics over all thresholds. Each pair of row and class is a row of the bins."""
+        if not any(self.chooses(name) for name in _OF_ORDER):
             return {}
-        pairs = tf.repeat(weights, self.logits_dimension)
-        batch = ranking_curve.histogram(tf.reshape(logits, [-1]), tf.reshape(labels, [-1]), pairs)
-        counts, update = streaming_sum(batch, "histogram")
-        values = ranking_curve.chosen_points(counts, self.chosen)
+        weight = weights[:, tf.newaxis]
+        pairs = [tf.reshape(y * weight, [-1]) for y in (labels, 1 - labels)]
+        bins, update = streaming_bins(tf.reshape(logits, [-1]), tf.stack(pairs, axis=1), "scores")
+        values = ranking_curve.chosen_points(bins.counts, self.chosen)
         if self.chooses("auc"):
-            values["auc"] = ranking_curve.area_under_roc(counts)
+            values["auc"] = ranking_curve.area_under_roc(bins.counts)
         if self.chooses("auc_precision_recall"):
-            values["auc_precision_recall"] = ranking_curve.average_precision(counts)
+            values["auc_precision_recall"] = ranking_curve.average_precision(bins.counts)
         return {name: (value, update) for name, value in values.items()}
 
     def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:

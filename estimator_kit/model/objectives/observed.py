@@ -7,6 +7,7 @@ them when the evaluation ends (`training.hooks.curves`). Nothing here adds an op
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -32,6 +33,16 @@ def observe(objective: str, kind: str, total: tf.Tensor) -> None:
     """Offers a total to whoever observes the evaluation; see `Observed`."""
     if not tf.executing_eagerly():
         tf.compat.v1.add_to_collection(_COLLECTION, Observed(objective, kind, total))
+
+
+def change(objective: str, function: Callable[[tf.Tensor], tf.Tensor]) -> None:
+    """Replaces each total that an objective has offered by a function of it."""
+    if not tf.executing_eagerly():
+        offered = tf.compat.v1.get_collection_ref(_COLLECTION)
+        offered[:] = [
+            each._replace(total=function(each.total)) if each.objective == objective else each
+            for each in offered
+        ]
 
 
 def take(graph: tf.Graph) -> list[Observed]:

@@ -1,10 +1,13 @@
-"""AUC and threshold metrics from a histogram of logits.
+"""AUC and other metrics of all thresholds, from the weights of positives and negatives by score.
 
-TensorFlow's streaming AUC compares every row with each of 200 thresholds. For rare events, most
-predictions fall between two of them. Here, a row costs one addition to a histogram of 16,384 bins
-over the logits from -20 to 20. A bin is 0.0024 wide, and the rows of a bin count as ties. The AUC
-is the probability that a positive row has a higher score than a negative row. Ties count half
-(Hanley & McNeil, Radiology 143, 1982).
+    ranking_curve.area_under_roc(bins.counts)     # of `score_bins.streaming_bins`
+
+They depend on the order of the scores alone, so their arguments do not contain the scores. The rows
+of one column have the same score and count as ties. The AUC is the probability that a positive row
+has a higher score than a negative row. Ties count half (Hanley & McNeil, Radiology 143, 1982).
+
+`counts` is float64 [2, scores], with a column for each different score, the lowest first: the
+weights of the positives and of the negatives.
 """
 
 from __future__ import annotations
@@ -16,41 +19,12 @@ import tensorflow as tf
 from estimator_kit.model.objectives.streaming import ratio
 from feature_specs.heads.metric_choices import MetricChoice
 
-BINS = 16384
-_LIMIT = 20.0
-
-
-def histogram(logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """The weights of positives and negatives in each bin of the logits, lowest bin first.
-
-    Args:
-      logits, labels, weights: float32 [rows]. A label between 0 and 1 counts partly as positive and
-        partly as negative.
-
-    Returns:
-      float32 [2, BINS]: positives, negatives. A logit of 0 is in the last bin of the lower half,
-      because it does not predict class 1 (a probability above 0.5).
-    """
-    bins = bins_of(logits, BINS)
-    positives = tf.math.unsorted_segment_sum(labels * weights, bins, BINS)
-    negatives = tf.math.unsorted_segment_sum((1 - labels) * weights, bins, BINS)
-    return tf.stack([positives, negatives])
-
-
-def bins_of(logits: tf.Tensor, bins: int) -> tf.Tensor:
-    """The bin of each logit, lowest first: int32 in [0, bins). All bins are equally wide."""
-    # Counting bins from the top puts a logit on an edge into the lower bin. The numbers are
-    # float64, because with float32 logits just above 0 would fall into the lower half.
-    clipped = tf.clip_by_value(tf.cast(logits, tf.float64), -_LIMIT, _LIMIT)
-    position = (_LIMIT - clipped) * (bins / (2 * _LIMIT))
-    return bins - 1 - tf.clip_by_value(tf.cast(position, tf.int32), 0, bins - 1)
-
 
 def area_under_roc(counts: tf.Tensor) -> tf.Tensor:
-    """The AUC of a histogram. NaN without positives or without negatives.
+    """The AUC. NaN without positives or without negatives.
 
-    With two positives in the bins 1 and 3 and one negative in bin 2, one of the two pairs is in the
-    right order, so the AUC is 0.5.
+    With two positives of the scores 1 and 3 and a negative of the score 2, one of the two pairs is
+    in the right order, so the AUC is 0.5.
     """
     positives, negatives = tf.unstack(counts)
     below = tf.cumsum(negatives, exclusive=True)
@@ -107,17 +81,9 @@ def chosen_points(counts: tf.Tensor, chosen: Iterable[MetricChoice]) -> dict[str
 
 
 def _precisions_and_recalls(counts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Precision and recall at the lower edge of each bin."""
+    """Precision and recall if the rows from each score upwards are taken as positives."""
     true, false = tf.unstack(tf.cumsum(counts, axis=1, reverse=True))
     return (
         tf.math.divide_no_nan(true, true + false),
         tf.math.divide_no_nan(true, tf.reduce_sum(counts[0])),
     )
-
-
-def confusion(counts: tf.Tensor) -> tf.Tensor:
-    """[4]: true and false positives, false and true negatives, at the threshold 0.5."""
-    below, above = tf.split(counts, 2, axis=1)
-    tp, fp = tf.unstack(tf.reduce_sum(above, axis=1))
-    fn, tn = tf.unstack(tf.reduce_sum(below, axis=1))
-    return tf.stack([tp, fp, fn, tn])

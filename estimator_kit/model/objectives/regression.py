@@ -60,8 +60,8 @@ class RegressionObjective(Objective):
         metrics["root_mean_squared_error"] = (tf.sqrt(mean_squared_error), update)
         if self.chooses("mean_relative_error"):
             metrics["mean_relative_error"] = _mean_relative_error(predictions, labels, weights)
-        totals, observed_update = sums_by_prediction(predictions, labels, weights)
-        observe(self.name, "by_prediction", totals)
+        bins, observed_update = sums_by_prediction(predictions, labels, weights)
+        observe(self.name, "by_prediction", bins.table)
         return also_updating(metrics, observed_update)
 
     def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:

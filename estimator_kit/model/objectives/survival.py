@@ -107,7 +107,7 @@ class SurvivalObjective(Objective):
         rows = self.watched(labels)
         survived, ended = (tf.reduce_sum(part, axis=1) for part in rows)
         metrics["concordance"] = concordance.concordance(
-            _log_odds_of_risk(logits), tf.cast(survived, tf.int32), ended, weights, len(self._ends)
+            _cumulative_hazard(logits), tf.cast(survived, tf.int32), ended, weights, len(self._ends)
         )
         predicted = self.predictions(logits)["survival_probabilities"]
         parts = (rows.survived + rows.ended, rows.ended, predicted, tf.ones_like(predicted))
@@ -120,7 +120,6 @@ class SurvivalObjective(Objective):
         return {"regress": estimator.export.RegressionOutput(predictions["predictions"])}
 
 
-def _log_odds_of_risk(logits: tf.Tensor) -> tf.Tensor:
-    """log((1 - S_n) / S_n), float32 [rows]. It does not round to infinity for a small risk."""
-    log_survival = -tf.reduce_sum(tf.nn.softplus(logits), axis=1)
-    return tf.math.log(-tf.math.expm1(log_survival)) - log_survival
+def _cumulative_hazard(logits: tf.Tensor) -> tf.Tensor:
+    """-log S_n, float64 [rows]. It has the order of the risk 1 - S_n, which rounds to 0 and 1."""
+    return tf.reduce_sum(tf.nn.softplus(tf.cast(logits, tf.float64)), axis=1)

@@ -198,10 +198,10 @@ def gain(curve: Mapping[str, Any]) -> Any:
 def scores(curve: Mapping[str, Any]) -> Any:
     """The distribution of the logits of positives and negatives. Each distribution sums to 1."""
     points = curve["points"]
-    if len(points["logit"]) < 3 or _rates(curve) is None:
+    if len(points["logit"]) < 4 or _rates(curve) is None:
         return None
     edges = np.array(points["logit"])
-    low, high = edges[-1], edges[1]
+    low, high = edges[-2], edges[1]  # Without the few rows that are far from all others.
     bins = np.linspace(low, high, 41)
     fig = figure("Scores by label", "logit", "share of the label")
     for name, color in (("positives", COLORS[1]), ("negatives", COLORS[0])):
@@ -225,7 +225,7 @@ def thresholds(curve: Mapping[str, Any]) -> list[dict[str, float]]:
         rows.append(
             {
                 "share of rows above": rates["share"][i],
-                "threshold (probability)": 1 / (1 + math.exp(-logits[i])),
+                "threshold (probability)": math.exp(-np.logaddexp(0, -logits[i])),
                 "precision": precision,
                 "recall": recall,
                 "F1": 2 * precision * recall / total if total else 0.0,

@@ -38,15 +38,15 @@ def text(tag: str, markdown: str) -> Value:
     return _value(tag, "text", np.array([markdown.encode()], object))
 
 
-def pr_curve(tag: str, counts: np.ndarray) -> Value:
+def pr_curve(tag: str, table: np.ndarray) -> Value:
     """Precision and recall at 1,001 thresholds, for the page PR Curves.
 
     Args:
       tag: its name.
-      counts: float64 [2, 16384], the weights of positives and negatives by logit; see
-        `objectives.ranking_curve`.
+      table: float64 [3, bins], the logits and the weights of their positives and negatives; see
+        `objectives.score_bins`.
     """
-    data = curves.precision_recall(counts, np.linspace(0, 1, THRESHOLDS))
+    data = curves.precision_recall(table, np.linspace(0, 1, THRESHOLDS))
     return _value(
         tag, "pr_curves", data.astype(np.float32), plugin_data.pr_curve(THRESHOLDS), name=tag
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_kit.model.objectives import observed
@@ -33,6 +34,10 @@ class CurvesHook(tf.compat.v1.train.SessionRunHook):
 
     def end(self, session: Any) -> None:
         totals, step = session.run([[each.total for each in self._observed], self._step])
+        # A prediction was NaN, so the curve is undefined.
+        undefined = [bool(total.size) and bool(np.isnan(total).all()) for total in totals]
+        self._observed = [each for each, no in zip(self._observed, undefined) if not no]
+        totals = [total for total, no in zip(totals, undefined) if not no]
         made = {
             each.objective: curves.curve(each.kind, total)
             for each, total in zip(self._observed, totals)

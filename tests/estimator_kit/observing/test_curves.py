@@ -11,7 +11,7 @@ from sklearn import metrics as sk
 
 import estimator_kit as ek
 from estimator_kit.errors import ConfigError
-from estimator_kit.model.objectives import observed, ranking_curve
+from estimator_kit.model.objectives import observed, score_bins
 from estimator_kit.observing import curves
 from tests.conftest import small_run
 from tests.estimator_kit.model.objectives.test_objectives import make
@@ -48,8 +48,9 @@ def curve_of(objective, logits, labels, weights, groups=None):
 @pytest.mark.parametrize("rows", [25_000, 2_500_000])
 def test_a_curve_does_not_grow_with_rows(rows):
     logits = RNG.normal(-1, 2, (2, rows))
-    counts = [np.histogram(each, ranking_curve.BINS, (-20.0, 20.0))[0] for each in logits]
-    found = curves.curve("histogram", counts)
+    edges = np.unique(logits[0][: score_bins.CAPACITY])
+    counts = [np.histogram(each, edges)[0] for each in logits]
+    found = curves.curve("histogram", [edges[:-1], *counts])
     assert 150 < len(found["points"]["logit"]) <= curves.POINTS
     assert len(found["reliability"]["weight"]) == curves.RELIABILITY_BINS
     assert len(json.dumps(found)) < 13_000
@@ -75,7 +76,7 @@ def test_each_point_counts_the_rows_above_its_threshold(binary):
     for logit, positives, negatives in zip(
         points["logit"], points["positives"], points["negatives"]
     ):
-        above = logit < Z
+        above = logit <= Z
         assert positives == pytest.approx(W[above & (Y == 1)].sum())
         assert negatives == pytest.approx(W[above & (Y == 0)].sum())
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.no_tensorflow
 def test_the_interval_of_a_mean_is_that_of_its_standard_error():
     """The squared error of 400 rows is 1 or 0, so its standard error is 0.5 / 20 = 0.025."""
     labels = np.tile([0.0, 1.0], 200)
-    rows = Scored(labels, np.ones(400), np.zeros(400), np.ones(400) * np.nan)
+    rows = Scored("regression", labels, np.ones(400), np.zeros(400), np.ones(400) * np.nan)
     gate = Gate(conditions=[{"metric": "mean_squared_error/price", "max": 1}])
     found = intervals.of_conditions(gate, {"price": rows}, {})
     (low, high) = found["mean_squared_error/price"]["candidate"]
@@ -27,7 +27,7 @@ def test_the_interval_of_a_mean_is_that_of_its_standard_error():
 def test_rows_of_one_group_are_drawn_together():
     """All rows of a group are equal, so 4 groups vary as 4 rows do."""
     labels = np.repeat([0.0, 0.0, 1.0, 1.0], 100)
-    rows = Scored(labels, np.ones(400), np.zeros(400))
+    rows = Scored("regression", labels, np.ones(400), np.zeros(400))
     gate = Gate(
         bootstrap={"group_by": "user"},
         conditions=[

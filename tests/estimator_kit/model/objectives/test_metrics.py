@@ -17,7 +17,7 @@ from tests.estimator_kit.model.objectives.test_objectives import evaluate, make
 RNG = np.random.default_rng(23)
 ROWS = 500
 W = RNG.integers(0, 3, ROWS).astype("f")
-# Multiples of 1/8, which is far more than a bin of the histogram: a bin contains only equal scores.
+# Multiples of 1/8, with many equal scores.
 Z = (RNG.integers(-30, 31, ROWS) / 8).astype("f")
 Y = (RNG.random(ROWS) < 1 / (1 + np.exp(-Z))).astype(np.int64)
 P = 1 / (1 + np.exp(-Z.astype(float)))

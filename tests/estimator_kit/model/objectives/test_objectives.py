@@ -152,20 +152,19 @@ def test_metrics_equal_those_of_tensorflows_heads():
 
 def test_auc_by_hand():
     # Positives score 1 and 3, the negative 2: one of two pairs is right.
-    counts = ranking_curve.histogram(
-        tf.constant([1.0, 3.0, 2.0]), tf.constant([1.0, 1.0, 0.0]), tf.ones(3)
-    )
+    counts = tf.constant([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
     assert float(ranking_curve.area_under_roc(counts)) == 0.5
     # Precision 1 at recall 1/2, then 2/3 at recall 1.
     assert float(ranking_curve.average_precision(counts)) == pytest.approx((1 + 2 / 3) / 2)
 
 
-def test_logits_beyond_the_histogram_and_at_zero_count_right():
-    scores = tf.constant([-99.0, 99.0, 0.0, 1e-9])
-    counts = ranking_curve.histogram(scores, tf.constant([0.0, 1.0, 0.0, 1.0]), tf.ones(4))
-    tp, fp, fn, tn = (float(x) for x in ranking_curve.confusion(counts))
-    assert (tp, fp, fn, tn) == (2, 0, 0, 2)
-    assert float(ranking_curve.area_under_roc(counts)) == 1.0
+def test_large_logits_and_those_near_zero_count_right():
+    objective = make({"head": "binary", "metrics": ["confusion"]}, {"dtype": "int64"})
+    z = np.array([[-99.0], [99.0], [0.0], [1e-9]], "f")
+    got = evaluate(objective, [(z, np.array([0, 1, 0, 1]), np.ones(4))])
+    counts = ("true_positives", "false_positives", "false_negatives", "true_negatives")
+    assert [got[name] for name in counts] == [2, 0, 0, 2]
+    assert got["auc"] == 1.0
 
 
 def test_metrics_without_rows_of_a_class_are_undefined_not_perfect():
