@@ -103,7 +103,10 @@ def look_through(look: Look) -> Found:
         texts = {name: TextColumn(name) for name in look.names}
         for batch in csv_files.batches(look.path, look.csv, look.names):
             for name, values in zip(batch.schema.names, batch.columns):
-                cells = _values(look, texts[name], Cells(values, look.path, row))
+                cells = Cells(values, look.path, row)
+                if name not in look.declared:
+                    cells = texts[name].without_missing(cells, look.csv.missing)
+                cells = _values(look, texts[name], cells)
                 if name not in look.declared:
                     texts[name].add(cells)
             row += batch.num_rows
