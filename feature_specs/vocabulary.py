@@ -2,8 +2,8 @@
 
 TensorFlow's table initializers split a file only at line feeds and take every other byte as part of
 a word. Windows line ends, a blank last line or a repeated word therefore lead to wrong ids or to
-errors inside a session. This module finds them before. It never writes a file and does not import
-TensorFlow.
+errors inside a session. This module finds them before, and `fits_a_line` tells writers which words
+a file can store. It never writes a file and does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -32,6 +32,15 @@ def inside(directory: pathlib.Path, file: str) -> Optional[pathlib.Path]:
 def not_inside(directory: pathlib.Path, file: object) -> str:
     """The message for a path that `inside` rejects."""
     return f"got {file!r}, expected a path below the folder of the spec, {str(directory)!r}"
+
+
+def fits_a_line(word: str) -> bool:
+    """Whether a vocabulary file can store a word, so that `read_words` and TensorFlow read it back.
+
+    TensorFlow removes a carriage return at the end of a line, and keeps all other characters. A
+    byte order mark is refused in every word, because the word may be the first one of the file.
+    """
+    return bool(word) and "\n" not in word and word[-1] != "\r" and word[0] != "\ufeff"
 
 
 def read_words(path: pathlib.Path, *, integers: bool = False) -> list[str]:

@@ -31,7 +31,7 @@ from input_pipelines import input_fns
 from input_pipelines.autograph import as_written
 from input_pipelines.reading import shuffling
 from input_pipelines.reading.selection import Negatives, Selection
-from input_pipelines.record_files import file_end, file_lengths, tfrecords
+from input_pipelines.record_files import file_end, file_lengths, file_systems, tfrecords
 
 # A worker reads one file at a time for each 16 files, up to the local number of open files. With
 # few files, one worker then does not take all of them, and a lost worker loses fewer rows.
@@ -81,12 +81,14 @@ class WorkerInput:
         return input_fns.transformed(batches, rows_of, deterministic=False)
 
     def _selection(self) -> Selection:
-        return Selection(self.spec, negatives=self.negatives, seed=self.seed)
+        return Selection(self.spec, negatives=self.negatives, seed=self.seed, of=self.files)
 
     def _blocks(self, turns: tf.data.Dataset) -> tf.data.Dataset:
         """Blocks of one file for each turn. A turn is a number that the dispatcher assigns."""
-        ordered = sorted(self.files)
+        ordered = file_systems.ordered(self.files)
         paths = tf.constant(ordered)
+        names_of = file_systems.names_of(ordered)
+        names = tf.constant([names_of[path] for path in ordered])
         compressions = tf.constant([tfrecords.compression_type(path) for path in ordered])
         file_lengths.check(ordered)
         lengths = tf.constant(file_end.stored_lengths(ordered))
@@ -103,7 +105,7 @@ class WorkerInput:
             if not selection.any:
                 return blocks
             return tfrecords.numbered(blocks).map(
-                lambda block, places: selection.kept(block, path, places, epoch)
+                lambda block, places: selection.kept(block, names[file], places, epoch)
             )
 
         readers = min(tfrecords.OPEN_FILES, count // _FILES_A_READER)

@@ -26,7 +26,7 @@ from input_pipelines.reading import row_groups, shuffling
 from input_pipelines.reading.mixing import Mix, in_rounds
 from input_pipelines.reading.selection import Negatives, Selection
 from input_pipelines.reading.shuffling import RowsAnEpoch, rows_of_epochs
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import file_systems, tfrecords
 from input_pipelines.record_files.sharding import Shard
 from input_pipelines.row_cache.cache import CachedRows, RowCache
 from input_pipelines.transform import record_kind
@@ -98,7 +98,8 @@ def train_input_fn(
             f"rows of one {spec.kept_together!r} are kept together for the head ranking, so they "
             "allow no mix and no negative down-sampling"
         )
-    selection = Selection(spec, negatives=negatives, seed=seed)
+    every = files.files if isinstance(files, Mix) else files
+    selection = Selection(spec, negatives=negatives, seed=seed, of=every)
     if cache is not None:
         check_cacheable(spec, mixed=isinstance(files, Mix), negatives=negatives)
 
@@ -235,7 +236,7 @@ def eval_input_fn(
     @as_written
     def input_fn() -> tf.data.Dataset:
         if cache is not None:
-            cached = cache.rows(spec, sorted(files), damaged=damaged)
+            cached = cache.rows(spec, file_systems.ordered(files), damaged=damaged)
             batches = cached.blocks(interleaved=False).rebatch(batch_size)
             if limit is not None:
                 batches = batches.take(limit)
@@ -256,7 +257,9 @@ def eval_records(
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
 ) -> tf.data.Dataset:
     """The batches of `eval_input_fn` as serialized records."""
-    blocks = Selection(spec).blocks(sorted(files), cut=_cut(spec, batch_size), damaged=damaged)
+    blocks = Selection(spec).blocks(
+        file_systems.ordered(files), cut=_cut(spec, batch_size), damaged=damaged
+    )
     if spec.kept_together is not None:
         batches = row_groups.whole_batches(blocks, batch_size)
     else:
@@ -275,7 +278,7 @@ def predict_input_fn(
 
     @as_written
     def input_fn() -> tf.data.Dataset:
-        batches = tfrecords.blocks(sorted(files), damaged=damaged).rebatch(batch_size)
+        batches = tfrecords.blocks(file_systems.ordered(files), damaged=damaged).rebatch(batch_size)
         transform = Transform(spec)
         return transformed(
             batches, lambda batch: transform.features(record_kind.checked(spec, batch))

@@ -55,7 +55,9 @@ def run_check(config: ExperimentConfig) -> tuple[RunResult, str]:
         storage.check_writable(config.model_dir, flag="--model_dir")
     spec = parser.load(config.spec) if config.spec else None
     learned = _expand(config, ("train_files", "train_mix", "eval_files"))
-    predicted = [path for path in _expand(config, ("predict_files",)) if path not in learned]
+    predicted = _expand(config, ("predict_files",))
+    both = set(files.shared(predicted, learned))
+    predicted = [path for path in predicted if path not in both]
     size = sum(map(file_bytes.size, [*learned, *predicted]))
     started = time.perf_counter()
     with ScanProgress("check_data", size, config.log_every_secs) as progress:
@@ -91,7 +93,7 @@ def _expand(config: ExperimentConfig, flags: Sequence[str]) -> list[str]:
             found += Mix.of(config.train_mix, days=days, flag="--train_mix").files
         else:
             found += files.expand(getattr(config, flag), flag=f"--{flag}", days=days)
-    return list(dict.fromkeys(found))
+    return files.unique(found)
 
 
 def _scan(

@@ -17,7 +17,7 @@ from estimator_kit.result import RunResult
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.beam.flags import BeamFlagsError
-from input_pipelines.prepare.convert import conversion, places, sequences
+from input_pipelines.prepare.convert import conversion, sequences
 from input_pipelines.prepare.convert.folder import FolderError
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.reading import files
@@ -46,7 +46,7 @@ def run_conversion(config: ConvertConfig) -> str:
       SpecError: the spec cannot be used.
     """
     file_systems.check(config.convert_dir, flag="--convert_dir")
-    paths = files.expand(config.convert_files, flag="--convert_files", glob=places.glob)
+    paths = files.expand(config.convert_files, flag="--convert_files")
     spec = parser.load(config.spec) if config.spec else None
     csv = table_settings.csv_options(config, spec, paths, written=True)
     try:

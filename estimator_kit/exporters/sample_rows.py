@@ -22,7 +22,7 @@ from input_pipelines import errors
 from input_pipelines.autograph import as_written
 from input_pipelines.input_fns import predict_input_fn
 from input_pipelines.reading.selection import Selection
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import file_systems, tfrecords
 from input_pipelines.transform import checks, raw_inputs, record_kind
 from input_pipelines.transform.record_parsing import RecordParser
 from input_pipelines.transform.transforms import Transform
@@ -88,7 +88,9 @@ def sample_rows(
         return _of_records(spec, files, dict(enumerate(kept)))
     with tf.Graph().as_default(), tf.compat.v1.Session(config=on_cpu()) as session:
         features = _first(predict_input_fn(spec, files, batch_size=count, damaged=damaged)())
-        records = _first(tfrecords.blocks(sorted(files), damaged=damaged).rebatch(count))
+        records = _first(
+            tfrecords.blocks(file_systems.ordered(files), damaged=damaged).rebatch(count)
+        )
         flat = RecordParser(spec).flat(records, with_labels=False)
         session.run(tf.compat.v1.tables_initializer())
         session.run(tf.compat.v1.get_collection(_ITERATORS))
@@ -98,7 +100,7 @@ def sample_rows(
         except tf.errors.OutOfRangeError:
             return None
     return SampleRows(
-        tuple(sorted(files)),
+        tuple(file_systems.ordered(files)),
         list(stored),
         values,
         raw_inputs.filled(spec, parts),
@@ -150,7 +152,9 @@ def _of_records(
                 writer.write(records[place])
         rows = sample_rows(spec, [path], count=len(records), all_rows=True)
     assert rows is not None
-    return dataclasses.replace(rows, files=tuple(sorted(files)), places=tuple(sorted(records)))
+    return dataclasses.replace(
+        rows, files=tuple(file_systems.ordered(files)), places=tuple(sorted(records))
+    )
 
 
 def _batches(
@@ -196,5 +200,5 @@ def _records(
     spec: FeatureSpec, files: Sequence[str], count: int, damaged: tfrecords.Damaged
 ) -> tf.data.Dataset:
     """Batches of the records that the spec's filter keeps."""
-    kept = Selection(spec).blocks(sorted(files), damaged=damaged).rebatch(count)
+    kept = Selection(spec).blocks(file_systems.ordered(files), damaged=damaged).rebatch(count)
     return kept.filter(lambda records: tf.size(records) > 0)

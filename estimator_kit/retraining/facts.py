@@ -32,6 +32,7 @@ from input_pipelines.errors import DataError
 from input_pipelines.integrity import data_scan
 from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.convert import places
+from input_pipelines.record_files import file_systems
 from input_pipelines.row_cache.digests import Digests
 
 
@@ -275,6 +276,5 @@ def manifest_problem(folder: str, files: Sequence[FileFacts], names: str = "*") 
 
 def _is_in(path: str, folder: str) -> bool:
     """Whether a path from `files.expand` is directly in a folder."""
-    if "://" in folder:  # `normpath` would turn two slashes into one.
-        return os.path.dirname(path) == folder.rstrip("/")
-    return os.path.dirname(path) == os.path.normpath(folder)
+    beside = file_systems.canonical(os.path.join(folder, "x"))
+    return os.path.dirname(file_systems.canonical(path)) == os.path.dirname(beside)

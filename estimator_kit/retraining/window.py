@@ -193,7 +193,8 @@ def _folders(patterns: Sequence[str]) -> set[str]:
     found: Optional[set[str]] = None
     for pattern in patterns:
         folder = _folder_of(pattern, "*")
-        names = {os.path.basename(path.rstrip("/")) for path in tf.io.gfile.glob(folder)}
+        paths = files.glob(folder, with_folders=True)
+        names = {os.path.basename(path.rstrip("/")) for path in paths}
         days = {match[1] for match in map(_FOLDER.fullmatch, names) if match and _is_day(match[1])}
         found = days if found is None else found & days
     return found or set()

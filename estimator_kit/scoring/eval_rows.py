@@ -24,7 +24,7 @@ from feature_specs.heads.survival import Survival
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.reading.selection import Selection
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import file_systems, tfrecords
 from input_pipelines.transform.labels import LabelReader
 from input_pipelines.transform.record_parsing import RecordParser
 
@@ -54,7 +54,7 @@ class EvalRows:
         damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     ):
         self._spec = spec
-        self._paths = sorted(paths)
+        self._paths = file_systems.ordered(paths)
         self._batch_size = batch_size
         self._damaged = damaged
         self._rows = 0
@@ -172,7 +172,7 @@ def first_records(spec: FeatureSpec, paths: Sequence[str], count: int) -> NDArra
     Raises:
       DataError: the files have no record.
     """
-    for block in Selection(spec).blocks(sorted(paths)).rebatch(count).take(1):
+    for block in Selection(spec).blocks(file_systems.ordered(paths)).rebatch(count).take(1):
         if len(block):
             return block.numpy()
     raise DataError(

@@ -27,7 +27,7 @@ from estimator_kit.scoring.eval_rows import EvalRows, by_row
 from estimator_kit.scoring.row_metrics import OUTPUTS
 from feature_specs.spec import FeatureSpec
 from input_pipelines.reading.selection import Selection
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import file_systems, tfrecords
 from input_pipelines.transform.serving_inputs import EXAMPLES
 
 _log = logging.getLogger("estimator_kit")
@@ -114,7 +114,7 @@ def records(
     """Up to `most` records that the spec's filter keeps, the same number of each file."""
     share = -(-most // len(files))
     found: list[bytes] = []
-    for path in sorted(files):
+    for path in file_systems.ordered(files):
         for block in Selection(spec).blocks([path], damaged=damaged).rebatch(share).take(1):
             found += list(block.numpy())
     return found[:most]

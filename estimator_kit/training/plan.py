@@ -29,6 +29,7 @@ from estimator_kit.training.source import TrainingInput
 from feature_specs.errors import did_you_mean
 from feature_specs.spec import FeatureSpec
 from input_pipelines.integrity import label_order
+from input_pipelines.reading import files
 from input_pipelines.reading.selection import RowCounts
 
 _log = logging.getLogger("estimator_kit")
@@ -67,7 +68,7 @@ class Plan:
 
 
 def check_apart(train_files: list[str], eval_files: list[str]) -> None:
-    shared = sorted(set(train_files) & set(eval_files))
+    shared = files.shared(train_files, eval_files)
     if shared:
         raise ConfigError(
             f"--train_files and --eval_files share {len(shared)} files, the first is {shared[0]}. "

@@ -1,6 +1,7 @@
 """How far a training has read its input, so that a restart continues with the next row.
 
 The order of rows depends only on the files, the seed, the batch size and the selection of rows.
+Files are named by `file_systems.canonical`, so another spelling of their paths is the same input.
 While these stay the same, the checkpoint's step tells how many rows were read (of each shard, if
 several processes train; see `Team.own_rows`). `model_dir/input.json` stores them, with the step at
 which this input began. If any of them changes (new data, another batch size), reading starts at the
@@ -21,12 +22,17 @@ from pydantic import Field
 
 from estimator_kit import storage
 from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.errors import ConfigError
+from input_pipelines.record_files import file_systems
 from input_pipelines.record_files.sharding import sizes_of
 
 _log = logging.getLogger("estimator_kit")
 
 # The keys of input.json that do not decide the order of rows.
 _PROGRESS = {"first_step", "whole", "epochs"}
+
+# Stored with the negatives: `file_systems.names_of` decides. Earlier versions used whole paths.
+BY_NAME = "by name"
 
 _Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
@@ -89,18 +95,26 @@ def find_position(
       left_out: for each damaged file, a digest of the records that are not read.
       selection: what else decides the order of rows, by name.
       sizes: the sizes of the files in bytes; by default they are looked up.
+
+    Raises:
+      ConfigError: an earlier version of the kit drew other negatives of the same files.
     """
     identity: dict[str, Any] = {
         "batch_size": config.batch_size,
         "seed": config.seed,
         "shuffle": config.shuffle,
-        "files": dict(sorted((sizes_of(train_files) if sizes is None else sizes).items())),
-        "left_out": dict(left_out),
+        "files": _by_name(sizes_of(train_files) if sizes is None else sizes),
+        "left_out": _by_name(left_out),
         **selection,
     }
-    kept = storage.read_json(_path(config.model_dir), _Kept) if start_step else None
+    written = storage.read_json(_path(config.model_dir), _Kept) if start_step else None
+    kept = None if written is None else _with_names(written)
     first_step = 0 if kept is None else kept.get("first_step", 0)
     names = {**identity, **(kept or {})}.keys() - _PROGRESS
+    drawn = identity.get("keep_negatives")
+    by_path = drawn is not None and kept is not None and kept.get("keep_negatives") == drawn[:-1]
+    if by_path and kept is not None:
+        kept = {**kept, "keep_negatives": drawn}
     changed = [name for name in sorted(names) if kept and kept.get(name) != identity.get(name)]
     if changed:
         _log.warning(
@@ -112,8 +126,47 @@ def find_position(
     if changed or kept is None:
         first_step = start_step if changed else first_step
         return InputPosition(identity, first_step, start_step, (first_step, 0))
+    names_of = file_systems.names_of(written["files"] if by_path and written else ())
+    other = [path for path, name in names_of.items() if path != name]
+    if other:
+        raise ConfigError(
+            f"--keep_negatives: {_path(config.model_dir)} is from an earlier version, which drew "
+            f"negatives by whole paths, got {other[0]!r}. This version draws by names in the "
+            "folder of the files, so it would go on with other rows. Finish this training with the "
+            "earlier version, or change --seed: then rows and epochs are counted again from 0."
+        )
     step, epochs = kept.get("whole") or (first_step, 0)
     return InputPosition(identity, first_step, start_step, (step, epochs), kept.get("epochs"))
+
+
+def _by_name(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of files, by the canonical names of the files."""
+    names = file_systems.canonical_of(values)
+    return dict(sorted((names[path], value) for path, value in values.items()))
+
+
+def _with_names(kept: dict[str, Any]) -> dict[str, Any]:
+    """The content of `input.json` with canonical names, as this version writes it.
+
+    Earlier versions stored paths as they were written, and read the files in the order of these
+    paths. If the names have another order, the content stays as it is, so it differs from any input
+    of this version.
+    """
+    try:
+        lists = [sorted(kept["files"]), *(paths for paths, _ in kept.get("mix", ()))]
+        names = file_systems.canonical_of(path for paths in lists for path in paths)
+        if any(
+            [names[path] for path in paths] != sorted(names[p] for p in paths) for paths in lists
+        ):
+            return kept
+        found = {**kept, "files": _by_name(kept["files"]), "left_out": _by_name(kept["left_out"])}
+        if "mix" in kept:
+            found["mix"] = [
+                [[names[path] for path in paths], share] for paths, share in kept["mix"]
+            ]
+        return found
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return kept  # Not what a version has written: another input.
 
 
 def _path(model_dir: str) -> str:

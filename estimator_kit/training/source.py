@@ -17,7 +17,7 @@ from estimator_kit.config.rules.data_service import kept_together_problem
 from estimator_kit.errors import ConfigError
 from estimator_kit.training import data_service
 from estimator_kit.training.bad_data import Screened
-from estimator_kit.training.position import InputPosition, find_position
+from estimator_kit.training.position import BY_NAME, InputPosition, find_position
 from estimator_kit.training.records import check_kept, log_kept, log_shares
 from estimator_kit.training.team import ALONE, Team
 from feature_specs.spec import FeatureSpec
@@ -26,7 +26,7 @@ from input_pipelines.errors import DataError
 from input_pipelines.reading import files
 from input_pipelines.reading.mixing import Mix
 from input_pipelines.reading.selection import Negatives, RowCounts, Selection
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import file_systems, tfrecords
 from input_pipelines.row_cache.cache import RowCache
 
 _log = logging.getLogger("estimator_kit")
@@ -200,11 +200,14 @@ class TrainingInput:
         if self.spec.filter:
             identity["filter"] = self.spec.to_dict()["filter"]
         if self.negatives is not None:
-            identity["keep_negatives"] = [self.negatives.label, self.negatives.share]
+            identity["keep_negatives"] = [self.negatives.label, self.negatives.share, BY_NAME]
         if self.config.data_service is not None:
             identity["data_service"] = True  # The service reads rows in another order.
         if isinstance(self.source, Mix):
-            identity["mix"] = [[list(part.files), part.share] for part in self.source.parts]
+            identity["mix"] = [
+                [list(file_systems.canonical_of(part.files).values()), part.share]
+                for part in self.source.parts
+            ]
         if self.team.size > 1:
             identity["trainers"] = self.team.size
             identity["dealt"] = "by size"
@@ -218,7 +221,9 @@ class TrainingInput:
         Raises:
           DataError: a file is corrupt, or no row is kept.
         """
-        selection = Selection(self.spec, negatives=self.negatives, seed=self.config.seed)
+        selection = Selection(
+            self.spec, negatives=self.negatives, seed=self.config.seed, of=self.files
+        )
         known = self.good_records
         whole = self.team.size == 1 and not isinstance(self.source, Mix)
         if known is not None and not selection.any and whole:

@@ -117,9 +117,8 @@ def check_test_files(config: TuneConfig) -> list[str]:
         found = files.expand(config.test_files, flag="--test_files")
         for flag in ("train", "eval"):
             patterns = config.patterns_of(flag)
-            shared = sorted(
-                {*found} & {*files.expand(patterns, flag=f"--{flag}_files")} if patterns else ()
-            )
+            read = files.expand(patterns, flag=f"--{flag}_files") if patterns else []
+            shared = files.shared(found, read)
             if shared:
                 raise ConfigError(
                     f"--{flag}_files and --test_files share {len(shared)} files, the first is "

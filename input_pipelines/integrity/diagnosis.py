@@ -24,7 +24,7 @@ from feature_specs.validation import accepted_values
 from input_pipelines.integrity import stored_records
 from input_pipelines.integrity.file_check import FileCheck
 from input_pipelines.reading.selection import Selection
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import file_systems, tfrecords
 from input_pipelines.transform import decoding, record_kind
 from input_pipelines.transform.transforms import Transform
 
@@ -60,7 +60,7 @@ def find_bad_record(
         check = file_check(
             spec, with_labels=with_labels, filtered=filtered, also=also, remedy=remedy
         )
-        for path in sorted(files):
+        for path in file_systems.ordered(files):
             found = check.first_bad(path) if path not in damaged else None
             if found is not None:
                 return f"{path}: {found.sentence}"

@@ -1,69 +1,95 @@
-"""Finds input files by pattern. Every process lists them in the same order."""
+"""Finds input files by pattern. Every process lists them in the same order.
+
+    expand(["data/dt=*/*.tfrecord"])     # ["data/dt=2026-01-01/a.tfrecord", ...]
+
+`*`, `?` and `[...]` match within one part of a path, and never a name with a dot or an underscore
+at its start: files and folders that are still being written have such names. A part of a pattern
+that begins with one of these characters matches such names. If brackets are in the name of a file
+or folder that exists, they are not wildcards: `part[1].csv` is the file of this name. This module
+is the only one that expands patterns of input files. It never opens a file.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
+from glob import glob as local_glob
 
 from input_pipelines.errors import DataError
 from input_pipelines.reading import days as windows
 from input_pipelines.record_files import file_systems
 
-Glob = Callable[[str], Sequence[str]]
-
-# Patterns ignore names with these first characters: hidden files, and files that describe a folder.
+# Wildcards ignore names with these first characters: hidden files, and files that describe a
+# folder.
 _HIDDEN = (".", "_")
 
-
-def _glob(pattern: str) -> list[str]:
-    import tensorflow as tf
-
-    return [path for path in tf.io.gfile.glob(pattern) if not tf.io.gfile.isdir(path)]
+_WILDCARD = re.compile(r"[*?[]")
 
 
 def expand(
-    patterns: Sequence[str],
-    *,
-    flag: str = "patterns",
-    days: Sequence[str] = (),
-    glob: Glob = _glob,
+    patterns: Sequence[str], *, flag: str = "patterns", days: Sequence[str] = ()
 ) -> list[str]:
-    """Lists all files that match, sorted and without duplicates.
+    """Lists all files that match, in the order of `file_systems.ordered` and without duplicates.
 
-    Two spellings of a local path (`a`, `./a`) are one file. A name that begins with a dot or an
-    underscore matches only if the last part of the pattern does too. Files that are still being
-    written have such names.
+    Two spellings of a local path (`a`, `./a`, the absolute path) are one file.
 
     Args:
-      patterns: paths or globs as `tf.io.gfile.glob` takes them.
+      patterns: paths or globs; see the module. Local paths do not need TensorFlow.
       flag: the name of the patterns in error messages.
       days: if given, each pattern must have a part `dt=*`, and each day replaces its star
         (`days.of_days`).
-      glob: returns the files that match one pattern. The default imports TensorFlow and uses it.
 
     Raises:
-      DataError: a pattern or one of its days matches nothing, or `patterns` is empty. Without this
-        error, training on zero files would end after 0 steps and look successful.
+      DataError: a pattern or one of its days matches nothing, two days are the same folder, or
+        `patterns` is empty. Without this error, training on zero files would end after 0 steps and
+        look successful.
       MissingPackageError: TensorFlow cannot read such paths.
     """
     if not patterns:
         raise DataError(f"{flag} is empty. Name the TFRecord files to read")
-    found: set[str] = set()
+    paths: list[str] = []
     for pattern in patterns:
         file_systems.check(pattern, flag=flag)
         if days:
-            found.update(_of_days(pattern, tuple(days), flag, glob))
+            paths += _of_days(pattern, tuple(days), flag)
             continue
-        matches = _matches(pattern, glob)
+        matches = glob(pattern)
         if not matches:
             raise DataError(f"no file matches {pattern!r} of {flag}")
-        found.update(matches)
-    return sorted(found)
+        paths += matches
+    return unique(paths)
 
 
-def _of_days(pattern: str, days: tuple[str, ...], flag: str, glob: Glob) -> list[str]:
+def unique(paths: Sequence[str]) -> list[str]:
+    """The paths in the order of `file_systems.ordered`, with only one spelling of each file."""
+    ordered = file_systems.ordered(paths)
+    names = file_systems.canonical_of(ordered)
+    first: dict[str, str] = {}
+    for path in ordered:
+        first.setdefault(names[path], path)
+    return list(first.values())
+
+
+def shared(paths: Sequence[str], others: Sequence[str]) -> list[str]:
+    """The first paths whose files are also in the second ones, in any spelling."""
+    names = set(file_systems.canonical_of(others).values())
+    return [path for path, name in file_systems.canonical_of(paths).items() if name in names]
+
+
+def glob(pattern: str, *, with_folders: bool = False) -> list[str]:
+    """The files that match one pattern, in no particular order; see the module.
+
+    `with_folders` adds folders, and saves a question to the file system for each match.
+    """
+    pattern = _with_literal_names(pattern)
+    matches = (path for path in _glob(pattern) if not _is_hidden(path, pattern))
+    return [_tidy(path) for path in matches if with_folders or not _is_folder(path)]
+
+
+def _of_days(pattern: str, days: tuple[str, ...], flag: str) -> list[str]:
     by_day = dict(zip(days, windows.of_days(pattern, days)))
-    matches = {day: _matches(of_day, glob) for day, of_day in by_day.items()}
+    matches = {day: glob(of_day) for day, of_day in by_day.items()}
     missing = [day for day, found in matches.items() if not found]
     if missing:
         some = ", ".join(missing[:10]) + (", ..." if len(missing) > 10 else "")
@@ -71,13 +97,60 @@ def _of_days(pattern: str, days: tuple[str, ...], flag: str, glob: Glob) -> list
             f"{flag}: {len(missing)} of {len(days)} days are missing ({some}): no file matches "
             f"{by_day[missing[0]]!r}. Write them, or choose other days"
         )
-    return [path for found in matches.values() for path in found]
+    owner: dict[str, str] = {}
+    for day, paths in matches.items():
+        for path, name in file_systems.canonical_of(paths).items():
+            if owner.setdefault(name, day) != day:
+                raise DataError(
+                    f"{flag}: the days {owner[name]} and {day} are one folder, by a link: both "
+                    f"have {path}. Remove the link, or choose other days"
+                )
+    return [path for paths in matches.values() for path in paths]
 
 
-def _matches(pattern: str, glob: Glob) -> list[str]:
-    hidden = os.path.basename(pattern).startswith(_HIDDEN)
-    return [
-        path if file_systems.scheme_of(path) else os.path.normpath(path)
-        for path in glob(pattern)
-        if hidden or not os.path.basename(path).startswith(_HIDDEN)
-    ]
+def _with_literal_names(pattern: str) -> str:
+    """The pattern without wildcards in the parts that are names of existing files or folders."""
+    parts = pattern.split("/")
+    for i, part in enumerate(parts):
+        if "[" in part and not {"*", "?"} & set(part):
+            literal = part.replace("[", "[[]")
+            if _glob("/".join([*parts[:i], literal])):
+                parts[i] = literal
+    return "/".join(parts)
+
+
+def _is_hidden(path: str, pattern: str) -> bool:
+    """Whether a wildcard of the pattern matched a hidden name."""
+    # From the right, because the start of a path may be written in another way.
+    pairs = zip(reversed(_parts(path)), reversed(_parts(pattern)))
+    return any(
+        name.startswith(_HIDDEN) and _WILDCARD.search(part) and not part.startswith(_HIDDEN)
+        for name, part in pairs
+    )
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def _tidy(path: str) -> str:
+    """A local path without `.` and double slashes. With a link, `link/..` is another folder."""
+    if file_systems.scheme_of(path) or ".." in path.split("/"):
+        return path
+    return os.path.normpath(path)
+
+
+def _glob(pattern: str) -> list[str]:
+    if file_systems.scheme_of(pattern) is None:
+        return local_glob(pattern.replace("[^", "[!"))  # As in the patterns of TensorFlow.
+    import tensorflow as tf
+
+    return list(tf.io.gfile.glob(pattern))
+
+
+def _is_folder(path: str) -> bool:
+    if file_systems.scheme_of(path) is None:
+        return os.path.isdir(path)
+    import tensorflow as tf
+
+    return bool(tf.io.gfile.isdir(path))

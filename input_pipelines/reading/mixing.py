@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from input_pipelines.errors import DataError
 from input_pipelines.reading import files as file_patterns
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import file_systems, tfrecords
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,10 +61,10 @@ class Mix:
         owner: dict[str, int] = {}
         for part, (pattern, share) in enumerate(pairs):
             files = file_patterns.expand([pattern], flag=flag, days=days)
-            for path in files:
-                if owner.setdefault(path, part) != part:
+            for path, name in file_systems.canonical_of(files).items():
+                if owner.setdefault(name, part) != part:
                     raise DataError(
-                        f"{flag}: {pairs[owner[path]][0]!r} and {pattern!r} both match {path}. "
+                        f"{flag}: {pairs[owner[name]][0]!r} and {pattern!r} both match {path}. "
                         "A file can be in only one part of a mix"
                     )
             parts.append(Part(pattern, tuple(files), share // common))
@@ -72,7 +72,7 @@ class Mix:
 
     @property
     def files(self) -> list[str]:
-        return sorted(path for part in self.parts for path in part.files)
+        return file_systems.ordered(path for part in self.parts for path in part.files)
 
     @property
     def round(self) -> int:

@@ -2,11 +2,12 @@
 
 Rows are dropped block by block when they are read, before they are shuffled. So batches are full,
 and shuffle windows contain only rows that are used. Only the few features that decide are parsed
-at this point. A hash of (seed, epoch, file, place in the file) decides whether a negative is kept.
-So each epoch keeps different negatives, but every reading of an epoch keeps the same ones, with any
-number of workers.
+at this point. A hash of (seed, epoch, file, place in the file) decides whether a negative is kept,
+with the name of the file in the folder of all files (`file_systems.names_of`). So each epoch keeps
+different negatives, but every reading of an epoch keeps the same ones, with any number of workers
+and any spelling of the paths.
 
-    selection = Selection(spec, negatives=Negatives("click", 0.1), seed=1)
+    selection = Selection(spec, negatives=Negatives("click", 0.1), seed=1, of=files)
     selection.count(files)          # RowCounts(read=1000, kept=(190,))
 
 In a damaged file, places count only the records that are read. Rows that are kept together
@@ -30,7 +31,7 @@ from feature_specs.reference import example_parsing
 from feature_specs.spec import FeatureSpec
 from input_pipelines.autograph import as_written
 from input_pipelines.reading.shuffling import RowsAnEpoch, rows_of_epochs
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import file_systems, tfrecords
 from input_pipelines.record_files.sharding import Shard
 from input_pipelines.transform import checks
 
@@ -121,10 +122,21 @@ class Selection:
       spec: the feature spec, with its `filter`.
       negatives: which negatives training keeps; None keeps all.
       seed: the seed of the training run.
+      of: with `negatives`, all files of the training, of which a worker may read a part.
     """
 
-    def __init__(self, spec: FeatureSpec, *, negatives: Optional[Negatives] = None, seed: int = 1):
+    def __init__(
+        self,
+        spec: FeatureSpec,
+        *,
+        negatives: Optional[Negatives] = None,
+        seed: int = 1,
+        of: Sequence[str] = (),
+    ):
+        if negatives is not None and not of:
+            raise ValueError("negatives need all files of the training, because names decide")
         self._spec = spec
+        self._names = file_systems.names_of(of)
         self._negatives = negatives
         self._seed = seed
         names = [*spec.filter_features(), *([negatives.label] if negatives else [])]
@@ -161,19 +173,24 @@ class Selection:
                 files, shard, interleaved=interleaved, cut=self._before(cut), damaged=damaged
             )
 
-        numbered = tfrecords.numbered_blocks(files, shard, interleaved=interleaved, damaged=damaged)
+        numbered = self._numbered(files, shard, interleaved=interleaved, damaged=damaged)
         return numbered.map(
-            lambda block, path, places: self.kept(block, path, places, epoch),
+            lambda block, file, places: self.kept(block, file, places, epoch),
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
         )
 
-    def kept(self, block: tf.Tensor, path: tf.Tensor, places: tf.Tensor, epoch: Any) -> tf.Tensor:
-        """The records of a block of `numbered_blocks` that an epoch keeps."""
+    def _numbered(self, files: Sequence[str], shard: Shard, **options: Any) -> tf.data.Dataset:
+        """The `numbered_blocks` of some files, each with the name that decides about negatives."""
+        names = None if self._negatives is None else self._names
+        return tfrecords.numbered_blocks(files, shard, names=names, **options)
+
+    def kept(self, block: tf.Tensor, file: tf.Tensor, places: tf.Tensor, epoch: Any) -> tf.Tensor:
+        """The records of a block that an epoch keeps; `file` is the name of the block's file."""
         if not self.any:
             return block
         epochs = tf.reshape(tf.cast(epoch, tf.int64), [1])
-        passes, drawn = self._masks(block, path, places, epochs)
+        passes, drawn = self._masks(block, file, places, epochs)
         return tf.boolean_mask(block, passes & drawn[:, 0])
 
     def _before(
@@ -272,19 +289,19 @@ class Selection:
     ) -> np.ndarray:
         """int64 [1 + epochs]: the number of all rows, and of the rows that each epoch keeps."""
 
-        def counted(block: tf.Tensor, path: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-            passes, drawn = self._masks(block, path, places, tf.constant(epochs, tf.int64))
+        def counted(block: tf.Tensor, file: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+            passes, drawn = self._masks(block, file, places, tf.constant(epochs, tf.int64))
             kept = tf.math.count_nonzero(passes[:, tf.newaxis] & drawn, axis=0)
             return tf.concat([[tf.size(block, tf.int64)], kept], axis=0)
 
         with tfrecords.naming_what_is_corrupt(files, damaged):
-            numbered = tfrecords.numbered_blocks(files, shard, interleaved=True, damaged=damaged)
+            numbered = self._numbered(files, shard, interleaved=True, damaged=damaged)
             counts = numbered.map(counted, num_parallel_calls=tf.data.AUTOTUNE)
             nothing = tf.zeros([1 + len(epochs)], tf.int64)
             return counts.reduce(nothing, lambda total, block: total + block).numpy()
 
     def _masks(
-        self, block: tf.Tensor, path: tf.Tensor, places: tf.Tensor, epochs: tf.Tensor
+        self, block: tf.Tensor, file: tf.Tensor, places: tf.Tensor, epochs: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Which rows pass the filter, bool [rows], and are drawn, bool [rows, epochs]."""
         parsed = tf.io.parse_example(block, self._entries)
@@ -294,7 +311,7 @@ class Selection:
         label = parsed[self._negatives.label]
         words = self._spec.labels[self._negatives.label].vocabulary
         negative = tf.equal(label, 0 if words is None else words[0])
-        drawn = uniform(self._seed, epochs, path, places) < self._negatives.share
+        drawn = uniform(self._seed, epochs, file, places) < self._negatives.share
         return passes, drawn | ~negative[:, tf.newaxis]
 
     def _passes(self, parsed: dict[str, tf.Tensor]) -> tf.Tensor:
@@ -317,7 +334,7 @@ class Selection:
         return passes
 
 
-def uniform(seed: int, epochs: tf.Tensor, path: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+def uniform(seed: int, epochs: tf.Tensor, file: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
     """float64 [rows, epochs] in [0, 1): a hash of all arguments.
 
     The hash is the finalizer of SplitMix64 (Steele, Lea and Flood, 2014, "Fast splittable
@@ -326,12 +343,12 @@ def uniform(seed: int, epochs: tf.Tensor, path: tf.Tensor, places: tf.Tensor) ->
     Args:
       seed: the seed of the training run.
       epochs: int64 [epochs].
-      path: the file.
+      file: the name of the file; see `file_systems.names_of`.
       places: int64 [rows], the places of the rows in it.
     """
-    file = tf.strings.to_hash_bucket_fast(path, 2**62)
+    name = tf.strings.to_hash_bucket_fast(file, 2**62)
     state = _mix(tf.constant(seed % 2**63, tf.int64))
-    for part in (epochs, file, places[:, tf.newaxis]):
+    for part in (epochs, name, places[:, tf.newaxis]):
         state = _mix(state + tf.bitcast(part, tf.uint64))
     # A float64 holds 53 bits, so use the 53 upper ones.
     bits = tf.bitcast(tf.bitwise.right_shift(state, tf.constant(11, tf.uint64)), tf.int64)

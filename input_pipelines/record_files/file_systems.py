@@ -1,16 +1,24 @@
-"""Checks whether TensorFlow can read a path, and names the package that is missing if not.
+"""Paths: whether TensorFlow can read one, and which spellings name one file.
 
 The kit accesses all paths with `tf.io.gfile`, which knows local files, `gs://` and `ram://`. Other
-schemes need a plug-in. Without it, TensorFlow only says "File system scheme 's3' not implemented".
-This module looks only at the scheme. It never opens a path, and imports TensorFlow only for paths
-that have a scheme.
+schemes need a plug-in. Without it, TensorFlow only says "File system scheme 's3' not implemented";
+`check` names the package that is missing.
+
+    canonical("./data/../data/a.tfrecord")       # /work/data/a.tfrecord
+    ordered(["../b.tfrecord", "a.tfrecord"])     # in the same order, however they are spelled
+
+The same files must give the same rows in the same order, however their paths are spelled. So what
+depends on the identity or the order of files uses `canonical` and `ordered`, and never the path
+itself. This module never opens a file, and imports TensorFlow only for paths that have a scheme.
 """
 
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import re
+from collections.abc import Iterable
 from typing import Optional
 
 from input_pipelines.errors import MissingPackageError
@@ -40,6 +48,49 @@ def scheme_of(path: str) -> Optional[str]:
 def absolute(path: str) -> str:
     """The absolute path of a local path; a path with a scheme as it is."""
     return os.path.abspath(path) if scheme_of(path) is None else path.rstrip("/")
+
+
+def canonical(path: str) -> str:
+    """One text for all spellings of a file: absolute, without `.`, `..` and links to folders.
+
+    A link to the file itself keeps its own name, because the name decides how a file is read. Paths
+    on other file systems are not changed, except that `file://` is a local path.
+    """
+    return _canonical(path, {})
+
+
+def canonical_of(paths: Iterable[str]) -> dict[str, str]:
+    """`canonical` of each path. Looks at each folder only once."""
+    folders: dict[str, str] = {}
+    return {path: _canonical(path, folders) for path in paths}
+
+
+def ordered(paths: Iterable[str]) -> list[str]:
+    """The paths in the order of `canonical`, which all spellings have in common."""
+    names = canonical_of(paths)
+    return sorted(names, key=lambda path: (names[path], path))
+
+
+def names_of(paths: Iterable[str]) -> dict[str, str]:
+    """The name of each file in the deepest folder that has all of them.
+
+    The names stay the same if the folder is moved, or is at another place on another machine.
+    """
+    parts = {path: name.split("/") for path, name in canonical_of(paths).items()}
+    together = zip(*(folders[:-1] for folders in parts.values()))
+    depth = sum(1 for _ in itertools.takewhile(lambda level: len(set(level)) == 1, together))
+    return {path: "/".join(own[depth:]) for path, own in parts.items()}
+
+
+def _canonical(path: str, folders: dict[str, str]) -> str:
+    if path.lower().startswith("file://"):
+        path = path[len("file://") :]
+    if scheme_of(path) is not None:
+        return path
+    folder, name = os.path.split(path)
+    if folder not in folders:
+        folders[folder] = os.path.realpath(folder)
+    return os.path.join(folders[folder], name)
 
 
 def check(path: str, *, flag: str) -> None:

@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
+from input_pipelines.record_files import file_systems
+
 # Shards get whole files if no shard then has more bytes than this factor times the mean.
 _UNEVEN = 1.25
 
@@ -47,14 +49,14 @@ class Shard:
           whole: if True and there are enough files, shards get whole files even if their sizes are
             very uneven.
         """
-        ordered = sorted(files)
+        ordered = file_systems.ordered(files)
         if self.count == 1:
             return ordered, Shard()
         if len(ordered) < self.count:
             return ordered, self
         sizes = sizes_of(ordered) if sizes is None else sizes
         loads, owner = [0] * self.count, {}
-        for path in sorted(ordered, key=lambda path: (-sizes[path], path)):
+        for path in sorted(ordered, key=lambda path: -sizes[path]):  # Else in their order.
             owner[path] = min(range(self.count), key=lambda i: (loads[i], i))
             # An empty file counts as one byte, so that each shard gets at least one file.
             loads[owner[path]] += max(sizes[path], 1)

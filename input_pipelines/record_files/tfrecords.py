@@ -88,8 +88,11 @@ def numbered_blocks(
     *,
     interleaved: bool = False,
     damaged: Damaged = NO_DAMAGE,
+    names: Optional[Mapping[str, str]] = None,
 ) -> tf.data.Dataset:
     """Like `blocks`, but each block comes with its origin: `(records, path, numbers)`.
+
+    With `names`, the name of each path takes its place.
 
     `numbers`, int64 [records], are the places of the records in their file, from 0. They do not
     depend on the shard. In a damaged file only the records that are read are numbered. So numbers
@@ -97,13 +100,15 @@ def numbered_blocks(
     """
     read = _reader(damaged)
 
-    def part(*file: tf.Tensor) -> tf.data.Dataset:
+    def part(file: tuple[tf.Tensor, ...], name: tf.Tensor) -> tf.data.Dataset:
         of_file = numbered(read(*file))
         if shard.count > 1:
             of_file = _dealt(of_file, shard)
-        return of_file.map(lambda block, numbers: (block, file[0], numbers))
+        return of_file.map(lambda block, numbers: (block, name, numbers))
 
-    return of_files(_named(files, damaged), len(files), part, interleaved=interleaved)
+    shown = list(files) if names is None else [names[path] for path in files]
+    named = tf.data.Dataset.zip((_named(files, damaged), tf.data.Dataset.from_tensor_slices(shown)))
+    return of_files(named, len(files), part, interleaved=interleaved)
 
 
 def _reader(damaged: Damaged) -> Callable[..., tf.data.Dataset]:

@@ -9,10 +9,8 @@ opened. TensorFlow is imported only if a flag names a model, its parameters or a
 
 from __future__ import annotations
 
-import glob
 import importlib
 import importlib.util
-import os
 from collections.abc import Iterator
 
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
@@ -64,7 +62,7 @@ def files_of(config: ExperimentConfig) -> Iterator[str]:
         found = 0
         for pattern in local:
             try:
-                found += len(files.expand([pattern], flag=f"--{flag}", days=days, glob=_matches))
+                found += len(files.expand([pattern], flag=f"--{flag}", days=days))
             except DataError as error:
                 raise ConfigError(str(error)) from error
         line = f"  --{flag}: {found:,} files"
@@ -88,10 +86,6 @@ def _search(config: ExperimentConfig, spec: FeatureSpec) -> str:
     configs = checks.check_names(complete(made, TuneConfig), search, spec)
     checks.check_models(configs, search, spec)
     return f"{found}; the model has them and the metric {search.metric}"
-
-
-def _matches(pattern: str) -> list[str]:
-    return [path for path in glob.glob(pattern) if not os.path.isdir(path)]
 
 
 def _model(config: ExperimentConfig, spec: FeatureSpec) -> str:

@@ -8,10 +8,21 @@ from estimator_kit.config.modes import TRAINING_MODES
 from estimator_kit.config.patterns import pattern_problem
 from estimator_kit.config.settings import AllSettings
 
+# The characters that have a meaning in a pattern of TensorFlow.
+_WILDCARDS = "*?[\\"
+
 
 def problems(config: AllSettings) -> list[str]:
     """What does not go together in the length, the checkpoints and the start of a training."""
     found = []
+    for field in ("model_dir", "warm_start_from"):
+        path = getattr(config, field)
+        if path is not None and set(path) & set(_WILDCARDS):
+            found.append(
+                f"--{field}: expected a path without {' '.join(_WILDCARDS)}, got {path!r}. "
+                "TensorFlow reads the path of a checkpoint as a pattern, and does not find it. "
+                "Rename the folder."
+            )
     if config.mode in (*TRAINING_MODES, "retrain") and not (config.max_steps or config.epochs):
         found.append(
             "--max_steps and --epochs are missing. Give at least one of them, so that training "

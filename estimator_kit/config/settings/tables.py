@@ -34,7 +34,8 @@ class TableSettings(Settings):
     csv_missing: tuple[str, ...] = setting(
         (),
         "Fields of CSV files that count as missing values, such as ? or NA. An empty field is "
-        "always missing; two quotes with nothing between them are the empty string.",
+        "always missing; two quotes with nothing between them are the empty string. In a column of "
+        "numbers, both are missing in quotes, too.",
     )
     csv_list_separator: Optional[str] = setting(
         None,

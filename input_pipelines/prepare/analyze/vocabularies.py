@@ -12,6 +12,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from feature_specs.vocabulary import fits_a_line
+
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyWords:
@@ -50,7 +52,7 @@ def choose_words(
     for word, count in counted:
         if not word:
             continue
-        if "\n" in word or word.endswith("\r") or word.startswith("\ufeff"):
+        if not fits_a_line(word):
             unusable.append(word)
         elif count < min_count:
             rare += 1

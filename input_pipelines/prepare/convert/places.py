@@ -6,7 +6,6 @@ TensorFlow (`tf.io.gfile`) is imported only for paths with a scheme.
 from __future__ import annotations
 
 import errno
-import glob as local_glob
 import os
 import shutil
 from typing import Any, Optional
@@ -20,13 +19,6 @@ def gfile() -> Any:
     import tensorflow as tf
 
     return tf.io.gfile
-
-
-def glob(pattern: str) -> list[str]:
-    """The files that match, without folders."""
-    if is_local(pattern):
-        return [path for path in local_glob.glob(pattern) if not os.path.isdir(path)]
-    return [path for path in gfile().glob(pattern) if not gfile().isdir(path)]
 
 
 def stamp(path: str) -> list[int]:

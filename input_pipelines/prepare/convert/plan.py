@@ -126,6 +126,8 @@ def inputs_document(
     fields: Sequence[Field],
 ) -> dict[str, Any]:
     """All entries of a plan's document from which the shards follow; `rows` is by file."""
+    # Earlier versions wrote other texts of times, so their shards and new ones do not go together.
+    times = {column.name: column.form for column in table.columns if column.form}
     return {
         "version": _VERSION,
         "record": kind,
@@ -140,6 +142,7 @@ def inputs_document(
                 "dtype": field.dtype,
                 "list": field.multi,
                 "feature_list": field.feature_list,
+                **({"text": times[field.name]} if field.name in times else {}),
             }
             for field in fields
         },

@@ -2,6 +2,7 @@
 
     proto                reads and writes the message
     to_spec              makes a first spec from a Schema, with a comment on every choice
+    feature_reading      what a spec can take from one feature
     feature_choices      the rules for one feature
     weighted_features    converts weighted columns in both directions
     from_spec            makes a Schema from a spec

@@ -10,6 +10,7 @@ not write are never overwritten.
 
 from __future__ import annotations
 
+import math
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
@@ -18,8 +19,13 @@ from feature_specs.errors import did_you_mean
 from input_pipelines.prepare.analyze import folder, spec_text
 from input_pipelines.prepare.analyze.columns import Choice, Entry
 from input_pipelines.prepare.analyze.first_spec import SPEC_FILE, check_loads
-from input_pipelines.prepare.metadata_schema import feature_choices, proto, weighted_features
-from input_pipelines.prepare.metadata_schema.feature_choices import Reading
+from input_pipelines.prepare.metadata_schema import (
+    feature_choices,
+    feature_reading,
+    proto,
+    weighted_features,
+)
+from input_pipelines.prepare.metadata_schema.feature_reading import DTYPES, Reading
 from input_pipelines.prepare.metadata_schema.proto import SchemaError, one_line
 
 LABEL_TAG = "label"
@@ -123,10 +129,10 @@ def _readings(schema: Any) -> dict[str, Reading]:
                 dense[tensor.column_name] = tensor
     readings = {}
     for message in schema.feature:
-        dtype = feature_choices.DTYPES.get(message.type)
+        dtype = DTYPES.get(message.type)
         tensor = dense.get(message.name)
         default, lost = _default(tensor, dtype)
-        readings[message.name] = feature_choices.read(message, domains, default)
+        readings[message.name] = feature_reading.read(message, domains, default)
         if lost:
             readings[message.name].lost.append(lost)
     return readings
@@ -146,6 +152,8 @@ def _default(tensor: Any, dtype: Optional[str]) -> tuple[Any, str]:
     if kind == "int_value" and dtype == "int64":
         return int(value), ""
     if kind in ("int_value", "float_value") and dtype == "float32":
+        if not math.isfinite(value):
+            return None, f"default_value {one_line(tensor.default_value)}: it is not finite"
         return float(value), ""
     return None, f"default_value {one_line(tensor.default_value)}: it is not a {dtype}"
 

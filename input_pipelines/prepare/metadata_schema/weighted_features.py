@@ -15,7 +15,7 @@ from typing import Any
 from feature_specs.entry import NAME_PATTERN
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.analyze.columns import Choice, Entry
-from input_pipelines.prepare.metadata_schema.feature_choices import Reading
+from input_pipelines.prepare.metadata_schema.feature_reading import Reading
 from input_pipelines.prepare.metadata_schema.proto import one_line
 
 

@@ -4,7 +4,8 @@
     floats, decimals            float32
     text, binary                string: the bytes; text is UTF-8
     dictionaries                like their values
-    dates, times, timestamps    string: text such as "2011-01-01 10:00:00.000", with a note
+    dates, times, timestamps    string: text such as "2011-01-01 10:00:00.000000", with a note;
+                                see `time_texts`
     lists of one of these       several values; a list without a fixed length may be empty
     null                        no type: the column has no value
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Optional
 
+from input_pipelines.prepare.tables import time_texts
 from input_pipelines.prepare.tables.library import arrow
 
 
@@ -28,12 +30,14 @@ class Column:
       dtype: `int64`, `float32` or `string`; None if no row has a value.
       multi: whether its values are lists.
       note: a note for the report, or an empty string.
+      form: for dates and times, the form of their text (`time_texts`); otherwise empty.
     """
 
     name: str
     dtype: Optional[str]
     multi: bool = False
     note: str = ""
+    form: str = ""
 
 
 class NoFeature(ValueError):
@@ -62,13 +66,15 @@ def column_of(name: str, dtype: Any) -> Column:
         return Column(name, "float32", multi, note)
     if is_text(inner) or is_bytes(inner):
         return Column(name, "string", multi)
-    if types.is_date(inner) or types.is_time(inner) or types.is_timestamp(inner):
+    form = time_texts.form_of(inner)
+    if form:
         return Column(
             name,
             "string",
             multi,
             f"{inner}, read as text; parts of it (hour, day of "
             "the week, age) would be better features",
+            form,
         )
     remedy = "Write its parts as separate columns, or leave it out of the file"
     if multi and is_list(inner):

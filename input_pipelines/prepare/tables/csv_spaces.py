@@ -10,42 +10,71 @@ note, unless the user has set the option. Never changes a file.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from input_pipelines.prepare.tables import streams
 from input_pipelines.prepare.tables.csv_stream import CsvStream
 from input_pipelines.prepare.tables.library import reading
 from input_pipelines.prepare.tables.options import CsvOptions
 
-# How many unpacked bytes are checked.
+# How many unpacked bytes are checked, and how many rows if no column has only spaces until then.
 _LOOK = 2**20
+_ROWS = 1000
+
+# The most bytes of a row. A longer row is probably a quote that is never closed.
+_LONGEST = 2**16
 
 
 def after_spaces(path: str, options: CsvOptions) -> tuple[int, ...]:
     """The fields, counted from 1, that begin with a space in every row at the start of a file.
 
-    Empty fields do not count. The line of column names is ignored, and so are the fields of a row
-    after its first quote: where they end depends on whether spaces are part of fields.
+    Empty fields do not count. The line of column names is ignored. A quote after spaces starts a
+    quoted field here: that is how the file is read if this function finds any field.
     """
     delimiter = options.separator(path).encode()
     if delimiter == b" ":
         return ()
     values: Counter[int] = Counter()
     spaced: Counter[int] = Counter()
-    in_quotes = False
-    for line in _lines(path, options)[0 if options.columns else 1 :]:
-        continued = in_quotes
-        in_quotes ^= line.count(b'"') % 2 == 1
-        if continued:
+    for row, fields in enumerate(_rows(_lines(path, options), delimiter)):
+        if row == 0 and not options.columns:
             continue
-        known, quote, _ = line.partition(b'"')
-        fields = known.split(delimiter)
-        if quote and not fields[-1]:
-            fields[-1] = quote
         for i, field in enumerate(fields, 1):
             values[i] += field != b""
             spaced[i] += field.startswith(b" ")
+        if row >= _ROWS and not any(0 < spaced[i] == values[i] for i in spaced):
+            return ()
     return tuple(i for i in sorted(spaced) if 0 < spaced[i] == values[i])
+
+
+def _rows(lines: Sequence[bytes], delimiter: bytes) -> Iterator[list[bytes]]:
+    """The fields of each row, with their quotes. Rows may have several lines."""
+    field = re.compile(
+        rb'( *"[^"]*(?:""[^"]*)*"[^%(d)s]*)|[^%(d)s]*' % {b"d": re.escape(delimiter)}
+    )
+    row = b""
+    for line in lines:
+        in_quotes = bool(row)
+        row += line
+        if len(row) > _LONGEST:
+            return
+        if in_quotes and b'"' not in line:
+            row += b"\n"
+            continue
+        fields, at, is_whole = [], 0, True
+        while is_whole and at <= len(row):
+            match = field.match(row, at)
+            assert match is not None  # The pattern also matches nothing.
+            fields.append(match[0])
+            at = match.end() + 1
+            is_whole = match[1] is not None or not match[0].lstrip(b" ").startswith(b'"')
+        if is_whole:
+            yield fields
+            row = b""
+        else:
+            row += b"\n"  # A quote is not closed on this line.
 
 
 def _lines(path: str, options: CsvOptions) -> list[bytes]:

@@ -1,7 +1,8 @@
 """Cleans the bytes of a CSV file for pyarrow, where pyarrow has no suitable option.
 
 If `CsvOptions` says so, this removes comment lines and spaces at the start of fields, but never
-inside quotes. It adds a missing line break at the end of the file. It also remembers the last bytes
+inside quotes. It removes the UTF-8 signature (BOM) first, because a comment, a space or a quote may
+come after it. It adds a missing line break at the end of the file. It also remembers the last bytes
 of the file, because pyarrow reads everything after an unclosed quote as one field, without error.
 """
 
@@ -13,6 +14,8 @@ from typing import Any
 from input_pipelines.prepare.tables.options import CsvOptions
 
 _TAIL = 1 << 16
+
+SIGNATURE = b"\xef\xbb\xbf"  # the UTF-8 signature before the first line
 
 # Complete lines are cleaned in memory. A longer line is an error.
 LONGEST_LINE = 64 * 2**20
@@ -91,6 +94,7 @@ class CsvStream:
         self._cleaner = LineCleaner(path, options)
         self._rest = b""  # the start of a line that the last read cut
         self._tail = b""
+        self._begun = False
         self._done = False
 
     def close(self) -> None:
@@ -100,7 +104,7 @@ class CsvStream:
         """The next bytes, about `size` of them; empty at the end."""
         content = b""
         while not content and not self._done:
-            content = bytes(self._source.read(size))
+            content = self._next(size)
             if not content:
                 self._done = True
                 content = self._cleaner.clean(self._rest) if self._rest else b""
@@ -110,6 +114,20 @@ class CsvStream:
                 content = self._lines(content)
             self._tail = (self._tail + content)[-_TAIL:]
         return content
+
+    def _next(self, size: int) -> bytes:
+        """The next bytes of the file, without the signature."""
+        if self._begun:
+            return bytes(self._source.read(size))
+        self._begun = True
+        start = b""
+        while len(start) < len(SIGNATURE):
+            more = bytes(self._source.read(size))
+            if not more:
+                break
+            start += more
+        rest = start.removeprefix(SIGNATURE)
+        return rest if rest or not start else bytes(self._source.read(size))
 
     def unclosed(self, value: bytes) -> bool:
         """Whether the last value of the file is in an unclosed quote."""

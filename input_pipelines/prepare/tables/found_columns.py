@@ -52,10 +52,7 @@ def of_parquet(files: Sequence[str], only: Optional[Collection[str]] = None) -> 
             known = found.get(name)
             if known is None or known.dtype is None:
                 found[name], places[name] = column, path
-            elif column.dtype is not None and (column.dtype, column.multi) != (
-                known.dtype,
-                known.multi,
-            ):
+            elif column.dtype is not None and _type(column) != _type(known):
                 raise DataError(
                     f"column {name!r} is {_type(known)} in {places[name]} and {_type(column)} in "
                     f"{path}; a feature must have one type"
@@ -64,7 +61,8 @@ def of_parquet(files: Sequence[str], only: Optional[Collection[str]] = None) -> 
 
 
 def _type(column: Column) -> str:
-    return f"lists of {column.dtype}" if column.multi else str(column.dtype)
+    values = column.form or str(column.dtype)
+    return f"lists of {values}" if column.multi else values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +101,10 @@ def look_through(look: Look) -> Found:
         texts = {name: TextColumn(name) for name in look.names}
         for batch in csv_files.batches(look.path, look.csv, look.names):
             for name, values in zip(batch.schema.names, batch.columns):
-                cells = _values(look, texts[name], Cells(values, look.path, row))
+                cells = Cells(values, look.path, row)
+                if name not in look.declared:
+                    cells = texts[name].without_missing(cells, look.csv.missing)
+                cells = _values(look, texts[name], cells)
                 if name not in look.declared:
                     texts[name].add(cells)
             row += batch.num_rows

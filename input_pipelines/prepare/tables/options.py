@@ -3,8 +3,8 @@
 The usual form: UTF-8, a line of column names, then one row on each line. Commas (tabs in a .tsv
 file) separate the fields. A field is in double quotes if it contains a comma, a quote (written
 twice) or a line break. An empty field is a missing value, but two quotes with nothing between them
-are the empty string. Empty lines are ignored. If a file has only one column, they are missing
-values.
+are the empty string; in a column of numbers, they are a missing value. Empty lines are ignored. If
+a file has only one column, they are missing values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CsvOptions:
         (`csv_spaces`).
       comment: lines that start with this text are ignored; by default no line is ignored.
       missing: unquoted fields that are missing values, such as "?" or "NA". An empty field is
-        always a missing value.
+        always a missing value. In a column of numbers, these are missing values in quotes, too.
       list_separator: the text between the values of a list in one field; see `csv_lists`. By
         default a field is one value.
 

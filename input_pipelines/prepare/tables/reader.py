@@ -31,6 +31,7 @@ from input_pipelines.prepare.tables import (
     parquet_files,
     row_places,
     streams,
+    text_types,
 )
 from input_pipelines.prepare.tables.columns import Column
 from input_pipelines.prepare.tables.library import arrow
@@ -328,6 +329,7 @@ def _pairs(part: Part, names: Sequence[str], rounded: Counter[str]) -> Iterator[
     row = part.first + part.skip
     pa = arrow()
     for batch in _taken(raw, part.skip, part.count):
+        batch = _with_missing(batch, part)
         rows = Rows(batch, part.path, row, part.csv_rows)
         try:
             stored = all_columns(_with_lists(batch, part), part.columns, rows.where, rounded)
@@ -339,6 +341,26 @@ def _pairs(part: Part, names: Sequence[str], rounded: Counter[str]) -> Iterator[
             ) from error
         yield batch, stored
         row += batch.num_rows
+
+
+def _with_missing(batch: Any, part: Part) -> Any:
+    """A batch in which columns of numbers have no quoted fields for missing values.
+
+    `text_types` says which fields these are.
+    """
+    if part.kind != kinds.CSV:
+        return batch
+    compute = arrow("compute")
+    for column in part.columns:
+        place = batch.schema.get_field_index(column.name)
+        if place == -1 or column.dtype not in ("int64", "float32"):
+            continue
+        words = [word for word in ("", *part.csv.missing) if word or not column.multi]
+        hit = text_types.is_one_of(batch.column(place), words)
+        if compute.any(hit).as_py():
+            found = compute.if_else(hit, None, batch.column(place))
+            batch = batch.set_column(place, column.name, found)
+    return batch
 
 
 def _with_lists(batch: Any, part: Part) -> Any:

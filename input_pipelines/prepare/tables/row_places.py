@@ -22,7 +22,7 @@ import numpy as np
 
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.tables import streams
-from input_pipelines.prepare.tables.csv_stream import LONGEST_LINE, LineCleaner
+from input_pipelines.prepare.tables.csv_stream import LONGEST_LINE, SIGNATURE, LineCleaner
 from input_pipelines.prepare.tables.library import reading
 from input_pipelines.prepare.tables.options import CsvOptions
 
@@ -32,7 +32,6 @@ _LOOK = 512 * 2**20
 _LINE_BY_LINE = 32
 
 _BLOCK = 2**20
-_SIGNATURE = b"\xef\xbb\xbf"  # the UTF-8 signature before the first line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,7 +136,7 @@ def _starts_line_by_line(block: bytes, csv: CsvRows, cleaner: LineCleaner) -> _S
 def _blocks(path: str) -> Generator[bytes, None, None]:
     """Complete lines from the start of a file, about a megabyte at a time."""
     with reading(path), contextlib.closing(streams.open_text(path)) as source:
-        rest = bytes(source.read(_BLOCK)).removeprefix(_SIGNATURE)
+        rest = bytes(source.read(_BLOCK)).removeprefix(SIGNATURE)
         while len(rest) <= LONGEST_LINE:
             content = bytes(source.read(_BLOCK))
             if not content:

@@ -13,6 +13,7 @@ from typing import Any, Optional
 import numpy as np
 
 from input_pipelines.errors import DataError
+from input_pipelines.prepare.tables import time_texts
 from input_pipelines.prepare.tables.columns import Column, is_list, is_text, storage_type
 from input_pipelines.prepare.tables.library import arrow
 
@@ -65,8 +66,11 @@ def _values(array: Any, column: Column, where: Where, rounded: Counter[str]) -> 
     if column.dtype is None:
         return pa.nulls(len(array))
     if column.dtype == "string":
-        temporal = pa.types.is_temporal(dtype)
-        return (array.cast(pa.string()) if temporal or is_text(dtype) else array).cast(pa.binary())
+        if time_texts.form_of(dtype):
+            array = time_texts.texts(array)
+        elif is_text(dtype):
+            array = array.cast(pa.string())
+        return array.cast(pa.binary())
     if column.dtype == "int64":
         try:
             return array.cast(pa.int64())

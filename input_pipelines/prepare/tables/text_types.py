@@ -7,17 +7,20 @@
     big         9223372036854775808             an integer that does not fit into an int64
     spaced      " 1", "  -1.5"                  spaces before something that looks like a number
     text        anything else, also +1
+    empty       two quotes with nothing between them
+    named       a field in quotes that --csv_missing names
 
 Only whole: int64. Only whole, fraction and odd: float32. With any other value: string, so that no
-value is changed. If at most half of the values decide the type, a note says how many they are and
-where the first one is.
+value is changed. Programs that quote every field write a missing number as empty or named. So in a
+column of numbers these are missing values; in a column of text they are text. If at most half of
+the values decide the type, a note says how many they are and where the first one is.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -39,7 +42,7 @@ _BIG = r"^-?[1-9][0-9]*$"  # Not -0, which is a float.
 _NUMBER = r"^ *-?[0-9.]"
 
 # The kinds that are not numbers.
-_WORDS = ("text", "spaced")
+_WORDS = ("text", "spaced", "empty", "named")
 
 _SPACES = "use --csv_skip_spaces to ignore spaces at the start of fields"
 
@@ -78,6 +81,16 @@ class Cells:
         return (self.path, self.before + row + 1, value.as_py())
 
 
+def is_one_of(values: Any, words: Sequence[str]) -> Any:
+    """bool [values]: which values of a pyarrow array of text are one of the words."""
+    pa = arrow()
+    return arrow("compute").is_in(values, value_set=pa.array(list(words), pa.string()))
+
+
+def _joined(note: str, other: str) -> str:
+    return "; ".join(filter(None, (note, other)))
+
+
 class TextColumn:
     """Counts the values of a column by kind, and keeps the first value of each kind.
 
@@ -91,6 +104,24 @@ class TextColumn:
         self.counts: Counter[str] = Counter()
         self.first: dict[str, Place] = {}
         self.broken = 0  # How many fields have line breaks.
+
+    def without_missing(self, cells: Cells, missing: Sequence[str]) -> Cells:
+        """The fields without those that are missing values in a column of numbers.
+
+        Counts them as `empty` and `named`. Unquoted ones are null already.
+
+        Args:
+          cells: whole fields of a file.
+          missing: the values that --csv_missing names.
+        """
+        compute = arrow("compute")
+        for kind, words in (("empty", [""]), ("named", [word for word in missing if word])):
+            hit = is_one_of(cells.values, words)
+            if compute.any(hit).as_py():
+                self._see(kind, cells.values.filter(hit), cells)
+                rest = compute.if_else(hit, None, cells.values)
+                cells = dataclasses.replace(cells, values=rest)
+        return cells
 
     def add(self, cells: Cells) -> None:
         """Adds values of a file."""
@@ -146,7 +177,7 @@ class TextColumn:
         if self.broken:
             first = self._at(_BREAK, where)
             breaks = f"{counted(self.broken, 'field')} with line breaks, the first one in {first}"
-            note = f"{note}; {breaks}" if note else breaks
+            note = _joined(note, breaks)
         return dtype, note
 
     def _dtype(
@@ -155,6 +186,7 @@ class TextColumn:
         total = sum(self.counts.values())
         if declared == "string" or not total:
             return declared, ""
+        missing = self._missing(where)
         if declared is not None:
             allowed = {"whole"} if declared == "int64" else {"whole", "fraction", "odd"}
             for kind in ("spaced", "text", "big", "zeros", "odd", "fraction"):
@@ -168,8 +200,12 @@ class TextColumn:
                         f"{self._at(kind, where)}: column {self.name!r}: got "
                         f"{self.first[kind][2]!r}, expected {declared}, as the spec says; {remedy}"
                     )
-            return declared, ""
+            return declared, missing
         numbers, c = self._numbers, self.counts
+        if missing and (c["text"] or not numbers + c["spaced"]):
+            c = c + Counter(text=c["empty"] * (not self.multi) + c["named"])
+            first = self.first.get("empty") or self.first["named"]
+            self.first.setdefault("text", first)
         if c["spaced"] and c["text"] <= c["spaced"] + numbers:
             return "string", (
                 f"text, because {c['spaced']:,} of {total:,} values have a space before a number, "
@@ -196,20 +232,35 @@ class TextColumn:
         if not c["whole"] + c["fraction"]:
             return "string", ""  # Only values such as "nan", which may be words.
         if not c["fraction"] + c["odd"]:
-            return "int64", ""
+            return "int64", missing
         kind = "fraction" if c["fraction"] else "odd"
         if c["odd"]:
-            return "float32", (
+            return "float32", _joined(
                 f"float32; {c['odd']:,} of {total:,} values are not finite, the first one "
                 f"{self._what('odd', where)}; if it means a missing value, name it with "
-                "--csv_missing"
+                "--csv_missing",
+                missing,
             )
         if 2 * c[kind] < c["whole"]:
-            return "float32", (
+            return "float32", _joined(
                 f"float32, because {c[kind]:,} of {total:,} values are not integers, the first one "
-                f"{self._what(kind, where)}"
+                f"{self._what(kind, where)}",
+                missing,
             )
-        return "float32", ""
+        return "float32", missing
+
+    def _missing(self, where: Where) -> str:
+        """A note about quoted fields that a column of numbers reads as missing."""
+        kinds = [kind for kind in ("empty", "named") if self.counts[kind]]
+        if self.multi:  # Two quotes with nothing between them are an empty list.
+            kinds = [kind for kind in kinds if kind != "empty"]
+        if not kinds:
+            return ""
+        count = sum(self.counts[kind] for kind in kinds)
+        return (
+            f"{counted(count, 'quoted field')} without a number are missing values, the first one "
+            f"{self._what(kinds[0], where)}"
+        )
 
     @property
     def _numbers(self) -> int:

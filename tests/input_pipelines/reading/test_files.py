@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
+import itertools
+import os
 import sys
 import types
 
@@ -97,6 +100,120 @@ def test_a_missing_day_is_named(folder):
 def test_a_pattern_without_a_place_for_the_day(pattern):
     with pytest.raises(ValueError, match=r"parts dt=\*, expected one, as in data/dt=\*/\*"):
         days.of_days(pattern, ("2026-01-01",))
+
+
+# --- Hidden names ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["", "file://", "ram://"])
+def test_a_wildcard_skips_hidden_folders(tmp_path, scheme):
+    root = f"{scheme}{tmp_path}/_data"  # A part without a wildcard may begin with any character.
+    for name in ("dt=2026-01-01", ".tmp-dt=2026-01-02", "_temporary", "_unfinished", "deep/_x"):
+        tf.io.gfile.makedirs(f"{root}/{name}")
+        with tf.io.gfile.GFile(f"{root}/{name}/part.tfrecord", "w") as file:
+            file.write("x")
+    assert files.expand([f"{root}/*/*.tfrecord"]) == [f"{root}/dt=2026-01-01/part.tfrecord"]
+    assert files.expand([f"{root}/[_d]*/*.tfrecord"]) == [f"{root}/dt=2026-01-01/part.tfrecord"]
+    assert files.expand([f"{root}/_*/*.tfrecord"]) == [
+        f"{root}/_temporary/part.tfrecord",
+        f"{root}/_unfinished/part.tfrecord",
+    ]
+    assert files.expand([f"{root}/deep/_x/*"]) == [f"{root}/deep/_x/part.tfrecord"]
+    with pytest.raises(DataError, match="no file matches"):
+        files.expand([f"{root}/*/*/*.tfrecord"])
+
+
+def test_patterns_match_like_the_shell_and_tensorflow(tmp_path, monkeypatch):
+    """All patterns of two parts, compared with each name on its own, and with TensorFlow's glob."""
+    monkeypatch.chdir(tmp_path)
+    names = ("a1", "b2", "a[1]", ".a1", "_a1")
+    for folder, name in itertools.product(names, names):
+        os.makedirs(folder, exist_ok=True)
+        (tmp_path / folder / name).touch()
+    parts = ("*", "a*", "?1", "[ab]?", "[!a]*", "[^a]*", "_*", ".*", "*[[]*", "a[1]", "a[12]", "a1")
+
+    def matches(name, part):
+        if name == part or part == "a[1]":  # A file of this name exists.
+            return name == part
+        is_hidden = name[0] in "._" and part[0] != name[0]
+        return not is_hidden and fnmatch.fnmatchcase(name, part.replace("[^", "[!"))
+
+    for pair in itertools.product(parts, parts):
+        pattern = "/".join(pair)
+        expected = sorted(
+            f"{folder}/{name}"
+            for folder, name in itertools.product(names, names)
+            if matches(folder, pair[0]) and matches(name, pair[1])
+        )
+        assert sorted(files.glob(pattern)) == expected, pattern
+        if "a[1]" not in pair:
+            found = (
+                os.path.relpath(path, tmp_path)
+                for path in tf.io.gfile.glob(f"{tmp_path}/{pattern}")
+            )
+            of_tensorflow = [
+                path
+                for path in found
+                if all(n[0] not in "._" or n[0] == p[0] for n, p in zip(path.split("/"), pair))
+            ]
+            assert sorted(of_tensorflow) == expected, pattern
+
+
+@pytest.mark.parametrize("scheme", ["", "ram://"])
+def test_brackets_in_a_name_that_exists_are_no_wildcards(tmp_path, scheme):
+    root = f"{scheme}{tmp_path}/run[1]"
+    for path in (f"{root}/part[1].csv", f"{root}/part1.csv", f"{tmp_path}/run1/part1.csv"):
+        tf.io.gfile.makedirs(os.path.dirname(path))
+        with tf.io.gfile.GFile(path, "w") as file:
+            file.write("x")
+    assert files.expand([f"{root}/part[1].csv"]) == [f"{root}/part[1].csv"]
+    assert files.expand([f"{root}/part[12].csv"]) == [f"{root}/part1.csv"]
+    assert files.expand([f"{root}/*"]) == [f"{root}/part1.csv", f"{root}/part[1].csv"]
+
+
+# --- Spellings ------------------------------------------------------------------------------------
+
+
+def test_the_spelling_of_paths_changes_neither_the_files_nor_their_order(folder, monkeypatch):
+    (folder / "link").symlink_to(folder / "dt=2026-01-01")
+    (folder / "cwd" / "here").mkdir(parents=True)
+    (folder / "cwd" / "here" / "c.tfrecord").touch()
+    monkeypatch.chdir(folder / "cwd")
+    expected = [f"{folder}/cwd/here/c.tfrecord", f"{folder}/dt=2026-01-01/a.tfrecord"]
+    for here, other in itertools.product(
+        ("here/c.tfrecord", "./here//c*", f"{folder}/cwd/here/*", f"file://{folder}/cwd/here/*"),
+        ("../dt=2026-01-01/a*", f"{folder}/link/a.tfrecord", "here/../../link/../link/a*"),
+    ):
+        found = files.expand([other, here, f"{folder}/dt=2026-01-01/a*"])
+        assert list(file_systems.canonical_of(found).values()) == expected, (here, other)
+
+
+def test_a_link_and_two_dots_is_the_folder_of_the_file_system(tmp_path, monkeypatch):
+    (tmp_path / "far" / "folder").mkdir(parents=True)
+    (tmp_path / "a.tfrecord").write_text("near")
+    (tmp_path / "far" / "a.tfrecord").write_text("far")
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "folder")
+    monkeypatch.chdir(tmp_path)
+    (found,) = files.expand(["link/../a.tfrecord"])
+    with open(found) as file:
+        assert file.read() == "far"
+
+
+def test_a_link_to_a_file_keeps_its_name(tmp_path):
+    (tmp_path / "blob").touch()
+    (tmp_path / "a.tfrecord.gz").symlink_to(tmp_path / "blob")
+    found = files.expand([f"{tmp_path}/a.tfrecord.gz", f"{tmp_path}/blob"])
+    assert found == [f"{tmp_path}/a.tfrecord.gz", f"{tmp_path}/blob"]
+
+
+def test_two_days_that_are_one_folder_are_refused(folder):
+    (folder / "dt=2026-01-03").symlink_to(folder / "dt=2026-01-02")
+    with pytest.raises(DataError) as error:
+        files.expand([f"{folder}/dt=*/a*"], flag="--x", days=days.parse("3d..2026-01-03"))
+    assert str(error.value) == (
+        "--x: the days 2026-01-02 and 2026-01-03 are one folder, by a link: both have "
+        f"{folder}/dt=2026-01-03/a.tfrecord. Remove the link, or choose other days"
+    )
 
 
 # --- File systems ---------------------------------------------------------------------------------

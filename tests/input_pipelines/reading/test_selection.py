@@ -136,8 +136,8 @@ def test_a_filtered_training_goes_on_exactly_and_is_shared_by_workers(files):
 def expected_negatives(files, share, *, seed, epoch):
     """The rows that are kept, computed with SplitMix64 in Python."""
     kept = []
-    for i, path in enumerate(files):
-        file_hash = int(tf.strings.to_hash_bucket_fast(path, 2**62))
+    for i in range(len(files)):
+        file_hash = int(tf.strings.to_hash_bucket_fast(f"{i}.tfrecord", 2**62))
         state = mix(mix(mix(seed) + epoch) + file_hash)
         for j in range(100):
             drawn = (mix(state + j) >> 11) * 2.0**-53 < share
@@ -166,17 +166,60 @@ def test_the_hash_is_splitmix64():
         assert drawn[:, column].tolist() == [(mix(state + i) >> 11) * 2.0**-53 for i in range(4)]
 
 
+def test_negatives_do_not_depend_on_how_paths_are_spelled(tmp_path, monkeypatch):
+    for name in ("data/a/x", "data/b/x"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        writing.write_examples(f"{tmp_path}/{name}", [row(i) for i in range(200)])
+    (tmp_path / "link").symlink_to(tmp_path / "data" / "b")
+    (tmp_path / "moved").symlink_to(tmp_path / "data")
+    monkeypatch.chdir(tmp_path / "data")
+    spellings = (
+        ["a/x", "b/x"],
+        ["./b//x", "../data/a/x"],
+        [f"{tmp_path}/data/a/x", "../link/x"],
+        [f"{tmp_path}/moved/b/x", f"file://{tmp_path}/data/a/x"],
+    )
+    # The names in the deepest common folder decide, in the order of the folders.
+    drawn = [
+        selection.uniform(
+            5, tf.constant([0], tf.int64), tf.constant(name), tf.range(200, dtype=tf.int64)
+        )
+        for name in ("a/x", "b/x")
+    ]
+    expected = [
+        number
+        for of_file in drawn
+        for number in range(200)
+        if number % 6 == 0 or of_file[number, 0] < 0.3
+    ]
+    for paths in spellings:
+        for shard in (Shard(),) if paths != spellings[-1] else (Shard(), Shard(3, 1)):
+            input_fn = input_fns.train_input_fn(
+                make_spec(filter=[]), paths, batch_size=50, seed=5, epochs=1, shuffle=False,
+                negatives=Negatives("click", 0.3), shard=shard,
+            )  # fmt: skip
+            read = rows_of(input_fn)
+            if shard == Shard():
+                assert read == expected, paths
+            else:  # Every third row of each file.
+                kept = [n for i, of in enumerate(drawn) for n in range(1, 200, 3)
+                        if n % 6 == 0 or of[n, 0] < 0.3]  # fmt: skip
+                assert read == kept, paths
+
+
 @pytest.mark.ci
 def test_each_epoch_draws_other_negatives_and_weights_make_up_for_dropped_ones(files):
     spec = make_spec(filter=[])
     negatives = Negatives("click", 0.25)
     epochs = [expected_negatives(files, 0.25, seed=9, epoch=e) for e in range(3)]
     assert len({tuple(kept) for kept in epochs}) == 3
-    counts = Selection(spec, negatives=negatives, seed=9).count(files, epochs=3)
+    counts = Selection(spec, negatives=negatives, seed=9, of=files).count(files, epochs=3)
     assert counts == RowCounts(300, tuple(len(kept) for kept in epochs))
 
     def run(skip=0, shard=Shard()):
-        own = Selection(spec, negatives=negatives, seed=9).count(*shard.deal(files), epochs=3)
+        own = Selection(spec, negatives=negatives, seed=9, of=files).count(
+            *shard.deal(files), epochs=3
+        )
         return input_fns.train_input_fn(
             spec, files, batch_size=10, seed=9, epochs=3, negatives=negatives, shard=shard,
             skip_rows=skip, rows_an_epoch=own.kept,
@@ -198,7 +241,9 @@ def test_each_epoch_draws_other_negatives_and_weights_make_up_for_dropped_ones(f
 
 def test_weights_of_a_label_are_multiplied():
     labels = {"row": {"dtype": "float32", "weight": "click"}, "click": {"dtype": "int64"}}
-    chosen = Selection(make_spec(filter=[], labels=labels), negatives=Negatives("click", 0.5))
+    chosen = Selection(
+        make_spec(filter=[], labels=labels), negatives=Negatives("click", 0.5), of=["f"]
+    )
     weighed = chosen.weigh({
         "row": tf.zeros(2), "click": tf.constant([0, 1], tf.int64),
         "row/weight": tf.constant([3.0, 5.0]),
@@ -216,7 +261,7 @@ def test_weights_of_a_label_are_multiplied():
 
 @pytest.mark.ci
 def test_epochs_are_counted_until_a_number_of_rows(files):
-    chosen = Selection(make_spec(filter=[]), negatives=Negatives("click", 0.25), seed=9)
+    chosen = Selection(make_spec(filter=[]), negatives=Negatives("click", 0.25), seed=9, of=files)
     counts = chosen.count_until(files, rows=2000)
     assert sum(counts.kept) > 2000
     assert counts.kept[:3] == chosen.count(files, epochs=3).kept
@@ -227,7 +272,7 @@ def test_epochs_are_counted_until_a_number_of_rows(files):
 def test_the_share_of_negatives_that_is_kept_is_the_one_asked_for(tmp_path):
     path = f"{tmp_path}/many.tfrecord"
     writing.write_examples(path, [{"click": 0} for _ in range(20_000)])
-    chosen = Selection(make_spec(filter=[]), negatives=Negatives("click", 0.1), seed=3)
+    chosen = Selection(make_spec(filter=[]), negatives=Negatives("click", 0.1), seed=3, of=[path])
     for kept in chosen.count([path], epochs=2).kept:
         assert abs(kept - 2000) < 4 * np.sqrt(20_000 * 0.1 * 0.9)
 
@@ -274,7 +319,11 @@ def test_words_are_negative_by_the_first_of_the_vocabulary(tmp_path):
     path = f"{tmp_path}/words.tfrecord"
     rows = [{"click": "yes" if i % 4 == 0 else "no"} for i in range(400)]
     writing.write_examples(path, rows)
-    kept = Selection(spec, negatives=Negatives("click", 0.001), seed=1).count([path]).kept[0]
+    kept = (
+        Selection(spec, negatives=Negatives("click", 0.001), seed=1, of=[path])
+        .count([path])
+        .kept[0]
+    )
     assert 100 <= kept < 110
 
 
@@ -346,7 +395,7 @@ def test_a_mix_has_its_shares_and_each_part_is_read_epoch_by_epoch(files, shares
 def test_a_mix_of_selected_rows_goes_on_exactly(files):
     spec = make_spec()
     negatives = Negatives("click", 0.5)
-    chosen = Selection(spec, negatives=negatives, seed=1)
+    chosen = Selection(spec, negatives=negatives, seed=1, of=files)
     mix_of_two = two_parts(files, (2, 3))
 
     def run(skip=0):
@@ -387,7 +436,7 @@ def test_the_parts_of_a_mix(files, tmp_path):
 
 def test_of_damaged_files_the_good_rows_are_selected(files, tmp_path):
     spec = make_spec()
-    whole = Selection(spec, negatives=Negatives("click", 0.5), seed=3)
+    whole = Selection(spec, negatives=Negatives("click", 0.5), seed=3, of=files)
     data = bytearray(pathlib.Path(files[1]).read_bytes())
     data[int(place(files[1], 7).split()[-1]) + 20] ^= 1  # Row 107.
     pathlib.Path(files[1]).write_bytes(data)
@@ -418,7 +467,7 @@ def test_of_damaged_files_the_good_rows_are_selected(files, tmp_path):
 
 def test_weights_of_steps_are_kept_and_multiplied_by_the_weight_of_the_row():
     spec = make_spec(filter=[])
-    chosen = Selection(spec, negatives=Negatives("click", 0.5))
+    chosen = Selection(spec, negatives=Negatives("click", 0.5), of=["f"])
     labels = {
         "click": tf.constant([0, 1]),
         "row": tf.constant([[1.0, 2.0], [3.0, 4.0]]),

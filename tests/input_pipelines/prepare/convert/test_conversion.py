@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import errno
 import gzip
 import json
@@ -476,6 +477,22 @@ def refused(files, folder, kind=DataError, **options):
     with pytest.raises(kind) as error:
         convert(files, directory=str(folder), **options)
     return str(error.value)
+
+
+def test_times_that_an_earlier_version_wrote_as_other_texts(tmp_path):
+    path, out = str(tmp_path / "a.parquet"), tmp_path / "out"
+    at = [datetime.datetime(2026, 1, 31)] * 3
+    pq.write_table(pa.table({"t": pa.array(at, pa.timestamp("ms")), "y": [0, 1, 1]}), path)
+    convert([path], directory=str(out))
+    plan = json.loads((out / "_PLAN.json").read_text())
+    assert plan["features"]["t"].pop("text") == "times without a zone"
+    (out / "_PLAN.json").write_text(json.dumps(plan))
+    assert refused([path], out, FolderError) == (
+        f"'{out}' holds another conversion, which differs in the features (t): "
+        '{"dtype": "string", "list": false, "feature_list": false} there, '
+        '{"dtype": "string", "list": false, "feature_list": false, "text": "times without a zone"} '
+        "here; name another folder, or remove this one"
+    )
 
 
 def test_folders_that_hold_something_else(tmp_path, monkeypatch):

@@ -226,6 +226,7 @@ def test_lost_parts_are_listed_in_the_report_and_in_the_comments(imported):
         "area_id: unique_constraints { max: 40 }",
         "seconds: int_domain { min: 0 }: no range is checked",
         "tags: value_count { min: 0 max: 5 }: a list in a spec may have any length",
+        "payment: string_domain: the word 'cash' is listed twice, and has one id",
         "photo: image_domain { minimum_supported_image_fraction: 1.0 }",
         "page: url_domain { }",
         "trip: struct_domain { feature { name: \"x\" } }",
@@ -311,6 +312,54 @@ def test_a_long_domain_is_a_vocabulary_file(tmp_path):
     assert (place / "spec.yaml").read_text() == "mine"
 
 
+@pytest.mark.parametrize("count", [5, 50, 51, 400])
+@pytest.mark.parametrize(
+    "special",
+    ["a\nb", "\n", "a\rb", "\r", "b\r", "\ufeffa", "\0", " ", " a ", "a\tb", "\u2028", "\x85", "no",
+     "~", "1e3", "'", '"', "\\", "\\n"],
+)  # fmt: skip
+def test_each_word_of_a_domain_has_its_own_id(tmp_path, count, special):
+    """TensorFlow would read a word with a line break as two words, and move all later ids."""
+    words = [special, *(f"w{i}" for i in range(count - 1))]
+    octal = ["".join(f"\\{byte:03o}" for byte in word.encode()) for word in words]
+    domain = " ".join(f'value: "{word}"' for word in octal)
+    (tmp_path / "s.pbtxt").write_text(
+        f'feature {{ name: "a" type: BYTES shape {{ }} string_domain {{ {domain} }} }}'
+        'feature { name: "y" type: INT }'
+    )
+    to_spec.write(str(tmp_path / "s.pbtxt"), labels=["y"], directory=str(tmp_path / "first"))
+    spec = feature_specs.load(tmp_path / "first" / "spec.yaml")
+    column = spec.columns["a"]
+    assert column.row_names(spec) == words
+    fits = not (special.endswith("\r") or "\n" in special or special.startswith("\ufeff"))
+    assert (column.file is not None) == (count > 50 and fits)
+    if column.file is None and count > 50:
+        text = (tmp_path / "first" / "spec.yaml").read_text(encoding="utf-8")
+        comments = " ".join(text.replace("#", " ").split())
+        assert "a list, because a line of a file cannot hold" in comments
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
+def test_a_default_that_is_not_finite_is_lost(value):
+    text = (
+        'feature { name: "a" type: FLOAT shape { } } feature { name: "y" type: INT }'
+        'tensor_representation_group { key: "" value { tensor_representation { key: "a" value {'
+        f' dense_tensor {{ column_name: "a" default_value {{ float_value: {value} }} }} }} }} }} }}'
+    )
+    document, report, _ = spec_of(text, "y")
+    assert document["features"]["a"] == {"dtype": "float32", "default": 0.0}
+    lost = f"a: default_value {{ float_value: {value} }}: it is not finite"
+    assert f"not in the spec: {lost}" in report
+
+
+@pytest.mark.parametrize("ends", ["min: -inf max: inf", "min: 0 max: inf", "min: nan max: 1"])
+def test_a_range_without_finite_ends_is_no_scale(ends):
+    text = f'feature {{ name: "a" type: FLOAT shape {{ }} float_domain {{ {ends} }} }}'
+    document, report, _ = spec_of(text + 'feature { name: "y" type: INT }', "y")
+    assert document["columns"] == {"a_number": {"numeric": "a"}}
+    assert any("no range is checked" in line for line in report)
+
+
 @pytest.mark.parametrize(
     "text, labels, message",
     [
@@ -363,7 +412,16 @@ _PARTS = {
                "int_domain { min: 0 max: 60 is_categorical: true }",
                "int_domain { min: -90 max: 0 is_categorical: true }",
                "int_domain { max: 3 is_categorical: true }", "float_domain { min: -1 max: 2 }",
-               "float_domain { disallow_nan: true }", 'string_domain { value: "x # y\\n" }',
+               "float_domain { disallow_nan: true }", "float_domain { min: -inf max: inf }",
+               "float_domain { min: 0 max: inf }", "float_domain { min: nan max: nan }",
+               "float_domain { min: -3e38 max: 3e38 }", "float_domain { min: 0 max: 1e-45 }",
+               "int_domain { min: -9223372036854775808 max: 9223372036854775807 }",
+               "int_domain { min: 0 max: 9223372036854775807 is_categorical: true }",
+               "string_domain { " + " ".join(f'value: "w{i}"' for i in range(60)) + " }",
+               ' string_domain { value: "a\\nb" '
+               + " ".join(f'value: "w{i}"' for i in range(60)) + " }",
+               'string_domain { value: "\\000" value: "\\r" value: "" value: "a" value: "a" }',
+               'string_domain { value: "x # y\\n" }',
                "string_domain { }", "bool_domain { }", "mid_domain { }", "time_domain { }",
                'domain: "gone"', ""],
     "more": ["lifecycle_stage: ALPHA", "deprecated: true", 'in_environment: "X"',

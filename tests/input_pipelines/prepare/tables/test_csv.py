@@ -198,9 +198,8 @@ def test_spaces_after_every_comma_are_ignored_with_a_note(tmp_path):
         "begins with a space, so spaces at the start of fields are ignored; use "
         "--nocsv_skip_spaces to keep them"
     )
-    # In a row with quotes, the fields after the first quote are ignored.
     assert notes == [
-        f"{path}: every value of 'y', 'word' {told}",
+        f"{path}: every value of 'y', 'word', 'n' {told}",
         f"word: 1 field with line breaks, the first one in {path}: line 4",
     ]
     path = write(tmp_path / "b.csv", "1, 5\n")
@@ -213,6 +212,52 @@ def test_spaces_after_every_comma_are_ignored_with_a_note(tmp_path):
         "y: text, because 1 of 1 values have a space before a number, the first one ' 5' in "
         f"{path}: line 1; use --csv_skip_spaces to ignore spaces at the start of fields"
     ]
+
+
+def test_a_signature_comes_before_comments_spaces_and_quotes(tmp_path):
+    for content, options in (
+        ("# export,of 2026\na,b\n1,2\n", {"comment": "#"}),
+        ("#\na,b\n1,2\n", {"comment": "#", "skip_spaces": True}),
+        (' "a", b\n1, 2\n', {"skip_spaces": True}),
+        ('"a","b"\n1,2\n', {"skip_spaces": True}),
+    ):
+        path = write(tmp_path / "a.csv", "\ufeff" + content)
+        assert load([path], **options)[:2] == ({"a": "int64", "b": "int64"}, [{"a": 1, "b": 2}])
+    path = write(tmp_path / "a.csv", "\ufeff")
+    with pytest.raises(DataError, match="is empty"):
+        load([path])
+
+
+def test_quoted_numbers_that_are_missing(tmp_path):
+    path = write(
+        tmp_path / "a.csv",
+        '"n","x","word","l"\n"1","0.5","NA","1|2"\n"","NA","",""\n"3","","a","NA"\n',
+    )
+    types, rows, notes = load([path], missing=("NA",), list_separator="|")
+    assert types == {"n": "int64", "x": "float32", "word": "string", "l": "int64"}
+    assert rows == [
+        {"n": 1, "x": 0.5, "word": b"NA", "l": [1, 2]},
+        {"n": None, "x": None, "word": b"", "l": []},
+        {"n": 3, "x": None, "word": b"a", "l": None},
+    ]
+    told = "without a number are missing values, the first one"
+    assert notes == [
+        f"n: 1 quoted field {told} '' in {path}: line 3",
+        f"x: 2 quoted fields {told} '' in {path}: line 4",
+        f"l: 1 quoted field {told} 'NA' in {path}: line 4",
+    ]
+    # Without numbers, it is text; and what else is text is named first.
+    path = write(tmp_path / "b.csv", '"a","b"\n"",""\n"","1"\n"","x"\n"","2"\n"","3"\n')
+    types, rows, notes = load([path])
+    assert types == {"a": "string", "b": "string"} and rows[0] == {"a": b"", "b": b""}
+    assert notes == [
+        "b: text, because 2 of 5 values are not numbers, the first one 'x' in "
+        f"{path}: line 4; if it means a missing value, name it with --csv_missing"
+    ]
+    assert load([path], missing=("x",))[0] == {"a": "string", "b": "int64"}
+    # A column that the spec declares as numbers.
+    path = write(tmp_path / "c.csv", '"a"\n""\n"NA"\n"7"\n')
+    assert load([path], {"a": "float32"}, missing=("NA",))[1] == [{"a": None}] * 2 + [{"a": 7.0}]
 
 
 def test_spaces_before_some_values_are_kept_with_a_note(tmp_path):
@@ -355,12 +400,12 @@ def test_bad_files(tmp_path, content, options, message):
     ids=str.split("a b c d e f g h i j k l m n o p long long_closed"),
 )  # fmt: skip
 def test_a_quote_that_is_never_closed(tmp_path, field, closed):
-    path = write(tmp_path / "a.csv", f'a,b\n"1","2"\n3,{field}')
+    path = write(tmp_path / "a.csv", f'a,b\n"1","z"\n3,{field}')
     if closed:
         (_, row) = load([path])[1]
         limit = csv.field_size_limit(2**20)
         (_, _, expected) = filter(
-            None, csv.reader(io.StringIO(f'a,b\n"1","2"\n3,{field}', newline=""))
+            None, csv.reader(io.StringIO(f'a,b\n"1","z"\n3,{field}', newline=""))
         )
         csv.field_size_limit(limit)
         assert [str(row["a"]), row["b"].decode()] == expected

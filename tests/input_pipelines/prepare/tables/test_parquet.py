@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import itertools
 from collections import Counter
 
 import numpy as np
@@ -51,10 +52,10 @@ def load(*paths, rounded=None):
         ([b"ab", None], pa.binary(2), ("string", [b"ab", None])),
         (["a", None, "a"], pa.dictionary(pa.int8(), pa.string()), ("string", [b"a", None, b"a"])),
         ([NOON.date(), None], pa.date32(), ("string", [b"2011-01-01", None])),
-        ([NOON, None], pa.timestamp("ms"), ("string", [b"2011-01-01 12:00:00.000", None])),
+        ([NOON, None], pa.timestamp("ms"), ("string", [b"2011-01-01 12:00:00.000000", None])),
         ([NOON, None], pa.timestamp("us", "UTC"),
          ("string", [b"2011-01-01 12:00:00.000000Z", None])),
-        ([NOON.time(), None], pa.time32("s"), ("string", [b"12:00:00.000", None])),
+        ([NOON.time(), None], pa.time32("s"), ("string", [b"12:00:00.000000", None])),
         ([None, None], pa.null(), (None, [None, None])),
         ([[1, 2], [], None], pa.list_(pa.int32()), ("int64", [[1, 2], [], None])),
         ([[1.5], None], pa.large_list(pa.float32()), ("float32", [[1.5], None])),
@@ -70,6 +71,78 @@ def test_types(tmp_path, values, dtype, expected):
     (column,) = table.columns
     assert (column.dtype, [row["x"] for row in rows]) == expected
     assert column.multi == any(isinstance(value, list) for value in values)
+
+
+# Every Arrow type that stores the midnight of 2011-01-01, UTC, with the form of its text. A zone
+# says how a time is shown, and does not change the time.
+MIDNIGHT = datetime.datetime(2011, 1, 1, tzinfo=datetime.timezone.utc)
+FORMS = {
+    "2011-01-01": [pa.date32(), pa.date64(), pa.dictionary(pa.int8(), pa.date32())],
+    "2011-01-01 00:00:00.000000": [
+        *(pa.timestamp(unit) for unit in ("s", "ms", "us", "ns")),
+        pa.dictionary(pa.int8(), pa.timestamp("ms")),
+    ],
+    "2011-01-01 00:00:00.000000Z": [
+        pa.timestamp(unit, zone)
+        for unit in ("ms", "us", "ns")
+        for zone in ("UTC", "Asia/Tokyo", "-05:30", "America/New_York")
+    ],
+    "00:00:00.000000": [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")],
+}
+CALLED = ("dates", "times without a zone", "times with a zone", "times of day")
+
+
+def array_of(dtype, lists):
+    inner = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
+    at = MIDNIGHT
+    if pa.types.is_date(inner):
+        at = MIDNIGHT.date()
+    elif pa.types.is_time(inner):
+        at = MIDNIGHT.time()
+    elif inner.tz is None:
+        at = MIDNIGHT.replace(tzinfo=None)
+    array = pa.array([at, None], inner)
+    array = array.dictionary_encode() if pa.types.is_dictionary(dtype) else array
+    return pa.ListArray.from_arrays([0, 1], array[:1]) if lists else array
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_one_value_has_one_text_whatever_the_type_of_its_file(tmp_path, lists):
+    paths = {
+        dtype: write(tmp_path / f"{i}.parquet", {"t": array_of(dtype, lists)})
+        for i, dtype in enumerate(dtype for dtypes in FORMS.values() for dtype in dtypes)
+    }
+    for text, dtypes in FORMS.items():
+        _, rows = load(*(paths[dtype] for dtype in dtypes))
+        expected = [[text.encode()]] if lists else [text.encode(), None]
+        assert [row["t"] for row in rows] == expected * len(dtypes)
+    # Other forms and texts cannot be compared with each other.
+    texts = ["2011-01-01", None]
+    firsts = {called: paths[dtypes[0]] for called, dtypes in zip(CALLED, FORMS.values())}
+    firsts["string"] = write(tmp_path / "x.parquet", {"t": [texts[:1]] if lists else texts})
+    for (one, path), (other, second) in itertools.permutations(firsts.items(), 2):
+        with pytest.raises(DataError) as error:
+            load(path, second)
+        kind = "lists of " if lists else ""
+        assert str(error.value) == (
+            f"column 't' is {kind}{one} in {path} and {kind}{other} in {second}; a feature must "
+            "have one type"
+        )
+
+
+def test_nanoseconds_are_kept(tmp_path):
+    """Texts of int64 nanoseconds, worked out with Python's integers."""
+    numbers = [0, 1, -1, 999, 1000, -1000, 1_769_817_600_123_456_789, 1_769_817_600_123_456_000]
+    column = pa.array([*numbers, None], pa.timestamp("ns"))
+    _, rows = load(write(tmp_path / "a.parquet", {"t": column}))
+
+    def expected(number):
+        seconds, rest = divmod(number, 10**9)
+        at = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
+        digits = f"{rest:09}" if rest % 1000 else f"{rest // 1000:06}"
+        return f"{at:%Y-%m-%d %H:%M:%S}.{digits}".encode()
+
+    assert [row["t"] for row in rows] == [*map(expected, numbers), None]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,106 @@
+"""Where a restart goes on: the same files are the same input, however their paths are spelled."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+
+import pytest
+
+from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.errors import ConfigError
+from estimator_kit.training.position import BY_NAME, find_position
+
+NEGATIVES = {"keep_negatives": ["click", 0.1, BY_NAME]}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    for name in ("here", "cwd/a"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "x.tfrecord").write_bytes(b"1234")
+    (tmp_path / "link").symlink_to(tmp_path / "cwd")
+    monkeypatch.chdir(tmp_path / "cwd")
+    return tmp_path
+
+
+def position(folder, paths, *, step, **selection):
+    config = ModelDirConfig(mode="train", model_dir=str(folder / "model"), train_files=("x",),
+                         spec="s.yaml", batch_size=10, epochs=1)  # fmt: skip
+    return find_position(config, paths, step, selection=selection)
+
+
+SPELLINGS = [
+    ["a/x.tfrecord", "../here/x.tfrecord"],
+    ["./a//x.tfrecord", "a/../../here/x.tfrecord"],
+    ["{0}/cwd/a/x.tfrecord", "{0}/here/x.tfrecord"],
+    ["{0}/link/a/x.tfrecord", "../here/x.tfrecord"],
+]
+
+
+@pytest.mark.parametrize("first", SPELLINGS)
+def test_a_restart_goes_on_with_another_spelling_of_the_same_files(folder, first, caplog):
+    begun = position(folder, [path.format(folder) for path in first], step=0, **NEGATIVES)
+    begun.write(str(folder / "model"), None)
+    for spelling in SPELLINGS:
+        paths = [path.format(folder) for path in spelling]
+        assert position(folder, paths, step=7, **NEGATIVES).steps_read == 7
+    assert not caplog.records
+
+
+def test_equal_paths_in_another_folder_are_other_files(folder, monkeypatch, caplog):
+    position(folder, ["a/x.tfrecord"], step=0).write(str(folder / "model"), None)
+    (folder / "other" / "a").mkdir(parents=True)
+    (folder / "other" / "a" / "x.tfrecord").write_bytes(b"1234")
+    monkeypatch.chdir(folder / "other")
+    with caplog.at_level(logging.WARNING):
+        assert position(folder, ["a/x.tfrecord"], step=7).steps_read == 0
+    assert "the input changed since step 7 (files), so counting" in caplog.text
+
+
+def write_of_earlier_version(folder, paths, **selection):
+    """`input.json` as versions wrote it that stored paths as the user spelled them."""
+    document = {
+        "batch_size": 10, "seed": 1, "shuffle": True, "files": dict.fromkeys(paths, 4),
+        "left_out": {}, **selection, "first_step": 0, "whole": [0, 0], "epochs": None,
+    }  # fmt: skip
+    os.makedirs(folder / "model", exist_ok=True)
+    (folder / "model" / "input.json").write_text(json.dumps(document))
+
+
+def test_a_training_of_an_earlier_version_goes_on(folder, caplog):
+    write_of_earlier_version(folder, ["../here/x.tfrecord"])
+    assert position(folder, [f"{folder}/here/x.tfrecord"], step=7).steps_read == 7
+    write_of_earlier_version(folder, ["a/x.tfrecord"], mix=[[["a/x.tfrecord"], 1]])
+    new = [[[f"{folder}/cwd/a/x.tfrecord"], 1]]
+    assert position(folder, ["a/x.tfrecord"], step=7, mix=new).steps_read == 7
+    assert not caplog.records
+
+
+def test_another_order_of_files_in_an_earlier_version_is_another_input(folder, caplog):
+    paths = ["../here/x.tfrecord", "a/x.tfrecord"]  # The order of the paths, not of the files.
+    write_of_earlier_version(folder, paths)
+    with caplog.at_level(logging.WARNING):
+        assert position(folder, paths, step=7).steps_read == 0
+    assert "the input changed since step 7 (files), so counting" in caplog.text
+
+
+def test_negatives_that_an_earlier_version_drew_by_paths_are_refused(folder):
+    selection = {"keep_negatives": ["click", 0.1]}
+    write_of_earlier_version(folder, ["a/x.tfrecord"], **selection)
+    with pytest.raises(ConfigError) as error:
+        position(folder, ["a/x.tfrecord"], step=7, **NEGATIVES)
+    assert str(error.value) == (
+        f"--keep_negatives: {folder}/model/input.json is from an earlier version, which drew "
+        "negatives by whole paths, got 'a/x.tfrecord'. This version draws by names in the folder "
+        "of the files, so it would go on with other rows. Finish this training with the earlier "
+        "version, or change --seed: then rows and epochs are counted again from 0."
+    )
+    # The path was only a name, so both versions draw the same rows.
+    os.chdir("a")
+    write_of_earlier_version(folder, ["x.tfrecord"], **selection)
+    assert position(folder, ["../a/x.tfrecord"], step=7, **NEGATIVES).steps_read == 7
+    # Any other change of the input counts again from 0.
+    write_of_earlier_version(folder, ["y.tfrecord"], **selection)
+    assert position(folder, ["x.tfrecord"], step=7, **NEGATIVES).steps_read == 0
