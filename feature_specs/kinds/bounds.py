@@ -31,7 +31,7 @@ def at_least(bound: Number, dtype: str) -> Number:
     nearest = _nearest(bound, dtype)
     if nearest >= Fraction(bound) or _stands_for(bound, nearest, dtype):
         return nearest
-    return _next(nearest, dtype)
+    return after(nearest, dtype)
 
 
 def at_most(bound: Number, dtype: str) -> Number:
@@ -62,7 +62,7 @@ def _float32(number: float) -> float:
     return float(narrow)
 
 
-def _next(number: float, dtype: str) -> float:
+def after(number: float, dtype: str) -> float:
     """The next larger number of a float type."""
     form, bits = ("<d", "<q") if dtype == "float64" else ("<f", "<i")
     if number == 0:

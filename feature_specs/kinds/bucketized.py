@@ -28,7 +28,8 @@ def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
 class Bucketized(Sourced):
     """The index of the interval that contains a number. n boundaries make n + 1 buckets.
 
-    Bucket i contains the numbers with boundaries[i-1] <= x < boundaries[i].
+    Bucket i contains the numbers with boundaries[i-1] <= x < boundaries[i]. An int64 is compared as
+    an integer, also after normalizers.
     """
 
     kind = "bucketized"
