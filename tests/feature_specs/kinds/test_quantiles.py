@@ -1,4 +1,4 @@
-"""Boundaries from quantiles: no bucket is empty, and a frequent value does not hide other values."""
+"""Boundaries from quantiles: no bucket is empty, and a frequent value does not hide the rest."""
 
 from __future__ import annotations
 
