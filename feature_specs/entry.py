@@ -19,6 +19,32 @@ PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegativeFloat = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
+def _exact(value: Any, check: Any) -> Any:
+    """An integer that a float cannot hold, such as 2**53 + 1, stays an integer; see `_holds`."""
+    return value if type(value) is int and not _holds(value) else check(value)
+
+
+def _holds(value: int) -> bool:
+    """Whether a float can hold an integer, or not even its magnitude."""
+    try:
+        return float(value) == value
+    except OverflowError:
+        return True  # pydantic refuses it.
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+# A finite float, or an integer with more digits than a float can hold.
+ExactNumber = Annotated[
+    float,
+    Field(allow_inf_nan=False),
+    pydantic.WrapValidator(_exact),
+    pydantic.PlainSerializer(_unchanged, return_type=Any),
+]
+
+
 class Entry(pydantic.BaseModel):
     """Base of all entries: frozen, without unknown keys or silent type conversions."""
 
@@ -30,8 +56,8 @@ class Entry(pydantic.BaseModel):
 class Range(Entry):
     """The numbers from `min` to `max`."""
 
-    min: FiniteFloat = Field(description="The smallest number.")
-    max: FiniteFloat = Field(description="The largest number. It must be larger than `min`.")
+    min: ExactNumber = Field(description="The smallest number.")
+    max: ExactNumber = Field(description="The largest number. It must be larger than `min`.")
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Range:

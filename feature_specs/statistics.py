@@ -82,14 +82,6 @@ class Numbers(Entry):
     ]
     quantiles_exact: bool
 
-    def cuts(self, buckets: int) -> list[float]:
-        """The boundaries that cut the values into `buckets` parts of about equal size.
-
-        They are at whole percentiles. Equal boundaries are merged.
-        """
-        at = [round(PERCENTILES * i / buckets) for i in range(1, buckets)]
-        return sorted({float(self.quantiles[i]) for i in at})
-
 
 def _pairs(value: Any) -> Any:
     return tuple(map(as_tuple, value)) if isinstance(value, (list, tuple)) else value

@@ -66,6 +66,9 @@ class Reference(Protocol):
     def normalizer_fn(self, steps: Any) -> Any:
         """One function of a tensor that applies the normalizers of a column."""
 
+    def integer_buckets(self, values: Any, limits: Any) -> Any:
+        """How many limits each number of an int64 tensor reaches."""
+
     def table(self, name: str) -> dict[str, Any]:
         """The arguments of a `tf.feature_column.embedding_column` that describe its table."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Union
 
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import FiniteFloat, as_tuple
+from feature_specs.entry import ExactNumber, as_tuple
 from feature_specs.errors import Problem, unknown
+from feature_specs.kinds import bounds, integers
 from feature_specs.kinds.base import Entries, Reference, Sourced, path_to
 from feature_specs.kinds.numeric import Numeric
 
@@ -27,7 +28,8 @@ def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
 class Bucketized(Sourced):
     """The index of the interval that contains a number. n boundaries make n + 1 buckets.
 
-    Bucket i contains the numbers with boundaries[i-1] <= x < boundaries[i].
+    Bucket i contains the numbers with boundaries[i-1] <= x < boundaries[i]. An int64 is compared as
+    an integer, also after normalizers.
     """
 
     kind = "bucketized"
@@ -37,7 +39,7 @@ class Bucketized(Sourced):
         alias="bucketized", description="The name of a numeric column or of a feature of numbers."
     )
     boundaries: Annotated[
-        tuple[FiniteFloat, ...],
+        tuple[ExactNumber, ...],
         pydantic.BeforeValidator(as_tuple),
         Field(min_length=1),
         pydantic.AfterValidator(_increasing),
@@ -51,6 +53,19 @@ class Bucketized(Sourced):
         """The numeric column that it reads. A feature counts as a numeric column."""
         source = spec.columns.get(self.source)
         return source if isinstance(source, Numeric) else Numeric(numeric=self.source)
+
+    def limits(self, spec: Entries) -> tuple[Union[int, float], ...]:
+        """The boundaries as numbers of the type in which the feature is compared.
+
+        For an int64 feature, they are the smallest integers in buckets 1, 2, ..., or infinity. So
+        integers are compared before they are normalized or become floats. Otherwise they are
+        float32 numbers.
+        """
+        numeric = self.numeric(spec)
+        if spec.features[numeric.source].dtype == "int64":
+            steps = numeric.normalizer
+            return tuple(integers.least_integer(steps, limit) for limit in self.boundaries)
+        return tuple(bounds.at_least(limit, "float32") for limit in self.boundaries)
 
     def parents(self, spec: Entries) -> tuple[str, ...]:
         a_column = self.source in spec.columns and self.source not in spec.features
@@ -73,6 +88,16 @@ class Bucketized(Sourced):
             yield Problem(
                 path, f"feature {number!r} must hold one number or a fixed number of numbers, [n]"
             )
+        elif feature.dtype != "int64":
+            limits = self.limits(spec)
+            for i, (a, b) in enumerate(zip(limits, limits[1:])):
+                if a == b:
+                    yield Problem(
+                        ("columns", name, "boundaries"),
+                        f"no float32 lies between {self.boundaries[i]} at [{i}] and "
+                        f"{self.boundaries[i + 1]} at [{i + 1}]. Remove one of the two, or store "
+                        f"feature {number!r} as int64.",
+                    )
 
     def features(self, spec: Entries) -> Iterator[str]:
         yield self.numeric(spec).source
@@ -85,5 +110,19 @@ class Bucketized(Sourced):
         return f"{self.numeric(spec).source}_bucketized"
 
     def feature_column(self, reference: Reference, name: str) -> Any:
-        source = self.numeric(reference.spec).feature_column(reference, self.source)
-        return reference.tf.feature_column.bucketized_column(source, list(self.boundaries))
+        tf, numeric = reference.tf, self.numeric(reference.spec)
+        limits = self.limits(reference.spec)
+        feature = reference.spec.features[numeric.source]
+        if feature.dtype != "int64":
+            source = numeric.feature_column(reference, self.source)
+            return tf.feature_column.bucketized_column(source, list(limits))
+        # `bucketized_column` compares float32 numbers. So the bucket becomes the number.
+        source = tf.feature_column.numeric_column(
+            numeric.source,
+            shape=feature.number_shape or (1,),
+            dtype=tf.int64,
+            normalizer_fn=lambda values: tf.cast(
+                reference.integer_buckets(values, limits), tf.float32
+            ),
+        )
+        return tf.feature_column.bucketized_column(source, list(range(1, len(limits) + 1)))

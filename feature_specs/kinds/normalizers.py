@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import Entry, FiniteFloat, PositiveFloat, Range, only_key, spelled_out
+from feature_specs.entry import Entry, ExactNumber, PositiveFloat, Range, only_key, spelled_out
 
 
 class Log1p(Entry):
@@ -31,7 +31,7 @@ class ZScore(Entry):
     class Values(Entry):
         """The options of `zscore`."""
 
-        mean: FiniteFloat = Field(description="The number that is subtracted.")
+        mean: ExactNumber = Field(description="The number that is subtracted.")
         stddev: PositiveFloat = Field(description="The number that the difference is divided by.")
 
     zscore: Values = Field(description="(x - mean) / stddev.")

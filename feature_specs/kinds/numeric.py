@@ -13,7 +13,11 @@ from feature_specs.kinds.normalizers import Normalizers
 
 
 class Numeric(Sourced):
-    """A number, or a fixed number of numbers, after the normalizers."""
+    """A number, or a fixed number of numbers, after the normalizers.
+
+    The result is float32. Normalizers read an int64 with all of its digits. So they can subtract
+    the mean of large numbers, such as seconds since 1970.
+    """
 
     kind = "numeric"
     dense = "numbers"

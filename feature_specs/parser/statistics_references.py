@@ -21,6 +21,7 @@ from typing import Any, Optional, Union
 
 from feature_specs.errors import Path, Problem, did_you_mean, value_text
 from feature_specs.kinds import COLUMN_KINDS
+from feature_specs.kinds.quantiles import cuts
 from feature_specs.statistics import PERCENTILES, Numbers, Statistics, StatisticsError, load
 from feature_specs.vocabulary import inside
 
@@ -89,7 +90,7 @@ class StatisticsReferences:
         found = self._numbers(numbers["statistics"], feature, (*path, "statistics"))
         if kind == "zscore":
             return {"mean": found.mean, "stddev": found.stddev}
-        return {"min": float(found.min), "max": float(found.max)}
+        return {"min": found.min, "max": found.max}
 
     def _bucketized(self, column: Mapping[str, Any], path: Path) -> dict[str, Any]:
         for key, other in (("quantiles", "statistics"), ("statistics", "quantiles")):
@@ -115,11 +116,10 @@ class StatisticsReferences:
                     "have the same name), or set `boundaries`.",
                 )
         numbers = self._numbers(column["statistics"], feature, (*path, "statistics"))
-        boundaries = numbers.cuts(quantiles)
+        boundaries = cuts(numbers.quantiles, quantiles)
         if len(boundaries) < quantiles - 1:
             _log.warning(
-                "%s: equal quantiles of feature %r were merged, which leaves %d buckets instead of "
-                "%d",
+                "%s: many rows have one value of feature %r, which leaves %d buckets instead of %d",
                 ".".join(map(str, path)),
                 feature,
                 len(boundaries) + 1,

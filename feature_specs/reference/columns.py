@@ -14,8 +14,8 @@ and dynamic embeddings have no feature column. The kit's own training never uses
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Union
 
 import tensorflow as tf
 
@@ -23,7 +23,7 @@ from feature_specs.embeddings import pretrained
 from feature_specs.embeddings.initializers import initializer
 from feature_specs.kinds import Embedding
 from feature_specs.kinds.normalizers import Normalizer
-from feature_specs.reference.normalizers import normalizer_fn
+from feature_specs.reference.normalizers import integer_buckets, normalizer_fn
 from feature_specs.spec import FeatureSpec
 
 
@@ -61,6 +61,9 @@ class _Reference:
 
     def normalizer_fn(self, steps: tuple[Normalizer, ...]) -> Callable[[tf.Tensor], tf.Tensor]:
         return normalizer_fn(steps)
+
+    def integer_buckets(self, values: tf.Tensor, limits: Sequence[Union[int, float]]) -> tf.Tensor:
+        return integer_buckets(values, limits)
 
     def table(self, name: str) -> dict[str, Any]:
         """The arguments that all embedding columns of TensorFlow share."""

@@ -1,28 +1,41 @@
-"""The normalizers of numeric columns as TensorFlow ops, for both readings of a spec.
+"""The normalizers and boundaries of numbers as TensorFlow ops, for both readings of a spec.
 
 normalizer_fn((Log1p(), Clip(...)))(x)   # the steps in order
 side_by_side_fn([first, second], [1, 3])(x)   # the steps of two columns, float32 [rows, 1 + 3]
+integer_buckets(x, [3, 10])   # of int64 numbers: 0 below 3, 2 from 10 on
+
+Steps of float32 numbers are float32 ops. For integers, see `feature_specs.kinds.integers`: they are
+subtracted and compared as int64, and only the difference becomes a float32.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from fractions import Fraction
+from typing import Any, Union
 
 import numpy as np
 import tensorflow as tf
 
+from feature_specs.entry import LARGEST_FLOAT32
+from feature_specs.kinds import integers
 from feature_specs.kinds.normalizers import Clip, Log1p, MinMax, Normalizer, ZScore
 
 # The numbers of a step: one, or one for each number of a row.
 Constant = Any
 
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+# Up to this many boundaries, each is compared. TensorFlow Lite and ONNX have no op for more.
+_COMPARED = 128
+
 
 def normalizer_fn(steps: tuple[Normalizer, ...]) -> Callable[[tf.Tensor], tf.Tensor]:
     """Returns a function that applies the steps in order to a tensor of any shape.
 
-    The function returns float32 of the same shape. log1p of a number of -1 or less is not finite.
-    The input checks report such numbers.
+    The function takes float32 or int64 and returns float32 of the same shape. log1p of a number of
+    -1 or less is not finite. The input checks report such numbers.
     """
     return side_by_side_fn([steps], [1])
 
@@ -37,18 +50,67 @@ def side_by_side_fn(
       widths: how many numbers of a row each column has.
     """
 
-    def constant(numbers: Sequence[float]) -> Constant:
+    def constant(numbers: Sequence[float], dtype: Any = np.float32) -> Constant:
         if len(set(numbers)) == 1:
             return numbers[0]
-        return np.repeat(np.array(numbers, np.float32), widths)
+        return np.repeat(np.array(numbers, dtype), widths)
 
     def normalize(values: tf.Tensor) -> tf.Tensor:
-        values = tf.cast(values, tf.float32)
-        for steps in zip(*columns):
+        first = 0
+        if values.dtype.is_integer:
+            first = integers.before_log(columns[0])
+            values = _scaled([integers.scaling(c[:first]) for c in columns], constant, values)
+        for steps in zip(*(column[first:] for column in columns)):
             values = _apply(steps, constant, values)
         return values
 
     return normalize
+
+
+def integer_buckets(values: tf.Tensor, limits: Sequence[Union[int, float]]) -> tf.Tensor:
+    """How many limits each number reaches, int32 of the same shape.
+
+    Args:
+      values: int64 of any shape.
+      limits: increasing integers, also infinite or too large for an int64; see `Bucketized.limits`.
+    """
+    always = sum(limit <= _LEAST for limit in limits)
+    compared = [limit for limit in limits if _LEAST < limit <= _MOST]
+    among = tf.constant(compared, tf.int64)
+    if len(compared) > _COMPARED:
+        reached = tf.searchsorted(among, tf.reshape(values, [-1]), side="right")
+        reached = tf.reshape(reached, tf.shape(values))
+    else:
+        reached = tf.reduce_sum(tf.cast(values[..., tf.newaxis] >= among, tf.int32), axis=-1)
+    return reached + always
+
+
+def _scaled(
+    columns: Sequence[integers.Scaling], constant: Callable[..., Constant], values: tf.Tensor
+) -> tf.Tensor:
+    """The scaling of each column, float32: the integer part of the center is subtracted first."""
+    whole = [min(max(round(column.center), _LEAST), _MOST) for column in columns]
+    numbers = tf.cast(values, tf.float32)
+    if any(whole):
+        # int64 wraps around if the difference needs more than 63 bits. A float32 does not.
+        far = numbers - constant([float(w) for w in whole])
+        near = tf.cast(values - constant(whole, np.int64), tf.float32)
+        numbers = tf.where(tf.abs(far) < 2.0**62, near, far)
+    for limits in zip(*(column.limits for column in columns)):
+        ends = zip(*([_float(end - w) for end in both] for both, w in zip(limits, whole)))
+        numbers = tf.clip_by_value(numbers, *map(constant, ends))
+    rest = [_float(column.center - w) for column, w in zip(columns, whole)]
+    scales = [_float(column.scale) for column in columns]
+    if any(rest):
+        numbers -= constant(rest)
+    return numbers if set(scales) == {1.0} else numbers / constant(scales)
+
+
+def _float(number: Fraction) -> float:
+    """The nearest float32, or an infinity."""
+    if abs(number) > LARGEST_FLOAT32:
+        return math.copysign(math.inf, number)
+    return float(np.float32(float(number)))
 
 
 def _apply(

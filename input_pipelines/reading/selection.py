@@ -27,6 +27,7 @@ import numpy as np
 import tensorflow as tf
 
 from feature_specs.heads.objectives import Binary
+from feature_specs.kinds import bounds
 from feature_specs.reference import example_parsing
 from feature_specs.spec import FeatureSpec
 from input_pipelines.autograph import as_written
@@ -330,7 +331,10 @@ class Selection:
                 found = tf.reduce_any(tf.equal(values[:, tf.newaxis], known), axis=1)
                 passes &= found if key == "in" else ~found
             for key, bound in entry.bounds.items():
-                passes &= values >= bound if key == "min" else values <= bound
+                if key == "min":
+                    passes &= values >= bounds.at_least(bound, values.dtype.name)
+                else:
+                    passes &= values <= bounds.at_most(bound, values.dtype.name)
         return passes
 
 

@@ -12,7 +12,7 @@ ids of `tf.feature_column`, bit for bit.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Optional, Union
 
 import tensorflow as tf
@@ -33,7 +33,7 @@ from feature_specs.kinds import (
     Weighted,
 )
 from feature_specs.kinds.lookup import Lookup
-from feature_specs.reference.normalizers import normalizer_fn
+from feature_specs.reference.normalizers import integer_buckets, normalizer_fn
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import checks, lookups
 from input_pipelines.transform.batch import Batch, Ids, Made
@@ -86,19 +86,40 @@ def _buckets(batch: Batch, name: str, column: Bucketized) -> Ids:
 
     If a feature has several numbers, each has separate buckets, as in `bucketized_column`.
     """
-    values: Any
-    if column.below(batch.spec):
-        values = batch.made[column.source]
-    else:
-        values = _numbers(batch, column.source, column.numeric(batch.spec))
-        values = checks.finite({column.source: values})[column.source]
-    # The op that feature columns use; it ships no v2 name.
-    bucket = tf.raw_ops.Bucketize(input=values, boundaries=list(column.boundaries))
-    count = values.shape[1]
+    bucket = bucket_of(compared(batch, column), column.limits(batch.spec))
+    count = bucket.shape[1]
     if count == 1:
         return Ids(tf.cast(bucket[:, 0], tf.int64))
     first = tf.range(count, dtype=tf.int64) * (len(column.boundaries) + 1)
     return Ids(tf.RaggedTensor.from_tensor(tf.cast(bucket, tf.int64) + first))
+
+
+def compared(batch: Batch, column: Bucketized) -> tf.Tensor:
+    """What a bucketized column compares with its `limits`, [rows, n], checked.
+
+    Numbers of an int64 feature are int64, before normalizers. Others are float32, after them.
+    """
+    spec = batch.spec
+    numeric = column.numeric(spec)
+    if spec.features[numeric.source].dtype != "int64":
+        if column.below(spec):
+            made: tf.Tensor = batch.made[column.source]
+            return made
+        return checks.all_finite([column.source], _numbers(batch, column.source, numeric))
+    values = tf.reshape(batch.parsed[numeric.source], [-1, spec.features[numeric.source].width])
+    if not column.below(spec):
+        return values
+    # A normalized number that is not finite is an error, also if only its bucket is used.
+    with tf.control_dependencies([batch.made[column.source]]):
+        return tf.identity(values)
+
+
+def bucket_of(values: tf.Tensor, limits: Sequence[Union[int, float]]) -> tf.Tensor:
+    """The bucket of each number of `compared`, int32 of the same shape."""
+    if values.dtype == tf.int64:
+        return integer_buckets(values, limits)
+    # The op that feature columns use; it ships no v2 name.
+    return tf.raw_ops.Bucketize(input=values, boundaries=list(limits))
 
 
 def _looked_up(batch: Batch, column: Lookup, ids_of: Callable[[tf.Tensor], tf.Tensor]) -> Ids:

@@ -22,7 +22,7 @@ import tensorflow as tf
 from feature_specs.kinds import Bucketized, Crossed, HashBucket, Identity, Numeric
 from feature_specs.kinds.normalizers import Log1p
 from feature_specs.reference.normalizers import side_by_side_fn
-from input_pipelines.transform import checks, lookups
+from input_pipelines.transform import checks, kinds, lookups
 from input_pipelines.transform.batch import Batch, Ids
 
 _Entry = TypeVar("_Entry")
@@ -133,11 +133,12 @@ def _buckets(batch: Batch) -> dict[str, Ids]:
         if spec.features[column.numeric(spec).source].width == 1
     }
     names, blocks = [], []
-    for boundaries, group in _grouped(columns, lambda name: columns[name].boundaries).items():
-        found = [_number(batch, columns[name]) for name in group]
+    numbers = {name: kinds.compared(batch, column) for name, column in columns.items()}
+    limits = {name: column.limits(spec) for name, column in columns.items()}
+    for _, group in _grouped(columns, lambda name: (numbers[name].dtype, limits[name])).items():
+        found = [numbers[name] for name in group]
         values = tf.concat(found, axis=1) if len(found) > 1 else found[0]
-        # The op that feature columns use; it ships no v2 name.
-        blocks.append(tf.raw_ops.Bucketize(input=values, boundaries=list(boundaries)))
+        blocks.append(kinds.bucket_of(values, limits[group[0]]))
         names += group
     if not names:
         return {}
@@ -145,14 +146,6 @@ def _buckets(batch: Batch) -> dict[str, Ids]:
     # TensorFlow Lite cannot unstack int64.
     parts = tf.unstack(together, num=len(names), axis=1)
     return {name: Ids(tf.cast(part, tf.int64)) for name, part in zip(names, parts)}
-
-
-def _number(batch: Batch, column: Bucketized) -> tf.Tensor:
-    """The numbers of a bucketized column, float32 [rows, n], checked."""
-    if column.below(batch.spec):
-        made: tf.Tensor = batch.made[column.source]
-        return made
-    return checks.all_finite([column.source], _block(batch, {"": column.numeric(batch.spec)}))
 
 
 def present(batch: Batch) -> dict[str, tf.Tensor]:

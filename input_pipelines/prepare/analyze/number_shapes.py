@@ -17,6 +17,7 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
+from feature_specs.kinds.quantiles import cuts, just_above
 from feature_specs.statistics import PERCENTILES, Numbers
 from input_pipelines.prepare.analyze.numbers import exact_quantiles
 
@@ -37,6 +38,7 @@ class Rest:
         differ from `value`. Empty if counts are unknown and the rest is less than a hundredth.
       exact: whether the quantiles are exact, so that no value lies between them and `value`.
       below, above: whether any value is smaller, or larger, than `value`.
+      integers: whether the feature is int64.
     """
 
     value: Number
@@ -45,23 +47,23 @@ class Rest:
     exact: bool
     below: bool
     above: bool
+    integers: bool
 
-    def boundaries(self, buckets: int) -> list[float]:
+    def boundaries(self, buckets: int) -> list[Number]:
         """Where to cut: a bucket for `value`, and up to `buckets` equal parts of the rest."""
         last = len(self.quantiles) - 1
-        cuts = {
-            float(self.quantiles[round(last * i / buckets)])
+        limits = {
+            self.quantiles[round(last * i / buckets)]
             for i in range(1, buckets if self.quantiles else 0)
         }
         if self.below:
-            cuts -= {
-                float(other) for other in self.quantiles[:1]
-            }  # No value is below the smallest one.
-            cuts.add(float(self.value))
+            limits -= {*self.quantiles[:1]}  # No value is below the smallest one.
+            limits.add(self.value)
         if self.above:
-            above = [float(other) for other in self.quantiles if other > self.value]
-            cuts.add(above[0] if above and self.exact else _after(self.value))
-        return sorted(cuts)
+            above = [other for other in self.quantiles if other > self.value]
+            next_ = above[0] if above and self.exact else just_above(self.value, self.integers)
+            limits.add(next_)
+        return sorted(limits)
 
 
 def rest_of(numbers: Numbers, counts: Optional[Mapping[Any, int]]) -> Optional[Rest]:
@@ -74,7 +76,7 @@ def rest_of(numbers: Numbers, counts: Optional[Mapping[Any, int]]) -> Optional[R
     if numbers.min == numbers.max:
         return None
     value = numbers.quantiles[PERCENTILES // 2]  # If more than half are equal, so is the median.
-    sides = numbers.min < value, numbers.max > value
+    sides = numbers.min < value, numbers.max > value, isinstance(numbers.min, int)
     if counts is not None:
         share = counts[value] / sum(counts.values())
         if share <= 0.5:
@@ -101,19 +103,19 @@ def buckets(
     """
     learns = "a linear model learns a weight for each"
     if rest is not None:
-        cuts = rest.boundaries(count)
+        limits = rest.boundaries(count)
         value = f"{rest.value:,}" if isinstance(rest.value, int) else f"{rest.value:.6g}"
-        return {"boundaries": cuts}, (
+        return {"boundaries": limits}, (
             f"{100 * rest.share:.3g}% of the values are {value}, which gets a separate bucket; the "
-            f"rest is cut into {len(cuts)} of about equal weight; {learns}"
+            f"rest is cut into {len(limits)} of about equal weight; {learns}"
         )
-    cuts = numbers.cuts(count)
-    if len(cuts) < 2:
+    limits = cuts(numbers.quantiles, count)
+    if len(limits) < 2:
         return None
-    whole = len(cuts) == count - 1
-    cut = {"quantiles": count, "statistics": statistics} if whole else {"boundaries": cuts}
+    whole = len(limits) == count - 1
+    cut = {"quantiles": count, "statistics": statistics} if whole else {"boundaries": limits}
     return cut, (
-        f"{len(cuts) + 1} buckets of about equal weight: tenths of the values"
+        f"{len(limits) + 1} buckets of about equal weight: tenths of the values"
         f"{'' if whole else ', equal ones merged'}; {learns}"
     )
 
@@ -142,12 +144,3 @@ def skewness(quantiles: Sequence[Number]) -> float:
     away = values - values.mean()
     variance = float(np.square(away).mean())
     return float((away**3).mean() / variance**1.5) if variance > 0 else 0.0
-
-
-def _after(value: Number) -> float:
-    """The smallest number that is certainly larger: the next integer, or the next float32."""
-    if isinstance(value, int):
-        return float(value + 1)
-    if value == 0:
-        return float(np.finfo(np.float32).tiny)  # Smaller numbers may be treated as 0.
-    return float(np.nextafter(np.float32(value), np.float32(np.inf)))

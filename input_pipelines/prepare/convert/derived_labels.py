@@ -4,8 +4,8 @@
     rows = derived_labels.add(rows, labels)          # a batch of the table with these columns
 
 A label is 1 or 0. A row without a value has no label, and a spec then decides: it is an error,
-unless the label has `missing: mask`. Numbers are compared in the type of their column: 3.0 is not
-above 3, and a float32 that was stored as 0.1 equals 0.1.
+unless the label has `missing: mask`. Numbers are compared exactly, with the digits of the file:
+1000000.01 is above 1000000. In a column of float32, 0.1 equals 0.1; see `kinds.bounds`.
 
 Labels are made here, and not when records are read, so that a record has one label for everything
 that reads it: training, evaluation, checks, drift, and other programs.
@@ -16,17 +16,18 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
+from feature_specs.entry import LARGEST_FLOAT32
+from feature_specs.kinds import bounds
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert.options import DerivedLabel
 from input_pipelines.prepare.convert.table_checks import check_column
 from input_pipelines.prepare.tables.columns import Column
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.reader import Rows, Table
-from input_pipelines.prepare.tables.storable import to_float32
 
 _FLAG = "--derive_labels"
 
@@ -85,7 +86,8 @@ def _label(column: Any, label: DerivedLabel, rows: Rows) -> Any:
         words = pa.array(_wanted(label, "string"), pa.binary())
         found = arrow("compute").is_in(column, value_set=words)
         return _masked(np.asarray(found), column)
-    numbers = np.asarray(column.fill_null(0))
+    wide = rows.wide.get(label.column, column)
+    numbers = np.asarray(wide.fill_null(0))
     if pa.types.is_floating(column.type):
         wrong = np.flatnonzero(np.isnan(numbers))
         if len(wrong):
@@ -93,10 +95,13 @@ def _label(column: Any, label: DerivedLabel, rows: Rows) -> Any:
                 f"{rows.where(int(wrong[0]))}: column {label.column!r} is NaN, so the label "
                 f"{label.name!r} cannot be made. Correct the row"
             )
-        wanted = np.array(_wanted(label, "float32"), np.float32)
+    dtype = str(numbers.dtype)
+    wanted = _wanted(label, dtype)
+    if label.test == "above":
+        passed = numbers > numbers.dtype.type(bounds.at_most(wanted[0], dtype))
     else:
-        wanted = np.array(_wanted(label, "int64"), np.int64)
-    passed = numbers > wanted[0] if label.test == "above" else np.isin(numbers, wanted)
+        equal = (bounds.equal_to(value, dtype) for value in wanted)
+        passed = np.isin(numbers, np.array([v for v in equal if v is not None], numbers.dtype))
     return _masked(passed, column)
 
 
@@ -106,7 +111,7 @@ def _masked(passed: np.ndarray, column: Any) -> Any:
 
 
 def _wanted(label: DerivedLabel, dtype: str) -> list[Any]:
-    """The values of a test in the type of its column.
+    """The values of a test: bytes, or integers and floats for a column of this type.
 
     Raises:
       DataError: a value cannot have this type.
@@ -114,12 +119,11 @@ def _wanted(label: DerivedLabel, dtype: str) -> list[Any]:
     if dtype == "string":
         return [value.encode() for value in label.values]
     try:
-        if dtype == "float32":
-            numbers = np.array([float(value) for value in label.values])
-            narrow, _, too_large = to_float32(numbers)
-            if len(too_large) or not np.isfinite(numbers).all():
+        if dtype != "int64":
+            numbers = [_number(value) for value in label.values]
+            if not all(abs(number) <= LARGEST_FLOAT32 for number in numbers):
                 raise ValueError("not a float32")
-            return list(narrow)
+            return numbers
         wanted = [_integer(value, label.test) for value in label.values]
         if not all(-(2**63) <= number < 2**63 for number in wanted):
             raise ValueError("not an int64")
@@ -129,6 +133,14 @@ def _wanted(label: DerivedLabel, dtype: str) -> list[Any]:
             f"{_FLAG}: column {label.column!r} is {dtype}, but {str(label)!r} compares it with "
             f"other values. Write values that are {dtype}"
         ) from error
+
+
+def _number(text: str) -> Union[int, float]:
+    """A number. An integer keeps all of its digits."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def _integer(text: str, test: str) -> int:

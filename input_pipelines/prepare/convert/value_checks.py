@@ -14,6 +14,7 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
+from feature_specs.kinds import bounds
 from feature_specs.sections.filters import Filter
 from feature_specs.spec import FeatureSpec
 from feature_specs.validation.accepted_values import Accepted
@@ -65,8 +66,10 @@ def passes(batch: Any, filters: Sequence[Condition]) -> np.ndarray:
             good &= found if key == "in" else ~found
         for key, bound in entry.bounds.items():
             numbers = np.asarray(filled)
-            held = numbers.dtype.type(bound)
-            good &= (numbers >= held) if key == "min" else (numbers <= held)
+            if key == "min":
+                good &= numbers >= bounds.at_least(bound, condition.dtype)
+            else:
+                good &= numbers <= bounds.at_most(bound, condition.dtype)
             good |= ~np.isfinite(numbers)
         result &= good | ~known
     return result

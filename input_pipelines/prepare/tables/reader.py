@@ -37,7 +37,7 @@ from input_pipelines.prepare.tables.columns import Column
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.row_places import CsvRows
-from input_pipelines.prepare.tables.storable import DIGITS, all_columns, schema
+from input_pipelines.prepare.tables.storable import DIGITS, Wide, all_columns
 from input_pipelines.record_files import kinds
 
 # The rows of a batch. Enough to make the cost of each call negligible. Analysis takes as many
@@ -78,12 +78,16 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """A batch that comes after the first `first` rows of a file; `csv` is its part's `csv_rows`."""
+    """A batch that comes after the first `first` rows of a file; `csv` is its part's `csv_rows`.
+
+    `wide` has the float64 values of float32 columns for comparisons, unless the file has float32.
+    """
 
     batch: Any
     path: str
     first: int
     csv: Optional[CsvRows] = None
+    wide: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def where(self, i: int) -> str:
         """The name of row `i` of the batch in error messages."""
@@ -276,9 +280,11 @@ def read(part: Part, rounded: Optional[Counter[str]] = None) -> Iterator[Rows]:
     """
     rounded = Counter() if rounded is None else rounded
     first = part.first + part.skip
-    for batch in _regular(_stored(part, rounded), schema(part.columns)):
-        yield Rows(batch, part.path, first, part.csv_rows)
-        first += batch.num_rows
+    count = len(part.columns)
+    for both in _regular(_stored(part, rounded)):
+        wide = dict(zip(both.schema.names[count:], both.columns[count:]))
+        yield Rows(both.select(range(count)), part.path, first, part.csv_rows, wide)
+        first += both.num_rows
 
 
 def read_beside(
@@ -294,12 +300,12 @@ def read_beside(
     wanted = (*names, *(name for name in beside if name not in names))
     first = part.first + part.skip
     pa = arrow()
-    for raw, batch in _pairs(part, wanted, rounded):
+    for raw, batch, wide in _read(part, wanted, rounded):
         arrays = [
             raw.column(place) if place != -1 else pa.nulls(raw.num_rows)
             for place in map(raw.schema.get_field_index, beside)
         ]
-        yield Rows(batch, part.path, first, part.csv_rows), arrays
+        yield Rows(batch, part.path, first, part.csv_rows, wide), arrays
         first += batch.num_rows
 
 
@@ -312,13 +318,17 @@ def rounding_notes(rounded: Mapping[str, int]) -> list[str]:
 
 
 def _stored(part: Part, rounded: Counter[str]) -> Iterator[Any]:
-    """Batches of the file's reader, with the table's columns and types."""
+    """Batches of the file's reader, with the table's columns and types, and then the wide ones."""
+    pa = arrow()
     names = [column.name for column in part.columns]
-    return (stored for _, stored in _pairs(part, names, rounded))
+    for _, stored, wide in _read(part, names, rounded):
+        yield pa.RecordBatch.from_arrays([*stored.columns, *wide.values()], [*names, *wide])
 
 
-def _pairs(part: Part, names: Sequence[str], rounded: Counter[str]) -> Iterator[tuple[Any, Any]]:
-    """Batches of the file's reader, unchanged and as stored; `names` are read from Parquet."""
+def _read(
+    part: Part, names: Sequence[str], rounded: Counter[str]
+) -> Iterator[tuple[Any, Any, Wide]]:
+    """Batches of the file's reader: unchanged, stored, and wide. `names` are read from Parquet."""
     raw: Iterable[Any]
     if part.kind == kinds.PARQUET:
         raw = parquet_files.batches(part.path, part.groups, ROWS, names)
@@ -332,14 +342,14 @@ def _pairs(part: Part, names: Sequence[str], rounded: Counter[str]) -> Iterator[
         batch = _with_missing(batch, part)
         rows = Rows(batch, part.path, row, part.csv_rows)
         try:
-            stored = all_columns(_with_lists(batch, part), part.columns, rows.where, rounded)
+            stored, wide = all_columns(_with_lists(batch, part), part.columns, rows.where, rounded)
         except pa.ArrowException as error:
             raise DataError(
                 f"{rows.where(0)}: this row and the {batch.num_rows - 1:,} rows after it do not "
                 f"have the types that were found before: {error}. Check whether the file was "
                 "changed while it was read"
             ) from error
-        yield batch, stored
+        yield batch, stored, wide
         row += batch.num_rows
 
 
@@ -390,17 +400,15 @@ def _taken(batches: Iterable[Any], skip: int, count: Optional[int]) -> Iterator[
             return
 
 
-def _regular(batches: Iterable[Any], its_schema: Any) -> Iterator[Any]:
+def _regular(batches: Iterable[Any]) -> Iterator[Any]:
     """The same rows in batches of `ROWS` rows, except for the last batch."""
     pa = arrow()
     held: list[Any] = []
     count = 0
 
     def joined() -> Any:
-        table = pa.Table.from_batches(held, its_schema).combine_chunks()
-        return pa.RecordBatch.from_arrays(
-            [column.chunk(0) for column in table.columns], schema=its_schema
-        )
+        table = pa.Table.from_batches(held).combine_chunks()
+        return pa.RecordBatch.from_arrays([c.chunk(0) for c in table.columns], schema=table.schema)
 
     for batch in batches:
         while batch.num_rows:

@@ -22,9 +22,13 @@ DIGITS = 7
 _TINY = float(np.finfo(np.float32).tiny)
 
 Where = Callable[[int], str]
+# By column: the values as float64, before they became float32.
+Wide = dict[str, Any]
 
 
-def storable(array: Any, column: Column, where: Where, rounded: Counter[str]) -> Any:
+def storable(
+    array: Any, column: Column, where: Where, rounded: Counter[str], wide: Optional[Wide] = None
+) -> Any:
     """An array of `storage_type(column)` with the same values, null where the array is.
 
     Args:
@@ -32,15 +36,19 @@ def storable(array: Any, column: Column, where: Where, rounded: Counter[str]) ->
       column: the wanted column. If it is a number, text in the array must look like a number.
       where: names a row by its position in the array, for errors.
       rounded: counts the values of a column that were rounded.
+      wide: gets the float64 values of a float32 column that is not a list, unless they are float32
+        in the file.
 
     Raises:
       DataError: a value cannot be stored.
     """
     pa = arrow()
     if pa.types.is_null(array.type) or (column.dtype is None and not is_list(array.type)):
+        if wide is not None and column.dtype == "float32" and not column.multi:
+            wide[column.name] = pa.nulls(len(array), pa.float64())
         return pa.nulls(len(array), storage_type(column))
     if not is_list(array.type):
-        return _values(array, column, where, rounded)
+        return _values(array, column, where, rounded, {} if wide is None else wide)
     lengths = arrow("compute").list_value_length(array)
     sizes = np.asarray(lengths.fill_null(0).cast(pa.int64()))
     flat = array.flatten()
@@ -51,13 +59,15 @@ def storable(array: Any, column: Column, where: Where, rounded: Counter[str]) ->
             f"{where(int(rows[first]))}: column {column.name!r}: a list has a null, which a record "
             "cannot store. Remove it from the list, or write a value for it"
         )
-    values = _values(flat, column, lambda i: where(int(rows[i])), rounded)
+    values = _values(flat, column, lambda i: where(int(rows[i])), rounded, {})
     offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32))
     mask = array.is_null() if array.null_count else None
     return pa.ListArray.from_arrays(offsets, values, mask=mask)
 
 
-def _values(array: Any, column: Column, where: Where, rounded: Counter[str]) -> Any:
+def _values(
+    array: Any, column: Column, where: Where, rounded: Counter[str], wide_values: Wide
+) -> Any:
     """Converts values that are not lists."""
     pa = arrow()
     if pa.types.is_dictionary(array.type):
@@ -101,6 +111,8 @@ def _values(array: Any, column: Column, where: Where, rounded: Counter[str]) -> 
         )
     if lost:
         rounded[column.name] += lost
+    if not pa.types.is_float32(dtype) and not pa.types.is_float16(dtype):
+        wide_values[column.name] = wide
     return pa.array(narrow, mask=None if valid is None else ~valid)
 
 
@@ -137,15 +149,19 @@ def to_float32(wide: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
 
 def all_columns(
     batch: Any, columns: tuple[Column, ...], where: Where, rounded: Counter[str]
-) -> Any:
-    """A batch with exactly these columns, in this order. Missing columns are all null."""
+) -> tuple[Any, Wide]:
+    """A batch with exactly these columns, in this order, and the `wide` values of `storable`.
+
+    Missing columns are all null.
+    """
     pa = arrow()
+    wide: Wide = {}
     arrays = []
     for column in columns:
         place: Optional[int] = batch.schema.get_field_index(column.name)
         found = pa.nulls(batch.num_rows) if place == -1 else batch.column(place)
-        arrays.append(storable(found, column, where, rounded))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema(columns))
+        arrays.append(storable(found, column, where, rounded, wide))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema(columns)), wide
 
 
 def schema(columns: tuple[Column, ...]) -> Any:

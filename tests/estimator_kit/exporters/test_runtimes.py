@@ -75,14 +75,23 @@ def numbers(tmp_path_factory):
     document = copy.deepcopy(DOCUMENT)
     document["features"] = {
         "price": {"dtype": "float32", "default": 0.0}, "hour": {"dtype": "int64"},
+        # Seconds since 1970, which are 128 apart as float32.
+        "time": {"dtype": "int64", "default": 1767225600},
     }  # fmt: skip
     document["columns"] = {
         "price": {"numeric": "price", "normalizer": "log1p"},
         "hour": {"identity": "hour", "size": 24},
         "hour_emb": {"embedding": "hour", "dimension": 4},
+        "time": {
+            "numeric": "time",
+            "normalizer": {"zscore": {"mean": 1767225629.5, "stddev": 17.3}},
+        },
+        "time_range": {"bucketized": "time", "boundaries": [-1, 0.5]},
     }
-    document["groups"] = {"wide": ["price", "hour"], "deep": ["price", "hour_emb"]}
-    rows = [{**row, "hour": i % 24} for i, row in enumerate(make_rows(60))]
+    document["groups"] = {
+        "wide": ["price", "hour", "time_range"], "deep": ["price", "hour_emb", "time"],
+    }  # fmt: skip
+    rows = [{**row, "hour": i % 24, "time": 1767225600 + i} for i, row in enumerate(make_rows(60))]
     return exported(tmp_path_factory.mktemp("numbers"), document, rows, [64, 64])
 
 
@@ -198,14 +207,18 @@ def test_a_file_for_tensorflow_lite(numbers, tmp_path):
     assert (extra / "lineage.json").exists() and (extra / "feature_spec" / "spec.json").exists()
     said = json.loads((tmp_path / "out" / "signature.json").read_text())
     assert said["inputs"] == {
-        "hour": {"dtype": "int64", "shape": [None]}, "price": {"dtype": "float32", "shape": [None]},
+        "hour": {"dtype": "int64", "shape": [None]}, "time": {"dtype": "int64", "shape": [None]},
+        "price": {"dtype": "float32", "shape": [None]},
     }  # fmt: skip
     assert said["outputs"]["click/probabilities"] == {"dtype": "float32", "shape": [None, 2]}
     assert said["outputs"]["buy/classes"] == {"dtype": "string", "shape": [None, 1]}
     assert (said["input_form"], said["tensorflow_ops"]) == ("features", [])
     model = lite.Model((tmp_path / "out" / "model.tflite").read_bytes())
     first = make_rows(1)[0]
-    row = {"price": np.array([first["price"]], np.float32), "hour": np.array([0])}
+    row = {
+        "price": np.array([first["price"]], np.float32), "hour": np.array([0]),
+        "time": np.array([1767225600]),
+    }  # fmt: skip
     found, expected = model.ask([row]), answers(numbers)
     np.testing.assert_allclose(found["click/logits"][0], expected["click/logits"][0], atol=1e-6)
     assert model.ops["FULLY_CONNECTED"] == 4 and model.int8_ops == 0
@@ -359,7 +372,10 @@ def test_a_file_for_onnx_runtime(numbers, tmp_path):
     assert lines[3].startswith("  largest difference on 60 rows: ")
     model = onnx_graph.Model((tmp_path / "out" / "model.onnx").read_bytes())
     first = make_rows(1)[0]
-    row = {"price": np.array([first["price"]], np.float32), "hour": np.array([0])}
+    row = {
+        "price": np.array([first["price"]], np.float32), "hour": np.array([0]),
+        "time": np.array([1767225600]),
+    }  # fmt: skip
     found, expected = model.ask([row]), answers(numbers)
     assert set(found) == set(expected)
     np.testing.assert_allclose(found["click/logits"][0], expected["click/logits"][0], atol=1e-6)

@@ -107,15 +107,16 @@ def test_quantiles_of_a_numeric_column_that_is_not_normalized(folder):
     assert spec.columns["b"].boundaries == (48.0,)
 
 
-def test_equal_quantiles_are_merged_and_that_is_said(folder, caplog):
+def test_fewer_buckets_are_announced(folder, caplog):
     with caplog.at_level(logging.WARNING, "feature_specs"):
         spec = parse(
             folder, b={"bucketized": "steps", "quantiles": 10, "statistics": "statistics.json"}
         )
-    assert spec.columns["b"].boundaries == (0.0, 7.5)
+    # Half of the values are 0, and the other half are 7.5.
+    assert spec.columns["b"].boundaries == (7.5,)
     assert caplog.messages == [
-        "columns.b: equal quantiles of feature 'steps' were merged, which leaves 3 buckets "
-        "instead of 10"
+        "columns.b: many rows have one value of feature 'steps', which leaves 2 buckets instead of "
+        "10"
     ]
 
 

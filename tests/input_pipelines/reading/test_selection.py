@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pathlib
+from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import tensorflow as tf
 
@@ -12,6 +14,7 @@ import feature_specs
 from input_pipelines import input_fns
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import diagnosis
+from input_pipelines.prepare.convert import value_checks
 from input_pipelines.reading import selection
 from input_pipelines.reading.mixing import Mix, Part
 from input_pipelines.reading.selection import Negatives, RowCounts, Selection
@@ -476,3 +479,40 @@ def test_weights_of_steps_are_kept_and_multiplied_by_the_weight_of_the_row():
     weighed = chosen.weigh(labels)
     assert weighed["row/weight"].numpy().tolist() == [[2, 0], [1, 3]]
     assert weighed["click/weight"].numpy().tolist() == [2, 1]
+
+
+NEAR = [center + offset for center in (2**24, 2**31, 2**53, 2**62) for offset in (-1, 0, 1, 2)]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float32"])
+def test_a_bound_is_compared_exactly_in_training_and_conversion(dtype):
+    kind = np.dtype(dtype).type
+    values = sorted({kind(sign * n) for n in NEAR for sign in (1, -1)} | {kind(0)})
+    decimals = [0.1, 0.7, 1000000.01] if dtype == "float32" else []
+    values += map(kind, decimals)
+    bounds = [sign * n for n in NEAR for sign in (1, -1)] + decimals
+    records = tf.constant(
+        [writing.example({"v": v.item(), "click": 1}).SerializeToString() for v in values]
+    )
+    batch = pa.record_batch({"v": pa.array(values)})
+    for bound in bounds:
+        # 0.1 stands for the float32 that is printed as 0.1.
+        exact = [bound if str(v) == str(bound) else Fraction(v.item()) for v in values]
+        for key, expected in (
+            ("min", [v >= bound for v in exact]),
+            ("max", [v <= bound for v in exact]),
+        ):
+            spec = feature_specs.parse(
+                {
+                    "features": {"v": {"dtype": dtype}},
+                    "columns": {"v": {"numeric": "v"}},
+                    "groups": {"wide": ["v"]},
+                    "labels": {"click": {"dtype": "int64"}},
+                    "objectives": {"click": {"head": "binary"}},
+                    "filter": [{"feature": "v", key: bound}],
+                }
+            )
+            case = f"{key}: {bound}"
+            assert Selection(spec).mask(records).numpy().tolist() == expected, case
+            conditions = value_checks.conditions(spec)
+            assert value_checks.passes(batch, conditions).tolist() == expected, case

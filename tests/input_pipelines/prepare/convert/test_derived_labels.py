@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import derived_labels
 from input_pipelines.prepare.convert.options import DerivedLabel
+from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.columns import Column
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.reader import Rows, Table
@@ -42,10 +46,53 @@ def label(test, values, dtype):
         ("equals:0.1", "float32", [0.1, 0.2], [1, 0]),
         ("in:0.5|5", "float32", [0.5, 5.0, 1.0], [1, 1, 0]),
         ("above:3", "float32", [float("inf"), float("-inf")], [1, 0]),
+        ("above:16777217", "float32", [16777216.0, 16777218.0], [0, 1]),
+        ("equals:16777217", "float32", [16777216.0, 16777218.0], [0, 0]),
+        ("in:16777217|16777218", "float32", [16777216.0, 16777218.0], [0, 1]),
+        ("equals:0.123456789", "float32", [0.123456789, 0.12345679], [0, 0]),
     ],
 )
 def test_which_values_pass(test, dtype, values, expected):
     assert label(test, values, dtype) == expected
+
+
+NEAR = [1000000.0, 1000000.01, 16777216.0, 16777217.0, 0.1, 0.10000000149011612, None]
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "jsonl", "decimal"])
+@pytest.mark.parametrize(
+    "test, passing",
+    [
+        ("above:1000000", {1000000.01, 16777216.0, 16777217.0}),
+        ("above:1000000.01", {16777216.0, 16777217.0}),
+        ("above:16777216", {16777217.0}),
+        ("equals:16777216", {16777216.0}),
+        ("in:16777217|0.1", {16777217.0, 0.1}),
+        ("above:0.1", {*NEAR[:4], 0.10000000149011612}),
+    ],
+)
+def test_numbers_are_compared_with_the_digits_of_the_file(tmp_path, form, test, passing):
+    path = str(tmp_path / f"a.{'parquet' if form == 'decimal' else form}")
+    if form == "csv":
+        lines = ["k,x", *(f"{i},{'' if v is None else repr(v)}" for i, v in enumerate(NEAR))]
+        (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    elif form == "jsonl":
+        (tmp_path / "a.jsonl").write_text("".join(f'{{"x": {json.dumps(v)}}}\n' for v in NEAR))
+    else:
+        array = pa.array(NEAR)
+        if form == "decimal":
+            array = array.cast(pa.decimal128(38, 17), safe=False)
+        # Two row groups, so that batches are joined.
+        pq.write_table(pa.table({"x": array}), path, row_group_size=4)
+    made = DerivedLabel.parse(f"y=x:{test}")
+    table = reader.open_table([path])
+    (part,) = table.parts()
+    (rows,) = reader.read(part)
+    derived_labels.view(table, [made])
+    found = derived_labels.add(rows, [made]).batch
+    expected = [None if value is None else int(value in passing) for value in NEAR]
+    assert found.column("y").to_pylist() == expected
+    assert found.column("x").type == pa.float32()
 
 
 @pytest.mark.parametrize(

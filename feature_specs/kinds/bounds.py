@@ -1,0 +1,80 @@
+"""Compares stored numbers exactly with numbers that a person wrote, in a spec or a flag.
+
+    at_least(16777217, "float32")   # 16777218.0: x >= 16777217 if x >= this number
+    at_most(16777217, "float32")    # 16777216.0
+    equal_to(16777217, "float32")   # None: no float32 is equal to it
+    equal_to(0.1, "float32")        # 0.1 as a float32
+
+A number that is rounded to a type before it is compared would be equal to its neighbors. So these
+functions return the first number of the type on the right side of a bound. The only exception are
+decimal fractions, which no float can hold: 0.1 stands for the float32 that is printed as 0.1. Then
+a value that was stored as 0.1 is neither below nor above 0.1. Does not import TensorFlow.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from fractions import Fraction
+from typing import Optional, Union
+
+Number = Union[int, float]
+
+
+def at_least(bound: Number, dtype: str) -> Number:
+    """The smallest number of a type (int64, float32 or float64) that is `bound` or more.
+
+    For float types it may be infinity, and for int64 it may be too large for an int64.
+    """
+    if dtype == "int64":
+        return math.ceil(bound)
+    nearest = _nearest(bound, dtype)
+    if nearest >= Fraction(bound) or _stands_for(bound, nearest, dtype):
+        return nearest
+    return after(nearest, dtype)
+
+
+def at_most(bound: Number, dtype: str) -> Number:
+    """The largest number of a type that is `bound` or less."""
+    return -at_least(-bound, dtype)
+
+
+def equal_to(bound: Number, dtype: str) -> Optional[Number]:
+    """The number of a type that is equal to `bound`, or None."""
+    if dtype == "int64":
+        return int(bound) if bound == math.floor(bound) else None
+    nearest = _nearest(bound, dtype)
+    if math.isinf(nearest):
+        return None
+    return nearest if nearest == bound or _stands_for(bound, nearest, dtype) else None
+
+
+def _nearest(bound: Number, dtype: str) -> float:
+    """The nearest number of a float type, which may be infinity."""
+    try:
+        return float(bound) if dtype == "float64" else _float32(float(bound))
+    except OverflowError:
+        return math.copysign(math.inf, bound)
+
+
+def _float32(number: float) -> float:
+    (narrow,) = struct.unpack("<f", struct.pack("<f", number))
+    return float(narrow)
+
+
+def after(number: float, dtype: str) -> float:
+    """The next larger number of a float type."""
+    form, bits = ("<d", "<q") if dtype == "float64" else ("<f", "<i")
+    if number == 0:
+        number = 0.0  # Not -0.0.
+    (place,) = struct.unpack(bits, struct.pack(form, number))
+    (result,) = struct.unpack(form, struct.pack(bits, place + 1 if number >= 0 else place - 1))
+    return float(result)
+
+
+def _stands_for(bound: Number, number: float, dtype: str) -> bool:
+    """Whether `bound` has the digits with which a float32 is printed, the fewest that name it."""
+    if dtype == "float64" or not isinstance(bound, float) or math.isinf(number):
+        return False
+    digits = (float(f"{number:.{count}g}") for count in range(1, 10))
+    return next(shown for shown in digits if _nearest(shown, dtype) == number) == bound
