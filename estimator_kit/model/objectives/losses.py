@@ -266,18 +266,23 @@ def cosine_similarity(vectors: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(unit_vectors(vectors) * tf.math.l2_normalize(targets, axis=1), axis=1)
 
 
+# The length of the shortest vector with an exact gradient of its direction.
+_SHORT = 0.1
+
+
 def unit_vectors(vectors: tf.Tensor) -> tf.Tensor:
     """The rows scaled to length 1: float32 [rows, n]. A row of zeros stays 0.
 
     A short vector turns fast: the gradient of the direction u of v is (1 - u u^T) / |v|. At 0,
     where `linear` and biases start, `tf.math.l2_normalize` has the gradient 1e6. After such a step
-    Adagrad and FTRL hardly move again. So a vector that is shorter than 1 has the gradient
-    1 - u u^T, as if its length were 1. The result itself is not affected.
+    Adagrad and FTRL hardly move again. So a vector that is shorter than 0.1 has the gradient
+    10 (1 - u u^T), as if its length were 0.1. The result, and the gradients of longer vectors, are
+    those of `tf.math.l2_normalize`.
     """
     units = tf.stop_gradient(tf.math.l2_normalize(vectors, axis=1))
     lengths = tf.stop_gradient(tf.norm(vectors, axis=1, keepdims=True))
     turned = vectors - units * tf.reduce_sum(units * vectors, axis=1, keepdims=True)
-    turned /= tf.maximum(lengths, 1.0)
+    turned /= tf.maximum(lengths, _SHORT)
     return units + (turned - tf.stop_gradient(turned))
 
 

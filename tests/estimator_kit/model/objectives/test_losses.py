@@ -220,7 +220,7 @@ def gradient_of(function, vectors):
 def test_unit_vectors_have_a_limited_gradient():
     rng = np.random.default_rng(9)
     vectors = rng.normal(0, 1, (40, 3)).astype("f")
-    vectors[:10] *= 5 / np.linalg.norm(vectors[:10], axis=1, keepdims=True)
+    vectors[:10] *= 0.2 / np.linalg.norm(vectors[:10], axis=1, keepdims=True)
     vectors[10:] *= 0.01
     vectors[-1] = 0
     normalized = tf.math.l2_normalize(vectors, axis=1)
@@ -229,13 +229,13 @@ def test_unit_vectors_have_a_limited_gradient():
     theirs = gradient_of(lambda v: tf.reduce_sum(tf.math.l2_normalize(v, axis=1) * up), vectors)
     ours = gradient_of(lambda v: tf.reduce_sum(losses.unit_vectors(v) * up), vectors)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    np.testing.assert_allclose(ours[:10], theirs[:10], rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(ours[:-1], (theirs * np.minimum(lengths, 1))[:-1], atol=1e-5)
-    np.testing.assert_array_equal(ours[-1], up[-1])
+    np.testing.assert_allclose(ours[:10], theirs[:10], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(ours[:-1], (theirs * np.minimum(10 * lengths, 1))[:-1], atol=1e-4)
+    np.testing.assert_allclose(ours[-1], 10 * up[-1], rtol=1e-6)
     assert abs(theirs[-1]).max() > 1e5
 
 
 def test_the_gradient_of_a_cosine_of_zeros():
     targets = np.array([[3, 4], [0, 0]], "f")
     gradient = gradient_of(lambda v: losses.cosine(v, targets), np.zeros((2, 2), "f"))
-    np.testing.assert_allclose(gradient, [[-0.6, -0.8], [0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(gradient, [[-6, -8], [0, 0]], rtol=1e-6)
