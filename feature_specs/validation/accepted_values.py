@@ -25,6 +25,7 @@ class Accepted:
 
     Attributes:
       low, high: the smallest and the largest number. None means no bound.
+      whole: whether the numbers must be integers, although the label may be a float32.
       missing: a number outside the bounds that stands for a missing value and is accepted.
       words: the words of a string label.
       expected: a description of the set, for messages, after "expected".
@@ -33,6 +34,7 @@ class Accepted:
 
     low: Optional[float] = None
     high: Optional[float] = None
+    whole: bool = False
     missing: Optional[int] = None
     words: Optional[tuple[str, ...]] = None
     expected: str = "a finite number"
@@ -43,7 +45,8 @@ class Accepted:
             return value.decode(errors="replace") in self.words
         low = self.low is None or value >= self.low
         high = self.high is None or value <= self.high
-        return (low and high) or (self.missing is not None and value == self.missing)
+        whole = not self.whole or value % 1 == 0
+        return (low and high and whole) or (self.missing is not None and value == self.missing)
 
 
 FINITE = Accepted()
@@ -78,9 +81,15 @@ def of_head(spec: FeatureSpec, name: str) -> Accepted:
         return FINITE
     if high is None:
         return Accepted(low, None, expected=f"{low} or more{of_head}")
-    two = entry.head in ("binary", "multi_class") and classes == 2
-    expected = "0 or 1" if two else f"{low} to {high}"
-    return Accepted(low, high, expected=expected + of_head)
+    expected = f"{low} to {high}"
+    if classes is None:
+        return Accepted(low, high, expected=expected + of_head)
+    remedy = ""
+    if (low, high) == (0, 1):
+        expected = "0 or 1"
+        if entry.head == "binary" and label.dtype == "float32":
+            remedy = "use the head logistic_regression for numbers between 0 and 1"
+    return Accepted(low, high, whole=True, expected=expected + of_head, remedy=remedy)
 
 
 def of_parts(spec: FeatureSpec, name: str) -> Iterator[Accepted]:
@@ -114,7 +123,7 @@ def of_ids(spec: FeatureSpec, name: str, column: Column) -> Optional[Accepted]:
     return Accepted(
         low,
         high,
-        missing,
+        missing=missing,
         expected=f"{low} to {high}",
         remedy="raise the column's size or give it a default_id",
     )

@@ -276,7 +276,8 @@ def _label_reason(
         accepted = accepted_values.of_head(spec, name)
         for value in values:
             if value not in accepted:
-                return f"{what} is {value}, expected {accepted.expected}"
+                end = f"; {accepted.remedy}" if accepted.remedy else ""
+                return f"{what} is {value}, expected {accepted.expected}{end}"
     for other in accepted_values.equal_lengths(spec, name):
         steps = len(stored_records.values(features.get(other)))
         if len(values) != steps:

@@ -191,10 +191,17 @@ def images(
 
 
 def label(
-    name: str, values: tf.Tensor, bounds: tuple[Optional[float], Optional[float]]
+    name: str,
+    values: tf.Tensor,
+    bounds: tuple[Optional[float], Optional[float]],
+    *,
+    whole: bool = False,
 ) -> tf.Tensor:
-    """Labels of any shape, checked: finite, and inside the given bounds (both included)."""
-    return _bounded(f"label {name!r}", values, bounds)
+    """Labels of any shape, checked: finite, and inside the given bounds (both included).
+
+    With `whole`, they must also be integers: a label of classes may be a float32.
+    """
+    return _bounded(f"label {name!r}", values, bounds, whole=whole)
 
 
 def part(part: LabelPart, values: tf.Tensor) -> tf.Tensor:
@@ -203,7 +210,11 @@ def part(part: LabelPart, values: tf.Tensor) -> tf.Tensor:
 
 
 def _bounded(
-    what: str, values: tf.Tensor, bounds: tuple[Optional[float], Optional[float]]
+    what: str,
+    values: tf.Tensor,
+    bounds: tuple[Optional[float], Optional[float]],
+    *,
+    whole: bool = False,
 ) -> tf.Tensor:
     low, high = bounds
     good = tf.math.is_finite(tf.cast(values, tf.float32))
@@ -214,6 +225,9 @@ def _bounded(
     if high is not None:
         good &= values <= high
         message = f"must be in [{low}, {high}]"
+    if whole and values.dtype.is_floating:
+        good &= tf.equal(values, tf.floor(values))
+        message = f"must be an integer in [{low}, {high}]"
     check = tf.debugging.Assert(tf.reduce_all(good), [f"{PREFIX}{what} {message}"])
     with tf.control_dependencies([check]):
         return tf.identity(values)

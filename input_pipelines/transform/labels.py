@@ -91,7 +91,8 @@ class LabelReader:
                 objective = self._spec.objective_of(name)
                 entry = self._spec.objectives[objective]
                 if not label.variable:
-                    result[name] = checks.label(name, result[name], entry.label_bounds)
+                    whole = entry.classes is not None
+                    result[name] = checks.label(name, result[name], entry.label_bounds, whole=whole)
                 if entry.width > 1:
                     result[name] = tf.cast(result[name], tf.float32)
                 if entry.label_parts:

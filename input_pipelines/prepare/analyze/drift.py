@@ -29,6 +29,7 @@ from feature_specs.reference.missing_values import missing_value
 from feature_specs.sections.drift_thresholds import Measures, Thresholds
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import FeatureStatistics, Statistics
+from feature_specs.validation import accepted_values
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import distances
 from input_pipelines.prepare.analyze.distances import Distance
@@ -143,6 +144,8 @@ def compare(spec: FeatureSpec, before: Statistics, now: Statistics) -> DriftRepo
     unusable = [*_other_records(spec, before, "baseline"), *_other_records(spec, now, "records")]
     for kind, name, entry in _entries(spec):
         wrong = _other_types(kind, name, entry, before, now)
+        if not wrong and kind == "label" and entry.dtype == "float32":
+            wrong = _other_values(spec, name, before, now)
         if wrong:
             unusable += wrong
         else:
@@ -177,6 +180,31 @@ def _other_types(
             wrong.append(
                 f"drift of {kind} {name!r}: it is {'not ' * listed}a feature list {what}, but "
                 f"{'not ' * (not listed)}in the spec, so it cannot be compared"
+            )
+    return wrong
+
+
+def _other_values(spec: FeatureSpec, name: str, before: Statistics, now: Statistics) -> list[str]:
+    """An error if a float32 label of classes has values other than 0 and 1."""
+    accepted = accepted_values.of_head(spec, name)
+    if not accepted.whole:
+        return []
+    wrong = []
+    for statistics, what in ((before, "in the baseline"), (now, "in the records")):
+        found = statistics.features.get(name)
+        numbers = found.numbers if found is not None else None
+        if found is None or numbers is None:
+            continue
+        finite = found.values - numbers.non_finite
+        # If no value is outside of [0, 1], the sum is smaller than the number of values that are
+        # not 0, unless each of these is 1.
+        least = (finite - numbers.zeros) * (1 - _ROUNDING)
+        if numbers.min < 0 or numbers.max > 1 or numbers.mean * finite < least:
+            remedy = accepted.remedy or "correct the records"
+            wrong.append(
+                f"drift of label {name!r}: it has values other than 0 and 1 {what} (mean "
+                f"{numbers.mean:.6g}), expected {accepted.expected}, so it cannot be compared; "
+                f"{remedy}"
             )
     return wrong
 
@@ -271,7 +299,7 @@ def _distance(
 ) -> Distance:
     if measure == "jensen_shannon":
         return distances.jensen_shannon(old, new)
-    binary = kind == "label" and spec.label_classes(name) == 2
+    binary = kind == "label" and spec.labels[name].dtype == "float32"
     return distances.l_infinity(
         distances.shares(old, binary=binary), distances.shares(new, binary=binary)
     )

@@ -95,6 +95,8 @@ def outside(column: Any, accepted: Accepted) -> np.ndarray:
         good &= numbers >= accepted.low
     if accepted.high is not None:
         good &= numbers <= accepted.high
+    if accepted.whole:
+        good &= numbers == np.floor(numbers)
     if accepted.missing is not None:
         good |= numbers == accepted.missing
     return valid & ~good

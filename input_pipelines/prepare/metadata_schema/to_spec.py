@@ -217,7 +217,7 @@ def _label_entries(reading: Reading) -> tuple[Entry, Entry]:
     if classes == 2:
         head, why = {"head": "binary"}, "its domain has two values"
         if reading.dtype == "float32":
-            why = "its domain is 0 to 1; choose regression if values between 0 and 1 occur"
+            why = "its domain is 0 to 1; choose logistic_regression if values between 0 and 1 occur"
     elif 3 <= classes <= _MOST_CLASSES:
         head = {"head": "multi_class", "num_classes": classes}  # type: ignore[dict-item]
         why = f"its domain has {classes:,} values"

@@ -119,6 +119,14 @@ def test_residuals_by_decile_of_the_prediction(scale):
     np.testing.assert_allclose(found["root_mean_squared_error"], errors, rtol=0.1)
 
 
+def test_predictions_in_a_narrow_range_have_ten_deciles():
+    """Bins that are a share of the value wide would put all of them into one."""
+    z = (1000 + np.arange(ROWS) / ROWS).astype("f")
+    curve = curve_of(make({"head": "regression"}, {"dtype": "float32"}), z[:, None], z, W * 0 + 1)
+    parts = [part.mean() for part in np.array_split(z.astype(float), 10)]
+    np.testing.assert_allclose(curve["deciles"]["prediction"], parts, atol=1e-3)
+
+
 def test_the_confusion_of_classes_by_hand():
     logits = np.eye(3, dtype="f")[[0, 1, 1, 2]]
     labels, weights = np.array([0, 0, 1, 2]), np.array([1, 2, 1, 1], "f")

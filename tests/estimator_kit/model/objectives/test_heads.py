@@ -273,7 +273,7 @@ def test_rows_without_a_label_are_in_none_of_its_metrics():
                          "objective 'visits'"),
         ({"share": 1.5}, "label 'share' is 1.5, expected 0 to 1 for the logistic_regression head "
                          "of objective 'share'"),
-        ({"flags": [0, 2, 1]}, "label 'flags' is 2, expected 0 to 1 for the multi_label head of "
+        ({"flags": [0, 2, 1]}, "label 'flags' is 2, expected 0 or 1 for the multi_label head of "
                                "objective 'flags'"),
         ({"flags": [0, 1]}, "label 'flags' has 2 values, expected 3"),
         ({"flags": None}, "label 'flags' is missing; if records may lack it, say missing: mask in "

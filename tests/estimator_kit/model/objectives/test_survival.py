@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_kit.scoring import eval_rows
+from estimator_kit.model.objectives import concordance
+from estimator_kit.scoring import eval_rows, row_metrics
 from tests.estimator_kit.model.objectives.test_objectives import evaluate, make
 
 RNG = np.random.default_rng(8)
@@ -134,6 +135,18 @@ def test_the_concordance_of_the_docstring():
     equal = np.zeros((3, 4), "f")
     assert evaluate(objective, [(equal, y, np.ones(3))])["concordance"] == 0.5
     assert np.isnan(evaluate(objective, [(z[1:2], y[1:2], np.ones(1))])["concordance"])
+
+
+def test_many_risks_are_joined_within_the_bound(monkeypatch):
+    """20,000 rows in 4,096 bins, against all pairs."""
+    monkeypatch.setattr(concordance, "_SUMS", 0)
+    monkeypatch.setattr(concordance, "_LEAST_BINS", 2**12)
+    z, y, w = drawn(20_000)
+    found = evaluate(make(ENTRY, LABEL), [(z[i::9], y[i::9], w[i::9]) for i in range(9)])
+    labels = eval_rows.judged_labels(make(ENTRY, LABEL).config, y)
+    expected = row_metrics.make("concordance", "survival", labels, z, w).value()
+    assert found["concordance"] == pytest.approx(expected, abs=1e-3)
+    assert found["concordance"] != expected
 
 
 def test_small_risks_keep_their_order():
