@@ -1,11 +1,11 @@
 """Toys that every pair of a model and a loss can learn, and how well a trained model has learned.
 
-A row has one of four `cell`s, which decides the distribution of its labels. All groups of columns
-contain the cell, so every model can learn the best prediction for each cell. It follows from the
-labels of the cell in closed form, and so does the best constant. Both and the model's predictions
-go into the same `quality`, a function in NumPy or scikit-learn.
+A row has one of four `cell`s, which decides the distribution of its labels. Each model reads a
+group with the cell, so it can learn the best prediction for each cell. This prediction follows from
+the labels of the cell in closed form, and so does the best constant. Both and the model's
+predictions go into the same `quality`, a function in NumPy or scikit-learn.
 
-    progress({"model": "linear", ...})     # 1: as good as the best predictions, 0: as a constant
+    progress(pair("linear", [("cosine", None)]))    # {"cosine_0": 1.0}
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ from tests.conformance.table import losses_of_head
 from tests.estimator_kit.small_training import batch_of
 
 CELLS = 4
-# Rows of a cell; each of them has another label, so that the shares in a cell are exact.
+# Rows of a cell. The number of a row in its cell decides its label, so that shares are exact.
 IN_CELL = 40
 # Rows of training without any value.
 COLD = 6
 
-Labels = Any  # What a toy needs to know of the labels, one for each row.
 Predictions = dict[str, np.ndarray]
 
 
@@ -43,6 +42,7 @@ class Toy:
       values: the values of the label of all rows, from their cells and their numbers in the cell.
       best: the best predictions for some rows, if all of them get the same.
       quality: from predictions and labels; larger is better.
+      features: what the head or a loss reads in addition: {name: (entry, its values)}.
     """
 
     label: dict[str, Any]
