@@ -326,8 +326,8 @@ def pair(model: str, cases: list[tuple[str, Optional[dict[str, Any]]]]) -> Pair:
 
 def task_pair(model: str, loss: dict[str, Any]) -> Pair:
     entry = {"head": "binary", "loss": loss}
-    click = _shares(0.1, 0.4, 0.9, 0.9)
-    buy = _shares(0.05, 0.05, 0.1, 0.8)
+    click = _shares(0.05, 0.1, 0.9, 0.95)
+    buy = _shares(0.05, 0.05, 0.1, 0.9)
     click, buy = (dataclasses.replace(TOYS["binary"], values=v) for v in (click, buy))
     return Pair(model, {"click": (click, entry), "buy": (buy, entry)})
 
