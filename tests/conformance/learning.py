@@ -1,9 +1,9 @@
 """Toys that every pair of a model and a loss can learn, and how well a trained model has learned.
 
-A row has one of four `cell`s, which decides the distribution of its labels. Each model reads a group
-with the cell, so it can learn the best prediction for each cell. This prediction follows from the
-labels of the cell in closed form, and so does the best constant. Both and the model's predictions
-go into the same `quality`, a function in NumPy or scikit-learn.
+A row has one of four `cell`s, which decides the distribution of its labels. Each model reads a
+group with the cell, so it can learn the best prediction for each cell. This prediction follows from
+the labels of the cell in closed form, and so does the best constant. Both and the model's
+predictions go into the same `quality`, a function in NumPy or scikit-learn.
 
     progress(pair("linear", [("cosine", None)]))    # {"cosine_0": 1.0}
 """
@@ -326,8 +326,8 @@ def pair(model: str, cases: list[tuple[str, Optional[dict[str, Any]]]]) -> Pair:
 
 def task_pair(model: str, loss: dict[str, Any]) -> Pair:
     entry = {"head": "binary", "loss": loss}
-    click = _shares(0.1, 0.4, 0.9, 0.9)
-    buy = _shares(0.05, 0.05, 0.1, 0.8)
+    click = _shares(0.05, 0.1, 0.9, 0.95)
+    buy = _shares(0.05, 0.05, 0.1, 0.9)
     click, buy = (dataclasses.replace(TOYS["binary"], values=v) for v in (click, buy))
     return Pair(model, {"click": (click, entry), "buy": (buy, entry)})
 
