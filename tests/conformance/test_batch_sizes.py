@@ -18,11 +18,11 @@ from estimator_kit.models import MODELS
 from feature_specs.heads.objectives import HEADS
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
-from tests.conformance import learning
+from tests.conformance import learning, toys
 from tests.conformance.test_learning import one_of_each
 
 # Batches end where groups of four rows end, as the input cuts them.
-SIZES = (20, 52, learning.CELLS * learning.IN_CELL)
+SIZES = (20, 52, toys.CELLS * toys.IN_CELL)
 
 
 def all_metrics(head):
@@ -53,7 +53,7 @@ def assert_equal(by_size, but=()):
 @pytest.mark.ci
 def test_every_metric_of_every_head_with_every_loss():
     v1 = tf.compat.v1
-    cases = [(head, loss) for head in HEADS for loss in learning.losses_and_options(head)]
+    cases = [(head, loss) for head in HEADS for loss in toys.losses_and_options(head)]
     case, seen = learning.pair("linear", cases), set()
     for _, entry in case.objectives.values():
         head, label_only = entry["head"], "delayed_feedback" not in entry.get("loss", ())
