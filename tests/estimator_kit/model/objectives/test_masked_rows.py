@@ -17,7 +17,7 @@ from estimator_kit.scoring.slices import METRICS
 from feature_specs.heads.objectives import HEADS
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
-from tests.conformance import learning
+from tests.conformance import learning, toys
 
 CELL, NUMBER = np.repeat(np.arange(4), 6), np.arange(24)
 WITHOUT = (1, 6, 7, 15, 23)
@@ -26,7 +26,7 @@ WITHOUT = (1, 6, 7, 15, 23)
 def cases():
     """(head, loss, what is missing): the label, its weight, and each of its parts."""
     for head in HEADS:
-        losses = [None, *(loss for loss in learning.losses_and_options(head) if loss)]
+        losses = [None, *(loss for loss in toys.losses_and_options(head) if loss)]
         seen = set()
         for loss in losses:
             parts = parsed(document(head, loss, "y")).objectives["y"].label_parts
@@ -37,7 +37,7 @@ def cases():
 
 
 def document(head, loss, missing):
-    toy = learning.TOYS[head]
+    toy = toys.TOYS[head]
     entry = {"head": head, **toy.objective, **({"loss": loss} if loss else {})}
     features = {n: e for n, (e, _) in toy.features.items() if n in str(entry)}
     labels = {"y": {**toy.label, "missing": "mask", "weight": "weight"}}
@@ -65,15 +65,15 @@ def parsed(document):
 
 
 def rows(head, missing):
-    toy = learning.TOYS[head]
+    toy = toys.TOYS[head]
     columns = {n: make(CELL, NUMBER) for n, (_, make) in toy.features.items()}
-    columns["y"] = toy.values(CELL, NUMBER % learning.IN_CELL)
+    columns["y"] = toy.values(CELL, NUMBER % toys.IN_CELL)
     columns["query"] = (NUMBER // 4).tolist()
     columns["weight"] = (1.0 + NUMBER % 3).tolist()
     columns["x"] = CELL.astype(float).tolist()
     made = [dict(zip(columns, values)) for values in zip(*columns.values())]
     for number, row in enumerate(made):
-        row["history"] = [number % learning.CELLS]
+        row["history"] = [number % toys.CELLS]
         if head == "next_item":
             row["y"] = [row["y"]]
         if number in WITHOUT:
