@@ -68,11 +68,11 @@ def streaming_bins(
             _variable("scores", [capacity], scores.dtype),
             _variable("sums", [capacity, int(rows.shape[1])], tf.float64),
         )
-        count = _variable("count", [], tf.int32)
+        count = _variable("count", [], tf.int64)
     counts = tf.reduce_any(tf.not_equal(rows, 0), axis=1)
     batch = Bins(tf.boolean_mask(scores, counts), tf.boolean_mask(rows, counts))
     begin = count.read_value()
-    end = begin + tf.size(batch.scores)
+    end = begin + tf.size(batch.scores, tf.int64)
 
     def append() -> tf.Operation:
         writes = [each[begin:end].assign(new) for each, new in zip(stored, batch)]
@@ -81,7 +81,7 @@ def streaming_bins(
     def join() -> tf.Operation:
         every = _together(_first(stored, begin), batch)
         kept = _joined(every, shares=shares, exact=capacity // 2, most=capacity // 8)
-        size = tf.size(kept.scores)
+        size = tf.size(kept.scores, tf.int64)
         with tf.control_dependencies([*kept]):
             writes = [each[:size].assign(new) for each, new in zip(stored, kept)]
             return tf.group(*writes, count.assign(size))
