@@ -276,8 +276,8 @@ def unit_vectors(vectors: tf.Tensor) -> tf.Tensor:
     A short vector turns fast: the gradient of the direction u of v is (1 - u u^T) / |v|. At 0,
     where `linear` and biases start, `tf.math.l2_normalize` has the gradient 1e6. After such a step
     Adagrad and FTRL hardly move again. So a vector that is shorter than 0.1 has the gradient
-    10 (1 - u u^T), as if its length were 0.1. The result, and the gradients of longer vectors, are
-    those of `tf.math.l2_normalize`.
+    10 (1 - u u^T), as if its length were 0.1. Otherwise, results and gradients are as in
+    `tf.math.l2_normalize`.
     """
     units = tf.stop_gradient(tf.math.l2_normalize(vectors, axis=1))
     lengths = tf.stop_gradient(tf.norm(vectors, axis=1, keepdims=True))
