@@ -13,13 +13,13 @@ The values of a list count separately, over all records. Pure arithmetic: reads 
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Optional
 
-from feature_specs.statistics import PERCENTILES, FeatureStatistics, Numbers
+from feature_specs.statistics import FeatureStatistics
+from input_pipelines.prepare.analyze.number_bins import common_bins, divergence
 
 # How many of the values or bins that moved most are shown.
 _EXAMPLES = 3
@@ -28,8 +28,6 @@ _EXAMPLES = 3
 # value that few rows have may identify a person.
 _LEAST_SHARE, _MOST_PARTS = 0.01, 12
 _OTHERS = "all other values"
-
-_BINS = 10
 
 _NO_TEXT = "(no text)"
 
@@ -167,11 +165,14 @@ def jensen_shannon(
 ) -> Distance:
     """The Jensen-Shannon divergence of two distributions of numbers, in bits, so from 0 to 1.
 
-    Numbers are put into ten common bins that end at the tenths of both sides together. NaN and
-    infinite values have a separate bin. The share of a bin is interpolated between the 101
-    quantiles. It is correct to 1%, which changes the divergence of similar distributions by less
-    than 0.002. Two samples of n values from one distribution have a divergence of about
-    (bins - 1) / (4 n ln 2), which is 0.003 for n = 1000. Thresholds should be above both numbers.
+    Numbers are put into common bins: ten of about equal weight, and more where numbers moved; see
+    `number_bins`. NaN and infinite values have a separate bin.
+
+    With 10,000 values or more on both sides, the result is correct to 0.025, or to a tenth of
+    itself if that is more. The tests show it for rows that move to one value, near or far, and for
+    numbers with another mean or scale. The quantiles are 1% apart and hide rarer values. Two samples
+    of n values from one distribution have a divergence of about 9 / (4 n ln 2), which is 0.003 for
+    n = 1000. Thresholds should be above both numbers.
 
     Source: J. Lin, "Divergence measures based on the Shannon entropy", IEEE Transactions on
     Information Theory 37 (1991), equation 4.1 with equal weights; no square root is taken.
@@ -181,75 +182,30 @@ def jensen_shannon(
     """
     if before is None or now is None or not before.values or not now.values:
         return Distance(float(_has_values(before) != _has_values(now)))
-    cuts = _tenths([found.numbers for found in (before, now) if found.numbers is not None])
-    bins = list(zip(_binned(before, cuts), _binned(now, cuts)))
-    parts = [_bits(p, (p + q) / 2) / 2 + _bits(q, (p + q) / 2) / 2 for p, q in bins]
-    value = min(max(math.fsum(parts), 0.0), 1.0)
+    values = min(before.values, now.values)
+    inside = common_bins(before.numbers, now.numbers, values=values)
+    finite, still_finite = _finite(before), _finite(now)
+    bins = [Part(bin.name, bin.before * finite, bin.now * still_finite) for bin in inside]
+    bins.append(Part("NaN or infinite", 1 - finite, 1 - still_finite))
+    parts = [divergence(bin.before, bin.now) for bin in bins]
     order = sorted(range(len(bins)), key=lambda i: (-parts[i], i))
-    names = [*_bin_names(cuts), "NaN or infinite"]
     moved = tuple(
-        f"{names[i]} {bins[i][0]:.2%} -> {bins[i][1]:.2%}"
+        f"{bins[i].name} {bins[i].before:.2%} -> {bins[i].now:.2%}"
         for i in order[:_EXAMPLES]
         if parts[i] > 0
     )
-    distribution = tuple(Part(name, *both) for name, both in zip(names, bins) if any(both))
-    return Distance(value, moved, distribution)
+    distribution = tuple(part for part in bins if part.before or part.now)
+    return Distance(min(max(math.fsum(parts), 0.0), 1.0), moved, distribution)
 
 
 def _has_values(found: Optional[FeatureStatistics]) -> bool:
     return found is not None and bool(found.values)
 
 
-def _tenths(sides: list[Numbers]) -> list[float]:
-    """The ends of ten bins of about equal weight, over one or two sides. The last bin has no end.
-
-    Each end is the first quantile that a given share of the values, averaged over the sides, do not
-    exceed.
-    """
-    if not sides:
-        return []
-    points = sorted({float(value) for numbers in sides for value in numbers.quantiles})
-    upto = [sum(_share_up_to(numbers, x) for numbers in sides) / len(sides) for x in points]
-    # Subtract a tiny number, so that a whole tenth is not rounded up.
-    return sorted({points[bisect.bisect_left(upto, i / _BINS - 1e-9)] for i in range(1, _BINS)})
-
-
-def _binned(found: FeatureStatistics, cuts: list[float]) -> list[float]:
-    """The share of each bin. The last bin has the values that are not finite."""
-    finite = (found.values - found.numbers.non_finite) / found.values if found.numbers else 0.0
-    shares = []
-    below = 0.0
-    for cut in cuts:
-        upto = _share_up_to(found.numbers, cut)
-        shares.append((upto - below) * finite)
-        below = upto
-    return [*shares, (1.0 - below) * finite, 1.0 - finite]
-
-
-def _share_up_to(numbers: Optional[Numbers], x: float) -> float:
-    """The share of finite values that do not exceed x."""
-    if numbers is None:
-        return 0.0
-    quantiles = numbers.quantiles
-    i = bisect.bisect_right(quantiles, x) - 1
-    if i < 0:
-        return 0.0
-    if i == PERCENTILES:
-        return 1.0
-    low, high = float(quantiles[i]), float(quantiles[i + 1])
-    return (i + (x - low) / (high - low)) / PERCENTILES
-
-
-def _bits(p: float, m: float) -> float:
-    return p * math.log2(p / m) if p > 0 else 0.0
-
-
-def _bin_names(cuts: list[float]) -> list[str]:
-    if not cuts:
-        return ["any number"]
-    ends = [f"{cut:.6g}" for cut in cuts]
-    between = [f"over {a} to {b}" for a, b in zip(ends, ends[1:])]
-    return [f"up to {ends[0]}", *between, f"over {ends[-1]}"]
+def _finite(found: FeatureStatistics) -> float:
+    """The share of values that are neither NaN nor infinite."""
+    numbers = found.numbers
+    return (found.values - numbers.non_finite) / found.values if numbers is not None else 0.0
 
 
 # --- Missing values ------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from feature_specs.statistics import Statistics
 from input_pipelines.prepare.analyze import distances
 from input_pipelines.prepare.analyze.distances import Part
-from input_pipelines.prepare.analyze.summary import RecordSummary
+from input_pipelines.prepare.analyze.summary import FeatureSummary, RecordSummary
 from input_pipelines.prepare.analyze.wire import FeatureBlock, parse_block
 
 
@@ -130,14 +130,14 @@ def test_float_labels_of_two_classes_count_zeros():
 
 
 def test_the_example_of_jensen_shannon():
-    # Of all values 3/4 are 1 and 1/4 are 3: the bins are up to 1, to 3, over 3; P = (1/2, 1/2, 0).
+    # Of all values 3/4 are 1 and 1/4 are 3: the bins are up to 1 and over 1; P = (1/2, 1/2).
     found = distances.jensen_shannon(analysed([1.0, 3.0]), analysed([1.0, 1.0]))
     assert found.value == pytest.approx(
         (0.5 * math.log2(2 / 3) + 0.5 * math.log2(2)) / 2 + math.log2(4 / 3) / 2
     )
     assert f"{found.value:.4f}" == "0.3113"
-    assert found.moved == ("over 1 to 3 50.00% -> 0.00%", "up to 1 50.00% -> 100.00%")
-    assert found.parts == (Part("up to 1", 0.5, 1.0), Part("over 1 to 3", 0.5, 0.0))
+    assert found.moved == ("over 1 50.00% -> 0.00%", "up to 1 50.00% -> 100.00%")
+    assert found.parts == (Part("up to 1", 0.5, 1.0), Part("over 1", 0.5, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -186,6 +186,77 @@ def test_jensen_shannon_of_normal_numbers():
     exact = (p * np.log2(p / m) + q * np.log2(q / m)).sum() / 2 * (x[1] - x[0])
     moved = distances.jensen_shannon(base, sample(20_000, mean=1.0)).value
     assert 0.95 * exact < moved < 1.05 * exact and 0.16 < exact < 0.162
+
+
+def divergence(p, q):
+    """In bits, of two lists of shares."""
+    m = (np.asarray(p) + q) / 2
+    parts = [x[x > 0] * np.log2(x[x > 0] / m[x > 0]) for x in (np.asarray(p), np.asarray(q))]
+    return (parts[0].sum() + parts[1].sum()) / 2
+
+
+def summarized(values):
+    summary = FeatureSummary("f")
+    block = FeatureBlock(
+        "float32", np.arange(len(values)), np.ones(len(values), np.int64), values.astype("f")
+    )
+    summary.add(block, "a", 0)
+    return summary.statistics(len(values))
+
+
+BASES = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "exponential": lambda rng, n: rng.exponential(size=n),
+    "digits": lambda rng, n: rng.integers(0, 10, n).astype(float),
+    "hundred": lambda rng, n: rng.integers(0, 100, n).astype(float),
+    "mostly 0": lambda rng, n: np.where(rng.random(n) < 0.8, 0, rng.exponential(size=n)),
+}
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_rows_that_move_to_one_value_are_seen(base):
+    """The bound of the docstring, for rare and frequent, near and far values."""
+    # A percentile that may hide one of a hundred values is a large part of its share.
+    bound = 0.025 if base == "hundred" else 0.015
+    rng = np.random.default_rng(3)
+    before = BASES[base](rng, 20_000)
+    one = summarized(before)
+    for share in (0.003, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.09, 0.2, 0.5):
+        for value in (1e6, -1e6, 12.5, 0.5, 1.0):
+            moved = rng.permutation(len(before)) < share * len(before)
+            now = np.where(moved, value, before)
+            p, q = np.mean(before == value), np.mean(now == value)
+            exact = divergence([p, 1 - p], [q, 1 - q])
+            found = distances.jensen_shannon(one, summarized(now)).value
+            assert abs(found - exact) <= max(bound, 0.1 * exact), (share, value, found, exact)
+
+
+@pytest.mark.parametrize("mean, scale", [(0.1, 1), (0.3, 1), (3, 1), (0, 1.2), (0, 3), (0, 0.3)])
+def test_normal_numbers_with_another_mean_or_scale(mean, scale):
+    rng = np.random.default_rng(4)
+    x = np.linspace(-20, 20, 400_001)
+    p, q = (np.exp(-(((x - m) / s) ** 2) / 2) / s for m, s in ((0, 1), (mean, scale)))
+    exact = divergence(p / p.sum(), q / q.sum())
+    one, two = (summarized(rng.normal(m, s, 20_000)) for m, s in ((0, 1), (mean, scale)))
+    assert abs(distances.jensen_shannon(one, two).value - exact) <= max(0.01, 0.1 * exact)
+
+
+@pytest.mark.parametrize("digits", [2, 10, 25, 40, 60, 80, 100, 150, 1000])
+def test_two_samples_of_integers_are_near(digits):
+    rng = np.random.default_rng(6)
+    one, two = (summarized(rng.integers(0, digits, 20_000)) for _ in range(2))
+    assert distances.jensen_shannon(one, two).value < 0.0025
+
+
+def test_what_moved_far_away_has_a_bin():
+    rng = np.random.default_rng(5)
+    before = rng.normal(size=20_000)
+    now = np.where(np.arange(20_000) < 1800, 1e6, before)
+    found = distances.jensen_shannon(summarized(before), summarized(now))
+    assert found.value == pytest.approx(divergence([0, 1], [0.09, 0.91]), abs=0.01)
+    assert found.value > 0.04
+    name, _, shares = found.moved[0].rpartition(" 0.00% -> ")
+    assert name.startswith(("over ", "from ")) and 8.5 < float(shares.rstrip("%")) < 10.1
 
 
 def test_missing_by_hand():

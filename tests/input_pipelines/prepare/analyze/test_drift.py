@@ -85,7 +85,7 @@ TABLE = (
     "  feature item   l_infinity        0.5000     -     -  -",
 )
 WARNINGS = (
-    "drift of feature 'price': jensen_shannon 0.3113 is over warn: 0.1; over 1 to 3 50.00% -> "
+    "drift of feature 'price': jensen_shannon 0.3113 is over warn: 0.1; over 1 50.00% -> "
     "0.00%; up to 1 50.00% -> 100.00%",
     "drift of feature 'price': missing 0.2500 is over warn: 0.1; missing 0.00% -> 25.00%",
     "drift of feature 'city': l_infinity 0.2500 is over warn: 0.1; 'lima' 0.00% -> 25.00%; "
