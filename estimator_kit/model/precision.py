@@ -10,8 +10,9 @@ float32.
 
 float16 has numbers from 6e-8 to 65,504, and the gradients of a mean over many rows are smaller than
 that. So the rows of the left matrix, the columns of the right matrix, and the terms that they share
-are scaled by powers of two, and the results are scaled back (`_in_float16`). Only the terms of a
-number round it: a large row does not round other rows. A result may be above 65,504. TensorFlow's
+are scaled by powers of two, and the results are scaled back (`_in_float16`). So a large row does
+not round other rows, and a result may be above 65,504. Inside one row or column, numbers that are
+2^20 times smaller than the largest one are lost, also if that one is multiplied by 0. TensorFlow's
 loss scaling has the same purpose, but one number for all layers, which it must try out in training
 and keep in the checkpoint. bfloat16 has the range of float32, and needs no scale.
 """
@@ -125,8 +126,8 @@ def _in_float16(
 
     The result i, j is sum_k a_ik b_kj = r_i d_j sum_k (a_ik s_k / r_i) (b_kj / (s_k d_j)), with
     powers of two s_k near max_j |b_kj|, r_i near max_k |a_ik s_k|, and d_j near
-    sum_k |b_kj / s_k|. A term that is 0 because its b is 0, such as a row without weight in a
-    gradient, therefore plays no part, however large its a is.
+    sum_k |b_kj / s_k|. If a whole row of b is 0, such as a row without weight in a gradient, its a
+    therefore plays no part, however large it is.
     """
     inner_a, inner_b = (0 if transpose_a else 1), (1 if transpose_b else 0)
     terms = _power_of_two(tf.reduce_max(tf.abs(b), axis=1 - inner_b))

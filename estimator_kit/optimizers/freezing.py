@@ -5,8 +5,8 @@
     with in_layers(["dnn/"]):
         ...                # layers that are made here ask `keeps_averages`
 
-A frozen layer computes the same in training as in a prediction, as a Keras layer with `trainable =
-False` does: batch normalization uses its moving averages, and nothing updates them.
+Batch normalization in a frozen layer computes the same in training as in a prediction, as a Keras
+layer with `trainable = False` does: it uses its moving averages, and nothing updates them.
 """
 
 from __future__ import annotations

@@ -283,7 +283,7 @@ class ListMle(Entry):
     """The negative log-probability of the order of the labels, under the scores.
 
     See ListMLE (Xia et al., "Listwise Approach to Learning to Rank", 2008). Rows with equal labels
-    count as the mean over their orders, by Efron's approximation (1977).
+    are treated by Efron's approximation (1977), close to the mean over their orders.
     """
 
     list_mle: NoOptions = Field(

@@ -55,7 +55,8 @@ MEANINGS: Mapping[str, str] = {
     "max(label_mean, 1 - label_mean).",
     "auc": "The area under the ROC curve: the probability that a row of class 1 is scored above a "
     "row of class 0. Ties count half. Only the order of the scores matters. It is exact for up to "
-    "131,072 rows or 65,536 different scores; beyond that, its error is below 0.001.",
+    "131,072 rows (`multi_label`: pairs of row and class) or 65,536 different scores; beyond that, "
+    "its error is below 0.001.",
     "auc_precision_recall": "The area under precision and recall: the sum over all thresholds of "
     "precision times the step of recall (average precision, not interpolated). Where `auc` "
     "is not exact, its error is below 0.1 % of its value.",

@@ -72,7 +72,8 @@ def call(layer: Any, inputs: Any, *, training: bool, **arguments: Any) -> Any:
     # Building a functional model has already made losses and updates, from placeholders.
     before = _losses_and_updates(layer)
     for inner in (layer, *layer.submodules):
-        if isinstance(inner, tf.keras.layers.BatchNormalization):
+        # Its base class, which is not public, is the base of SyncBatchNormalization, too.
+        if isinstance(inner, tf.keras.layers.BatchNormalization.__mro__[1]):
             _keep_averages_if_frozen(inner)
     # The name scope is not used, because its number may differ between modes.
     scope = tf.compat.v1.get_variable_scope().name

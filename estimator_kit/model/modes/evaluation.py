@@ -107,7 +107,7 @@ def _undefined(model: Model, batch: Labeled, name: str) -> tf.Tensor:
     """float64, above 0 if the loss or a prediction of an objective is NaN in this batch."""
     loss_is_nan = tf.cast(tf.math.is_nan(batch.losses[name]), tf.float64)
     objective = model.objectives[name]
-    return loss_is_nan + joint.nan_rows(objective, batch.logits[name], batch.weights[name])
+    return loss_is_nan + joint.nan_logits(objective, batch.logits[name], batch.weights[name])
 
 
 def _checked(model: str, returned: Any, taken: Collection[str]) -> Mapping[str, Any]:

@@ -17,7 +17,8 @@ import tensorflow as tf
 from estimator_kit.model.objectives import score_bins
 from estimator_kit.model.objectives.streaming import Metric, ratio
 
-# Many intervals have fewer bins, so that the sums of all bins take at most 16 MiB.
+# Many intervals have fewer bins: the sums of all bins take 16 MiB, or 256 KiB for each interval if
+# there are more than 63.
 _SUMS = 2**21
 _LEAST_BINS = 2**14
 

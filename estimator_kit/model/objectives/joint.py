@@ -5,7 +5,8 @@ same metrics. Name scopes make the graph readable in TensorBoard.
 
 A comparison with NaN is false, so a NaN score would have the best rank, and sorting it would have
 no defined result. Here, once and for all heads, a row with a weight whose logits contain NaN makes
-all metrics of its objective NaN that depend on predictions.
+all metrics of its objective NaN that depend on predictions. The logits of a row without weight are
+taken as 0, so whatever they are, they change no metric.
 """
 
 from __future__ import annotations
@@ -73,12 +74,13 @@ def metrics_of(
     for name, objective in objectives.items():
         label = objective.label_name
         with tf.compat.v1.variable_scope(f"metrics/{name}"):
+            weighted = _weighted(objective, logits[name], weights[name])
+            is_nan = tf.math.is_nan(weighted)
             broken, update = streaming_sum(
-                nan_rows(objective, logits[name], weights[name]), "nan_rows"
+                tf.math.count_nonzero(is_nan, dtype=tf.float64), "nan_logits"
             )
-            finite = tf.where(tf.math.is_nan(logits[name]), 0.0, logits[name])
             metrics = objective.metrics(
-                finite,
+                tf.where(is_nan, 0.0, weighted),
                 labels[label],
                 weights[name],
                 labels.get(f"{label}/true_probability"),
@@ -96,19 +98,25 @@ def metrics_of(
     return result
 
 
-def nan_rows(objective: Objective, logits: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """The number of rows, or of steps, with a weight whose logits contain NaN: float64.
+def nan_logits(objective: Objective, logits: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """The number of logits of a batch that are NaN, in rows or steps with a weight: float64.
 
     Args:
       objective: the objective.
       logits: float32 [rows, logits_dimension].
       weights: float32 [rows], or [rows, steps].
     """
+    is_nan = tf.math.is_nan(_weighted(objective, logits, weights))
+    return tf.math.count_nonzero(is_nan, dtype=tf.float64)
+
+
+def _weighted(objective: Objective, logits: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """The logits, with 0 in rows and steps without weight."""
     steps = 1 if weights.shape.rank == 1 else int(weights.shape[1])
     by_step = tf.reshape(logits, [-1, objective.logits_dimension // steps])
-    broken = tf.reduce_any(tf.math.is_nan(by_step), axis=1)
-    broken &= tf.not_equal(tf.reshape(weights, [-1]), 0)
-    return tf.math.count_nonzero(broken, dtype=tf.float64)
+    counts = tf.not_equal(tf.reshape(weights, [-1, 1]), 0)
+    weighted = tf.where(counts, by_step, tf.zeros_like(by_step))
+    return tf.ensure_shape(tf.reshape(weighted, tf.shape(logits)), logits.shape)
 
 
 def _or_nan(broken: tf.Tensor, value: tf.Tensor) -> tf.Tensor:

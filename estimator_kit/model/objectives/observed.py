@@ -1,7 +1,7 @@
 """Additional sums of an evaluation, from which the report page draws its curves.
 
-An objective calls `observe` in its `metrics` with a streaming sum of an array, such as the
-histogram of its logits. A session hook takes all of them out of the graph with `take` and reads
+An objective calls `observe` in its `metrics` with streaming sums, such as the weights of positives
+and negatives by logit. A session hook takes all of them out of the graph with `take` and reads
 them when the evaluation ends (`training.hooks.curves`). Nothing here adds an op to the graph.
 """
 

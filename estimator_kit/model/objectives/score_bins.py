@@ -80,7 +80,7 @@ def streaming_bins(
 
     def join() -> tf.Operation:
         every = _together(_first(stored, begin), batch)
-        kept = _joined(every, shares=shares, exact=capacity // 2, most=capacity // 8)
+        kept = joined(every, shares=shares, exact=capacity // 2, most=capacity // 8)
         size = tf.size(kept.scores, tf.int64)
         with tf.control_dependencies([*kept]):
             writes = [each[:size].assign(new) for each, new in zip(stored, kept)]
@@ -88,7 +88,7 @@ def streaming_bins(
 
     with tf.control_dependencies([*batch]):
         update = tf.cond(end <= capacity, append, join)
-    return _merged(_first(stored, count.read_value())), update
+    return merged(_first(stored, count.read_value())), update
 
 
 def merged(bins: Bins) -> Bins:
@@ -133,11 +133,6 @@ def _by_block(bins: Bins, begins: tf.Tensor) -> Bins:
     last = tf.concat([first[1:], [tf.size(begins)]], axis=0) - 1
     block = tf.cumsum(tf.cast(begins, tf.int32)) - 1
     return Bins(tf.gather(bins.scores, (first + last) // 2), tf.math.segment_sum(bins.sums, block))
-
-
-# Traced once for all evaluations of a process, because each evaluation makes a new graph.
-_merged = tf.function(merged, autograph=False)
-_joined = tf.function(joined, autograph=False)
 
 
 def _together(first: Bins, second: Bins) -> Bins:

@@ -26,9 +26,10 @@ Number = Union[int, float]
 
 _BINS = 10
 
-# What a further bin must add to the divergence; also, divided by the number of values, the noise of
-# a sample.
-_LEAST_GAIN, _NOISE = 0.001, 5.0
+# What a further bin must add to the divergence, in addition to the noise of a sample.
+_LEAST_GAIN = 0.001
+# The noise of a sample of n values is about this number divided by n.
+_NOISE = 5.0
 
 # Each end of a bin is wrong by up to a percentile. A further bin must show a larger difference.
 _ERROR = 0.0205

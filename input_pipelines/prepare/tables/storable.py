@@ -77,6 +77,14 @@ def _values(
         return pa.nulls(len(array))
     if column.dtype == "string":
         if time_texts.form_of(dtype):
+            outside = time_texts.first_without_text(array)
+            if outside is not None:
+                number = array.cast(pa.int32() if pa.types.is_date32(dtype) else pa.int64())
+                raise DataError(
+                    f"{where(outside)}: column {column.name!r}: expected a time in the years 1 to "
+                    f"9999, got {number[outside]} of the type {dtype}. Write null for a time that "
+                    "is not known"
+                )
             array = time_texts.texts(array)
         elif is_text(dtype):
             array = array.cast(pa.string())

@@ -258,7 +258,7 @@ class TextColumn:
             return ""
         count = sum(self.counts[kind] for kind in kinds)
         return (
-            f"{counted(count, 'quoted field')} without a number are missing values, the first one "
+            f"missing values: {counted(count, 'quoted field')} without a number, the first one "
             f"{self._what(kinds[0], where)}"
         )
 

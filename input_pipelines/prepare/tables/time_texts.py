@@ -13,9 +13,15 @@ compared, so `found_columns` refuses files that mix them in one column. Never ch
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
+
+import numpy as np
 
 from input_pipelines.prepare.tables.library import arrow
+
+# From the year 1 to the year 9999, in seconds since 1970.
+_FIRST, _LAST = -62_135_596_800, 253_402_300_799
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def form_of(dtype: Any) -> str:
@@ -30,11 +36,33 @@ def form_of(dtype: Any) -> str:
     return ""
 
 
+def first_without_text(values: Any) -> Optional[int]:
+    """The place of the first value that is not in the years 1 to 9999, or None.
+
+    Databases write the largest int64 for an endless time, for example.
+    """
+    pa = arrow()
+    types, dtype = pa.types, values.type
+    if types.is_time(dtype):
+        return None
+    if types.is_date32(dtype):
+        first, last = _FIRST // 86_400, _LAST // 86_400
+        numbers = values.cast(pa.int32())
+    else:
+        factor = _PER_SECOND["ms" if types.is_date64(dtype) else dtype.unit]
+        first, last = _FIRST * factor, (_LAST + 1) * factor - 1
+        numbers = values.cast(pa.int64())
+    found = np.asarray(numbers.fill_null(0), np.int64)
+    # Nanoseconds cannot leave these years, and their limits do not fit into an int64.
+    first, last = max(first, -(2**63)), min(last, 2**63 - 1)
+    outside = np.flatnonzero((found < first) | (found > last))
+    return int(outside[0]) if outside.size else None
+
+
 def texts(values: Any) -> Any:
     """The texts of an array of dates or times; null where the array is.
 
-    Raises:
-      pyarrow.ArrowInvalid: a time in seconds or milliseconds does not fit into microseconds.
+    `first_without_text` must have returned None.
     """
     pa, compute = arrow(), arrow("compute")
     types = pa.types

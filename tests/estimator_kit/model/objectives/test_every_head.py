@@ -162,17 +162,18 @@ def test_one_nan_prediction_makes_all_metrics_nan(evaluation, usual, row):
         assert np.isnan(total).all() and not np.isnan(totals[name]).any(), name
 
 
-def test_rows_and_steps_without_weight_may_be_nan(evaluation, usual):
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38])
+def test_rows_and_steps_without_weight_may_have_any_logits(evaluation, usual, value):
     logits, _, _ = usual
     weights = np.where(np.arange(ROWS) % 7 == 3, 0, 1).astype("f")
     expected, _ = evaluation(logits, weights)
-    broken = {name: np.where(weights[:, None] > 0, each, np.nan) for name, each in logits.items()}
+    broken = {name: np.where(weights[:, None] > 0, each, value) for name, each in logits.items()}
     for name, each in broken.items():
         if name.endswith("_steps"):  # The second step of every third row has no weight.
-            each[::3, each.shape[1] // STEPS :] = np.nan
+            each[::3, each.shape[1] // STEPS :] = value
     found, _ = evaluation(broken, weights)
-    for name, value in found.items():
-        assert value == pytest.approx(expected[name], rel=1e-6), name
+    for name, number in found.items():
+        assert number == pytest.approx(expected[name], rel=1e-6), name
 
 
 # The functions of the order of the logits of a row or of all rows, by the metrics of the tables.

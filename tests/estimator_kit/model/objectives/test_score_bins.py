@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -237,3 +240,13 @@ def test_infinite_scores_have_an_order(small):
     expected = by_scikit_learn(places, labels, np.ones(6))
     found = small.values(scores, labels, np.ones(6))
     assert (found["auc"], found["precision"]) == pytest.approx(tuple(expected.values()))
+
+
+def test_a_graph_does_not_outlive_its_evaluation():
+    """Otherwise a training that evaluates often keeps the graph of each evaluation."""
+    with tf.Graph().as_default() as graph:
+        score_bins.streaming_bins(tf.constant([0.5]), tf.ones([1, 2]), "bins", capacity=64)
+    left = weakref.ref(graph)
+    del graph
+    gc.collect()
+    assert left() is None

@@ -240,11 +240,11 @@ def test_quoted_numbers_that_are_missing(tmp_path):
         {"n": None, "x": None, "word": b"", "l": []},
         {"n": 3, "x": None, "word": b"a", "l": None},
     ]
-    told = "without a number are missing values, the first one"
+    told = "without a number, the first one"
     assert notes == [
-        f"n: 1 quoted field {told} '' in {path}: line 3",
-        f"x: 2 quoted fields {told} '' in {path}: line 4",
-        f"l: 1 quoted field {told} 'NA' in {path}: line 4",
+        f"n: missing values: 1 quoted field {told} '' in {path}: line 3",
+        f"x: missing values: 2 quoted fields {told} '' in {path}: line 4",
+        f"l: missing values: 1 quoted field {told} 'NA' in {path}: line 4",
     ]
     # Without numbers, it is text; and what else is text is named first.
     path = write(tmp_path / "b.csv", '"a","b"\n"",""\n"","1"\n"","x"\n"","2"\n"","3"\n')

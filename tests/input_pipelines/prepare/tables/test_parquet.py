@@ -130,6 +130,32 @@ def test_one_value_has_one_text_whatever_the_type_of_its_file(tmp_path, lists):
         )
 
 
+@pytest.mark.parametrize(
+    ("number", "dtype"),
+    [
+        (2**63 - 1, pa.timestamp("us")), (-(2**63), pa.timestamp("us", "UTC")),
+        (253_402_300_800_000, pa.timestamp("ms")), (-62_135_596_800_001, pa.timestamp("ms")),
+        (2_932_897, pa.date32()), (-719_163, pa.date32()),
+    ],
+)  # fmt: skip
+def test_times_outside_the_years_1_to_9999_have_no_text(tmp_path, number, dtype):
+    stored = pa.int32() if pa.types.is_date32(dtype) else pa.int64()
+    column = pa.array([None, 0, number], stored).cast(dtype)
+    path = write(tmp_path / "a.parquet", {"t": column})
+    with pytest.raises(DataError) as error:
+        load(path)
+    assert str(error.value).endswith(
+        f"column 't': expected a time in the years 1 to 9999, got {number} of the type {dtype}. "
+        "Write null for a time that is not known"
+    )
+    first_and_last = [-62_135_596_800, 253_402_300_799]
+    path = write(tmp_path / "b.parquet", {"t": pa.array(first_and_last, pa.timestamp("s"))})
+    _, rows = load(path)
+    assert [row["t"] for row in rows] == [
+        b"0001-01-01 00:00:00.000000", b"9999-12-31 23:59:59.000000",
+    ]  # fmt: skip
+
+
 def test_nanoseconds_are_kept(tmp_path):
     """Texts of int64 nanoseconds, worked out with Python's integers."""
     numbers = [0, 1, -1, 999, 1000, -1000, 1_769_817_600_123_456_789, 1_769_817_600_123_456_000]
