@@ -170,9 +170,9 @@ def jensen_shannon(
 
     With 10,000 values or more on both sides, the result is correct to 0.025, or to a tenth of
     itself if that is more. The tests show it for rows that move to one value, near or far, and for
-    numbers with another mean or scale. The quantiles are 1% apart and hide rarer values. Two samples
-    of n values from one distribution have a divergence of about 9 / (4 n ln 2), which is 0.003 for
-    n = 1000. Thresholds should be above both numbers.
+    numbers with another mean or scale. The quantiles are 1% apart and hide rarer values. Two
+    samples of n values from one distribution have a divergence of about 9 / (4 n ln 2), which is
+    0.003 for n = 1000. Thresholds should be above both numbers.
 
     Source: J. Lin, "Divergence measures based on the Shannon entropy", IEEE Transactions on
     Information Theory 37 (1991), equation 4.1 with equal weights; no square root is taken.
