@@ -225,6 +225,11 @@ class Column(Entry):
         """The number of ids after the ids of `row_names`. By default 0."""
         return 0
 
+    @property
+    def normalizers(self) -> tuple[Any, ...]:
+        """The normalizers of the numbers of its feature, if it has any."""
+        return tuple(getattr(self, "normalizer", ()))
+
     def own_meaning(self) -> dict[str, Any]:
         """Its own fields that define the meaning of a row of its table."""
         skip = {*self.no_meaning, *self.compared_apart}

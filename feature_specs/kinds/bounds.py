@@ -51,10 +51,20 @@ def equal_to(bound: Number, dtype: str) -> Optional[Number]:
 
 def _nearest(bound: Number, dtype: str) -> float:
     """The nearest number of a float type, which may be infinity."""
+    if dtype == "float32":
+        return nearest_float32(bound)
     try:
-        return float(bound) if dtype == "float64" else _float32(float(bound))
+        return float(bound)
     except OverflowError:
         return math.copysign(math.inf, bound)
+
+
+def nearest_float32(number: Union[int, float, Fraction]) -> float:
+    """The nearest float32, or an infinity."""
+    try:
+        return _float32(float(number))
+    except OverflowError:
+        return math.copysign(math.inf, number)
 
 
 def _float32(number: float) -> float:

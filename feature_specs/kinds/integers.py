@@ -33,6 +33,11 @@ class Scaling:
     scale: Fraction = Fraction(1)
     limits: tuple[tuple[Fraction, Fraction], ...] = ()
 
+    @property
+    def whole(self) -> int:
+        """The int64 that is nearest to the center. It is subtracted first."""
+        return min(max(round(self.center), -(2**63)), 2**63 - 1)
+
 
 def before_log(steps: Sequence[Normalizer]) -> int:
     """How many steps come before the first `log1p`."""

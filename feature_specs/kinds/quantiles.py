@@ -1,6 +1,6 @@
 """Boundaries from the quantiles of a feature. No TensorFlow import.
 
-    cuts([0] * 96 + [1] * 5, 10)      # [1e-38]: the values 0 and the other ones
+    cuts([0] * 96 + [1] * 5, 10)      # [1]: the values 0 and 1
 
 A bucket begins at its boundary: x < 5 and x >= 5. If many rows have one value, a quantile is this
 value for a range of shares. Then the boundary is at the value or directly above it, whichever is
@@ -40,9 +40,11 @@ def cuts(quantiles: Sequence[Number], buckets: int) -> list[Number]:
             above.add(value)
         else:
             limits.add(value)
-    # A boundary above a value is not needed if one is at the next quantile.
-    after = {next(q for q in quantiles if q > value): value for value in above}
-    limits |= {just_above(value, integers) for q, value in after.items() if q not in limits}
+    for value in above:
+        next_ = next(other for other in quantiles if other > value)
+        # The next quantile is the next value, if it is frequent. Otherwise others are between them.
+        frequent = next_ in limits or quantiles.count(next_) > 1
+        limits.add(next_ if frequent else just_above(value, integers))
     # 3.2 and 3.4 are one boundary of integers.
     distinct = {math.ceil(limit) if integers else limit: limit for limit in sorted(limits)}
     return list(distinct.values())

@@ -10,16 +10,14 @@ subtracted and compared as int64, and only the difference becomes a float32.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import Any, Union
 
 import numpy as np
 import tensorflow as tf
 
-from feature_specs.entry import LARGEST_FLOAT32
 from feature_specs.kinds import integers
+from feature_specs.kinds.bounds import nearest_float32
 from feature_specs.kinds.normalizers import Clip, Log1p, MinMax, Normalizer, ZScore
 
 # The numbers of a step: one, or one for each number of a row.
@@ -89,7 +87,7 @@ def _scaled(
     columns: Sequence[integers.Scaling], constant: Callable[..., Constant], values: tf.Tensor
 ) -> tf.Tensor:
     """The scaling of each column, float32: the integer part of the center is subtracted first."""
-    whole = [min(max(round(column.center), _LEAST), _MOST) for column in columns]
+    whole = [column.whole for column in columns]
     numbers = tf.cast(values, tf.float32)
     if any(whole):
         # int64 wraps around if the difference needs more than 63 bits. A float32 does not.
@@ -97,20 +95,13 @@ def _scaled(
         near = tf.cast(values - constant(whole, np.int64), tf.float32)
         numbers = tf.where(tf.abs(far) < 2.0**62, near, far)
     for limits in zip(*(column.limits for column in columns)):
-        ends = zip(*([_float(end - w) for end in both] for both, w in zip(limits, whole)))
+        ends = zip(*([nearest_float32(end - w) for end in both] for both, w in zip(limits, whole)))
         numbers = tf.clip_by_value(numbers, *map(constant, ends))
-    rest = [_float(column.center - w) for column, w in zip(columns, whole)]
-    scales = [_float(column.scale) for column in columns]
+    rest = [nearest_float32(column.center - w) for column, w in zip(columns, whole)]
+    scales = [nearest_float32(column.scale) for column in columns]
     if any(rest):
         numbers -= constant(rest)
     return numbers if set(scales) == {1.0} else numbers / constant(scales)
-
-
-def _float(number: Fraction) -> float:
-    """The nearest float32, or an infinity."""
-    if abs(number) > LARGEST_FLOAT32:
-        return math.copysign(math.inf, number)
-    return float(np.float32(float(number)))
 
 
 def _apply(

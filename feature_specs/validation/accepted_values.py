@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any, Optional
 
 from feature_specs.kinds import Column
+from feature_specs.kinds.normalizers import Normalizer
 from feature_specs.spec import FeatureSpec
 
 
@@ -28,6 +29,8 @@ class Accepted:
       whole: whether the numbers must be integers, although the label may be a float32.
       missing: a number outside the bounds that stands for a missing value and is accepted.
       words: the words of a string label.
+      steps: normalizers whose result must be finite. `in` does not check them; see
+        `input_pipelines.prepare.convert.normalized`.
       expected: a description of the set, for messages, after "expected".
       remedy: a remedy other than correcting the value. Usually empty.
     """
@@ -37,6 +40,7 @@ class Accepted:
     whole: bool = False
     missing: Optional[int] = None
     words: Optional[tuple[str, ...]] = None
+    steps: tuple[Normalizer, ...] = ()
     expected: str = "a finite number"
     remedy: str = ""
 
@@ -138,10 +142,25 @@ def of_feature(spec: FeatureSpec, name: str) -> Iterator[Accepted]:
     if any(label.weight == name for label in spec.labels.values()):
         yield WEIGHT
     yield from of_parts(spec, name)
+    yield from of_normalizers(spec, name)
     for at, column in spec.columns.items():
         accepted = of_ids(spec, name, column)
         if accepted is not None and not used.isdisjoint(spec.made_from(at)):
             yield accepted
+
+
+def of_normalizers(spec: FeatureSpec, name: str) -> Iterator[Accepted]:
+    """The sets of numbers that the normalizers of columns turn into finite float32 numbers."""
+    if name not in spec.used_features() or spec.features[name].decode is not None:
+        return
+    for at, column in spec.columns.items():
+        steps = column.normalizers
+        if steps and name in column.features(spec):
+            yield Accepted(
+                steps=steps,
+                expected=f"a number that column {at!r} normalizes to a finite number",
+                remedy="clip it first, or change the normalizer",
+            )
 
 
 def equal_lengths(spec: FeatureSpec, name: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
+import numpy as np
 import tensorflow as tf
 
 from feature_specs.errors import counted
@@ -23,6 +24,7 @@ from feature_specs.spec import FeatureSpec
 from feature_specs.validation import accepted_values
 from input_pipelines.integrity import stored_records
 from input_pipelines.integrity.file_check import FileCheck
+from input_pipelines.prepare.convert.normalized import normalized
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import file_systems, tfrecords
 from input_pipelines.transform import decoding, record_kind
@@ -138,7 +140,7 @@ def explain(
     for name in dict.fromkeys([*spec.used_features(), *deciding]):
         what, stored = f"feature {name!r}", features.get(name)
         reason = _feature_reason(what, spec.features[name], stored, remedy)
-        reason = reason or _identity_reason(spec, name, stored, remedy)
+        reason = reason or _value_reason(spec, name, stored, remedy)
         if reason:
             return reason
     for name in spec.used_features():
@@ -178,6 +180,15 @@ def _feature_reason(
             "that if records may lack it (and if these are tf.train.Examples, which have no "
             "feature_lists, use shape: variable instead of feature_list: true)"
         )
+    if kind is not None and not values:
+        found = stored_records.DTYPE_OF_LIST[kind]
+        if found != feature.dtype and not feature.feature_list:
+            return f"{what} is an empty list of {found}, expected {feature.dtype}"
+        if not feature.variable and not feature.is_required:
+            return (
+                f"{what} is an empty list. TensorFlow uses the default only if a record lacks the "
+                "feature, so leave it out of the record"
+            )
     if not values:
         if feature.is_required and not feature.feature_list:
             if remedy is not None:
@@ -201,20 +212,27 @@ def _feature_reason(
     return None
 
 
-def _identity_reason(
+def _value_reason(
     spec: FeatureSpec, name: str, stored: Any, remedy: Optional[str]
 ) -> Optional[str]:
-    if stored is None:
-        return None
+    stored_values = stored_records.values(stored)
     for column in spec.columns.values():
         accepted = accepted_values.of_ids(spec, name, column)
         if accepted is not None:
-            for value in stored.int64_list.value:
+            for value in stored_values:
                 if value not in accepted:
                     reason = f"feature {name!r} is {value}, expected {accepted.expected}"
                     if remedy is not None:
                         return f"{reason}. {remedy}"
                     return f"{reason}; {accepted.remedy}"
+    for accepted in accepted_values.of_normalizers(spec, name):
+        default = spec.features[name].default
+        missing = not stored_values and default is not None
+        values = np.array([default] if missing else stored_values, spec.features[name].dtype)
+        wrong = np.flatnonzero(~np.isfinite(normalized(accepted.steps, values)))
+        if len(wrong):
+            what = "is missing, and its default is" if missing else "is"
+            return f"feature {name!r} {what} {values[wrong[0]]}, expected {accepted.expected}"
     return None
 
 

@@ -149,7 +149,7 @@ class FileCheck:
         try:
             for block in records.batch(tfrecords.BLOCK).prefetch(_AHEAD):
                 ends = np.cumsum(tf.strings.length(block).numpy().astype(np.int64) + FRAME)
-                for i, reason in self._bad_of(block, 0):
+                for i, reason in self.bad_of(block):
                     begin = int(ends[i - 1]) if i else 0
                     lost = int(ends[i]) - begin
                     number = sums.records + i
@@ -182,12 +182,12 @@ class FileCheck:
         if not block:
             return
         packed = file_bytes.is_gzip(path)
-        for i, reason in self._bad_of(tf.constant([record.payload for record in block]), 0):
+        for i, reason in self.bad_of(tf.constant([record.payload for record in block])):
             number, offset, payload = block[i]
             sums.left_out.append(number)
             yield BadRecord(number, offset, reason, len(payload) + FRAME, packed), offset
 
-    def _bad_of(self, block: tf.Tensor, first: int) -> Iterator[tuple[int, str]]:
+    def bad_of(self, block: tf.Tensor, first: int = 0) -> Iterator[tuple[int, str]]:
         """The place of each bad record in a block, and what is wrong with it, in order."""
         error = self._error_of(block)
         if error is None:
@@ -195,8 +195,8 @@ class FileCheck:
         count = len(block)
         if count > _LOOKED_AT:
             middle = count // 2
-            yield from self._bad_of(block[:middle], first)
-            yield from self._bad_of(block[middle:], first + middle)
+            yield from self.bad_of(block[:middle], first)
+            yield from self.bad_of(block[middle:], first + middle)
             return
         records = block.numpy()
         found = {}

@@ -17,14 +17,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
+import tensorflow as tf
+
 from feature_specs import kinds
 from feature_specs.errors import counted
 from feature_specs.reference.missing_values import missing_value
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
-from input_pipelines.integrity import stored_records
+from input_pipelines.integrity import diagnosis, stored_records
 from input_pipelines.integrity.cross_counts import CrossCounter
-from input_pipelines.integrity.diagnosis import explain
 from input_pipelines.prepare.analyze.sizes import collision_share
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
@@ -72,12 +73,19 @@ def check(spec: FeatureSpec, files: Sequence[str], *, rows: int) -> DataReport:
     """
     counts, selection = _Counts(spec), Selection(spec)
     share = -(-rows // len(files))
-    for path in files:
-        for number, (record, kept) in enumerate(_records(path, selection, share)):
-            if kept:
-                counts.add(path, number, record)
-            else:
-                counts.dropped += 1
+    with tf.init_scope():
+        of_training = diagnosis.file_check(spec)
+        for path in files:
+            number = 0
+            for block, kept in _blocks(path, selection, share):
+                # Training's own transformation decides what is an error.
+                bad = dict(of_training.bad_of(block))
+                for i, (record, keep) in enumerate(zip(block.numpy(), kept)):
+                    if keep:
+                        counts.add(path, number + i, record, bad.get(i))
+                    else:
+                        counts.dropped += 1
+                number += len(kept)
     if not counts.rows and not counts.dropped:
         if len(files) == 1:
             raise DataError(f"{files[0]} has no records")
@@ -85,12 +93,12 @@ def check(spec: FeatureSpec, files: Sequence[str], *, rows: int) -> DataReport:
     return counts.report()
 
 
-def _records(path: str, selection: Selection, count: int) -> Iterator[tuple[bytes, bool]]:
+def _blocks(path: str, selection: Selection, count: int) -> Iterator[tuple[Any, Sequence[bool]]]:
     """The first records of a file, and whether the filter keeps each."""
     try:
         for block in tfrecords.blocks([path]):
             block = block[:count]
-            yield from zip(block.numpy(), _kept(block, selection))
+            yield block, _kept(block, selection)
             count -= len(block)
             if not count:
                 return
@@ -130,9 +138,9 @@ class _Counts:
             for name, column in spec.of_kind(kinds.Crossed).items()
         }
 
-    def add(self, path: str, number: int, record: bytes) -> None:
+    def add(self, path: str, number: int, record: bytes, reason: Optional[str]) -> None:
+        """Adds a record. `reason` says why training refuses it, and is None otherwise."""
         self.rows += 1
-        reason = explain(self._spec, record)
         if reason is not None:
             self._problems.setdefault(reason, []).append(f"{path}: record {number}")
             return

@@ -63,6 +63,8 @@ def write(
     target = pathlib.Path(directory)
     folder.check(target)  # Fail now, not after an hour.
     summary = scan(files, exact_limit=exact_limit, csv=csv, beam=beam, on_progress=on_progress)
+    if kinds.kind_of_all(files) == kinds.TFRECORD:  # Conversion leaves missing values out.
+        summary.check_empty_lists()
     statistics = summary.statistics(len(files))
     label_rules.check_labels(labels, statistics)
     words = vocabulary_words(summary, statistics, min_count)

@@ -53,6 +53,7 @@ class FeatureSummary:
         # Whether it is in a feature list -> the first record that has it there.
         self.first_in: dict[bool, Place] = {}
         self.odd_steps = 0
+        self.first_empty: Optional[Place] = None  # A list with a type and without a value.
         # A hash of a feature list's length in each record: equal for lists with equal lengths.
         self.digest = 0
         self.lengths: Counter[int] = Counter()  # of the records that have a value
@@ -84,6 +85,8 @@ class FeatureSummary:
         if block.feature_list:
             self.odd_steps += block.odd_steps
             self._add_digest(_positions(file, before, block.rows), block.lengths)
+        elif block.dtype and not block.lengths.all():
+            self._see_empty((file, before + int(block.rows[block.lengths == 0][0])))
         full = block.lengths[block.lengths > 0]
         if not len(full):
             return
@@ -106,6 +109,8 @@ class FeatureSummary:
             self._see(dtype, place)
         for feature_list, place in other.first_in.items():
             self._see_in(feature_list, place)
+        if other.first_empty is not None:
+            self._see_empty(other.first_empty)
         self.odd_steps += other.odd_steps
         self.digest = (self.digest + other.digest) % 2**64
         self.lengths.update(other.lengths)
@@ -184,6 +189,9 @@ class FeatureSummary:
                 "again, or analyze only the files with one type"
             )
 
+    def _see_empty(self, place: Place) -> None:
+        self.first_empty = min(self.first_empty or place, place)
+
     def _see_in(self, feature_list: bool, place: Place) -> None:
         self.first_in[feature_list] = min(self.first_in.get(feature_list, place), place)
         if len(self.first_in) > 1:
@@ -243,6 +251,21 @@ class RecordSummary:
                 f"of {self.files[False]} have no feature_lists, so they seem to be "
                 "tf.train.Examples (or all their lists are absent); analyze files of one kind"
             )
+
+    def check_empty_lists(self) -> None:
+        """Raises DataError if a record has an empty list where a spec would say one value.
+
+        TensorFlow's parser takes the default only if a record lacks the feature.
+        """
+        for name in sorted(self.features):
+            feature = self.features[name]
+            if feature.first_empty is not None and feature.longest == 1:
+                file, record = feature.first_empty
+                raise DataError(
+                    f"{file}: record {record}: feature {name!r} is an empty list, but other "
+                    "records have one value. TensorFlow refuses such a record. Leave the feature "
+                    "out of it"
+                )
 
     def step_groups(self) -> list[list[str]]:
         """Groups of feature lists that have equal lengths in every record, by name."""

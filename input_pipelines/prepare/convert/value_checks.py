@@ -18,6 +18,7 @@ from feature_specs.kinds import bounds
 from feature_specs.sections.filters import Filter
 from feature_specs.spec import FeatureSpec
 from feature_specs.validation.accepted_values import Accepted
+from input_pipelines.prepare.convert.normalized import normalized
 from input_pipelines.prepare.tables.columns import is_list
 from input_pipelines.prepare.tables.library import arrow
 
@@ -91,6 +92,8 @@ def outside(column: Any, accepted: Accepted) -> np.ndarray:
         return np.zeros(len(flat), bool)  # Any text is accepted.
     numbers = np.asarray(flat.fill_null(0))
     good = np.isfinite(numbers)
+    if accepted.steps:
+        good &= np.isfinite(normalized(accepted.steps, numbers))
     if accepted.low is not None:
         good &= numbers >= accepted.low
     if accepted.high is not None:

@@ -56,10 +56,10 @@ def _write_prices(path, prices):
     ("growth", "boundaries", "mean", "kept"),
     [
         # With append, price keeps the statistics of the start: the values 1 to 4.
-        ("append", (2.0,), 2.5, ["statistics.json"]),
+        ("append", (3.0,), 2.5, ["statistics.json"]),
         # The window has the values 11 to 14.
-        ("re_rank", (12.0,), 12.5, []),
-        ("keep", (2.0,), 2.5, []),
+        ("re_rank", (13.0,), 12.5, []),
+        ("keep", (3.0,), 2.5, []),
     ],
 )
 def test_a_warm_start_keeps_its_statistics_with_append(tmp_path, growth, boundaries, mean, kept):
@@ -94,5 +94,5 @@ def test_a_warm_start_keeps_its_statistics_with_append(tmp_path, growth, boundar
         parser.load(path), str(tmp_path / "third"), files=new, min_count=2,
         live=str(tmp_path / "first"),
     )  # fmt: skip
-    expected = (2.0,) if growth == "keep" else (12.0,)
+    expected = (3.0,) if growth == "keep" else (13.0,)
     assert parser.load(scratch["spec"]).columns["bucket"].boundaries == expected

@@ -25,11 +25,13 @@ def shares(values, limits):
 @pytest.mark.parametrize(
     "counts, buckets, expected",
     [
-        ({0.0: 19, 1.0: 1}, 10, [TINY]),  # Mostly the minimum.
-        ({0: 19, 7: 1}, 10, [1]),
+        ({0.0: 19, 1.0: 1}, 10, [1.0]),  # Mostly the minimum.
+        ({0: 19, 7: 1}, 10, [7]),
+        ({0.0: 999, 3.0: 1}, 10, [TINY]),  # No percentile shows the rest.
+        ({0: 900, **dict.fromkeys(range(5, 105), 1)}, 10, [1]),
         ({0.0: 1, 1.0: 19}, 10, [1.0]),  # Mostly the maximum.
-        ({0: 1, 5: 18, 9: 1}, 10, [5, 6]),  # Mostly in the middle.
-        ({1.5: 19, 2.0: 1}, 10, [float(np.nextafter(np.float32(1.5), np.float32(2)))]),
+        ({0: 1, 5: 18, 9: 1}, 10, [5, 9]),  # Mostly in the middle.
+        ({1.5: 999, 2.0: 1}, 10, [float(np.nextafter(np.float32(1.5), np.float32(2)))]),
         ({2**60: 19, 2**60 + 1: 1}, 10, [2**60 + 1]),
         (dict.fromkeys(range(100), 1), 4, [24, 49, 74]),
         ({0: 50, **dict.fromkeys(range(1, 51), 1)}, 4, [1, 25]),

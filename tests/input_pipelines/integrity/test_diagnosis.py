@@ -92,7 +92,10 @@ def test_what_the_normalizer_makes_infinite_is_named_too(spec, tmp_path):
     found = diagnosis.find_bad_record(spec, [f"{tmp_path}/a.tfrecord"])
     assert found is not None
     assert found.startswith(f"{tmp_path}/a.tfrecord: {place(f'{tmp_path}/a.tfrecord', 3)}: ")
-    assert "NaN or infinity in one of the columns price, pair" in found
+    assert found.endswith(
+        ": feature 'price' is -1.0, expected a number that column 'price' normalizes to a finite "
+        "number"
+    )
 
 
 def test_a_record_that_is_not_an_example(spec, tmp_path):
