@@ -19,7 +19,7 @@ def checked_scaffold(model: Model, mode: str) -> Optional[Any]:
     """The result of `ModelFn.scaffold`.
 
     Raises:
-      ConfigError: it is no Scaffold, or has a Saver.
+      ConfigError: it is something else than a Scaffold, or has a Saver.
     """
     place = f"{type(model).__name__}.scaffold"
     with user_code.explained(model, "scaffold"):

@@ -32,7 +32,7 @@ def surface():
     return names
 
 
-# How to make each of them, with a folder of its own. The values are fetched from `trained`.
+# How to make each of them, with its own folder. `trained` makes the graph.
 MAKE = {
     "CheckpointSaverHook": lambda to: v1.train.CheckpointSaverHook(to, save_steps=2),
     "FeedFnHook": lambda to: v1.train.FeedFnHook(lambda: {"fed:0": 0.5}),
