@@ -42,9 +42,13 @@ class TimedOut(Exception):
     """A stage took longer than its limit; its progress is saved."""
 
 
+class SessionLost(Exception):
+    """A session of TensorFlow cannot go on; a new start goes on from the last checkpoint."""
+
+
 class NothingToDo(Exception):
     """Training has already finished, or there is nothing new; nothing was changed."""
 
 
 class Stopped(Exception):
-    """SIGTERM stopped the training, after a checkpoint was saved."""
+    """SIGTERM or a hook of the model stopped the training, after a checkpoint was saved."""

@@ -51,7 +51,7 @@ MEANING = {
     "retrained on the same data; nothing was touched",
     INTERRUPTED: "interrupted by Ctrl-C; the same command goes on from the last checkpoint or "
     "shard",
-    STOPPED: "stopped by SIGTERM, after a checkpoint was saved",
+    STOPPED: "stopped by SIGTERM, or by a hook of the model, after a checkpoint was saved",
 }
 
 # See `styled`.

@@ -16,9 +16,10 @@ class RunResult:
 
     Attributes:
       mode: the mode it ran in.
-      status: `running`, `done`, `stopped` (by SIGTERM) or `failed`.
+      status: `running`, `done`, `stopped` (by SIGTERM or a hook of the model) or `failed`.
       stop_reason: why training ended: `max_steps`, `input_exhausted` (all epochs are done),
-        `already_done` (an earlier start had finished) or `early_stopped`.
+        `already_done` (an earlier start had finished), `early_stopped`, `sigterm`, or
+        `stopped_by_hook` (a hook of the model asked TensorFlow to stop before the last step).
       global_step: the step of the latest checkpoint.
       metrics: the metrics of the latest evaluation.
       exports: the SavedModel of each exporter.

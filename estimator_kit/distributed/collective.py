@@ -33,7 +33,6 @@ from estimator_kit.distributed.waiting import reachable, wait_for
 from estimator_kit.distributed.worker import Worker
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
-from estimator_kit.training.hooks.one_session import lost_as_unavailable
 from estimator_kit.training.hooks.saving import SaverHook
 from estimator_kit.training.hooks.stop import StopRequest
 from estimator_kit.training.run_config import make_run_config, session_config
@@ -62,17 +61,16 @@ class AllReduceChief(Chief):
     def make_steps(self, steps: Steps) -> None:
         self._marks.write("ready", max_steps=steps.max_steps)
         saver = SaverHook(make_run_config(self._config), list(steps.saving_listeners))
-        with lost_as_unavailable():
-            train(
-                self._config,
-                self._view,
-                self._strategy,
-                steps.model,
-                steps.make_input(),
-                max_steps=steps.max_steps,
-                hooks=[ClusterSession(), saver, *steps.hooks],
-                over=lambda: self.request.reason is not None,
-            )
+        train(
+            self._config,
+            self._view,
+            self._strategy,
+            steps.model,
+            steps.make_input(),
+            max_steps=steps.max_steps,
+            hooks=[ClusterSession(), saver, *steps.hooks],
+            over=lambda: self.request.reason is not None,
+        )
 
 
 class AllReduceWorker(Worker):

@@ -24,10 +24,9 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import placement
 from estimator_kit.distributed.waiting import wait_for
 from estimator_kit.embeddings import dynamic_tables, partitions
-from estimator_kit.errors import ConfigError
+from estimator_kit.errors import ConfigError, SessionLost
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.optimizers.sync_replicas import Synchronous
-from estimator_kit.training.hooks.one_session import SessionLost
 from estimator_kit.training.run_config import make_estimator, session_config
 from estimator_kit.training.team import Team
 from feature_specs.heads.losses import SampledSoftmax

@@ -22,12 +22,11 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed.lost_tasks import Watch
 from estimator_kit.distributed.marks import Marks, goal_of
 from estimator_kit.distributed.waiting import wait_for, wait_until
-from estimator_kit.errors import Stopped
+from estimator_kit.errors import SessionLost, Stopped
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
 from estimator_kit.result import RunResult
 from estimator_kit.training import bad_data
-from estimator_kit.training.hooks.one_session import SessionLost
 from estimator_kit.training.hooks.progress import ProgressHook
 from estimator_kit.training.hooks.stop import SIGTERM, StopHook, StopRequest, stop_on_sigterm
 from estimator_kit.training.records import check_records
@@ -158,17 +157,10 @@ class Worker(abc.ABC):
                 continue  # An earlier start of this worker has read the shard.
             try:
                 of = self._train(ready, progress)
-            except (tf.errors.OpError, SessionLost) as error:
+            except tf.errors.OpError:
                 # If all tasks are stopped at once, a task may leave during a step that needs it.
                 if self._request.reason == SIGTERM:
                     break
-                if isinstance(error, SessionLost):
-                    raise tf.errors.UnavailableError(
-                        None,
-                        None,
-                        f"{name}: another task of the step is lost. Start all tasks again to go on "
-                        "from the last checkpoint.",
-                    ) from error
                 raise
             if of is not None and not self.is_over():
                 ready = {"id": of}
@@ -211,7 +203,15 @@ class Worker(abc.ABC):
         if self._team.ends_together:
             hook = _StopAfterOthers(self._request, self._watch.over)
         with explained(self._spec, source.files, damaged=screened.damaged, model=self._model):
-            return self.make_steps(source, ready, [progress, hook])
+            try:
+                return self.make_steps(source, ready, [progress, hook])
+            except SessionLost as error:
+                raise tf.errors.UnavailableError(
+                    None,
+                    None,
+                    f"{self._view.name}: {error}. Start all tasks again to go on from the last "
+                    "checkpoint.",
+                ) from error
 
 
 class _StopAfterOthers(StopHook):

@@ -1,5 +1,5 @@
 """Start values of a new training: the model's own values, then pretrained vectors, then a warm
-start.
+start, and last the `init_fn` of `ModelFn.scaffold`.
 
 The values are assigned when the session starts, after the initializers and before the first
 checkpoint. They are not part of a graph or an export. A training that
@@ -16,9 +16,12 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_kit.embeddings import dynamic_tables
+from estimator_kit.errors import ConfigError
 from estimator_kit.model import pretrained_tables
+from estimator_kit.model.own_scaffold import merged
 from estimator_kit.optimizers.assignment import assign_all, reader
 from estimator_kit.optimizers.moving_average import average_name
+from feature_specs.errors import nearest
 from feature_specs.spec import FeatureSpec
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
@@ -51,8 +54,44 @@ class OlderModel(Protocol):
         """Yields (name, value) of each variable. `current(name)` gives the value of new places."""
 
 
+def checked_values(model: str, values: Any) -> Mapping[str, np.ndarray]:
+    """The result of `ModelFn.first_values`, compared with the variables of the current graph.
+
+    Raises:
+      ConfigError: a variable does not exist, or has another shape or no numbers.
+    """
+    place = f"{model}.first_values"
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{place}: expected {{variable: array}}, got {values!r}. Return a dict.")
+    variables = {v.op.name: v for v in tf.compat.v1.global_variables()}
+    found = {}
+    for name, value in values.items():
+        if name not in variables:
+            raise ConfigError(
+                f"{place}: the model has no variable {name!r}{nearest(str(name), variables) or '.'}"
+                f" Use one of: {', '.join(sorted(variables))}."
+            )
+        array, variable = np.asarray(value), variables[name]
+        shape, dtype = variable.shape, variable.dtype.base_dtype
+        if not shape.is_compatible_with(array.shape):
+            raise ConfigError(
+                f"{place}: expected the shape {shape.as_list()} for {name}, got "
+                f"{list(array.shape)}. Return an array with the shape of the variable."
+            )
+        if not np.can_cast(array.dtype, dtype.as_numpy_dtype, "same_kind"):
+            raise ConfigError(
+                f"{place}: expected {dtype.name} for {name}, got {array.dtype}. Return an array "
+                "of the variable's type."
+            )
+        found[name] = array
+    return found
+
+
 def scaffold(
-    spec: FeatureSpec, warm_start: Optional[OlderModel], own: Mapping[str, Any] = _NONE
+    spec: FeatureSpec,
+    warm_start: Optional[OlderModel],
+    own: Mapping[str, np.ndarray] = _NONE,
+    own_scaffold: Optional[Any] = None,
 ) -> Optional[Any]:
     """The Scaffold of a training graph, or None if only the initializers set start values.
 
@@ -60,16 +99,18 @@ def scaffold(
       spec: the feature spec, for its pretrained vectors.
       warm_start: the values from another model, or None.
       own: the model's own start values, as arrays by variable name.
+      own_scaffold: the result of `ModelFn.scaffold`. Its `init_fn` runs last.
     """
+    of_model = own_scaffold._user_init_fn if own_scaffold is not None else None
     restored = warm_start.restored if warm_start is not None else frozenset()
     tables = pretrained_tables.tables(spec, restored)
     load_rows = None
     if warm_start is not None and warm_start.tables:
         load_rows = dynamic_tables.loader(warm_start.tables, steps_back=warm_start.steps_back)
-    if not tables and warm_start is None and not own:
-        return None
+    if not tables and warm_start is None and not own and of_model is None:
+        return merged(own_scaffold)
 
-    def load(_: Any, session: tf.compat.v1.Session) -> None:
+    def load(used: Any, session: tf.compat.v1.Session) -> None:
         graph = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
         variables = {variable.op.name: variable for variable in graph}
         loaded = set(own)
@@ -82,13 +123,17 @@ def scaffold(
             assign_all(session, variables, _noted(warm_start.values(current), loaded))
             if load_rows is not None:
                 load_rows(session, warm_start.checkpoint)
+        if of_model is not None:
+            of_model(used, session)
+            # It may have changed each weight.
+            loaded.update(name for name in variables if average_name(name) in variables)
         # A moving average started at the value of the initializer. Set it to the new value.
         averages = {name: average_name(name) for name in sorted(loaded)}
         names = [n for n, a in averages.items() if a in variables and a not in loaded]
         read = reader(session, variables, names)
         assign_all(session, variables, ((averages[name], read(name)) for name in names))
 
-    return tf.compat.v1.train.Scaffold(init_fn=load)
+    return merged(own_scaffold, init_fn=load)
 
 
 def _noted(

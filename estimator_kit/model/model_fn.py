@@ -30,6 +30,8 @@ from estimator_kit.model import (
     gathers,
     group_checks,
     input_layer,
+    own_hooks,
+    own_scaffold,
     tensor_equality,
     user_code,
 )
@@ -221,7 +223,9 @@ class ModelFn(abc.ABC):
     def optimizers(self) -> Sequence[tuple[str, Any]]:
         """(prefix of variable names, optimizer) for the parts of the model. See `minimize`.
 
-        Make the optimizers with `self.make_optimizer`. The parameter `optimizers` replaces them.
+        Make the optimizers with `self.make_optimizer`. The parameter `optimizers` replaces them. If
+        the method does not read `self.params.optimizer` or `self.params.learning_rate`, a run that
+        sets this parameter is refused.
         """
         return [("", self.make_optimizer(self.params.optimizer, self.params.learning_rate))]
 
@@ -232,8 +236,28 @@ class ModelFn(abc.ABC):
         """
         return {}
 
+    def scaffold(self, mode: str) -> Optional[Any]:
+        """What TensorFlow runs when it makes a session, as a `tf.compat.v1.train.Scaffold`.
+
+        It may have all parts of a Scaffold except a `saver`. Add what else a checkpoint should
+        store to the graph collection `tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS`. The kit adds the op
+        that initializes local variables and tables to the `local_init_op`, which also runs when an
+        export is loaded. `init_fn` runs in a new training, after all other start values. By
+        default, it is None.
+
+        Args:
+          mode: a `tf.estimator.ModeKeys`.
+        """
+        return None
+
     def train_op(self, loss: tf.Tensor) -> tf.Operation:
-        """The op of a training step. It must also increment the global step."""
+        """The op of a training step. It must also increment the global step.
+
+        A run that sets a parameter of the step, such as `clip_norm`, is refused if the method does
+        not read it. Pass it on, as in `ek.minimize(loss, pairs, clip_norm=self.params.clip_norm)`,
+        or call `super().train_op(loss)`, which applies all of them. If the op runs none of the
+        UPDATE_OPS, such as the averages of batch normalization, the kit runs them in the same step.
+        """
         return training.minimized(self, loss)
 
     # --- To use ----------------------------------------------------------------------------------
@@ -345,10 +369,14 @@ class ModelFn(abc.ABC):
     def _estimator_spec(
         self, features: Features, labels: Optional[Mapping[str, tf.Tensor]], mode: str
     ) -> Any:
+        readers = own_hooks.readers()
         with embedding_penalties.collected(mode != ModeKeys.PREDICT) as penalties:
             logits, outputs = self._forward(features, mode)
         if mode == ModeKeys.PREDICT:
-            return prediction.spec(self.objectives, logits, outputs, features, self._averages())
+            end = own_hooks.EndOfInput(type(self).__name__, readers)
+            return prediction.spec(
+                self.objectives, logits, outputs, features, self._scaffold(mode), [end]
+            )
         if labels is None:
             raise ValueError(f"mode {mode!r} needs labels, but the input_fn returns none")
         batch = labeled.labeled(
@@ -362,8 +390,9 @@ class ModelFn(abc.ABC):
             computes_losses=type(self).example_losses is not ModelFn.example_losses,
         )
         if mode == ModeKeys.EVAL:
-            return evaluation.spec(self, batch, self._averages)
-        return training.spec(self, batch)
+            return evaluation.spec(self, batch, readers, lambda: self._scaffold(mode))
+        own = type(self).train_op is not ModelFn.train_op
+        return training.spec(self, batch, readers, own_train_op=own)
 
     def _forward(
         self, features: Features, mode: str
@@ -415,9 +444,10 @@ class ModelFn(abc.ABC):
         with user_code.explained(self, "checked_labels", labels=labels):
             return self.checked_labels(labels, weights), weights
 
-    def _averages(self) -> Any:
-        """The Scaffold that restores averaged weights, or None without `moving_average`."""
+    def _scaffold(self, mode: str) -> Optional[Any]:
+        """The Scaffold of an evaluation or a prediction. It may restore averaged weights."""
+        own = own_scaffold.checked_scaffold(self, mode)
         if self.params.moving_average is None:
-            return None
+            return own_scaffold.merged(own)
         weights = freezing.not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
-        return tf.compat.v1.train.Scaffold(saver=AveragedSaver(weights))
+        return own_scaffold.merged(own, saver=AveragedSaver(weights))

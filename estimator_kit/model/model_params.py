@@ -5,9 +5,11 @@ A model adds parameters as fields of its nested class `Params`, which pydantic c
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Optional, TypeVar, Union
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 
 import pydantic
 
@@ -15,6 +17,23 @@ from estimator_kit.config.patterns import Prefix
 from estimator_kit.errors import ConfigError
 from estimator_kit.optimizers.choice import OptimizerChoice
 from feature_specs.errors import did_you_mean
+
+# The names of the attributes that were read, while `noted_reads` notes them.
+_READ: contextvars.ContextVar[Optional[set[str]]] = contextvars.ContextVar("read", default=None)
+
+
+@contextlib.contextmanager
+def noted_reads() -> Iterator[set[str]]:
+    """Yields a set. It receives the names of the parameters that the block reads."""
+    read: set[str] = set()
+    token = _READ.set(read)
+    try:
+        yield read
+    finally:
+        _READ.reset(token)
+        outer = _READ.get()
+        if outer is not None:
+            outer |= read
 
 
 class ModelParams(pydantic.BaseModel):
@@ -65,6 +84,14 @@ class ModelParams(pydantic.BaseModel):
     accumulate: int = pydantic.Field(default=1, ge=1, strict=True)
     moving_average: Optional[float] = pydantic.Field(default=None, gt=0, lt=1)
     combine: Union[str, dict[str, Any]] = "weights"
+
+    if not TYPE_CHECKING:  # Otherwise a type checker would allow every name.
+
+        def __getattribute__(self, name: str) -> Any:
+            read = _READ.get()
+            if read is not None:
+                read.add(name)
+            return super().__getattribute__(name)
 
 
 # Parameters whose value is a name or {name: {field: value}}.

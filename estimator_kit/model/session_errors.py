@@ -15,7 +15,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import estimator
-from estimator_kit.errors import LossError
+from estimator_kit.errors import LossError, SessionLost
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.optimizers.choice import NOT_FINITE
 from feature_specs.spec import FeatureSpec
@@ -61,6 +61,9 @@ def explained(
     """
     try:
         yield
+    except SessionLost as error:  # With the exit status of a temporary error.
+        message = f"{error}. Start again to go on from the last checkpoint."
+        raise tf.errors.UnavailableError(None, None, message) from error
     except tf.errors.NotFoundError as error:
         _check_files(paths, error)
         gone = cache.remove_damaged() if cache is not None else None

@@ -10,8 +10,10 @@ the kit or TensorFlow raises stays as it is: it is not a mistake in the user's c
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 from collections.abc import Iterable, Iterator
-from typing import Optional
+from typing import Any, Optional
 
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import nearest
@@ -21,6 +23,7 @@ _NOT_OF_USERS = (
     "keras", "tf_keras", "numpy",
 )  # fmt: skip
 _SHOWN = 20
+_STANDARD_LIBRARY = os.path.join(os.path.dirname(contextlib.__file__), "")
 
 
 @contextlib.contextmanager
@@ -54,6 +57,40 @@ def _listed(argument: str, keys: Iterable[str]) -> str:
     known = sorted(keys)
     more = ", ..." if len(known) > _SHOWN else ""
     return f"`{argument}` has the keys {', '.join(known[:_SHOWN])}{more}."
+
+
+def place_of(error: BaseException) -> Optional[str]:
+    """`file:line` of the last line of a user's code that an error came through, or None."""
+    place, trace = None, error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if _is_of_users(code.co_filename):
+            place = f"{code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
+
+
+def place_of_op(op: Any) -> Optional[str]:
+    """`file:line` of a user's code that made an op of a graph; None if the kit made it."""
+    for frame in reversed(list(op.traceback or ())):
+        if _is_of_users(frame.filename):
+            return f"{frame.filename}:{frame.lineno}"
+        if _package_of(frame.filename) in _NOT_OF_USERS[:3]:
+            return None
+    return None
+
+
+def _is_of_users(filename: str) -> bool:
+    return not filename.startswith(("<", _STANDARD_LIBRARY)) and _package_of(filename) is None
+
+
+def _package_of(filename: str) -> Optional[str]:
+    """The package of the list above that a file belongs to, or None."""
+    for name in _NOT_OF_USERS:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file is not None and filename.startswith(os.path.join(os.path.dirname(file), "")):
+            return name
+    return None
 
 
 def _place(error: KeyError) -> Optional[str]:

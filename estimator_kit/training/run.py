@@ -54,6 +54,7 @@ from estimator_kit.training.hooks.profile import Profile
 from estimator_kit.training.hooks.progress import PauseAtSave, ProgressHook
 from estimator_kit.training.hooks.stop import (
     EARLY_STOPPED,
+    HOOK,
     SIGTERM,
     StopHook,
     stop_on_sigterm,
@@ -121,7 +122,8 @@ class Training:
 
         Raises:
           NothingToDo: an earlier start has trained and evaluated to the end. Nothing was changed.
-          Stopped: the process received SIGTERM. A checkpoint is saved.
+          Stopped: the process received SIGTERM, or a hook of the model stopped the training. A
+            checkpoint is saved.
           DataError, LossError, CheckpointError, ConfigError: see their docstrings.
         """
         with self._trainer.announcing_the_end():
@@ -219,6 +221,13 @@ class Training:
         if request.reason == SIGTERM:
             raise Stopped("stopped by SIGTERM; the checkpoint is saved")
         step = reading.latest_step(self._model_dir) or 0
+        if request.reason is None and request.of_a_hook and step < plan.max_steps:
+            request.ask(HOOK)
+            raise Stopped(
+                f"{type(self._model).__name__}.hooks: a hook asked to stop the training at step "
+                f"{step} of {plan.max_steps}. The checkpoint is saved, and the same command goes "
+                "on. To end a training early for good, use --max_steps or --early_stopping_metric."
+            )
         early = request.reason == EARLY_STOPPED and step < plan.max_steps
         reason = EARLY_STOPPED if early else plan.stop_reason
         self._note(stop_reason=reason)
@@ -339,7 +348,8 @@ class Training:
             yield
             self._note(status="done")
         except Stopped:
-            self._note(status="stopped", stop_reason="sigterm")
+            reason = HOOK if self._trainer.request.reason == HOOK else SIGTERM
+            self._note(status="stopped", stop_reason=reason)
             raise
         except Exception as error:
             self._note(error=f"{type(error).__name__}: {str(error)[:_LONGEST_ERROR]}")

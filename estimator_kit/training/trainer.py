@@ -18,7 +18,7 @@ from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.training import data_service
-from estimator_kit.training.hooks.one_session import OneSession, lost_as_unavailable
+from estimator_kit.training.hooks.one_session import OneSession
 from estimator_kit.training.hooks.saving import SaverHook
 from estimator_kit.training.hooks.stop import StopRequest
 from estimator_kit.training.plan import Plan
@@ -119,12 +119,8 @@ class Trainer(abc.ABC):
 class Alone(Trainer):
     """A process that runs all steps, and evaluates after each checkpoint."""
 
-    def train(self, steps: Steps) -> None:
-        with lost_as_unavailable():
-            self._train(steps)
-
     @as_written  # Otherwise a strategy would convert the model with AutoGraph.
-    def _train(self, steps: Steps) -> None:
+    def train(self, steps: Steps) -> None:
         trained, input_fn = steps.estimator, steps.make_input()
         # OneSession comes first: a second session must not save a checkpoint.
         hooks = [OneSession(), SaverHook(trained.config), *steps.hooks]

@@ -130,7 +130,12 @@ def test_the_last_batches_make_a_step_although_they_are_few(config, length, capl
 
 def test_batches_without_a_step_are_told(config, caplog, monkeypatch):
     """Early stopping ends a training at a step that the plan does not know."""
-    monkeypatch.setattr(StopHook, "after_run", lambda self, context, values: context.request_stop())
+
+    def stop_early(hook, context, values):
+        hook._request.ask("early_stopped")
+        context.request_stop()
+
+    monkeypatch.setattr(StopHook, "after_run", stop_early)
     with caplog.at_level("WARNING", logger="estimator_kit"):
         result = ek.run(config(params={"accumulate": 4}))
     assert (result.global_step, result.rows_trained) == (1, 0)

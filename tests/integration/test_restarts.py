@@ -13,11 +13,11 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit.errors import Locked
+from estimator_kit.errors import Locked, SessionLost
 from estimator_kit.result_file import read_result
 from estimator_kit.training import lock
 from estimator_kit.training.hooks import timeline
-from estimator_kit.training.hooks.one_session import OneSession, SessionLost
+from estimator_kit.training.hooks.one_session import OneSession
 from estimator_kit.training.run import Training
 from estimator_kit.training.trainer import Alone
 from input_pipelines.record_files import tfrecords, writing

@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import example_losses, user_code
-from estimator_kit.model.modes.labeled import Labeled, checked_hooks
+from estimator_kit.model import example_losses, own_hooks, user_code
+from estimator_kit.model.modes.labeled import Labeled
 from estimator_kit.model.modes.model import Model
 from estimator_kit.model.names import TOTAL_LOSS
 from estimator_kit.model.objectives import joint
@@ -27,12 +27,15 @@ EXAMPLE_LOSS = "example_loss"
 _RESERVED = ("loss", "global_step")
 
 
-def spec(model: Model, batch: Labeled, make_scaffold: Callable[[], Any]) -> Any:
+def spec(
+    model: Model, batch: Labeled, readers: frozenset[str], make_scaffold: Callable[[], Any]
+) -> Any:
     """The `EstimatorSpec` of an evaluation.
 
     Args:
       model: the model.
       batch: the losses of the batch.
+      readers: see `own_hooks.readers`.
       make_scaffold: returns the scaffold that restores the variables, or None. It is called last,
         because the metrics read variables of the combination of losses.
     """
@@ -52,7 +55,7 @@ def spec(model: Model, batch: Labeled, make_scaffold: Callable[[], Any]) -> Any:
         predictions=batch.given["predictions"],  # For `tf.estimator.add_metrics`.
         loss=batch.loss,
         eval_metric_ops=metrics,
-        evaluation_hooks=checked_hooks(model, ModeKeys.EVAL),
+        evaluation_hooks=own_hooks.of_evaluation(model, readers),
         scaffold=make_scaffold(),
     )
 

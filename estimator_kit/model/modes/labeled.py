@@ -18,7 +18,7 @@ from estimator_kit.model import example_losses, user_code
 from estimator_kit.model.example_losses import Weighted
 from estimator_kit.model.logits import check_rows, tensors_of
 from estimator_kit.model.modes import prediction
-from estimator_kit.model.modes.model import Hook, Model
+from estimator_kit.model.modes.model import Model
 from estimator_kit.model.names import LOSS_TENSOR, ROWS_TENSOR
 from estimator_kit.model.objectives import joint
 from estimator_kit.optimizers.combining import Weights
@@ -108,19 +108,6 @@ def labeled(
     return Labeled(
         features, labels, weights, logits, given, own, losses, penalties, loss=loss, rows=rows
     )
-
-
-def checked_hooks(model: Model, mode: str) -> list[Hook]:
-    """The hooks that the model adds to a training or an evaluation."""
-    hooks = list(model.hooks(mode))
-    for hook in hooks:
-        if not isinstance(hook, tf.compat.v1.train.SessionRunHook):
-            raise ConfigError(
-                f"{type(model).__name__}.hooks: expected SessionRunHook objects, got {hook!r}. "
-                "Return a list of objects of classes that extend "
-                "tf.compat.v1.train.SessionRunHook."
-            )
-    return hooks
 
 
 def _own_losses(model: Model, given: Mapping[str, Any]) -> dict[str, Weighted]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -42,6 +42,7 @@ def spec(
     added: Mapping[str, tf.Tensor],
     features: Features,
     scaffold: Any,
+    hooks: Sequence[Any] = (),
 ) -> Any:
     """The `EstimatorSpec` of predictions and exports.
 
@@ -51,6 +52,7 @@ def spec(
       added: the outputs that the model added, by name.
       features: the features that `ModelFn.logits` got.
       scaffold: restores the weights, or None.
+      hooks: the hooks of a prediction.
     """
     found = by_objective(objectives, logits)
     joint = joined(found, added)
@@ -69,5 +71,9 @@ def spec(
     # tf.estimator requires this signature. An export may choose another default.
     outputs["serving_default"] = estimator.export.PredictOutput(joint)
     return estimator.EstimatorSpec(
-        ModeKeys.PREDICT, predictions=joint, export_outputs=outputs, scaffold=scaffold
+        ModeKeys.PREDICT,
+        predictions=joint,
+        export_outputs=outputs,
+        scaffold=scaffold,
+        prediction_hooks=hooks,
     )

@@ -6,7 +6,7 @@ kit. A combination of several losses may add an update, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -14,9 +14,16 @@ import tensorflow as tf
 from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import batch_tensors, initial_values
+from estimator_kit.model import (
+    batch_tensors,
+    initial_values,
+    own_hooks,
+    own_scaffold,
+    user_code,
+)
+from estimator_kit.model.modes import own_step
 from estimator_kit.model.modes.evaluation import EXAMPLE_LOSS
-from estimator_kit.model.modes.labeled import Labeled, checked_hooks
+from estimator_kit.model.modes.labeled import Labeled
 from estimator_kit.model.modes.model import Model
 from estimator_kit.model.names import LOSSES_SCOPE
 from estimator_kit.optimizers.choice import minimize
@@ -25,19 +32,32 @@ from estimator_kit.optimizers.combining.base import MakeGradients
 from estimator_kit.optimizers.freezing import not_frozen
 
 
-def spec(model: Model, batch: Labeled) -> Any:
-    """The `EstimatorSpec` of a training."""
+def spec(model: Model, batch: Labeled, readers: frozenset[str], *, own_train_op: bool) -> Any:
+    """The `EstimatorSpec` of a training.
+
+    Args:
+      model: the model.
+      batch: the losses of the batch.
+      readers: see `own_hooks.readers`.
+      own_train_op: whether the model overrides `train_op`.
+    """
     _summarize(batch, model.combination.factors(model.spec))
-    train_op = _step(model, batch)
+    train_op = _step(model, batch, own_step.train_op if own_train_op else _train_op)
     batch_tensors.name_means(model.objectives, batch.logits, batch.labels, batch.weights)
     batch_tensors.name_images(model.spec, batch.features)
-    scaffold = initial_values.scaffold(model.spec, model.warm_start, model.first_values())
-    together = [] if model.together is None else [model.together.hook]
+    with user_code.explained(model, "first_values"):
+        returned = model.first_values()
+    scaffold = initial_values.scaffold(
+        model.spec,
+        model.warm_start,
+        initial_values.checked_values(type(model).__name__, returned),
+        own_scaffold.checked_scaffold(model, ModeKeys.TRAIN),
+    )
     return estimator.EstimatorSpec(
         ModeKeys.TRAIN,
         loss=batch.loss,
         train_op=train_op,
-        training_hooks=[*together, *checked_hooks(model, ModeKeys.TRAIN)],
+        **own_hooks.of_training(model, readers),
         scaffold=scaffold,
     )
 
@@ -55,11 +75,17 @@ def _summarize(batch: Labeled, factors: Mapping[str, tf.Tensor]) -> None:
         tf.compat.v1.summary.scalar(f"loss_factor/{name}", value)
 
 
-def _step(model: Model, batch: Labeled) -> tf.Operation:
+def _train_op(model: Model, loss: tf.Tensor) -> tf.Operation:
+    return model.train_op(loss)
+
+
+def _step(
+    model: Model, batch: Labeled, train_op: Callable[[Model, tf.Tensor], tf.Operation]
+) -> tf.Operation:
     """The op of a training step, including the update of the combination of losses."""
     combination = model.combination
     if isinstance(combination, Weights):
-        made = model.train_op(batch.loss)
+        made = train_op(model, batch.loss)
         dynamic_tables.check_trained(tf.compat.v1.trainable_variables())
         return made
     variables = not_frozen(tf.compat.v1.trainable_variables(), model.params.freeze)
@@ -67,7 +93,7 @@ def _step(model: Model, batch: Labeled) -> tf.Operation:
     gradients = combination.gradients(batch.losses, model.spec, batch.penalties)
     # With gradients, the model overrides no method of this step. See `check_combination`.
     if gradients is None:
-        made = model.train_op(batch.loss)
+        made = train_op(model, batch.loss)
     else:
         made = minimized(model, batch.loss, gradients)
     if after is None:
@@ -102,7 +128,7 @@ def _chosen_optimizers(model: Model) -> Sequence[tuple[str, Any]]:
             (prefix, model.make_optimizer(choice, p.learning_rate))
             for prefix, choice in p.optimizers.items()
         ]
-    pairs = model.optimizers()
+    pairs = own_step.optimizers(model)
     if p.schedule is not None or p.warm_up_steps:
         for prefix, optimizer in pairs:
             if not getattr(optimizer, "follows_schedule", False):

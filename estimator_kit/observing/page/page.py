@@ -37,6 +37,7 @@ _ENDS = {
     "input_exhausted": "finished: all epochs are done",
     "max_steps": "finished: --max_steps is reached",
     "sigterm": "stopped by SIGTERM",
+    "stopped_by_hook": "stopped by a hook of the model",
 }
 
 

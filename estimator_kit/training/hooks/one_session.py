@@ -7,15 +7,11 @@ began, so rows would be read twice and others never. A new start reads on at the
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 
-
-class SessionLost(Exception):
-    """A session was lost, and another one was about to begin."""
+from estimator_kit.errors import SessionLost
 
 
 class OneSession(tf.compat.v1.train.SessionRunHook):
@@ -26,21 +22,10 @@ class OneSession(tf.compat.v1.train.SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         if self._began:
-            raise SessionLost("the session was lost")
+            raise SessionLost(
+                "TensorFlow lost the session after an error that may pass, for example of a store "
+                "that did not answer"
+            )
 
     def before_run(self, run_context: Any) -> None:
         self._began = True
-
-
-@contextlib.contextmanager
-def lost_as_unavailable() -> Iterator[None]:
-    """Replaces SessionLost by TensorFlow's error of that kind, whose exit status is temporary."""
-    try:
-        yield
-    except SessionLost as error:
-        raise tf.errors.UnavailableError(
-            None,
-            None,
-            "TensorFlow lost the session after an error that may pass, for example of a store that "
-            "did not answer. Start again to go on from the last checkpoint.",
-        ) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,14 +19,22 @@ import tensorflow as tf
 from estimator_kit.errors import Stopped
 
 SIGTERM = "sigterm"
+HOOK = "stopped_by_hook"
 EARLY_STOPPED = "early_stopped"
 
 
 class StopRequest:
-    """Whether and why training should end."""
+    """Whether and why training should end.
+
+    Attributes:
+      reason: why, or None if it should go on.
+      of_a_hook: whether a hook has ended the training, not the input. At the last step, this is a
+        hook of the Estimator.
+    """
 
     def __init__(self) -> None:
         self.reason: Optional[str] = None
+        self.of_a_hook = False
 
     def ask(self, reason: str) -> None:
         self.reason = reason
@@ -40,6 +49,10 @@ class StopHook(tf.compat.v1.train.SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         if self._request.reason is not None:
             run_context.request_stop()
+
+    def end(self, session: Any) -> None:
+        # TensorFlow calls `end` while it handles the error of the end of the input.
+        self._request.of_a_hook = not isinstance(sys.exc_info()[1], tf.errors.OutOfRangeError)
 
 
 class InterruptHook(tf.compat.v1.train.SessionRunHook):

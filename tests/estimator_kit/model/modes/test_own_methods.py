@@ -21,18 +21,19 @@ ModeKeys = tf.estimator.ModeKeys
 MODES = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
 METHODS = (
     "logits", "checked_labels", "example_losses", "loss", "train_op", "optimizers", "first_values",
-    "metrics", "hooks",
+    "scaffold", "metrics", "hooks",
 )  # fmt: skip
 
 CALLS = {
     ModeKeys.TRAIN: [
         "logits", "checked_labels", "example_losses", "loss", "train_op", "optimizers",
-        "first_values", "hooks",
+        "first_values", "scaffold", "hooks",
     ],
     ModeKeys.EVAL: [
         "logits", "checked_labels", "example_losses", "loss", "loss", "metrics", "hooks",
+        "scaffold",
     ],
-    ModeKeys.PREDICT: ["logits"],
+    ModeKeys.PREDICT: ["logits", "scaffold"],
 }  # fmt: skip
 
 

@@ -1,0 +1,120 @@
+"""The training step of a model that overrides `train_op` or `optimizers`.
+
+A parameter that the model's own code does not read would do nothing, and a search over it would
+compare equal models. So a parameter that was set to another value than its default must be read
+by the method that replaces the kit's code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_kit.errors import ConfigError
+from estimator_kit.model import user_code
+from estimator_kit.model.model_params import ModelParams, noted_reads
+from estimator_kit.model.modes.model import Model
+from estimator_kit.optimizers import freezing, moving_average
+from estimator_kit.optimizers.choice import GRADIENT_NORM_TENSOR
+
+# The parameters that the kit's `train_op` and `optimizers` apply. `combine` is applied outside of
+# them; see `check_combination`.
+OF_STEP = tuple(name for name in ModelParams.model_fields if name != "combine")
+OF_OPTIMIZERS = ("optimizer", "learning_rate")
+
+# A read of one of these may be a read of each parameter.
+_ALL = frozenset({"__dict__", "model_copy", "model_dump", "model_dump_json"})
+
+
+def train_op(model: Model, loss: tf.Tensor) -> tf.Operation:
+    """The op of `ModelFn.train_op`, which the model overrides, with the graph's UPDATE_OPS.
+
+    Raises:
+      ConfigError: the method does not read a parameter that is set, or does not keep the moving
+        averages that the parameter asks for.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    before = len(graph.get_operations())
+    with noted_reads() as read, user_code.explained(model, "train_op"):
+        made = model.train_op(loss)
+    _check_read(model, "train_op", OF_STEP, read)
+    if not isinstance(made, (tf.Operation, tf.Tensor)):
+        raise ConfigError(
+            f"{type(model).__name__}.train_op: expected an op, got {made!r}. Return the result of "
+            "minimize, or a tf.group."
+        )
+    _check_averages(model)
+    added = graph.get_operations()[before:]
+    if any(op.name.endswith(GRADIENT_NORM_TENSOR) for op in added):
+        return made  # `minimize` has run the updates of the layers that are not frozen.
+    return _with_updates(model, made)
+
+
+def optimizers(model: Model) -> Sequence[tuple[str, Any]]:
+    """The result of `ModelFn.optimizers`, which the model overrides.
+
+    Raises:
+      ConfigError: the method does not read a parameter that is set.
+    """
+    with noted_reads() as read, user_code.explained(model, "optimizers"):
+        pairs = model.optimizers()
+    _check_read(model, "optimizers", OF_OPTIMIZERS, read)
+    return pairs
+
+
+def _check_read(model: Model, method: str, names: Collection[str], read: Collection[str]) -> None:
+    if not _ALL.isdisjoint(read):
+        return
+    fields = type(model.params).model_fields
+    # The parameter `optimizers` replaces these, whoever reads it.
+    replaced = OF_OPTIMIZERS if "optimizers" in read and model.params.optimizers else ()
+    for name in names:
+        value = getattr(model.params, name)
+        if name in read or name in replaced or value == fields[name].get_default():
+            continue
+        raise ConfigError(
+            f"{type(model).__name__}.{method} does not read the parameter {name}, so it would do "
+            f"nothing, got {value!r}. Use self.params.{name} in the method, or remove the "
+            "parameter."
+        )
+
+
+def _check_averages(model: Model) -> None:
+    if model.params.moving_average is None:
+        return
+    kept = {v.op.name for v in tf.compat.v1.global_variables()}
+    trained = freezing.not_frozen(tf.compat.v1.trainable_variables(), model.params.freeze)
+    missing = [v.op.name for v in trained if moving_average.average_name(v.op.name) not in kept]
+    if missing:
+        raise ConfigError(
+            f"{type(model).__name__}.train_op keeps no moving average of {missing[0]}, so the "
+            f"parameter moving_average would do nothing, got {model.params.moving_average}. Pass "
+            "average=self.params.moving_average to ek.minimize, or remove the parameter."
+        )
+
+
+def _with_updates(model: Model, made: Any) -> tf.Operation:
+    """The same step with the updates of layers, unless the model's own code runs some of them."""
+    updates = freezing.not_frozen_updates(
+        tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS),
+        model.params.freeze,
+        tf.compat.v1.trainable_variables(),
+    )
+    if not updates or not set(updates).isdisjoint(_before(made)):
+        return made
+    return tf.group(made, *updates)
+
+
+def _before(made: Any) -> set[tf.Operation]:
+    """An op, or the op of a tensor, and all ops that it waits for."""
+    left = [made if isinstance(made, tf.Operation) else made.op]
+    seen = set(left)
+    while left:
+        op = left.pop()
+        for each in (*op.control_inputs, *(tensor.op for tensor in op.inputs)):
+            if each not in seen:
+                seen.add(each)
+                left.append(each)
+    return seen

@@ -1,0 +1,184 @@
+"""The hooks that a model adds, and the end of the input.
+
+TensorFlow ends a training, an evaluation or a prediction without an error when any code of a step
+raises `OutOfRangeError` or `StopIteration`, since its readers end in this way. So a second data set
+that ends in `logits`, or a bare `next()` in a hook, would leave out the remaining rows, and nothing
+would report it. Here only the input ends a loop. Everything else is an error that names its place.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit.compat.tf_estimator import ModeKeys
+from estimator_kit.errors import ConfigError, SessionLost
+from estimator_kit.model import user_code
+from estimator_kit.model.modes.model import Hook, Model
+
+_log = logging.getLogger("estimator_kit")
+
+# After these errors TensorFlow ends the loop, or makes another session.
+_ENDS = (StopIteration, tf.errors.OutOfRangeError)
+_LOSSES = (tf.errors.AbortedError, tf.errors.UnavailableError)
+
+_READERS = ("IteratorGetNext", "IteratorGetNextAsOptional", "IteratorGetNextSync")
+
+
+def readers() -> frozenset[str]:
+    """The names of the ops of the current graph that read the input.
+
+    Call it before the model adds ops. The set is empty if the input is not a `tf.data.Dataset`.
+    """
+    ops = tf.compat.v1.get_default_graph().get_operations()
+    return frozenset(op.name for op in ops if op.type in _READERS)
+
+
+def checked_hooks(model: Model, mode: str) -> list[Hook]:
+    """The hooks that the model adds to a training or an evaluation.
+
+    Raises:
+      ConfigError: `ModelFn.hooks` returned something else than hooks.
+    """
+    place, remedy = f"{type(model).__name__}.hooks", "Return a list of hooks."
+    with user_code.explained(model, "hooks"):
+        returned: Any = model.hooks(mode)
+    if returned is None:  # As in `EstimatorSpec`, for example after an `if` on the mode.
+        return []
+    if isinstance(returned, tf.compat.v1.train.SessionRunHook):
+        raise ConfigError(f"{place}: expected a list, got one hook, {returned!r}. {remedy}")
+    try:
+        hooks = list(returned)
+    except TypeError as error:
+        raise ConfigError(f"{place}: expected a list, got {returned!r}. {remedy}") from error
+    for hook in hooks:
+        if not isinstance(hook, tf.compat.v1.train.SessionRunHook):
+            raise ConfigError(
+                f"{place}: expected SessionRunHook objects, got {hook!r}. Return a list of objects "
+                "of classes that extend tf.compat.v1.train.SessionRunHook."
+            )
+    return [OwnHook(hook, place, mode) for hook in hooks]
+
+
+class OwnHook(tf.compat.v1.train.SessionRunHook):
+    """Calls a hook of a model, and explains what would end the loop.
+
+    Args:
+      hook: the hook of the model.
+      place: the class and method that made it, for messages.
+      mode: a training may be ended by a hook. An evaluation may not, because metrics of a part of
+        the rows would choose another best model.
+    """
+
+    def __init__(self, hook: Hook, place: str, mode: str):
+        self._hook, self._mode = hook, mode
+        self._name = f"{place}: {type(hook).__name__}"
+        self._coord: Optional[Any] = None
+
+    def begin(self) -> None:
+        before = {v.op.name for v in tf.compat.v1.global_variables()}
+        self._call("begin")
+        added = {v.op.name for v in tf.compat.v1.global_variables()} - before
+        if added:
+            raise ConfigError(
+                f"{self._name}.begin makes the variable {min(added)}, which would be in the "
+                "checkpoint, but not in the model that the next start compares with it. Make it in "
+                "ModelFn.hooks, or make a local variable."
+            )
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self._coord = coord
+        self._call("after_create_session", session, coord)
+
+    def before_run(self, run_context: Any) -> Any:
+        return self._call("before_run", run_context, context=run_context)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self._call("after_run", run_context, run_values, context=run_context)
+
+    def end(self, session: Any) -> None:
+        self._call("end", session)
+
+    def _call(self, method: str, *arguments: Any, context: Optional[Any] = None) -> Any:
+        before = self._is_stopped(context)
+        try:
+            returned = getattr(self._hook, method)(*arguments)
+        except (*_ENDS, *_LOSSES) as error:
+            what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            what = f"{_start(error)}{self._name}.{method} raised {what}"
+            if isinstance(error, _LOSSES):
+                raise SessionLost(what) from error
+            raise ConfigError(
+                f"{what}, which TensorFlow would take for the end of the input. Catch it in the "
+                "hook."
+            ) from error
+        if self._is_stopped(context) and not before:
+            self._stopped(method)
+        return returned
+
+    def _is_stopped(self, context: Optional[Any]) -> bool:
+        asked = context is not None and context.stop_requested
+        return asked or (self._coord is not None and self._coord.should_stop())
+
+    def _stopped(self, method: str) -> None:
+        if self._mode == ModeKeys.EVAL:
+            raise ConfigError(
+                f"{self._name}.{method} asked to stop the evaluation before the end of its files. "
+                "Metrics of a part of the rows would choose another best model. To evaluate only "
+                "the first batches, use --eval_steps."
+            )
+        _log.warning("%s.%s asked to stop the training", self._name, method)
+
+
+class EndOfInput(tf.compat.v1.train.SessionRunHook):
+    """Raises ConfigError if another op than the input's reader has ended the loop.
+
+    Args:
+      model: the name of the model's class, for the message.
+      names: the result of `readers`.
+    """
+
+    def __init__(self, model: str, names: frozenset[str]):
+        self._model, self._names = model, names
+
+    def end(self, session: Any) -> None:
+        # TensorFlow calls `end` while it handles the error that has ended the loop.
+        error = sys.exc_info()[1]
+        if not self._names or not isinstance(error, _ENDS):
+            return
+        op = getattr(error, "op", None)
+        if op is not None and op.name in self._names:
+            return
+        place = user_code.place_of_op(op) if op is not None else None
+        what = f"{op.name} (a {op.type})" if op is not None else type(error).__name__
+        raise ConfigError(
+            f"{f'{place}: ' if place else _start(error)}{self._model}: the operation {what} ended "
+            "before the input did. TensorFlow would take this for the end of the input, and leave "
+            "out the remaining rows. Repeat a second data set without end, and raise no "
+            "StopIteration in a Python function."
+        ) from error
+
+
+def of_training(model: Model, names: frozenset[str]) -> dict[str, Sequence[Hook]]:
+    """The hooks of an `EstimatorSpec` of a training, for its arguments of these names."""
+    end = EndOfInput(type(model).__name__, names)
+    together = [] if model.together is None else [model.together.hook]
+    # Also first among the hooks of the chief, so that an error comes before a last checkpoint.
+    return {
+        "training_hooks": [*together, *checked_hooks(model, ModeKeys.TRAIN), end],
+        "training_chief_hooks": [end],
+    }
+
+
+def of_evaluation(model: Model, names: frozenset[str]) -> list[Hook]:
+    """The hooks of an `EstimatorSpec` of an evaluation."""
+    return [EndOfInput(type(model).__name__, names), *checked_hooks(model, ModeKeys.EVAL)]
+
+
+def _start(error: BaseException) -> str:
+    place = user_code.place_of(error)
+    return f"{place}: " if place else ""

@@ -1,0 +1,155 @@
+"""`ModelFn.scaffold` and `first_values`: what a model does when its session is made."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_kit as ek
+import feature_specs
+from tests.conftest import make_rows
+from tests.estimator_kit.model.test_model_fn import Constant, build
+from tests.estimator_kit.small_training import batch_of
+
+v1 = tf.compat.v1
+ModeKeys = tf.estimator.ModeKeys
+MODES = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
+
+# For each part of a Scaffold, a function that makes it.
+PARTS = {
+    "init_op": tf.no_op,
+    "init_feed_dict": lambda: {"fed:0": 1},
+    "init_fn": lambda: lambda scaffold, session: None,
+    "ready_op": lambda: v1.report_uninitialized_variables(),
+    "ready_for_local_init_op": lambda: v1.report_uninitialized_variables(),
+    "local_init_op": tf.no_op,
+    "summary_op": lambda: v1.summary.merge_all(),
+    "saver": lambda: v1.train.Saver(),
+    "local_init_feed_dict": lambda: {"fed:0": 2},
+}
+
+
+@pytest.fixture
+def spec(document):
+    return feature_specs.parse(document)
+
+
+def model_with(spec, part, given, params=None):
+    class Own(Constant):
+        def scaffold(self, mode):
+            given[part] = PARTS[part]()
+            return v1.train.Scaffold(**given)
+
+    return Own(spec, params)
+
+
+def test_each_part_of_a_scaffold_is_tried_here():
+    names = set(inspect.signature(v1.train.Scaffold).parameters)
+    assert names == {*PARTS, "copy_from_scaffold"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("average", [None, 0.9])
+@pytest.mark.parametrize("part", sorted({*PARTS} - {"saver", "init_fn", "local_init_op"}))
+def test_the_session_gets_each_part(spec, part, average, mode):
+    given = {}
+    with tf.Graph().as_default():
+        made = build(model_with(spec, part, given, {"moving_average": average}), mode)
+    assert getattr(made.scaffold, part) is given[part]
+    averaged = average is not None and mode != ModeKeys.TRAIN
+    assert (made.scaffold.saver is not None) == averaged
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_saver_is_refused(spec, mode):
+    with tf.Graph().as_default(), pytest.raises(ek.ConfigError) as error:
+        build(model_with(spec, "saver", {}), mode)
+    assert str(error.value).startswith("Own.scaffold: got a saver, but restarts, exports and warm ")
+
+
+def test_what_is_no_scaffold_is_refused(spec):
+    class Own(Constant):
+        def scaffold(self, mode):
+            return tf.no_op()
+
+    with tf.Graph().as_default(), pytest.raises(ek.ConfigError, match=r"expected a tf\.compat\.v"):
+        build(Own(spec), ModeKeys.TRAIN)
+
+
+class Starts(Constant):
+    """Its `init_fn` doubles the value."""
+
+    def first_values(self):
+        return {"value": np.array([3.0, 4.0])}
+
+    def scaffold(self, mode):
+        (value,) = v1.trainable_variables()
+
+        def double(scaffold, session):
+            value.load(2 * session.run(value), session)
+
+        return v1.train.Scaffold(init_fn=double)
+
+
+def test_init_fn_runs_once_and_after_the_first_values(spec, tmp_path):
+    params = {"moving_average": 0.5, "optimizer": "sgd", "learning_rate": 1e-12}
+
+    def trained(steps):
+        config = tf.estimator.RunConfig(model_dir=str(tmp_path))
+        made = tf.estimator.Estimator(Starts(spec, params), config=config)
+        made.train(batch_of(spec, make_rows(20)), max_steps=steps)
+        return [made.get_variable_value(n) for n in ("value", "value/ExponentialMovingAverage")]
+
+    np.testing.assert_allclose(trained(1), [[6, 8], [6, 8]], rtol=1e-6)
+    np.testing.assert_allclose(trained(2), [[6, 8], [6, 8]], rtol=1e-6)  # A restart.
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"valu": [0.0, 0]}, r"the model has no variable 'valu'\. Did you mean 'value'\? Use one "
+         r"of: .*value.*\."),
+        ({"value": [0.0]}, r"expected the shape \[2\] for value, got \[1\]\. Return an array with "
+         r"the shape of the variable\."),
+        ({"value": ["a", "b"]}, r"expected float32 for value, got <U1\. Return an array of the "
+         r"variable's type\."),
+        ([1.0], r"expected \{variable: array\}, got \[1\.0\]\. Return a dict\."),
+        (None, r"expected \{variable: array\}, got None\. Return a dict\."),
+    ],
+)  # fmt: skip
+def test_first_values_that_do_not_fit_are_refused_with_the_graph(spec, values, message):
+    class Wrong(Constant):
+        def first_values(self):
+            return values
+
+    with tf.Graph().as_default(), pytest.raises(ek.ConfigError) as error:
+        build(Wrong(spec), ModeKeys.TRAIN)
+    assert re.fullmatch(rf"Wrong\.first_values: {message}", str(error.value)), error.value
+
+
+class Local(Constant):
+    """A local variable that the model's own op sets."""
+
+    def logits(self, features, mode):
+        seen = v1.get_local_variable("seen", initializer=tf.constant(0.0))
+        self.add_output("seen", tf.fill([tf.shape(features["user"])[0], 1], seen))
+        return super().logits(features, mode)
+
+    def scaffold(self, mode):
+        (seen,) = [v for v in v1.local_variables() if v.op.name == "seen"]
+        with tf.control_dependencies([seen.initializer]):
+            return v1.train.Scaffold(local_init_op=v1.assign(seen, 7.0))
+
+
+def test_local_init_op_runs_in_each_session_and_with_the_tables_of_the_kit(spec, tmp_path):
+    made = tf.estimator.Estimator(Local(spec))
+    made.train(batch_of(spec, make_rows(20)), max_steps=1)
+    assert made.evaluate(batch_of(spec, make_rows(20)))["rows"] == 40
+    # The predictions depend on no row, so they would never end.
+    answers = itertools.islice(made.predict(batch_of(spec, make_rows(3), labels=False)), 3)
+    assert [float(answer["seen"][0]) for answer in answers] == [7.0] * 3
