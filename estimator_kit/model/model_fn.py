@@ -201,8 +201,9 @@ class ModelFn(abc.ABC):
 
         Returns:
           `{name: (value, update op)}`, such as the results of `tf.compat.v1.metrics`, or updated
-          objects of `tf.keras.metrics`. A name must not be the name of a metric of the kit. By
-          default it is empty.
+          objects of `tf.keras.metrics`. A value with several numbers becomes one metric for each:
+          `name/0`, `name/1`. A name must not be the name of a metric of the kit. By default it is
+          empty.
         """
         return {}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys, estimator
@@ -110,36 +111,76 @@ def _undefined(model: Model, batch: Labeled, name: str) -> tf.Tensor:
     return loss_is_nan + joint.nan_rows(objective, batch.logits[name], batch.weights[name])
 
 
-def _checked(model: str, returned: Any, taken: Collection[str]) -> Mapping[str, Any]:
-    """The metrics that `ModelFn.metrics` returned.
+def _checked(model: str, returned: Any, taken: Collection[str]) -> dict[str, Any]:
+    """The metrics that `ModelFn.metrics` returned, as pairs of one number and its update.
 
     Raises:
-      ConfigError: a name is in use, or a value is not a pair of a number and an update op.
+      ConfigError: a name is in use, or a value is not numbers and an update op.
     """
     place = f"{model}.metrics"
     if not isinstance(returned, Mapping):
         raise ConfigError(
             f"{place}: expected {{name: (value, update op)}}, got {returned!r}. Return a dict."
         )
+    result: dict[str, Any] = {}
     for name, metric in returned.items():
-        if name in taken or name in _RESERVED:
-            raise ConfigError(
-                f"{place}: got the metric {name!r}, which the kit computes already. Use another "
-                "name."
-            )
-        if not (_is_pair(metric) or isinstance(metric, tf.keras.metrics.Metric)):
-            raise ConfigError(
-                f"{place}: expected (value, update op) for {name!r}, where the value is one "
-                f"number, got {metric!r}. Use tf.compat.v1.metrics or an updated tf.keras.metrics."
-            )
-    return returned
+        for each, pair in _numbers(place, name, metric).items():
+            if each in taken or each in _RESERVED or each in result:
+                raise ConfigError(
+                    f"{place}: got the metric {each!r}, which the kit computes already. Use "
+                    "another name."
+                )
+            result[each] = pair
+    return result
 
 
-def _is_pair(metric: Any) -> bool:
-    return (
-        isinstance(metric, tuple)
-        and len(metric) == 2
-        and isinstance(metric[0], tf.Tensor)
-        and metric[0].shape.rank in (0, None)
-        and isinstance(metric[1], (tf.Tensor, tf.Operation))
+def _numbers(place: str, name: str, metric: Any) -> dict[str, Metric]:
+    """A metric by its name, and each number of an array by the name and its place: `name/0`."""
+    value, update = _pair(place, name, metric)
+    shape = value.shape
+    if shape.rank is None:
+        return {name: (tf.ensure_shape(value, []), update)}
+    if not shape.is_fully_defined():
+        raise ConfigError(
+            f"{place}: expected a fixed number of values for {name!r}, got {value!r}. Reduce them "
+            "to one number, or set their shape."
+        )
+    return {
+        "/".join([name, *map(str, index)]): (value[index] if index else value, update)
+        for index in np.ndindex(*shape)
+    }
+
+
+def _pair(place: str, name: str, metric: Any) -> Metric:
+    """(value, update op) of a metric, with the types that `tf.estimator` takes."""
+    graph = tf.compat.v1.get_default_graph()
+    given = metric
+    if isinstance(metric, tf.keras.metrics.Metric):
+        if not metric.updates:
+            raise ConfigError(
+                f"{place}: the Keras metric {name!r} has no update, got {metric!r}. Call its "
+                "update_state before you return it."
+            )
+        keys = tf.compat.v1.GraphKeys
+        for key in (keys.LOCAL_VARIABLES, keys.METRIC_VARIABLES):  # As tf.estimator does.
+            listed = {id(variable) for variable in graph.get_collection(key)}
+            for variable in metric.variables:
+                if id(variable) not in listed:
+                    graph.add_to_collection(key, variable)
+        metric = metric.result(), metric.updates[0]  # tf.estimator runs the first update.
+    if isinstance(metric, tuple) and len(metric) == 2:
+        value, update = metric[0], tf.nest.flatten(metric[1])
+        ops = all(isinstance(each, (tf.Tensor, tf.Operation, tf.Variable)) for each in update)
+        if isinstance(value, (tf.Tensor, tf.Variable)) and update and ops:
+            if any(each.graph is not graph for each in (value, *update)):
+                raise ConfigError(
+                    f"{place}: the metric {name!r} belongs to another graph, got {given!r}. Make "
+                    "it in this method."
+                )
+            dtype = value.dtype.base_dtype
+            if dtype.is_floating or dtype.is_integer or dtype.is_bool:
+                return tf.convert_to_tensor(value), tf.group(*update)
+    raise ConfigError(
+        f"{place}: expected (value, update op) for {name!r}, where the value is numbers, got "
+        f"{given!r}. Use tf.compat.v1.metrics or an updated tf.keras.metrics."
     )
