@@ -30,6 +30,7 @@ from estimator_kit.model import (
     gathers,
     group_checks,
     input_layer,
+    outputs,
     tensor_equality,
     user_code,
 )
@@ -51,9 +52,6 @@ from estimator_kit.optimizers.sync_replicas import Synchronous
 from feature_specs.spec import FeatureSpec
 from input_pipelines.input_fns import PADDING
 from input_pipelines.transform.transforms import Features
-
-# The graph collection of (name, tensor) for additional predictions.
-_OUTPUTS = "estimator_kit/outputs"
 
 
 class ModelFn(abc.ABC):
@@ -310,8 +308,13 @@ class ModelFn(abc.ABC):
         return layers.call(layer, inputs, training=training, **arguments)
 
     def add_output(self, name: str, value: tf.Tensor) -> None:
-        """Adds a tensor [rows, ...] of `logits` as a prediction and a signature with this name."""
-        tf.compat.v1.add_to_collection(_OUTPUTS, (name, value))
+        """Adds a tensor [rows, ...] of `logits` as a prediction and a signature with this name.
+
+        Raises:
+          ConfigError: the kit or the model has an output of this name, or the value is not a tensor
+            with one value, of any shape, for each row.
+        """
+        outputs.add(type(self).__name__, name, value)
 
     # --- Not to override -------------------------------------------------------------------------
 
@@ -347,9 +350,9 @@ class ModelFn(abc.ABC):
         self, features: Features, labels: Optional[Mapping[str, tf.Tensor]], mode: str
     ) -> Any:
         with embedding_penalties.collected(mode != ModeKeys.PREDICT) as penalties:
-            logits, outputs = self._forward(features, mode)
+            logits, added = self._forward(features, mode)
         if mode == ModeKeys.PREDICT:
-            return prediction.spec(self.objectives, logits, outputs, features, self._averages())
+            return prediction.spec(self.objectives, logits, added, features, self._averages())
         if labels is None:
             raise ValueError(f"mode {mode!r} needs labels, but the input_fn returns none")
         batch = labeled.labeled(
@@ -357,7 +360,7 @@ class ModelFn(abc.ABC):
             features,
             labels,
             logits,
-            outputs,
+            added,
             mode,
             penalties=list(penalties.values()),
             computes_losses=type(self).example_losses is not ModelFn.example_losses,
@@ -368,8 +371,8 @@ class ModelFn(abc.ABC):
 
     def _forward(
         self, features: Features, mode: str
-    ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-        """The logits by objective, and the added outputs by name."""
+    ) -> tuple[dict[str, tf.Tensor], list[outputs.Output]]:
+        """The logits by objective, and the added outputs."""
         for name, values in features.items():  # Columns and weights of columns.
             if name in self.spec.columns and self.spec.columns[name].is_numbers(self.spec):
                 input_places.mark(name, values)
@@ -384,11 +387,9 @@ class ModelFn(abc.ABC):
             logits = split_logits(
                 type(self).__name__, returned, self.objectives, factors=mode != ModeKeys.EVAL
             )
-        # Cleared, because TensorFlow would try to write the collection into each MetaGraph.
-        outputs = dict(tf.compat.v1.get_collection_ref(_OUTPUTS))
-        tf.compat.v1.get_default_graph().clear_collection(_OUTPUTS)
-        layers.collect([*tensors_of(logits), *outputs.values()])
-        return logits, outputs
+        added = outputs.taken(features, tensors_of(logits))
+        layers.collect([*tensors_of(logits), *(output.value for output in added)])
+        return logits, added
 
     def _check_combination(self) -> None:
         own = {n for n in ("loss", "train_op") if getattr(type(self), n) is not getattr(ModelFn, n)}

@@ -60,7 +60,7 @@ def labeled(
     features: Features,
     labels: Mapping[str, tf.Tensor],
     logits: Mapping[str, tf.Tensor],
-    outputs: Mapping[str, tf.Tensor],
+    outputs: prediction.Outputs,
     mode: str,
     *,
     penalties: Sequence[tf.Tensor],
@@ -72,7 +72,7 @@ def labeled(
       model: the model.
       features, labels: of the input_fn.
       logits: the logits by objective.
-      outputs: the added outputs by name.
+      outputs: the added outputs.
       mode: TRAIN or EVAL.
       penalties: the penalties of embedding vectors.
       computes_losses: whether the model overrides `example_losses`. Otherwise the graph of a
