@@ -264,8 +264,13 @@ class ModelFn(abc.ABC):
         return input_layer.fields_of(self.spec, group, dense)
 
     def sequence_input(self, features: Features, group: str) -> tuple[tf.Tensor, tf.Tensor]:
-        """The steps of a sequence group, float32 [rows, steps, width], and their number [rows]."""
-        return input_layer.sequence_input(self.spec, group, features)
+        """The steps of a sequence group, float32 [rows, steps, width], and their number [rows].
+
+        Steps after the last one of a row are zeros. If no row of a batch has a step, all have one
+        step of zeros and the number 0, because many layers fail without steps.
+        """
+        steps, lengths = input_layer.sequence_input(self.spec, group, features)
+        return input_layer.at_least_one_step(steps), lengths
 
     def numeric_input(self, features: Features, column: str) -> tf.Tensor:
         """A numeric column in its shape, such as an image: float32 [rows, *shape].
