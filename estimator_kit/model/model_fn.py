@@ -25,9 +25,11 @@ from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.embeddings import dynamic_problems, dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import (
+    added_losses,
     embedding_penalties,
     gather_gradients,
     gathers,
+    graph_collections,
     group_checks,
     input_layer,
     outputs,
@@ -321,6 +323,23 @@ class ModelFn(abc.ABC):
         """
         outputs.add(type(self).__name__, name, value)
 
+    def add_loss(self, name: str, losses: tf.Tensor, weights: Optional[tf.Tensor] = None) -> None:
+        """Adds losses of rows, float32 [rows], to the loss. Call it in `logits`, in every mode.
+
+        The kit multiplies them by the weights of the rows and reduces them as it does the losses of
+        the objectives: with the same `reduction` if all objectives have one, or else with `mean`.
+        The losses 1 and 3 with the weights 1 and 0.5 add (1 + 1.5) / 1.5 = 1.667. To give the loss
+        a factor, multiply the losses. The metric `added_loss/<name>` is the loss over all rows of
+        an evaluation, and the metric `loss` contains it. Predictions do not.
+
+        Args:
+          name: the name of the loss, once in a model.
+          losses: float32 [rows].
+          weights: float32 [rows]. By default the largest weight of the row's objectives, so a row
+            that all objectives mask does not count.
+        """
+        added_losses.add(type(self).__name__, name, losses, weights)
+
     # --- Not to override -------------------------------------------------------------------------
 
     def __call__(
@@ -356,6 +375,8 @@ class ModelFn(abc.ABC):
     ) -> Any:
         with embedding_penalties.collected(mode != ModeKeys.PREDICT) as penalties:
             logits, added = self._forward(features, mode)
+        losses = added_losses.taken(type(self).__name__)
+        graph_collections.check(type(self).__name__)
         if mode == ModeKeys.PREDICT:
             return prediction.spec(self.objectives, logits, added, features, self._averages())
         if labels is None:
@@ -367,6 +388,7 @@ class ModelFn(abc.ABC):
             logits,
             added,
             mode,
+            added=losses,
             penalties=list(penalties.values()),
             computes_losses=type(self).example_losses is not ModelFn.example_losses,
         )

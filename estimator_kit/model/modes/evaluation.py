@@ -6,7 +6,7 @@ rows of the evaluation, never on its batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import example_losses, user_code
+from estimator_kit.model import added_losses, example_losses, operations, user_code
 from estimator_kit.model.modes.labeled import Labeled, checked_hooks
 from estimator_kit.model.modes.model import Model
 from estimator_kit.model.names import TOTAL_LOSS
@@ -41,8 +41,15 @@ def spec(model: Model, batch: Labeled, make_scaffold: Callable[[], Any]) -> Any:
     for name, losses in batch.own.items():
         found = example_losses.metric(model.objectives[name], losses)
         metrics[f"{EXAMPLE_LOSS}/{name}"] = found
+    added = []
+    for name, rows in batch.added.items():
+        with tf.compat.v1.variable_scope(f"metrics/{added_losses.ADDED_LOSS}/{name}"):
+            kind = added_losses.reduction(model.objectives)
+            metric, value = added_losses.metric(rows, kind)
+        metrics[f"{added_losses.ADDED_LOSS}/{name}"] = metric
+        added.append((value, metric[1]))
     with tf.name_scope("metrics/total_loss"):
-        metrics[TOTAL_LOSS] = _total_loss(model, batch, metrics)
+        metrics[TOTAL_LOSS] = _total_loss(model, batch, metrics, added)
     for name, value in model.combination.factors(model.spec).items():
         metrics[f"loss_factor/{name}"] = (value, tf.identity(value))
     with user_code.explained(model, "metrics", **batch.given):
@@ -70,13 +77,16 @@ def _of_heads(model: Model, batch: Labeled) -> dict[str, Metric]:
     return {**result, **of_heads}
 
 
-def _total_loss(model: Model, batch: Labeled, metrics: Mapping[str, Metric]) -> Metric:
+def _total_loss(
+    model: Model, batch: Labeled, metrics: Mapping[str, Metric], added: Sequence[Metric]
+) -> Metric:
     """The model's loss over all rows. Estimator's `loss` is a mean over batches.
 
     As in training, the loss of an objective without weight is 0. If no objective has weight, or if
     the loss of a batch is NaN, it is NaN: a model whose loss is undefined must not be the best.
 
-    A penalty may depend on the batch. Its mean over batches is weighted by their rows.
+    The losses that the model adds are over all rows, too. Those without weight are 0. A penalty
+    may depend on the batch. Its mean over batches is weighted by their rows.
     """
     sources = {
         name: metrics[f"{EXAMPLE_LOSS if name in batch.own else 'loss'}/{name}"]
@@ -93,8 +103,10 @@ def _total_loss(model: Model, batch: Labeled, metrics: Mapping[str, Metric]) -> 
         without_weight = missing[name] & tf.equal(broken[index], 0)
         values[name] = tf.cast(tf.where(without_weight, tf.zeros_like(value), value), tf.float32)
     total = model.loss(values)
+    _refuse_batch(model, batch, total)
     total = tf.where(tf.reduce_all(list(missing.values())), tf.cast(nan, total.dtype), total)
-    updates = [counting, *(update for _, update in sources.values())]
+    updates = [counting, *(update for _, update in [*sources.values(), *added])]
+    total = tf.add_n([total, *(tf.cast(value, total.dtype) for value, _ in added)])
     if batch.penalties:
         rows = tf.cast(batch.rows, tf.float64)
         penalty = tf.cast(tf.add_n(list(batch.penalties)), tf.float64)
@@ -102,6 +114,17 @@ def _total_loss(model: Model, batch: Labeled, metrics: Mapping[str, Metric]) -> 
         total += tf.cast(ratio(sums[0], sums[1]), tf.float32)
         updates.append(update)
     return total, tf.group(*updates)
+
+
+def _refuse_batch(model: Model, batch: Labeled, total: tf.Tensor) -> None:
+    """Refuses a loss over all rows that reads a tensor of a batch, of which the end has none."""
+    tensors = tf.nest.flatten([batch.features, batch.labels], expand_composites=True)
+    if {tensor.op.name for tensor in tensors} & {op.name for op in operations.needed([total])}:
+        raise ConfigError(
+            f"{type(model).__name__}.loss: it uses a tensor of the batch, but an evaluation calls "
+            "it with the losses over all rows. Use self.add_loss(name, losses) in logits, which "
+            "also works in an evaluation."
+        )
 
 
 def _undefined(model: Model, batch: Labeled, name: str) -> tf.Tensor:

@@ -15,6 +15,7 @@ from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import batch_tensors, initial_values
+from estimator_kit.model.added_losses import ADDED_LOSS
 from estimator_kit.model.modes.evaluation import EXAMPLE_LOSS
 from estimator_kit.model.modes.labeled import Labeled, checked_hooks
 from estimator_kit.model.modes.model import Model
@@ -51,6 +52,8 @@ def _summarize(batch: Labeled, factors: Mapping[str, tf.Tensor]) -> None:
         value = tf.identity(value, name=f"{LOSSES_SCOPE}/{name}")
         tag = EXAMPLE_LOSS if name in batch.own else "loss"
         tf.compat.v1.summary.scalar(f"{tag}/{name}", value)
+    for name, value in batch.added_losses.items():
+        tf.compat.v1.summary.scalar(f"{ADDED_LOSS}/{name}", value)
     for name, value in factors.items():
         tf.compat.v1.summary.scalar(f"loss_factor/{name}", value)
 
@@ -64,7 +67,8 @@ def _step(model: Model, batch: Labeled) -> tf.Operation:
         return made
     variables = not_frozen(tf.compat.v1.trainable_variables(), model.params.freeze)
     after = combination.after_step(batch.losses, model.spec, variables, model.shared_prefix())
-    gradients = combination.gradients(batch.losses, model.spec, batch.penalties)
+    more = [*batch.added_losses.values(), *batch.penalties]
+    gradients = combination.gradients(batch.losses, model.spec, more)
     # With gradients, the model overrides no method of this step. See `check_combination`.
     if gradients is None:
         made = model.train_op(batch.loss)
