@@ -35,6 +35,8 @@ _OF_READING = {
     tf.errors.UNKNOWN,
 }
 
+_ROWS = 3  # Of the graph of predictions that `outline` makes.
+
 
 class ModelWeights(NamedTuple):
     """The variables of a model without the slots of its optimizers, and its metrics.
@@ -71,9 +73,10 @@ class ModelOutline:
 
 
 def outline(model: ModelFn) -> ModelOutline:
-    """Builds the training graph and the evaluation graph of a model, and lists their contents.
+    """Builds the graphs of a model, and lists the contents of its training and its evaluation.
 
-    Any error of the model comes up here, before a file is written.
+    Any error of the model comes up here, before a file is written. The graph of predictions has a
+    fixed number of rows, because it then shows outputs with another number.
     """
     train = build(model, ModeKeys.TRAIN)
     with train[0].as_default():
@@ -82,6 +85,7 @@ def outline(model: ModelFn) -> ModelOutline:
         variables = {**{v.op.name: tuple(v.shape.as_list()) for v in saved}, **growing}
         trainable = frozenset(v.op.name for v in tf.compat.v1.trainable_variables())
     made = weights_of(model)
+    build(model, ModeKeys.PREDICT, rows=_ROWS)
     unknown = sorted(made.shapes.keys() - variables.keys())
     if unknown:
         raise ConfigError(
@@ -123,14 +127,14 @@ def _in_tables() -> dict[str, tuple[Optional[int], ...]]:
     }
 
 
-def build(model: ModelFn, mode: str) -> tuple[tf.Graph, Any]:
-    """A new graph of a model in a mode, and its `EstimatorSpec`."""
+def build(model: ModelFn, mode: str, rows: Optional[int] = None) -> tuple[tf.Graph, Any]:
+    """A new graph of a model in a mode and its EstimatorSpec, by default of any number of rows."""
     graph = tf.Graph()
     # No value is drawn, but with --deterministic an initializer without a seed is an error.
     graph.seed = 1
     with graph.as_default():
         tf.compat.v1.train.get_or_create_global_step()
-        examples = tf.compat.v1.placeholder(tf.string, [None])
+        examples = tf.compat.v1.placeholder(tf.string, [rows])
         features, labels = Transform(model.spec).features_and_labels(examples)
         return graph, model(features, labels, mode)
 

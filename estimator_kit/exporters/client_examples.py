@@ -21,8 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_kit.exporters import warm_up
-from estimator_kit.exporters.signatures import PREDICT_RAW
-from estimator_kit.model.names import PREDICT_EXAMPLES
+from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import EXAMPLES
 

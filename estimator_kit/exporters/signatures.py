@@ -30,7 +30,7 @@ from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.graph_copy import CopyError, copied, depends_on
 from estimator_kit.model.model_fn import ModelFn
-from estimator_kit.model.names import PREDICT_EXAMPLES
+from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
 from feature_specs.errors import did_you_mean
 from input_pipelines.transform.serving_inputs import EXAMPLES, ServingInputs
 from input_pipelines.transform.transforms import Transform
@@ -38,7 +38,6 @@ from input_pipelines.transform.transforms import Transform
 _log = logging.getLogger("estimator_kit")
 
 SERVING_DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
-PREDICT_RAW = "predict_raw"
 
 
 def make_signatures(

@@ -35,6 +35,11 @@ _log = logging.getLogger("estimator_kit")
 # Rows of the requests to the signatures that do not answer all objectives.
 _FEW = 3
 
+_REMEDY = (
+    ". If an answer depends on the other rows of its batch, change the model: for example, a "
+    "recurrent Keras layer over steps needs a mask."
+)
+
 _START = (
     "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
 )
@@ -167,6 +172,8 @@ def verify(
         # Replace row numbers of the sample by row numbers of the files.
         kept = " of the rows that the filter keeps" if spec.filter else ""
         text = re.sub(r"\brow (\d+)\b", lambda row: f"row {places[int(row[1])]}{kept}", str(error))
+        if text.startswith("signature"):
+            text += _REMEDY
         raise ExportError(text) from error
     return Report(
         len(rows.records),

@@ -16,9 +16,9 @@ import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.exporters.sample_rows import on_cpu
-from estimator_kit.exporters.signatures import PREDICT_RAW, make_signatures
+from estimator_kit.exporters.signatures import make_signatures
 from estimator_kit.exporters.skew import parts_of
-from estimator_kit.model.names import PREDICT_EXAMPLES
+from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import ServingInputs, serving_inputs
 from input_pipelines.transform.transforms import Features

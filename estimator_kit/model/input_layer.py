@@ -110,6 +110,14 @@ def sequence_columns(
     return parts, ragged[0].row_lengths()
 
 
+def at_least_one_step(steps: tf.Tensor) -> tf.Tensor:
+    """The steps. If no row of the batch has a step, one padded step is added."""
+    missing = tf.maximum(1 - tf.shape(steps)[1], 0)
+    padded = tf.pad(steps, [[0, 0], [0, missing], [0, 0]])
+    padded.set_shape([None, None, steps.shape[2]])
+    return padded
+
+
 def ragged_input(spec: FeatureSpec, group: str, features: Features) -> dict[str, tf.RaggedTensor]:
     """The columns of a group of ragged columns, by name.
 

@@ -25,11 +25,14 @@ from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.embeddings import dynamic_problems, dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import (
+    added_losses,
     embedding_penalties,
     gather_gradients,
     gathers,
+    graph_collections,
     group_checks,
     input_layer,
+    outputs,
     own_hooks,
     own_scaffold,
     tensor_equality,
@@ -53,9 +56,6 @@ from estimator_kit.optimizers.sync_replicas import Synchronous
 from feature_specs.spec import FeatureSpec
 from input_pipelines.input_fns import PADDING
 from input_pipelines.transform.transforms import Features
-
-# The graph collection of (name, tensor) for additional predictions.
-_OUTPUTS = "estimator_kit/outputs"
 
 
 class ModelFn(abc.ABC):
@@ -203,8 +203,9 @@ class ModelFn(abc.ABC):
 
         Returns:
           `{name: (value, update op)}`, such as the results of `tf.compat.v1.metrics`, or updated
-          objects of `tf.keras.metrics`. A name must not be the name of a metric of the kit. By
-          default it is empty.
+          objects of `tf.keras.metrics`. A value with several numbers becomes one metric for each:
+          `name/0`, `name/1`. A name must not be the name of a metric of the kit. By default it is
+          empty.
         """
         return {}
 
@@ -289,8 +290,13 @@ class ModelFn(abc.ABC):
         return input_layer.fields_of(self.spec, group, dense)
 
     def sequence_input(self, features: Features, group: str) -> tuple[tf.Tensor, tf.Tensor]:
-        """The steps of a sequence group, float32 [rows, steps, width], and their number [rows]."""
-        return input_layer.sequence_input(self.spec, group, features)
+        """The steps of a sequence group, float32 [rows, steps, width], and their number [rows].
+
+        Steps after the last one of a row are zeros. If no row of a batch has a step, all have one
+        step of zeros and the number 0, because many layers fail without steps.
+        """
+        steps, lengths = input_layer.sequence_input(self.spec, group, features)
+        return input_layer.at_least_one_step(steps), lengths
 
     def numeric_input(self, features: Features, column: str) -> tf.Tensor:
         """A numeric column in its shape, such as an image: float32 [rows, *shape].
@@ -333,8 +339,30 @@ class ModelFn(abc.ABC):
         return layers.call(layer, inputs, training=training, **arguments)
 
     def add_output(self, name: str, value: tf.Tensor) -> None:
-        """Adds a tensor [rows, ...] of `logits` as a prediction and a signature with this name."""
-        tf.compat.v1.add_to_collection(_OUTPUTS, (name, value))
+        """Adds a tensor [rows, ...] of `logits` as a prediction and a signature with this name.
+
+        Raises:
+          ConfigError: the kit or the model has an output of this name, or the value is not a tensor
+            with one value, of any shape, for each row.
+        """
+        outputs.add(type(self).__name__, name, value)
+
+    def add_loss(self, name: str, losses: tf.Tensor, weights: Optional[tf.Tensor] = None) -> None:
+        """Adds losses of rows, float32 [rows], to the loss. Call it in `logits`, in every mode.
+
+        The kit multiplies them by the weights of the rows and reduces them as it does the losses of
+        the objectives: with the same `reduction` if all objectives have one, or else with `mean`.
+        The losses 1 and 3 with the weights 1 and 0.5 add (1 + 1.5) / 1.5 = 1.667. To give the loss
+        a factor, multiply the losses. The metric `added_loss/<name>` is the loss over all rows of
+        an evaluation, and the metric `loss` contains it. Predictions do not.
+
+        Args:
+          name: the name of the loss, once in a model.
+          losses: float32 [rows].
+          weights: float32 [rows]. By default the largest weight of the row's objectives, so a row
+            that all objectives mask does not count.
+        """
+        added_losses.add(type(self).__name__, name, losses, weights)
 
     # --- Not to override -------------------------------------------------------------------------
 
@@ -371,11 +399,13 @@ class ModelFn(abc.ABC):
     ) -> Any:
         readers = own_hooks.readers()
         with embedding_penalties.collected(mode != ModeKeys.PREDICT) as penalties:
-            logits, outputs = self._forward(features, mode)
+            logits, added = self._forward(features, mode)
+        losses = added_losses.taken(type(self).__name__)
+        graph_collections.check(type(self).__name__)
         if mode == ModeKeys.PREDICT:
             end = own_hooks.EndOfInput(type(self).__name__, readers)
             return prediction.spec(
-                self.objectives, logits, outputs, features, self._scaffold(mode), [end]
+                self.objectives, logits, added, features, self._scaffold(mode), [end]
             )
         if labels is None:
             raise ValueError(f"mode {mode!r} needs labels, but the input_fn returns none")
@@ -384,8 +414,9 @@ class ModelFn(abc.ABC):
             features,
             labels,
             logits,
-            outputs,
+            added,
             mode,
+            added=losses,
             penalties=list(penalties.values()),
             computes_losses=type(self).example_losses is not ModelFn.example_losses,
         )
@@ -396,8 +427,8 @@ class ModelFn(abc.ABC):
 
     def _forward(
         self, features: Features, mode: str
-    ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-        """The logits by objective, and the added outputs by name."""
+    ) -> tuple[dict[str, tf.Tensor], list[outputs.Output]]:
+        """The logits by objective, and the added outputs."""
         for name, values in features.items():  # Columns and weights of columns.
             if name in self.spec.columns and self.spec.columns[name].is_numbers(self.spec):
                 input_places.mark(name, values)
@@ -412,11 +443,9 @@ class ModelFn(abc.ABC):
             logits = split_logits(
                 type(self).__name__, returned, self.objectives, factors=mode != ModeKeys.EVAL
             )
-        # Cleared, because TensorFlow would try to write the collection into each MetaGraph.
-        outputs = dict(tf.compat.v1.get_collection_ref(_OUTPUTS))
-        tf.compat.v1.get_default_graph().clear_collection(_OUTPUTS)
-        layers.collect([*tensors_of(logits), *outputs.values()])
-        return logits, outputs
+        added = outputs.taken(features, tensors_of(logits))
+        layers.collect([*tensors_of(logits), *(output.value for output in added)])
+        return logits, added
 
     def _check_combination(self) -> None:
         own = {n for n in ("loss", "train_op") if getattr(type(self), n) is not getattr(ModelFn, n)}

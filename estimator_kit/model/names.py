@@ -16,6 +16,9 @@ LOSSES_SCOPE = "estimator_kit/losses"  # One tensor an objective; only in traini
 # The signature with the predictions of all objectives.
 PREDICT_EXAMPLES = "predict_examples"
 
+# The signature with one tensor for each feature.
+PREDICT_RAW = "predict_raw"
+
 # The metric that replaces the `loss` of Estimator. See `read_metrics`.
 TOTAL_LOSS = "total_loss"
 

@@ -1,4 +1,4 @@
-"""Explains a wrong key in the methods that a user's model overrides.
+"""Explains a wrong key in the methods that a user's model overrides, and names places in it.
 
     with user_code.explained(model, "logits", features=features):
         logits = model.logits(features, mode)
@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import types
 from collections.abc import Iterable, Iterator
 from typing import Any, Optional
 
@@ -50,6 +51,23 @@ def explained(model: object, method: str, **arguments: Iterable[str]) -> Iterato
             f"{place}: {type(model).__name__}.{method}: the key {key!r} does not exist"
             f"{nearest(key, known) or '.'} {' '.join(map(_listed, arguments, arguments.values()))}"
         ) from error
+
+
+def place_of_call(called: str) -> str:
+    """`file:line: <called>` for a method of ModelFn that a user's code calls now.
+
+    `<called>` without a place if a model of the kit calls it.
+    """
+    frame = sys._getframe(1)
+    while _module(frame).startswith("estimator_kit.model.") and frame.f_back is not None:
+        frame = frame.f_back
+    if _module(frame).partition(".")[0] in _NOT_OF_USERS:
+        return called
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}: {called}"
+
+
+def _module(frame: types.FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
 
 
 def _listed(argument: str, keys: Iterable[str]) -> str:
@@ -100,7 +118,6 @@ def _place(error: KeyError) -> Optional[str]:
         trace = trace.tb_next
     if trace is None:
         return None
-    package = str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
-    if package in _NOT_OF_USERS:
+    if _module(trace.tb_frame).partition(".")[0] in _NOT_OF_USERS:
         return None
     return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"

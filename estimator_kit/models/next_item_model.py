@@ -23,7 +23,6 @@ from estimator_kit.model.model_params import ModelParams
 from estimator_kit.model.objectives.step_scores import StepScores
 from estimator_kit.models.dnn_params import Dropout
 from estimator_kit.models.layers import dense_layer
-from estimator_kit.models.steps import at_least_one_step
 from estimator_kit.optimizers.choice import OptimizerChoice
 from feature_specs.heads.next_item import NextItem
 from feature_specs.reference.naming import canned_name
@@ -94,7 +93,7 @@ class NextItemModel(ModelFn):
         name = self.item_embedding()
         with tf.compat.v1.variable_scope("steps"):
             steps, lengths = self.sequence_input(features, self.params.steps_group)
-            hidden = self.encode(at_least_one_step(steps), lengths, mode)
+            hidden = self.encode(steps, lengths, mode)
         with tf.compat.v1.variable_scope("items"):
             width = self.spec.columns[name].width(self.spec)
             if hidden.shape[2] != width:

@@ -15,7 +15,7 @@ from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.model import group_checks
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.models.dnn_params import DNNParams, Dropout, tower_logits
-from estimator_kit.models.steps import Pooling, at_least_one_step
+from estimator_kit.models.steps import Pooling
 from input_pipelines.transform.transforms import Features
 
 
@@ -55,7 +55,7 @@ class SequenceModel(ModelFn):
     def logits(self, features: Features, mode: str) -> Logits:
         with tf.compat.v1.variable_scope("steps"):
             steps, lengths = self.sequence_input(features, self.params.steps_group)
-            parts = [self.encode(at_least_one_step(steps), lengths, mode)]
+            parts = [self.encode(steps, lengths, mode)]
         with tf.compat.v1.variable_scope("dnn"):
             if self.params.deep_group is not None:
                 parts.insert(0, self.dense_input(features, self.params.deep_group))

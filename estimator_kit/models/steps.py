@@ -13,14 +13,6 @@ import tensorflow as tf
 Pooling = Literal["last", "max", "mean", "sum"]
 
 
-def at_least_one_step(steps: tf.Tensor) -> tf.Tensor:
-    """The steps. If no row of the batch has a step, one padded step is added."""
-    missing = tf.maximum(1 - tf.shape(steps)[1], 0)
-    padded = tf.pad(steps, [[0, 0], [0, missing], [0, 0]])
-    padded.set_shape([None, None, steps.shape[2]])
-    return padded
-
-
 def step_mask(steps: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """True for real steps and False for padding: bool [rows, steps, 1]."""
     return tf.sequence_mask(lengths, tf.shape(steps)[1])[:, :, tf.newaxis]

@@ -19,7 +19,6 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.model import group_checks, input_layer
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.models.dnn_params import DNNParams, tower_logits
-from estimator_kit.models.steps import at_least_one_step
 from input_pipelines.transform.transforms import Features
 
 
@@ -82,7 +81,7 @@ class TargetModel(ModelFn):
         with tf.compat.v1.variable_scope("steps"):
             columns, lengths = input_layer.sequence_columns(self.spec, p.steps_group, features)
             steps = tf.concat([columns[name] for name in groups[p.steps_group]], axis=2)
-            steps = at_least_one_step(steps)
+            steps = input_layer.at_least_one_step(steps)
         with tf.compat.v1.variable_scope("dnn"):
             names = [*groups[p.target_group], *(groups[p.deep_group] if p.deep_group else ())]
             dense = input_layer.dense_columns(self.spec, names, features)

@@ -20,9 +20,8 @@ import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.sample_rows import SampleRows
-from estimator_kit.exporters.signatures import PREDICT_RAW
 from estimator_kit.exporters.skew import parts_of
-from estimator_kit.model.names import PREDICT_EXAMPLES
+from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import serving_inputs
 

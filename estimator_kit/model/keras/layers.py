@@ -59,7 +59,8 @@ def call(layer: Any, inputs: Any, *, training: bool, **arguments: Any) -> Any:
       inputs: the inputs of the layer.
       training: whether to apply dropout, and to use the statistics of the batch in batch
         normalization.
-      **arguments: more arguments of the layer's call, such as `mask`.
+      **arguments: more arguments of the layer's call, such as `mask`. Without it, a layer that
+        takes a mask gets the mask of its inputs, as after `Embedding(mask_zero=True)`.
 
     Raises:
       ConfigError: the object is not a layer of `tf.keras`, was made outside of this graph, or is a
@@ -78,7 +79,7 @@ def call(layer: Any, inputs: Any, *, training: bool, **arguments: Any) -> Any:
     # The name scope is not used, because its number may differ between modes.
     scope = tf.compat.v1.get_variable_scope().name
     caller = _caller_class()(layer, f"{scope}/" if scope else None)
-    outputs = caller(inputs, training=training, **arguments)
+    outputs = caller(inputs, arguments, training=training)
     _check_graph(layer, graph)
     graph.add_to_collection(_CALLED, layer)
     for name in sorted(_losses_and_updates(layer) - before):
@@ -113,9 +114,9 @@ def collect(outputs: Iterable[tf.Tensor]) -> None:
     for update in everything.updates:
         if update.name in made:
             graph.add_to_collection(keys.UPDATE_OPS, update)
-    frozen = {variable.ref() for variable in everything.non_trainable_variables}
+    frozen = {variable.op.name for variable in everything.non_trainable_variables}
     trainable = graph.get_collection_ref(keys.TRAINABLE_VARIABLES)
-    trainable[:] = [variable for variable in trainable if variable.ref() not in frozen]
+    trainable[:] = [variable for variable in trainable if variable.op.name not in frozen]
 
 
 _caller: Any = None
@@ -129,14 +130,16 @@ def _caller_class() -> Any:
         class Caller(tf.keras.layers.Layer):
             """Calls a layer inside a call, so that Keras passes `training` to all inner layers.
 
-            This is the only way for a layer without this argument whose inner layers have it.
+            This is the only way for a layer without this argument whose inner layers have it. It
+            takes no mask and casts nothing, so the layer gets its inputs with their mask, and
+            decides itself whether to use it.
             """
 
             def __init__(self, layer: Any, scope: Optional[str]):
-                super().__init__(name="estimator_kit_keras")
+                super().__init__(name="estimator_kit_keras", autocast=False)
                 self.layer, self.scope = layer, scope
 
-            def call(self, inputs: Any, training: Any = None, **arguments: Any) -> Any:
+            def call(self, inputs: Any, arguments: Any, training: Any = None) -> Any:
                 with tf.compat.v1.get_default_graph().name_scope(self.scope):
                     return self.layer(inputs, **arguments)
 
@@ -178,7 +181,11 @@ def _check_kind(layer: Any) -> None:
 
 
 def _check_graph(layer: Any, graph: tf.Graph) -> None:
-    for variable in layer.variables:
+    try:
+        variables = layer.variables
+    except ValueError:  # A Sequential model without an Input makes them when it is called.
+        variables = [v for inner in layer.submodules for v in getattr(inner, "variables", ())]
+    for variable in variables:
         if getattr(getattr(variable, "handle", variable), "graph", None) is not graph:
             raise ConfigError(
                 f"self.keras: the layer {layer.name!r} has variables of another graph. Training, "
@@ -187,10 +194,11 @@ def _check_graph(layer: Any, graph: tf.Graph) -> None:
 
 
 def _check_all_called(layers: Any, outputs: Iterable[tf.Tensor], graph: tf.Graph) -> None:
-    known = {variable.ref() for layer in layers for variable in layer.variables}
+    # By name, because a layer with mixed precision has its variables in wrappers.
+    known = {variable.op.name for layer in layers for variable in layer.variables}
     folders = {_folder(tf.keras.Model.__module__.split(".")[0]), _folder("keras")} - {None}
     for variable in tf.compat.v1.global_variables():
-        if variable.ref() in known:
+        if variable.op.name in known:
             continue
         makers = [frame.filename for frame in variable.op.traceback]
         if any("legacy_tf_layers" in file for file in makers):

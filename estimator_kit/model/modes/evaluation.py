@@ -6,14 +6,15 @@ rows of the evaluation, never on its batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import example_losses, own_hooks, user_code
+from estimator_kit.model import added_losses, example_losses, operations, own_hooks, user_code
 from estimator_kit.model.modes.labeled import Labeled
 from estimator_kit.model.modes.model import Model
 from estimator_kit.model.names import TOTAL_LOSS
@@ -43,8 +44,15 @@ def spec(
     for name, losses in batch.own.items():
         found = example_losses.metric(model.objectives[name], losses)
         metrics[f"{EXAMPLE_LOSS}/{name}"] = found
+    added = []
+    for name, rows in batch.added.items():
+        with tf.compat.v1.variable_scope(f"metrics/{added_losses.ADDED_LOSS}/{name}"):
+            kind = added_losses.reduction(model.objectives)
+            metric, value = added_losses.metric(rows, kind)
+        metrics[f"{added_losses.ADDED_LOSS}/{name}"] = metric
+        added.append((value, metric[1]))
     with tf.name_scope("metrics/total_loss"):
-        metrics[TOTAL_LOSS] = _total_loss(model, batch, metrics)
+        metrics[TOTAL_LOSS] = _total_loss(model, batch, metrics, added)
     for name, value in model.combination.factors(model.spec).items():
         metrics[f"loss_factor/{name}"] = (value, tf.identity(value))
     with user_code.explained(model, "metrics", **batch.given):
@@ -72,13 +80,16 @@ def _of_heads(model: Model, batch: Labeled) -> dict[str, Metric]:
     return {**result, **of_heads}
 
 
-def _total_loss(model: Model, batch: Labeled, metrics: Mapping[str, Metric]) -> Metric:
+def _total_loss(
+    model: Model, batch: Labeled, metrics: Mapping[str, Metric], added: Sequence[Metric]
+) -> Metric:
     """The model's loss over all rows. Estimator's `loss` is a mean over batches.
 
     As in training, the loss of an objective without weight is 0. If no objective has weight, or if
     the loss of a batch is NaN, it is NaN: a model whose loss is undefined must not be the best.
 
-    A penalty may depend on the batch. Its mean over batches is weighted by their rows.
+    The losses that the model adds are over all rows, too. Those without weight are 0. A penalty
+    may depend on the batch. Its mean over batches is weighted by their rows.
     """
     sources = {
         name: metrics[f"{EXAMPLE_LOSS if name in batch.own else 'loss'}/{name}"]
@@ -95,8 +106,10 @@ def _total_loss(model: Model, batch: Labeled, metrics: Mapping[str, Metric]) -> 
         without_weight = missing[name] & tf.equal(broken[index], 0)
         values[name] = tf.cast(tf.where(without_weight, tf.zeros_like(value), value), tf.float32)
     total = model.loss(values)
+    _refuse_batch(model, batch, total)
     total = tf.where(tf.reduce_all(list(missing.values())), tf.cast(nan, total.dtype), total)
-    updates = [counting, *(update for _, update in sources.values())]
+    updates = [counting, *(update for _, update in [*sources.values(), *added])]
+    total = tf.add_n([total, *(tf.cast(value, total.dtype) for value, _ in added)])
     if batch.penalties:
         rows = tf.cast(batch.rows, tf.float64)
         penalty = tf.cast(tf.add_n(list(batch.penalties)), tf.float64)
@@ -106,6 +119,17 @@ def _total_loss(model: Model, batch: Labeled, metrics: Mapping[str, Metric]) -> 
     return total, tf.group(*updates)
 
 
+def _refuse_batch(model: Model, batch: Labeled, total: tf.Tensor) -> None:
+    """Refuses a loss over all rows that reads a tensor of a batch, of which the end has none."""
+    tensors = tf.nest.flatten([batch.features, batch.labels], expand_composites=True)
+    if {tensor.op.name for tensor in tensors} & {op.name for op in operations.needed([total])}:
+        raise ConfigError(
+            f"{type(model).__name__}.loss: it uses a tensor of the batch, but an evaluation calls "
+            "it with the losses over all rows. Use self.add_loss(name, losses) in logits, which "
+            "also works in an evaluation."
+        )
+
+
 def _undefined(model: Model, batch: Labeled, name: str) -> tf.Tensor:
     """float64, above 0 if the loss or a prediction of an objective is NaN in this batch."""
     loss_is_nan = tf.cast(tf.math.is_nan(batch.losses[name]), tf.float64)
@@ -113,36 +137,76 @@ def _undefined(model: Model, batch: Labeled, name: str) -> tf.Tensor:
     return loss_is_nan + joint.nan_logits(objective, batch.logits[name], batch.weights[name])
 
 
-def _checked(model: str, returned: Any, taken: Collection[str]) -> Mapping[str, Any]:
-    """The metrics that `ModelFn.metrics` returned.
+def _checked(model: str, returned: Any, taken: Collection[str]) -> dict[str, Any]:
+    """The metrics that `ModelFn.metrics` returned, as pairs of one number and its update.
 
     Raises:
-      ConfigError: a name is in use, or a value is not a pair of a number and an update op.
+      ConfigError: a name is in use, or a value is not numbers and an update op.
     """
     place = f"{model}.metrics"
     if not isinstance(returned, Mapping):
         raise ConfigError(
             f"{place}: expected {{name: (value, update op)}}, got {returned!r}. Return a dict."
         )
+    result: dict[str, Any] = {}
     for name, metric in returned.items():
-        if name in taken or name in _RESERVED:
-            raise ConfigError(
-                f"{place}: got the metric {name!r}, which the kit computes already. Use another "
-                "name."
-            )
-        if not (_is_pair(metric) or isinstance(metric, tf.keras.metrics.Metric)):
-            raise ConfigError(
-                f"{place}: expected (value, update op) for {name!r}, where the value is one "
-                f"number, got {metric!r}. Use tf.compat.v1.metrics or an updated tf.keras.metrics."
-            )
-    return returned
+        for each, pair in _numbers(place, name, metric).items():
+            if each in taken or each in _RESERVED or each in result:
+                raise ConfigError(
+                    f"{place}: got the metric {each!r}, which the kit computes already. Use "
+                    "another name."
+                )
+            result[each] = pair
+    return result
 
 
-def _is_pair(metric: Any) -> bool:
-    return (
-        isinstance(metric, tuple)
-        and len(metric) == 2
-        and isinstance(metric[0], tf.Tensor)
-        and metric[0].shape.rank in (0, None)
-        and isinstance(metric[1], (tf.Tensor, tf.Operation))
+def _numbers(place: str, name: str, metric: Any) -> dict[str, Metric]:
+    """A metric by its name, and each number of an array by the name and its place: `name/0`."""
+    value, update = _pair(place, name, metric)
+    shape = value.shape
+    if shape.rank is None:
+        return {name: (tf.ensure_shape(value, []), update)}
+    if not shape.is_fully_defined():
+        raise ConfigError(
+            f"{place}: expected a fixed number of values for {name!r}, got {value!r}. Reduce them "
+            "to one number, or set their shape."
+        )
+    return {
+        "/".join([name, *map(str, index)]): (value[index] if index else value, update)
+        for index in np.ndindex(*shape)
+    }
+
+
+def _pair(place: str, name: str, metric: Any) -> Metric:
+    """(value, update op) of a metric, with the types that `tf.estimator` takes."""
+    graph = tf.compat.v1.get_default_graph()
+    given = metric
+    if isinstance(metric, tf.keras.metrics.Metric):
+        if not metric.updates:
+            raise ConfigError(
+                f"{place}: the Keras metric {name!r} has no update, got {metric!r}. Call its "
+                "update_state before you return it."
+            )
+        keys = tf.compat.v1.GraphKeys
+        for key in (keys.LOCAL_VARIABLES, keys.METRIC_VARIABLES):  # As tf.estimator does.
+            listed = {id(variable) for variable in graph.get_collection(key)}
+            for variable in metric.variables:
+                if id(variable) not in listed:
+                    graph.add_to_collection(key, variable)
+        metric = metric.result(), metric.updates[0]  # tf.estimator runs the first update.
+    if isinstance(metric, tuple) and len(metric) == 2:
+        value, update = metric[0], tf.nest.flatten(metric[1])
+        ops = all(isinstance(each, (tf.Tensor, tf.Operation, tf.Variable)) for each in update)
+        if isinstance(value, (tf.Tensor, tf.Variable)) and update and ops:
+            if any(each.graph is not graph for each in (value, *update)):
+                raise ConfigError(
+                    f"{place}: the metric {name!r} belongs to another graph, got {given!r}. Make "
+                    "it in this method."
+                )
+            dtype = value.dtype.base_dtype
+            if dtype.is_floating or dtype.is_integer or dtype.is_bool:
+                return tf.convert_to_tensor(value), tf.group(*update)
+    raise ConfigError(
+        f"{place}: expected (value, update op) for {name!r}, where the value is numbers, got "
+        f"{given!r}. Use tf.compat.v1.metrics or an updated tf.keras.metrics."
     )

@@ -14,7 +14,8 @@ import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import example_losses, user_code
+from estimator_kit.model import added_losses, example_losses, user_code
+from estimator_kit.model.added_losses import Added
 from estimator_kit.model.example_losses import Weighted
 from estimator_kit.model.logits import check_rows, tensors_of
 from estimator_kit.model.modes import prediction
@@ -38,8 +39,11 @@ class Labeled:
         calls neither.
       own: the losses of rows that the model computes itself, by objective.
       losses: the loss of each objective.
-      penalties: the regularization losses of layers and of embedding vectors.
-      loss: the loss of the batch, with the penalties.
+      added: the losses of rows that the model adds, with their weights, by name.
+      added_losses: the loss of the batch of each.
+      penalties: the regularization losses of layers and of embedding vectors, and the losses of
+        batches that `logits` puts into the collection LOSSES.
+      loss: the loss of the batch, with the added losses and the penalties.
       rows: the number of rows, 0 for a batch of padding.
     """
 
@@ -50,6 +54,8 @@ class Labeled:
     given: Mapping[str, Any]
     own: Mapping[str, Weighted]
     losses: Mapping[str, tf.Tensor]
+    added: Mapping[str, Weighted]
+    added_losses: Mapping[str, tf.Tensor]
     penalties: Sequence[tf.Tensor]
     loss: tf.Tensor
     rows: tf.Tensor
@@ -60,9 +66,10 @@ def labeled(
     features: Features,
     labels: Mapping[str, tf.Tensor],
     logits: Mapping[str, tf.Tensor],
-    outputs: Mapping[str, tf.Tensor],
+    outputs: prediction.Outputs,
     mode: str,
     *,
+    added: Added,
     penalties: Sequence[tf.Tensor],
     computes_losses: bool,
 ) -> Labeled:
@@ -72,8 +79,9 @@ def labeled(
       model: the model.
       features, labels: of the input_fn.
       logits: the logits by objective.
-      outputs: the added outputs by name.
+      outputs: the added outputs.
       mode: TRAIN or EVAL.
+      added: the losses that `logits` added.
       penalties: the penalties of embedding vectors.
       computes_losses: whether the model overrides `example_losses`. Otherwise the graph of a
         training has no predictions.
@@ -94,11 +102,17 @@ def labeled(
     own = _own_losses(model, given) if computes_losses else {}
     losses = _losses(model, logits, labels, weights, own)
     loss = _combined(model, losses, mode)
-    penalties = [*tf.compat.v1.losses.get_regularization_losses(), *penalties]
+    added_losses.check_used(type(model).__name__, added, [loss])
+    with tf.name_scope(added_losses.ADDED_LOSS):
+        of_rows = added.weighted(weights, padding)
+        kind = added_losses.reduction(model.objectives)
+        of_batch = {name: added_losses.loss(each, kind) for name, each in of_rows.items()}
+    regularization = tf.compat.v1.losses.get_regularization_losses()
+    penalties = [*regularization, *added.of_batch, *penalties]
     if padding is not None:  # Such a batch changes nothing.
         penalties = [tf.where(padding, tf.zeros_like(each), each) for each in penalties]
-    if penalties:
-        loss = tf.add_n([loss, *penalties])
+    if penalties or of_batch:
+        loss = tf.add_n([loss, *of_batch.values(), *penalties])
     loss = tf.identity(loss, name=LOSS_TENSOR)
     with tf.name_scope("rows"):
         rows = tf.shape(tensors_of(logits)[0])[0]
@@ -106,8 +120,9 @@ def labeled(
             rows = tf.where(padding, 0, rows)
     rows = tf.identity(rows, name=ROWS_TENSOR)
     return Labeled(
-        features, labels, weights, logits, given, own, losses, penalties, loss=loss, rows=rows
-    )
+        features, labels, weights, logits, given, own, losses, of_rows, of_batch, penalties,
+        loss=loss, rows=rows,
+    )  # fmt: skip
 
 
 def _own_losses(model: Model, given: Mapping[str, Any]) -> dict[str, Weighted]:

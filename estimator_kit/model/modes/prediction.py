@@ -8,9 +8,15 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys, estimator
-from estimator_kit.model.names import PREDICT_EXAMPLES
+from estimator_kit.model import outputs as model_outputs
+from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
 from estimator_kit.model.objectives import Objective
 from input_pipelines.transform.transforms import Features
+
+Outputs = Sequence[model_outputs.Output]
+
+_DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+_RESERVED = (PREDICT_EXAMPLES, PREDICT_RAW, _DEFAULT)
 
 
 def by_objective(
@@ -24,22 +30,21 @@ def by_objective(
     return found
 
 
-def joined(
-    found: Mapping[str, Mapping[str, tf.Tensor]], added: Mapping[str, tf.Tensor]
-) -> dict[str, tf.Tensor]:
+def joined(found: Mapping[str, Mapping[str, tf.Tensor]], added: Outputs) -> dict[str, tf.Tensor]:
     """All predictions, by `<objective>/<name>` or the name of an added output."""
     joint = {
         f"{name}/{key}": value
         for name, predictions in found.items()
         for key, value in predictions.items()
     }
-    return {**joint, **added}
+    model_outputs.check_names(added, joint)
+    return {**joint, **{output.name: output.value for output in added}}
 
 
 def spec(
     objectives: Mapping[str, Objective],
     logits: Mapping[str, tf.Tensor],
-    added: Mapping[str, tf.Tensor],
+    added: Outputs,
     features: Features,
     scaffold: Any,
     hooks: Sequence[Any] = (),
@@ -49,7 +54,7 @@ def spec(
     Args:
       objectives: the objectives by name.
       logits: the logits by objective.
-      added: the outputs that the model added, by name.
+      added: the outputs that the model added.
       features: the features that `ModelFn.logits` got.
       scaffold: restores the weights, or None.
       hooks: the hooks of a prediction.
@@ -65,11 +70,12 @@ def spec(
                 **objective.more_outputs(logits[name], found[name], features),
             }
         outputs.update({f"{method}/{name}": output for method, output in signatures.items()})
-    for name, value in added.items():
-        outputs[name] = estimator.export.PredictOutput({name: value})
+    model_outputs.check_names(added, {*outputs, *_RESERVED})
+    for output in added:
+        outputs[output.name] = estimator.export.PredictOutput({output.name: output.value})
     outputs[PREDICT_EXAMPLES] = estimator.export.PredictOutput(joint)
     # tf.estimator requires this signature. An export may choose another default.
-    outputs["serving_default"] = estimator.export.PredictOutput(joint)
+    outputs[_DEFAULT] = estimator.export.PredictOutput(joint)
     return estimator.EstimatorSpec(
         ModeKeys.PREDICT,
         predictions=joint,

@@ -21,6 +21,7 @@ from estimator_kit.model import (
     own_scaffold,
     user_code,
 )
+from estimator_kit.model.added_losses import ADDED_LOSS
 from estimator_kit.model.modes import own_step
 from estimator_kit.model.modes.evaluation import EXAMPLE_LOSS
 from estimator_kit.model.modes.labeled import Labeled
@@ -71,6 +72,8 @@ def _summarize(batch: Labeled, factors: Mapping[str, tf.Tensor]) -> None:
         value = tf.identity(value, name=f"{LOSSES_SCOPE}/{name}")
         tag = EXAMPLE_LOSS if name in batch.own else "loss"
         tf.compat.v1.summary.scalar(f"{tag}/{name}", value)
+    for name, value in batch.added_losses.items():
+        tf.compat.v1.summary.scalar(f"{ADDED_LOSS}/{name}", value)
     for name, value in factors.items():
         tf.compat.v1.summary.scalar(f"loss_factor/{name}", value)
 
@@ -90,7 +93,8 @@ def _step(
         return made
     variables = not_frozen(tf.compat.v1.trainable_variables(), model.params.freeze)
     after = combination.after_step(batch.losses, model.spec, variables, model.shared_prefix())
-    gradients = combination.gradients(batch.losses, model.spec, batch.penalties)
+    more = [*batch.added_losses.values(), *batch.penalties]
+    gradients = combination.gradients(batch.losses, model.spec, more)
     # With gradients, the model overrides no method of this step. See `check_combination`.
     if gradients is None:
         made = train_op(model, batch.loss)

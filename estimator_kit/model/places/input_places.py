@@ -8,8 +8,8 @@ The walk starts at the columns. It follows all ops that keep or move places (ele
 concat, stack, reshape, transpose, split, products), and ends at the variable with which a product
 contracts them. It works for any model. Axes that meet in an elementwise op have the same places.
 This also gives the places of a bias, a normalization, or a kernel whose output is multiplied by its
-input. After an unknown op, the places are unknown. This is not an error unless they change. The
-module builds and runs nothing.
+input. After an op that it cannot read, the places are unknown. This is not an error unless they
+change. The module builds and runs nothing.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from estimator_kit.model.places.places import (
 )
 
 _Axis = tuple[str, int]
+_Axes = Iterable[int]
 
 _MARKED: weakref.WeakKeyDictionary[tf.Graph, dict[str, str]] = weakref.WeakKeyDictionary()
 
@@ -84,8 +85,7 @@ class _Walk:
         result: dict[str, AxisPlaces] = {}
         for op in self._graph.get_operations():
             if op.type in _VARIABLES:
-                shape = op.get_attr("shape")
-                rank = len(shape.dim)
+                rank = len(op.get_attr("shape").dim)
                 axes = tuple(flat(self._of((op.outputs[0].name, i))) for i in range(rank))
                 if any(axis is not None for axis in axes):
                     result[op.name] = axes
@@ -96,8 +96,8 @@ class _Walk:
     def _root(self, axis: _Axis) -> _Axis:
         """The axis that stands for all axes with the same places.
 
-        Every axis on the way then points at the root itself. Otherwise the way gets longer with
-        each op, and the time of the walk grows with the square of the graph.
+        Every axis on the way then points at the root. Otherwise the time of the walk grows with the
+        square of the graph.
         """
         root = axis
         while root in self._parents:
@@ -118,9 +118,7 @@ class _Walk:
         if found is not None:
             self._label(first, found)
 
-    def _pair(
-        self, out: tf.Tensor, axes: Iterable[int], tensor: tf.Tensor, olds: Iterable[int]
-    ) -> None:
+    def _pair(self, out: tf.Tensor, axes: _Axes, tensor: tf.Tensor, olds: _Axes) -> None:
         """Records that axes of two tensors, pair by pair, have the same places."""
         for axis, old in zip(axes, olds):
             self._same((out.name, axis), (tensor.name, old))
@@ -149,16 +147,22 @@ class _Walk:
     # --- Ops -------------------------------------------------------------------------------------
 
     def _visit(self, op: tf.Operation) -> None:
+        try:
+            is_read = self._read(op)
+        except Exception:  # A user's graph may have any op in any form. It never stops a run.
+            is_read = False
+        if not is_read:
+            self._unknown(op)
+
+    def _read(self, op: tf.Operation) -> bool:
         if op.type == "ReadVariableOp":  # Its input, a resource, has no shape.
-            for axis in range(op.outputs[0].shape.rank or 0):
-                self._same((op.inputs[0].name, axis), (op.outputs[0].name, axis))
+            axes = range(op.outputs[0].shape.rank or 0)
+            self._pair(op.outputs[0], axes, op.inputs[0], axes)
         elif op.type in _SAME_PLACES:
             self._elementwise(op.inputs, op.outputs[0])
-        elif op.type in _VISITS:
-            if not _VISITS[op.type](self, op):
-                self._unknown(op)
         else:
-            self._unknown(op)
+            return op.type in _VISITS and _VISITS[op.type](self, op)
+        return True
 
     def _unknown(self, op: tf.Operation) -> None:
         columns = self._columns(op.inputs)
@@ -220,10 +224,9 @@ class _Walk:
             return False
         axis = int(axis) % out.shape.rank
         parts: list[tuple[str, int]] = []
+        others = [other for other in range(out.shape.rank) if other != axis]
         for tensor in inputs:
-            for other in range(out.shape.rank):
-                if other != axis:
-                    self._same((out.name, other), (tensor.name, other))
+            self._pair(out, others, tensor, others)
             found, size = flat(self._of((tensor.name, axis))), tensor.shape[axis]
             if size is None:
                 return False
@@ -291,7 +294,8 @@ class _Walk:
         new = tf.get_static_value(where)
         if new is None or out.shape.rank is None:
             return False
-        left = [axis for axis in range(out.shape.rank) if axis != int(new) % out.shape.rank]
+        added = int(new.reshape(-1)[0]) % out.shape.rank  # TensorFlow also takes a list of one.
+        left = [axis for axis in range(out.shape.rank) if axis != added]
         self._pair(out, left, tensor, range(len(left)))
         return True
 
@@ -305,17 +309,14 @@ class _Walk:
         return True
 
     def _split(self, op: tf.Operation) -> bool:
-        tensor, where = (
-            (op.inputs[1], op.inputs[0]) if op.type == "Split" else (op.inputs[0], op.inputs[2])
-        )
+        tensor, where = (op.inputs[i] for i in ((1, 0) if op.type == "Split" else (0, 2)))
         axis, rank = tf.get_static_value(where), tensor.shape.rank
         if axis is None or rank is None:
             return False
         axis, start = int(axis) % rank, 0
+        others = [other for other in range(rank) if other != axis]
         for out in op.outputs:
-            for other in range(rank):
-                if other != axis:
-                    self._same((out.name, other), (tensor.name, other))
+            self._pair(out, others, tensor, others)
             size = out.shape[axis]
             if size is None:
                 return False
@@ -367,9 +368,7 @@ class _Walk:
                 elif self._columns([tensor]):
                     return False
                 old, new = old + 1, new + 1
-        for axis in range(old, tensor.shape.rank):
-            self._same((out.name, new), (tensor.name, axis))
-            new += 1
+        self._pair(out, range(new, out.shape.rank), tensor, range(old, tensor.shape.rank))
         return True
 
     def _label_slice(self, axis: _Axis, tensor: tf.Tensor, old: int, start: int, size: int) -> None:

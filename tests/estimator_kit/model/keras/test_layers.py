@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.checkpoints.reading import outline
 from estimator_kit.exporters import saved_model
+from estimator_kit.model.keras import layers
 from estimator_kit.model.names import read_metrics
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
@@ -324,3 +326,113 @@ def test_layers_of_v1_work_without_self_keras(spec):
         return v1.layers.dense(dense(self, features), 1, kernel_regularizer=tf.nn.l2_loss)
 
     assert len(names(build(logits, spec), KEYS.REGULARIZATION_LOSSES)) == 1
+
+
+# Values for the arguments that a layer needs, by name.
+ARGUMENTS = {
+    "activation": "tanh", "axes": 2, "dims": (2, 1), "equation": "abc,cd->abd", "filters": 2,
+    "function": tf.abs, "kernel_size": 1, "key_dim": 2, "num_heads": 2, "output_shape": (None, 2),
+    "rate": 0.5, "scale": 2.0, "stddev": 0.1, "target_shape": (-1, 2), "units": 3,
+}  # fmt: skip
+INNER = {
+    "Bidirectional": lambda: tf.keras.layers.LSTM(2),
+    "RNN": lambda: tf.keras.layers.GRUCell(2),
+    "SpectralNormalization": lambda: tf.keras.layers.Dense(2),
+    "TimeDistributed": lambda: tf.keras.layers.Dense(2),
+}
+
+
+def made_layers():
+    """A layer of every class of tf.keras.layers that the arguments above can make."""
+    for name, kind in inspect.getmembers(tf.keras.layers, inspect.isclass):
+        if not issubclass(kind, tf.keras.layers.Layer) or hasattr(kind, "adapt"):
+            continue  # Preprocessing is the spec's.
+        parameters = inspect.signature(kind.__init__).parameters.values()
+        needed = [p.name for p in parameters if p.default is p.empty and p.kind < 2][1:]
+        try:
+            if name in INNER:
+                yield kind(INNER[name]())
+            elif all(argument in ARGUMENTS for argument in needed):
+                yield kind(**{argument: ARGUMENTS[argument] for argument in needed})
+        except ValueError:  # CategoryEncoding, which needs an argument that has a default.
+            continue
+    yield tf.keras.Sequential([tf.keras.layers.Dense(2), tf.keras.layers.GRU(2)])
+    yield tf.keras.layers.Dense(2, dtype="mixed_float16")
+    yield tf.keras.layers.LSTM(2, dtype="mixed_float16")
+
+
+@pytest.mark.ci
+def test_every_layer_gets_the_mask_that_keras_gives_it():
+    ids = np.array([[3, 1, 0, 0], [2, 0, 0, 0], [1, 2, 3, 4], [4, 4, 1, 0]])
+    with tf.Graph().as_default(), v1.Session() as session:
+        embedding = tf.keras.layers.Embedding(5, 4, mask_zero=True)
+        steps = layers.call(embedding, v1.placeholder_with_default(ids, [None, 4]), training=False)
+        found = {}
+        for layer in made_layers():
+            name = f"{type(layer).__name__} {layer.dtype}"
+            inputs, arguments = steps, {}
+            if isinstance(layer, tf.keras.layers.MultiHeadAttention):
+                arguments = {"value": steps}
+            elif "Attention" in name or name.split()[0] in (
+                "Add", "Average", "Concatenate", "Dot", "Maximum", "Minimum", "Multiply", "Subtract"
+            ):  # fmt: skip
+                inputs = [steps, steps * 2]
+                inputs[1]._keras_mask = steps._keras_mask
+            try:
+                expected = layer(inputs, training=False, **arguments)
+            except Exception:
+                try:
+                    expected = layer(inputs, **arguments)
+                except Exception:
+                    continue  # Keras itself refuses these inputs: images, features, text.
+            if not isinstance(expected, tf.Tensor):
+                continue
+            result = layers.call(layer, inputs, training=False, **arguments)
+            masks = [getattr(t, "_keras_mask", None) for t in (result, expected)]
+            assert (masks[0] is None) == (masks[1] is None), name
+            found[name] = (result, expected)
+        session.run(v1.global_variables_initializer())
+        values = session.run(found)
+    for name, (result, expected) in values.items():
+        np.testing.assert_allclose(result, expected, atol=1e-6, err_msg=name)
+    assert len(found) > 45, sorted(found)
+    for name in ("Dense", "Dropout", "LayerNormalization", "Conv1D", "MultiHeadAttention", "GRU",
+                 "GlobalAveragePooling1D", "Softmax", "Bidirectional", "Sequential"):  # fmt: skip
+        assert f"{name} float32" in found
+
+
+class Masked(ek.ModelFn):
+    """Reads the steps of rows with a mask, partly in 16 bits."""
+
+    def logits(self, features, mode):
+        steps, lengths = self.sequence_input(features, "steps")
+        kinds = tf.keras.layers
+        mask = tf.sequence_mask(lengths, tf.shape(steps)[1])
+        steps = self.keras(kinds.Dropout(0.1), self.keras(kinds.Masking(), steps, mode), mode)
+        wide = self.keras(kinds.Dense(4, dtype="mixed_float16"), steps, mode)
+        states = [
+            self.keras(layer, tf.cast(wide, tf.float32), mode, mask=mask)
+            for layer in (kinds.GRU(2), kinds.LSTM(2))
+        ]
+        pooled = self.keras(kinds.Conv1D(2, 1), steps, mode)
+        states.append(self.keras(kinds.GlobalMaxPooling1D(), pooled, mode))
+        return self.keras(kinds.Dense(1), tf.concat(states, 1), mode)
+
+
+def test_a_batch_without_a_step_trains_and_answers():
+    spec = feature_specs.parse(DOCUMENT)
+    rows = [{"a": [1.0, 2, 3], "b": [1.0, 2], "s": [], "y": 1.0}] * 2
+    for mode in ("train", "eval", "infer"):
+        with tf.Graph().as_default(), v1.Session() as session:
+            v1.train.get_or_create_global_step()
+            batch = v1.data.make_one_shot_iterator(input_fn(spec, rows)()).get_next()
+            made = Masked(spec)(batch[0], None if mode == "infer" else batch[1], mode)
+            trainable = {variable.op.name for variable in v1.trainable_variables()}
+            session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
+            fetched = made.predictions if mode == "infer" else [made.loss, made.train_op or ()]
+            value = session.run(fetched)
+        assert "dense/kernel" in trainable and "gru/gru_cell/kernel" in trainable
+        if mode == "infer":
+            assert np.isfinite(value["y/predictions"]).all() and len(value["y/predictions"]) == 2
+        else:
+            assert np.isfinite(value[0])

@@ -241,29 +241,6 @@ def test_metrics_of_a_model_are_added(spec):
     assert metrics["price"] == pytest.approx(price, rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("returned", "message"),
-    [
-        (lambda: {"auc/click": tf.compat.v1.metrics.mean(1.0)},
-         r"got the metric 'auc/click', which the kit computes already\. Use another name\."),
-        (lambda: {"loss": tf.compat.v1.metrics.mean(1.0)},
-         r"got the metric 'loss', which the kit computes already\. Use another name\."),
-        (lambda: {"mine": tf.zeros([5])},
-         r"expected \(value, update op\) for 'mine', where the value is one number, got .*\. Use "
-         r"tf\.compat\.v1\.metrics or an updated tf\.keras\.metrics\."),
-        (lambda: None, r"expected \{name: \(value, update op\)\}, got None\. Return a dict\."),
-    ],
-)  # fmt: skip
-def test_metrics_that_do_not_fit_are_refused(spec, returned, message):
-    class Wrong(Constant):
-        def metrics(self, labels, predictions, weights, features):
-            return returned()
-
-    with tf.Graph().as_default(), pytest.raises(ek.ConfigError) as error:
-        build(Wrong(spec), ModeKeys.EVAL)
-    assert re.fullmatch(rf"Wrong\.metrics: {message}", str(error.value), re.S), error.value
-
-
 def test_hooks_of_a_model_run_in_training_and_evaluation(spec, caplog):
     model = tf.estimator.Estimator(MissedClicks(spec))
     with caplog.at_level(logging.INFO, "estimator_kit"):

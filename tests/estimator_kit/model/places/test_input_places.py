@@ -89,6 +89,12 @@ QUICK = ("linear", "wide_deep", "xdeepfm", "ple", "two_tower")
         (lambda a, b, c: (tf.reduce_max(a, 1, keepdims=True) + b) @ variable(1, 1), None),
         (lambda a, b, c: tf.cumsum(tf.concat([a, c], 1), 1) @ variable(4, 1),
          ((("?Cumsum(a, c)", 4),), None)),
+        # A list of one axis, which TensorFlow takes, too.
+        (lambda a, b, c: tf.squeeze(tf.expand_dims(a, [1]), 1) @ variable(2, 1),
+         ((("a", 2),), None)),
+        # The walk cannot read a reshape of no values, and goes on.
+        (lambda a, b, c: [tf.reshape(a[:, :0] + c[:, :0], [-1, 3]), a @ variable(2, 1)][1],
+         ((("a", 2),), None)),
         (
             lambda a, b, c: tf.nn.conv2d(
                 tf.reshape(c, [-1, 1, 2, 1]), variable(1, 1, 1, 3), 1, "SAME"

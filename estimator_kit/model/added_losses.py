@@ -1,0 +1,161 @@
+"""Losses in addition to the losses of the objectives: `ModelFn.add_loss`, and the graph's LOSSES.
+
+    add("Mine", "reconstruction", losses)      # in `logits`; one loss for each row
+    added = taken("Mine")                      # after it
+    added.weighted(weights, padding)           # {"reconstruction": (losses, weights)}, flat
+
+Losses of rows are reduced as the losses of the objectives are, in training over the rows of a
+batch and in evaluation over all rows. `tf.compat.v1.losses` puts the loss of a batch into the
+collection LOSSES. What `logits` puts there is added, too, as `tf.compat.v1.losses.get_total_loss`
+does. An evaluation can only average it over batches. What other methods put there without using it
+is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Optional
+
+import tensorflow as tf
+
+from estimator_kit.errors import ConfigError
+from estimator_kit.model import operations, user_code
+from estimator_kit.model.example_losses import Weighted
+from estimator_kit.model.objectives import Objective, reductions
+from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_sum
+
+# The prefix of the names of metrics and summaries.
+ADDED_LOSS = "added_loss"
+
+_LOSSES = "estimator_kit/added_losses"  # The graph collection of `_Loss`.
+
+
+class _Loss(NamedTuple):
+    """The losses of rows by a name, their own weights if any, and the place of the call."""
+
+    place: str
+    name: str
+    losses: tf.Tensor
+    weights: Optional[tf.Tensor]
+
+
+@dataclasses.dataclass(frozen=True)
+class Added:
+    """The losses that `logits` added.
+
+    Attributes:
+      of_rows: the losses of `add_loss`.
+      of_batch: the losses in LOSSES, one number each.
+    """
+
+    of_rows: Sequence[_Loss]
+    of_batch: Sequence[tf.Tensor]
+
+    def weighted(
+        self, weights: Mapping[str, tf.Tensor], padding: Optional[tf.Tensor]
+    ) -> dict[str, Weighted]:
+        """The losses of rows and their weights, float32 [rows] each, by name.
+
+        Args:
+          weights: the weights of the rows by objective. The largest of them is the weight of a row
+            if the model gave none.
+          padding: whether the batch is padding, or None.
+        """
+        flat = [w if w.shape.rank == 1 else tf.reduce_max(w, axis=1) for w in weights.values()]
+        largest = tf.reduce_max(tf.stack(flat), axis=0)
+        result = {}
+        for place, name, losses, own in self.of_rows:
+            chosen = largest if own is None else tf.reshape(own, [-1])
+            if padding is not None:
+                chosen = tf.where(padding, tf.zeros_like(chosen), chosen)
+            losses = tf.reshape(losses, [-1])
+            check = tf.debugging.assert_equal(
+                [tf.shape(losses), tf.shape(chosen)],
+                [tf.shape(largest), tf.shape(largest)],
+                message=f"{place}: {name!r} does not have one loss and one weight for each row.",
+            )
+            with tf.control_dependencies([check]):
+                result[name] = tf.identity(losses), chosen
+        return result
+
+
+def add(model: str, name: str, losses: Any, weights: Any) -> None:
+    """Stores losses of rows in the graph.
+
+    Raises:
+      ConfigError: the name is taken or no text, or a value is not a tensor of rows.
+    """
+    place = user_code.place_of_call(f"{model}.add_loss")
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"{place}: expected a name, got {name!r}. Use a text.")
+    added = tf.compat.v1.get_collection_ref(_LOSSES)
+    if any(name == other.name for other in added):
+        raise ConfigError(f"{place}: got the loss {name!r} twice. Use another name.")
+    for value in (losses,) if weights is None else (losses, weights):
+        shape = value.shape if isinstance(value, tf.Tensor) and value.dtype == tf.float32 else ()
+        if isinstance(shape, tuple) or not (shape.rank in (1, None) or shape[1:] == [1]):
+            raise ConfigError(
+                f"{place}: expected a number for each row for {name!r}, float32 [rows], got "
+                f"{value!r}. Do not reduce the losses, since the kit weights each row."
+            )
+    added.append(_Loss(place, name, losses, weights))
+
+
+def taken(model: str) -> Added:
+    """The losses that `logits` added to the graph. Call it after `logits`.
+
+    Raises:
+      ConfigError: a loss in LOSSES is not one number.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    of_rows = graph.get_collection(_LOSSES)
+    graph.clear_collection(_LOSSES)  # TensorFlow would try to write it into each MetaGraph.
+    of_batch = tf.compat.v1.losses.get_losses()
+    for loss in of_batch:
+        if not isinstance(loss, tf.Tensor) or loss.shape.rank != 0:
+            raise ConfigError(
+                f"{model}.logits: expected one number for each loss in tf.GraphKeys.LOSSES, got "
+                f"{loss!r}. Use self.add_loss(name, losses) for the losses of rows."
+            )
+    return Added(of_rows, of_batch)
+
+
+def check_used(model: str, added: Added, losses: Sequence[tf.Tensor]) -> None:
+    """Refuses a loss that another method than `logits` put into LOSSES and does not use.
+
+    Args:
+      model: the name of the model.
+      added: the losses that `logits` added.
+      losses: the losses that training minimizes.
+    """
+    before = {id(loss) for loss in added.of_batch}
+    later = [loss for loss in tf.compat.v1.losses.get_losses() if id(loss) not in before]
+    if not later:
+        return
+    used = {op.name for op in operations.needed(losses)}
+    for loss in later:
+        if loss.op.name not in used:
+            raise ConfigError(
+                f"{model}: the loss {loss.name} is in tf.GraphKeys.LOSSES, but the model does not "
+                "use it, so it would have no effect. Return it, or use self.add_loss in logits."
+            )
+
+
+def reduction(objectives: Mapping[str, Objective]) -> str:
+    """The reduction of added losses: the objectives' if all have the same, or `mean`."""
+    names = {objective.config.reduction for objective in objectives.values()}
+    return names.pop() if len(names) == 1 else "mean"
+
+
+def loss(rows: Weighted, kind: str) -> tf.Tensor:
+    """The loss of a batch; 0 if all its weights are 0."""
+    return reductions.reduced(reductions.sums(*rows), kind, divide=tf.math.divide_no_nan)
+
+
+def metric(rows: Weighted, kind: str) -> tuple[Metric, tf.Tensor]:
+    """The loss over all rows of an evaluation, NaN without weight; and the same with 0 for that."""
+    losses, weights = (tf.cast(value, tf.float64) for value in rows)
+    totals, update = streaming_sum(reductions.sums(losses, weights), "added_loss")
+    value = reductions.reduced(totals, kind, divide=ratio)
+    return (value, update), reductions.reduced(totals, kind, divide=tf.math.divide_no_nan)

@@ -1,0 +1,108 @@
+"""The predictions that a model adds with `ModelFn.add_output`.
+
+    outputs.add("Mine", "score", tensor)   # in `logits`
+    outputs.taken(features, logits)        # after it: [Output(place, "score", tensor)]
+
+Each is a tensor with one value, of any shape, for each row of the batch. `add` refuses what can be
+seen at the call. `taken` compares the number of rows, as far as the graph shows it. A graph of a
+fixed number of rows shows it for almost every tensor, so `checkpoints.reading.outline` makes one
+before a training. This module does not know which names the kit has: see `modes.prediction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple, Optional
+
+import tensorflow as tf
+
+from estimator_kit.errors import ConfigError
+from estimator_kit.model import user_code
+
+_OUTPUTS = "estimator_kit/outputs"  # The graph collection of `Output`.
+
+_REMEDIES = {
+    tf.RaggedTensor: "Use its to_tensor().",
+    tf.SparseTensor: "Use tf.sparse.to_dense.",
+    tf.Variable: "A variable has no rows.",
+}
+
+
+class Output(NamedTuple):
+    """An added output: `add_output` with its place in the user's code, its name, and its tensor."""
+
+    place: str
+    name: str
+    value: tf.Tensor
+
+
+def add(model: str, name: str, value: Any) -> None:
+    """Stores an output in the graph.
+
+    Raises:
+      ConfigError: the name is taken or no text, or the value is not a tensor of rows.
+    """
+    place = user_code.place_of_call(f"{model}.add_output")
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"{place}: expected a name, got {name!r}. Use a text.")
+    outputs = tf.compat.v1.get_collection_ref(_OUTPUTS)
+    if any(name == output.name for output in outputs):
+        raise ConfigError(f"{place}: got the output {name!r} twice. Use another name.")
+    if not isinstance(value, tf.Tensor):
+        kinds = (remedy for kind, remedy in _REMEDIES.items() if isinstance(value, kind))
+        remedy = next(kinds, "Use a tensor that depends on the features.")
+        raise ConfigError(
+            f"{place}: expected a tensor [rows, ...] for {name!r}, got {value!r}. {remedy}"
+        )
+    if value.graph is not tf.compat.v1.get_default_graph():
+        raise ConfigError(
+            f"{place}: the tensor for {name!r} belongs to another graph, got {value!r}. Make it in "
+            "logits."
+        )
+    if value.shape.rank == 0:
+        raise ConfigError(
+            f"{place}: expected a value for each row for {name!r}, got one value, {value!r}. Use "
+            "tf.fill([rows], value), where rows is the number of rows of the features."
+        )
+    outputs.append(Output(place, name, value))
+
+
+def taken(features: Mapping[str, Any], logits: Iterable[tf.Tensor]) -> list[Output]:
+    """The outputs of the graph. Afterwards, the graph has none.
+
+    Raises:
+      ConfigError: an output has another number of rows than the batch.
+    """
+    # Cleared, because TensorFlow would try to write the collection into each MetaGraph.
+    outputs: list[Output] = tf.compat.v1.get_collection(_OUTPUTS)
+    tf.compat.v1.get_default_graph().clear_collection(_OUTPUTS)
+    batch = {_rows(value) for value in (*features.values(), *logits)} - {None}
+    for place, name, value in outputs:
+        rows = _rows(value)
+        if rows is not None and rows not in batch:
+            expected = ", ".join(map(str, batch)) or "the rows of the batch"
+            raise ConfigError(
+                f"{place}: expected one value for each row for {name!r}, got {value!r} with {rows} "
+                f"rows instead of {expected}. Do not flatten or sum over rows, and do not add a "
+                "constant."
+            )
+    return outputs
+
+
+def check_names(outputs: Iterable[Output], reserved: Collection[str]) -> None:
+    """Refuses an output that would replace one of the kit's predictions or signatures.
+
+    Args:
+      outputs: the outputs of a model.
+      reserved: the names of the kit.
+    """
+    for place, name, _ in outputs:
+        if name in reserved:
+            raise ConfigError(
+                f"{place}: got the output {name!r}, which the kit makes already. Use another name."
+            )
+
+
+def _rows(value: Any) -> Optional[int]:
+    shape = value.shape
+    return shape[0] if shape.rank else None
