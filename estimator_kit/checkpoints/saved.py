@@ -2,7 +2,7 @@
 
 A Saver joins the parts of a partitioned variable, as `tf.compat.v1.layers` makes them under a
 partitioner, into one tensor with the name of the whole. A saveable, such as a `MutableHashTable`,
-stores tensors with names of its own. This module runs no session.
+stores tensors under separate names. This module runs no session.
 """
 
 from __future__ import annotations

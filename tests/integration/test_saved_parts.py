@@ -1,4 +1,4 @@
-"""Partitioned variables and tables that grow, through restart, evaluation, export and warm start."""
+"""Partitioned variables and growing tables, through restart, evaluation, export and warm start."""
 
 import re
 
