@@ -29,7 +29,7 @@ ORDER = {
     ),
     "input_pipelines": (
         "data_service", "input_fns", "row_cache", "integrity", "prepare", "reading",
-        "record_files", "synthetic", "transform", "autograph", "cores", "errors",
+        "record_files", "synthetic", "transform", "autograph", "eager", "cores", "errors",
     ),
     "estimator_kit": (
         "main", "commands", "retraining", "tuning", "scoring", "serving", "client", "distributed",

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Optional
 import tensorflow as tf
 
 from estimator_kit.checkpoints import damage
+from estimator_kit.checkpoints.saved import Shape, saved
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import CheckpointError, ConfigError
 from estimator_kit.model.model_fn import ModelFn
@@ -24,8 +25,7 @@ from estimator_kit.model.places.places import AxisPlaces
 from estimator_kit.optimizers.combining import COMBINED
 from input_pipelines.transform.transforms import Transform
 
-# An axis with the length None has a length that changes during training.
-Shapes = Mapping[str, tuple[Any, ...]]
+Shapes = Mapping[str, Any]  # Each value is a `saved.Shape`.
 
 _OF_READING = {
     tf.errors.DATA_LOSS,
@@ -80,10 +80,8 @@ def outline(model: ModelFn) -> ModelOutline:
     """
     train = build(model, ModeKeys.TRAIN)
     with train[0].as_default():
-        saved = tf.compat.v1.global_variables()
-        growing = _in_tables()
-        variables = {**{v.op.name: tuple(v.shape.as_list()) for v in saved}, **growing}
-        trainable = frozenset(v.op.name for v in tf.compat.v1.trainable_variables())
+        stored = saved()
+        variables = {**stored.variables, **stored.growing}
     made = weights_of(model)
     build(model, ModeKeys.PREDICT, rows=_ROWS)
     unknown = sorted(made.shapes.keys() - variables.keys())
@@ -94,7 +92,12 @@ def outline(model: ModelFn) -> ModelOutline:
         )
     weights = frozenset(made.shapes)
     return ModelOutline(
-        variables, weights, trainable, made.metrics, frozenset(growing), made.places
+        variables,
+        weights,
+        stored.trainable,
+        made.metrics,
+        frozenset(stored.growing),
+        made.places,
     )
 
 
@@ -105,8 +108,8 @@ def weights_of(model: ModelFn) -> ModelWeights:
     """
     graph, spec = build(model, ModeKeys.EVAL)
     with graph.as_default():
-        kept = {v.op.name: tuple(v.shape.as_list()) for v in tf.compat.v1.global_variables()}
-        kept.update(_in_tables())
+        stored = saved()
+        kept = {**stored.variables, **stored.growing}
     shapes = {
         name: shape
         for name, shape in kept.items()
@@ -115,16 +118,6 @@ def weights_of(model: ModelFn) -> ModelWeights:
     metrics = {*spec.eval_metric_ops, "loss", "global_step"} - {TOTAL_LOSS}
     places = {n: p for n, p in input_places.find(graph).items() if n in shapes}
     return ModelWeights(shapes, frozenset(metrics), places)
-
-
-def _in_tables() -> dict[str, tuple[Optional[int], ...]]:
-    """The shapes of the tensors that a checkpoint stores for growing tables, by name."""
-    saveable = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS)
-    return {
-        part.name: tuple(dim.value for dim in part.tensor.shape.dims)
-        for table in saveable
-        for part in table.specs
-    }
 
 
 def build(model: ModelFn, mode: str, rows: Optional[int] = None) -> tuple[tf.Graph, Any]:
@@ -210,14 +203,14 @@ def check_fit(checkpoint: str, shapes: Shapes, *, ignore_extra: bool = False) ->
     differences = []
     for name in sorted({*found, *shapes}):
         if name not in found:
-            differences.append(f"{name}: {list(shapes[name])} in the model, not in the checkpoint")
+            differences.append(f"{name}: {_text(shapes[name])} in the model, not in the checkpoint")
         elif name not in shapes:
             if not ignore_extra:
                 shape = list(found[name])
                 differences.append(f"{name}: {shape} in the checkpoint, not in the model")
         elif not have_equal_shapes(found[name], shapes[name]):
             differences.append(
-                f"{name}: {list(found[name])} in the checkpoint, {list(shapes[name])} in the model"
+                f"{name}: {list(found[name])} in the checkpoint, {_text(shapes[name])} in the model"
             )
     if differences:
         listing = "\n".join(f"  {difference}" for difference in differences)
@@ -228,9 +221,15 @@ def check_fit(checkpoint: str, shapes: Shapes, *, ignore_extra: bool = False) ->
         )
 
 
-def have_equal_shapes(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether shapes are equal. None, an axis whose length changes in training, fits any length."""
+def have_equal_shapes(found: tuple[int, ...], wanted: Shape) -> bool:
+    """Whether a shape in a checkpoint fits one of a model; see `saved.Shape`."""
+    if wanted is None:
+        return True
     return len(found) == len(wanted) and all(n in (None, m) for m, n in zip(found, wanted))
+
+
+def _text(shape: Shape) -> str:
+    return "a table" if shape is None else str(list(shape))
 
 
 def find_checkpoint(path: str) -> str:

@@ -8,10 +8,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
+import sys
 import typing
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, Optional, TextIO
 
@@ -60,4 +63,12 @@ def run(
     module = load(config.mode)
     kind = typing.get_type_hints(module.run)["config"]
     more: dict[str, Any] = {"answers": answers} if mode.answers else {}
-    return module.run(complete(config, kind), tell, **more)
+    with _eagerly():
+        return module.run(complete(config, kind), tell, **more)
+
+
+def _eagerly() -> AbstractContextManager[None]:
+    """`eager.kept`, unless nothing has imported TensorFlow: then nothing has changed it either."""
+    if "tensorflow" not in sys.modules:
+        return contextlib.nullcontext()
+    return importlib.import_module("input_pipelines.eager").kept()

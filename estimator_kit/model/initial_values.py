@@ -8,7 +8,7 @@ continues from a checkpoint does not read them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Optional, Protocol
 
@@ -19,7 +19,7 @@ from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import pretrained_tables
 from estimator_kit.model.own_scaffold import merged
-from estimator_kit.optimizers.assignment import assign_all, reader
+from estimator_kit.optimizers.assignment import assign_all, own_values, reader, whole_name
 from estimator_kit.optimizers.moving_average import average_name
 from feature_specs.errors import nearest
 from feature_specs.spec import FeatureSpec
@@ -113,14 +113,19 @@ def scaffold(
     def load(used: Any, session: tf.compat.v1.Session) -> None:
         graph = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
         variables = {variable.op.name: variable for variable in graph}
-        loaded = set(own)
-        assign_all(session, variables, own.items())
+        parts: dict[str, list[Any]] = {}
+        for variable in graph:
+            parts.setdefault(whole_name(variable), []).append(variable)
+        loaded: set[str] = set()
+        assign_all(session, variables, _noted(_of_parts(own.items(), parts), loaded))
         for name, table in tables.items():
             pretrained_tables.load(spec, name, table, session)
             loaded.add(table.op.name)
         if warm_start is not None:
-            current = reader(session, variables, sorted(warm_start.remapped))
-            assign_all(session, variables, _noted(warm_start.values(current), loaded))
+            names = [v.op.name for name in sorted(warm_start.remapped) for v in parts[name]]
+            read = reader(session, variables, names)
+            values = warm_start.values(lambda name: _joined(parts[name], read))
+            assign_all(session, variables, _noted(_of_parts(values, parts), loaded))
             if load_rows is not None:
                 load_rows(session, warm_start.checkpoint)
         if of_model is not None:
@@ -134,6 +139,28 @@ def scaffold(
         assign_all(session, variables, ((averages[name], read(name)) for name in names))
 
     return merged(own_scaffold, init_fn=load)
+
+
+def _of_parts(
+    values: Iterable[tuple[str, np.ndarray]], parts: Mapping[str, list[Any]]
+) -> Iterator[tuple[str, np.ndarray]]:
+    """The same values, divided among the parts of partitioned variables."""
+    for name, value in values:
+        if name not in parts:  # The name of one part.
+            yield name, value
+        for variable in parts.get(name, ()):
+            yield variable.op.name, own_values(variable, value)
+
+
+def _joined(parts: list[Any], read: Callable[[str], np.ndarray]) -> np.ndarray:
+    """The value of a variable from the values of its parts."""
+    info = getattr(parts[0], "_save_slice_info", None)
+    if info is None:
+        return read(parts[0].op.name)
+    whole = np.empty(info.full_shape, parts[0].dtype.base_dtype.as_numpy_dtype)
+    for variable in parts:
+        own_values(variable, whole)[...] = read(variable.op.name)
+    return whole
 
 
 def _noted(

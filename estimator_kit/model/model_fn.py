@@ -54,6 +54,7 @@ from estimator_kit.optimizers.combining import check_combination, parse_combinat
 from estimator_kit.optimizers.moving_average import AveragedSaver
 from estimator_kit.optimizers.sync_replicas import Synchronous
 from feature_specs.spec import FeatureSpec
+from input_pipelines import eager
 from input_pipelines.input_fns import PADDING
 from input_pipelines.transform.transforms import Features
 
@@ -388,6 +389,7 @@ class ModelFn(abc.ABC):
             other.computing = self.computing
             return other(features, labels, mode)
         with (
+            eager.building(),
             dynamic_tables.in_mode(training=mode == ModeKeys.TRAIN),
             gather_gradients.short(training=mode == ModeKeys.TRAIN),
             tensor_equality.warned(),

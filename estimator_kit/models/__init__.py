@@ -26,6 +26,7 @@ from estimator_kit.models.two_tower import TwoTowerModel
 from estimator_kit.models.wide_deep import WideDeepModel
 from estimator_kit.models.xdeepfm import XDeepFMModel
 from feature_specs.errors import did_you_mean
+from input_pipelines import eager
 
 MODELS: dict[str, type[ModelFn]] = {
     "aitm": AITMModel,
@@ -66,10 +67,11 @@ def find_model(name: str) -> type[ModelFn]:
                 "Write your own model as package.module:ClassName."
             )
         return MODELS[name]
-    return user_class.find(
-        "model",
-        name,
-        ModelFn,  # type: ignore[type-abstract]
-        base_name="estimator_kit.ModelFn",
-        example="my_models.tower:Tower",
-    )
+    with eager.kept():  # Old modules begin with `tf.disable_v2_behavior()`.
+        return user_class.find(
+            "model",
+            name,
+            ModelFn,  # type: ignore[type-abstract]
+            base_name="estimator_kit.ModelFn",
+            example="my_models.tower:Tower",
+        )

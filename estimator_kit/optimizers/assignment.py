@@ -18,6 +18,20 @@ def assign(session: tf.compat.v1.Session, variable: Any, value: np.ndarray) -> N
     session.run(variable.initializer, {variable.initializer.inputs[1]: value})
 
 
+def whole_name(variable: Any) -> str:
+    """The name of a variable in a checkpoint. Parts of a partitioned variable share it."""
+    info = getattr(variable, "_save_slice_info", None)
+    return variable.op.name if info is None else info.full_name
+
+
+def own_values(variable: Any, value: np.ndarray) -> np.ndarray:
+    """The part of a value in a checkpoint that belongs to a part of a partitioned variable."""
+    info = getattr(variable, "_save_slice_info", None)
+    if info is None:
+        return value
+    return value[tuple(slice(at, at + n) for at, n in zip(info.var_offset, info.var_shape))]
+
+
 # Bytes of values that are in memory together. Larger variables are assigned and read alone.
 _TOGETHER = 64 * 2**20
 

@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_kit.errors import CheckpointError
-from estimator_kit.optimizers.assignment import assign
+from estimator_kit.optimizers.assignment import assign, own_values, whole_name
 
 
 def average_name(variable: str) -> str:
@@ -67,6 +67,8 @@ class AveragedSaver(tf.compat.v1.train.Saver):
     def __init__(self, variables: Sequence[Any]):
         self._averaged = {v.op.name for v in variables}
         self._assigned = {v.op.name: v for v in tf.compat.v1.global_variables()}
+        tables = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS)
+        self._tables = tf.compat.v1.train.Saver(tables) if tables else None
         super().__init__(sharded=True)
 
     def restore(self, sess: Any, save_path: str) -> None:
@@ -77,10 +79,14 @@ class AveragedSaver(tf.compat.v1.train.Saver):
         """
         reader = tf.train.load_checkpoint(save_path)
         for name, variable in self._assigned.items():
-            kept = average_name(name) if name in self._averaged else name
+            is_average = name in self._averaged  # Each part of a variable has its own.
+            kept = average_name(name) if is_average else whole_name(variable)
             if not reader.has_tensor(kept):
                 raise CheckpointError(
                     f"{save_path} has no {kept}, because it was trained without the model "
                     "parameter moving_average. Remove the parameter."
                 )
-            assign(sess, variable, reader.get_tensor(kept))
+            value = reader.get_tensor(kept)
+            assign(sess, variable, value if is_average else own_values(variable, value))
+        if self._tables is not None:
+            self._tables.restore(sess, save_path)

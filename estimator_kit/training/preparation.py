@@ -29,6 +29,7 @@ from estimator_kit.training import default_data, determinism
 from estimator_kit.training.run_config import make_estimator
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
+from input_pipelines import eager
 from input_pipelines.record_files import file_systems
 
 _log = logging.getLogger("estimator_kit")
@@ -119,7 +120,9 @@ def generate_data(config: ExperimentConfig, view: Optional[cluster.ClusterView])
 def make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:
     """Builds the model of a config for a spec. Raises ConfigError if that fails."""
     try:
-        model = find_model(config.model)(spec, config.model_params)
+        kind = find_model(config.model)
+        with eager.kept():
+            model = kind(spec, config.model_params)
     except TypeError as error:  # An abstract method is missing, or __init__ has other arguments.
         raise ConfigError(f"the model {config.model!r} cannot be built: {error}") from error
     unused = [group for group in spec.groups if group not in model.groups()]

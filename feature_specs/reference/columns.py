@@ -14,6 +14,7 @@ and dynamic embeddings have no feature column. The kit's own training never uses
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Union
 
@@ -26,9 +27,15 @@ from feature_specs.kinds.normalizers import Normalizer
 from feature_specs.reference.normalizers import integer_buckets, normalizer_fn
 from feature_specs.spec import FeatureSpec
 
+_log = logging.getLogger("feature_specs")
+
 
 def feature_columns(spec: FeatureSpec, group: str) -> list[Any]:
     """One `tf.feature_column` for each column of a group, in its order.
+
+    TensorFlow's `tf.estimator.DNN*` and `DNNLinearCombined*` never train a shared table: they train
+    the variables of their Keras model, which does not have it. So a group with `shared` is logged
+    as a warning.
 
     Raises:
       KeyError: the spec has no such group.
@@ -94,6 +101,17 @@ def _shared(spec: FeatureSpec, group: str) -> dict[str, Any]:
             by_table.setdefault(table, []).append(name)
     result: dict[str, Any] = {}
     for table, names in by_table.items():
+        if reference.table(names[0])["trainable"]:
+            _log.warning(
+                "%s: group %r: the columns %s share the table %r, which tf.estimator.DNN* and "
+                "tf.estimator.DNNLinearCombined* never train. It keeps its initial values. Use "
+                "tf.compat.v1.estimator.DNN* or DNNLinearCombined*, a model of the kit, or your "
+                "own model_fn, which train it; or remove `shared`.",
+                spec.source,
+                group,
+                ", ".join(names),
+                table,
+            )
         categories = [reference.column(spec.category_of(name)[0]) for name in names]
         with tf.Graph().as_default():  # TensorFlow does not make them in eager mode.
             columns = tf.feature_column.shared_embeddings(

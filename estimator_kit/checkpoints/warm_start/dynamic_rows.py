@@ -1,4 +1,4 @@
-"""What a warm start takes from dynamic embeddings: whole tables.
+"""What a warm start takes from dynamic embeddings, and from tables of the model: whole tables.
 
 A value has the same key in every model, so rows do not move. With the rows of a table, the warm
 start takes the counts that decide which values have a row. It reduces the stored steps by the
@@ -72,7 +72,21 @@ def plan(
             else:
                 names.add(name)
         problems += _meaning(old, new, column)
+    for name in sorted(_own_tables(outline)):
+        if mode == "weights" or not re.fullmatch(pattern, name.rpartition("-")[0]):
+            continue
+        if name not in found:
+            problems.append(f"{name}: not in the source")
+        elif not have_equal_shapes(found[name], outline.variables[name]):
+            problems.append(f"{name}: {list(found[name])} in the source has another shape here")
+        else:
+            names.add(name)
     return TakenTables(frozenset(names), tuple(problems))
+
+
+def _own_tables(outline: ModelOutline) -> set[str]:
+    """The tensors of tables that the model itself makes, such as a `MutableHashTable`."""
+    return {name for name in outline.growing & outline.weights if "_mht_" not in name}
 
 
 def _of(outline: ModelOutline, prefixes: set[str]) -> set[str]:

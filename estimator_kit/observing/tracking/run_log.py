@@ -24,6 +24,7 @@ from estimator_kit.observing import training_log
 from estimator_kit.observing.page import numbers
 from estimator_kit.observing.tracking.tracker import Tracker
 from feature_specs.errors import did_you_mean
+from input_pipelines import eager
 from input_pipelines.record_files import file_systems
 
 _log = logging.getLogger("estimator_kit")
@@ -49,13 +50,14 @@ def make(tracking: str, model_dir: str) -> Tracker:
             "Write your own class as package.module:ClassName."
         )
     else:
-        kind = user_class.find(
-            "tracker",
-            tracking,
-            Tracker,  # type: ignore[type-abstract]
-            base_name="estimator_kit.Tracker",
-            example="my_services.tracking:MyTracker",
-        )
+        with eager.kept():
+            kind = user_class.find(
+                "tracker",
+                tracking,
+                Tracker,  # type: ignore[type-abstract]
+                base_name="estimator_kit.Tracker",
+                example="my_services.tracking:MyTracker",
+            )
     path = file_systems.absolute(model_dir)
     return kind(os.path.basename(path), path)
 

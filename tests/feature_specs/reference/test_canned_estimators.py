@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import logging
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -142,3 +145,77 @@ def test_weighted_shared_and_many_valued_columns_interchange(name, tmp_path):
     )
     spec = feature_specs.parse(EVERY_KIND)
     assert_checkpoints_interchange(spec, path, name, tmp_path)
+
+
+SHARED = {
+    "features": {"a": {"dtype": "string"}, "b": {"dtype": "string"}},
+    "columns": {
+        "a": {"hash_bucket": "a", "size": 5},
+        "b": {"hash_bucket": "b", "size": 5},
+        "a_emb": {"embedding": "a", "dimension": 2, "shared": "table"},
+        "b_emb": {"embedding": "b", "dimension": 2, "shared": "table"},
+    },
+    "groups": {"deep": ["a_emb", "b_emb"]},
+    "labels": {"y": {"dtype": "int64"}},
+    "objectives": {"y": {"head": "binary"}},
+}
+
+
+def test_a_shared_table_gives_a_warning(caplog):
+    frozen = copy.deepcopy(SHARED)
+    for name in ("a_emb", "b_emb"):
+        frozen["columns"][name].update(trainable=False, initializer={"normal": {"stddev": 1.0}})
+    with caplog.at_level(logging.WARNING, "feature_specs"):
+        feature_columns(feature_specs.parse(frozen), "deep")
+        assert not caplog.messages
+        feature_columns(feature_specs.parse(SHARED), "deep")
+    (message,) = caplog.messages
+    assert "group 'deep': the columns a_emb, b_emb share the table 'table', which " in message
+    assert "Use tf.compat.v1.estimator.DNN* or DNNLinearCombined*, a model of the kit" in message
+
+
+def own_model_fn(features, labels, mode, params):
+    inputs = tf.compat.v1.keras.layers.DenseFeatures(params["columns"])(features)
+    with tf.compat.v1.variable_scope("top"):
+        logits = inputs @ tf.compat.v1.get_variable("kernel", [4, 1])
+    loss = tf.reduce_mean(
+        tf.nn.sigmoid_cross_entropy_with_logits(labels=tf.cast(labels, tf.float32), logits=logits)
+    )
+    step = tf.compat.v1.train.get_global_step()
+    update = tf.compat.v1.train.AdagradOptimizer(0.1).minimize(loss, step)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=update)
+
+
+ESTIMATORS = {
+    "tf.estimator.DNN": lambda c, run: tf.estimator.DNNClassifier([4], c, config=run),
+    "tf.estimator.DNNLinearCombined": lambda c, run: tf.estimator.DNNLinearCombinedClassifier(
+        dnn_feature_columns=c, dnn_hidden_units=[4], config=run
+    ),
+    "v1.DNN": lambda c, run: tf.compat.v1.estimator.DNNClassifier([4], c, config=run),
+    "v1.DNNLinearCombined": lambda c, run: tf.compat.v1.estimator.DNNLinearCombinedClassifier(
+        dnn_feature_columns=c, dnn_hidden_units=[4], config=run
+    ),
+    "own model_fn": lambda c, run: tf.estimator.Estimator(
+        own_model_fn, config=run, params={"columns": c}
+    ),
+}
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_which_estimators_train_a_shared_table(name, tmp_path):
+    """What the warning says. If TensorFlow's own fault is mended, this test says so."""
+
+    def input_fn():
+        rows = {"a": tf.constant(["x", "y"]), "b": tf.constant(["z", "x"])}
+        return tf.data.Dataset.from_tensors((rows, tf.constant([[1], [0]]))).repeat()
+
+    tables = []
+    for steps in (1, 5):
+        run = tf.estimator.RunConfig(str(tmp_path / str(steps)), tf_random_seed=3)
+        made = ESTIMATORS[name](feature_columns(feature_specs.parse(SHARED), "deep"), run)
+        made.train(input_fn, steps=steps)
+        (table,) = [n for n in made.get_variable_names() if n.rpartition("/")[2] == "table"]
+        tables.append(made.get_variable_value(table))
+    trains = not name.startswith("tf.estimator.")
+    assert (np.abs(tables[1] - tables[0]).max() > 1e-5) == trains
