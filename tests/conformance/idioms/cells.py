@@ -32,6 +32,10 @@ ARGUMENTS: dict[str, Any] = {
 }  # fmt: skip
 
 
+# Optimizers that wait for other processes.
+FOR_CLUSTERS = {"SyncReplicasOptimizer"}
+
+
 # --- tf.compat.v1.layers --------------------------------------------------------------------------
 
 
@@ -174,9 +178,7 @@ def _optimizer_cells() -> list[Cell]:
         kind = getattr(v1.train, name)
 
         def optimizer() -> Any:
-            values = {**ARGUMENTS, "momentum": 0.9, "opt": v1.train.GradientDescentOptimizer(0.1),
-                      "replicas_to_aggregate": 1,
-                      "global_step": None}  # fmt: skip
+            values = {**ARGUMENTS, "momentum": 0.9}
             if name == "AdagradDAOptimizer":
                 values["global_step"] = v1.train.get_global_step()
             names = surface.required(kind.__init__)
@@ -186,7 +188,7 @@ def _optimizer_cells() -> list[Cell]:
 
         return Cell("optimizers", name, logits=linear, optimizer=optimizer)
 
-    return [made(name) for name in surface.optimizers()]
+    return [made(name) for name in surface.optimizers() if name not in FOR_CLUSTERS]
 
 
 # --- Keras ----------------------------------------------------------------------------------------

@@ -54,8 +54,9 @@ def _saveable(variable: tf.Variable) -> Any:
         """Saves a variable that is in no collection."""
 
         def __init__(self) -> None:
-            part = saveable_object.SaveSpec(variable.read_value(), "", "own_saveable")
-            super().__init__(variable, [part], "own_saveable")
+            name = variable.op.name  # A MetaGraph looks for an operation of this name.
+            part = saveable_object.SaveSpec(variable.read_value(), "", name)
+            super().__init__(variable, [part], name)
 
         def restore(self, restored_tensors: Any, restored_shapes: Any) -> Any:
             return variable.assign(restored_tensors[0])
@@ -104,7 +105,8 @@ def _of_collection(name: str) -> Callable[[tf.Tensor, str], tf.Tensor]:
 
     def weights(x: tf.Tensor, mode: str) -> tf.Tensor:
         own = v1.get_variable("own", [4], initializer=v1.ones_initializer())
-        add(own)
+        if not any(each is own for each in v1.get_collection(key)):
+            add(own)
         return _extra(own, x)
 
     def frozen(x: tf.Tensor, mode: str) -> tf.Tensor:
@@ -172,8 +174,9 @@ def collection_cells() -> list[Cell]:
     def made(name: str) -> Cell:
         build = _of_collection(name)
         return Cell(
-            "collections", name, logits=lambda x, mode, keras: build(x, mode), exported=True
-        )
+            "collections", name, logits=lambda x, mode, keras: build(x, mode),
+            exported=name != "QUEUE_RUNNERS",  # Nobody starts them in a server, so it would hang.
+        )  # fmt: skip
 
     return [made(name) for name in surface.collections() if name not in NOT_OF_USERS]
 

@@ -425,7 +425,8 @@ def _answers(export: str) -> dict[str, np.ndarray]:
     """The predictions of an export, in a session."""
     x, _ = rows()
     examples = [writing.example({"x": list(map(float, a))}).SerializeToString() for a in x]
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    limits = tf.compat.v1.ConfigProto(operation_timeout_in_ms=60_000)
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=limits) as session:
         meta = tf.compat.v1.saved_model.load(session, ["serve"], export)
         signature = meta.signature_def["predict_examples"]
         outputs = {name: info.name for name, info in signature.outputs.items()
