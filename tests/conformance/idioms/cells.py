@@ -265,6 +265,27 @@ def _keras_layer_cells() -> list[Cell]:
     return [made(name) for name in surface.keras_layers()]
 
 
+# Layers that are used on steps [rows, 4, 3] with a mask. Keras passes it to the layers whose `call`
+# takes it, and through the others.
+ON_STEPS = (
+    "Activation", "Bidirectional", "Conv1D", "Dense", "Dropout", "GRU", "GlobalAveragePooling1D",
+    "LSTM", "LayerNormalization", "MultiHeadAttention", "SimpleRNN", "TimeDistributed",
+)  # fmt: skip
+
+
+def _masked_cells() -> list[Cell]:
+    def made(name: str) -> Cell:
+        def logits(x: tf.Tensor, mode: str, keras: Any) -> tf.Tensor:
+            ids = tf.cast(tf.floor(2.5 * (x + 1)), tf.int64)  # 0, which is masked, to 4
+            steps = keras(tf.keras.layers.Embedding(5, 3, mask_zero=True), ids)
+            more = {"value": steps} if name == "MultiHeadAttention" else {}
+            return to_logits(keras(_keras_layer(name), steps, **more))
+
+        return Cell("keras masks", name, logits=logits)
+
+    return [made(name) for name in ON_STEPS]
+
+
 def _keras_values(name: str, y: tf.Tensor, predictions: Any) -> tuple[tf.Tensor, tf.Tensor]:
     """(labels, predictions) in the form of a loss or metric of Keras."""
     p = predictions["y/logistic"]
@@ -321,7 +342,7 @@ def all_cells() -> dict[str, Cell]:
     """Every cell, by its id `<family>/<name>`."""
     families: Sequence[Callable[[], list[Cell]]] = (
         _layer_cells, _loss_cells, _metric_cells, _optimizer_cells, _keras_layer_cells,
-        _keras_metric_cells, _keras_loss_cells, extra_cells.collection_cells,
+        _masked_cells, _keras_metric_cells, _keras_loss_cells, extra_cells.collection_cells,
         extra_cells.table_cells, extra_cells.hook_cells,
     )  # fmt: skip
     cells = [cell for family in families for cell in family()]

@@ -104,7 +104,10 @@ def _of_collection(name: str) -> Callable[[tf.Tensor, str], tf.Tensor]:
         return _extra(own, x)
 
     def weights(x: tf.Tensor, mode: str) -> tf.Tensor:
-        own = v1.get_variable("own", [4], initializer=v1.ones_initializer())
+        only = name == "TRAINABLE_RESOURCE_VARIABLES"  # In both, it would be trained twice.
+        own = v1.get_variable("own", [4], initializer=v1.ones_initializer(),
+                              collections=[KEYS.GLOBAL_VARIABLES, key] if only else None,
+                              trainable=not only)  # fmt: skip
         if not any(each is own for each in v1.get_collection(key)):
             add(own)
         return _extra(own, x)
