@@ -24,13 +24,8 @@ def to_logits(value: Any) -> tf.Tensor:
     """The logits [rows, 1] of what a layer returns, of any type and shape, or of its parts."""
     parts = [tf.cast(part, tf.float32) for part in tf.nest.flatten(value)
              if part.dtype != tf.string]  # fmt: skip
-    flat = []
-    for part in parts:
-        sizes = part.shape.as_list()[1:]
-        if None in sizes:  # A layer that changes the size of images at random.
-            flat.append(tf.reduce_mean(part, list(range(1, part.shape.rank)))[:, None])
-        else:
-            flat.append(tf.reshape(part, [-1, max(1, int(tf.TensorShape(sizes).num_elements()))]))
+    sizes = [tf.TensorShape(part.shape[1:]).num_elements() for part in parts]
+    flat = [tf.reshape(part, [-1, size]) for part, size in zip(parts, sizes)]
     return tf.compat.v1.layers.dense(tf.concat(flat, 1), 1, name="to_logits")
 
 

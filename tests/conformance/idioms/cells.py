@@ -23,7 +23,8 @@ v1 = tf.compat.v1
 ARGUMENTS: dict[str, Any] = {
     "units": 3, "filters": 2, "kernel_size": 2, "pool_size": 2, "strides": 1, "rate": 0.25,
     "activation": "tanh", "num_heads": 2, "key_dim": 2, "n": 3, "dims": (2, 1), "stddev": 0.1,
-    "target_shape": (2, 2), "height": 3, "width": 3, "factor": 0.1, "scale": 2.0, "num_bins": 5,
+    "target_shape": (2, 2), "height": 3, "width": 3, "factor": 0.1,
+    "height_factor": 0.1, "width_factor": 0.1, "scale": 2.0, "num_bins": 5,
     "input_dim": 5, "output_dim": 3, "bin_boundaries": [0.0, 0.5], "axes": 1,
     "equation": "ab,bc->ac",
     "output_shape": 3, "learning_rate": 0.1, "k": 1, "num_classes": 2, "num_thresholds": 20,
@@ -258,7 +259,10 @@ def _keras_layer_cells() -> list[Cell]:
     def made(name: str) -> Cell:
         def logits(x: tf.Tensor, mode: str, keras: Any) -> tf.Tensor:
             inputs, more = _keras_input(name, x)
-            return to_logits(keras(_keras_layer(name), inputs, **more))
+            value = keras(_keras_layer(name), inputs, **more)
+            if name in ("RandomHeight", "RandomWidth"):  # In training, the size is random.
+                value = tf.reduce_mean(value, [1, 2])
+            return to_logits(value)
 
         return Cell("keras layers", name, logits=logits)
 
@@ -316,7 +320,9 @@ def _keras_metric_cells() -> list[Cell]:
             ):
                 made.update_state(wanted, got, **more)
             else:
-                made.update_state(got[:, 0], **more)
+                # MeanTensor needs values of one shape.
+                made.update_state(tf.reduce_mean(got) if name == "MeanTensor" else got[:, 0],
+                                  **({} if name == "MeanTensor" else more))  # fmt: skip
             return made
 
         return Cell("keras metrics", f"{name}{' weighted' if weighted else ''}", metric=metric)

@@ -231,7 +231,7 @@ def table_cells() -> list[Cell]:
             if mode == TRAIN and name.startswith("experimental."):
                 before.append(made.insert(tf.reshape(words, [-1]), tf.reshape(ids + 1, [-1])))
             with tf.control_dependencies(before):
-                found = made.lookup(words)
+                found = tf.reshape(made.lookup(tf.reshape(words, [-1])), [-1, 4])
             return to_logits([hidden(x), tf.cast(found, tf.float32)])
 
         return Cell("tables", f"{name} of {keys.name}{kind and f' from a {kind}'}", logits=logits,

@@ -157,6 +157,8 @@ def _run(cell: Cell, folder: str) -> Outcome:
 
 def _early_end(plain: Numbers, kit: Numbers) -> str:
     """What is wrong with the report of a training that a hook has ended."""
+    if kit.reported.startswith("done") and not kit.variables:
+        return f"the result is {kit.reported!r}, but the model directory has no checkpoint"
     step = int(plain.variables.get("global_step", STEPS))
     if step < STEPS and kit.reported in ("done: max_steps", "done: input_exhausted"):
         return f"the training ends at step {step} of {STEPS}, and the result is {kit.reported!r}"
@@ -217,7 +219,7 @@ def _input(count: Optional[int]) -> Callable[[], Any]:
 # --- Plain tf.estimator ---------------------------------------------------------------------------
 
 
-def _called(layer: Any, inputs: Any, mode: str, **arguments: Any) -> Any:
+def _called(layer: Any, inputs: Any, mode: str, /, **arguments: Any) -> Any:
     """Calls a Keras layer as the code of a plain model_fn does, and notes its losses and updates.
 
     Layers that do not take `training` are called without it.
@@ -239,7 +241,7 @@ def _plain_model_fn(cell: Cell) -> Callable[..., Any]:
         logits = cell.logits(
             tf.reshape(features["n"], [-1, WIDTH]),
             mode,
-            lambda layer, value, **more: _called(layer, value, mode, **more),
+            lambda layer, value, /, **more: _called(layer, value, mode, **more),
         )
         predictions = {"y/logits": logits, "y/logistic": tf.sigmoid(logits)}
         if mode == tf.estimator.ModeKeys.PREDICT:
@@ -327,6 +329,8 @@ def _kept(metrics: Mapping[str, Any]) -> dict[str, Any]:
 
 def _variables(folder: str) -> dict[str, np.ndarray]:
     checkpoint = reading.latest(folder)
+    if checkpoint is None:  # A CheckpointSaverHook of the cell replaces the one of tf.estimator.
+        return {}
     names = [name for name, _ in tf.train.list_variables(checkpoint)]
     return {name: tf.train.load_variable(checkpoint, name) for name in names}
 
@@ -339,7 +343,7 @@ def model_class(cell: Cell) -> type:
 
     def logits(self: Any, features: Any, mode: str) -> Any:
         x = self.dense_input(features, "deep")
-        return cell.logits(x, mode, lambda layer, value, **more: self.keras(
+        return cell.logits(x, mode, lambda layer, value, /, **more: self.keras(
             layer, value, mode, **more))  # fmt: skip
 
     def example_losses(self: Any, labels: Any, predictions: Any, weights: Any, features: Any):
