@@ -280,7 +280,8 @@ ON_STEPS = (
 def _masked_cells() -> list[Cell]:
     def made(name: str) -> Cell:
         def logits(x: tf.Tensor, mode: str, keras: Any) -> tf.Tensor:
-            ids = tf.cast(tf.floor(2.5 * (x + 1)), tf.int64)  # 0, which is masked, to 4
+            # 0, which is masked, to 4. The first step of a row is not masked.
+            ids = tf.maximum(tf.cast(tf.floor(2.5 * (x + 1)), tf.int64), [1, 0, 0, 0])
             steps = keras(tf.keras.layers.Embedding(5, 3, mask_zero=True), ids)
             more = {"value": steps} if name == "MultiHeadAttention" else {}
             return to_logits(keras(_keras_layer(name), steps, **more))

@@ -81,6 +81,23 @@ LINES: tuple[Line, ...] = (
     ),
     Line(
         CRASHED,
+        "places/input_places.py evaluates a part of the graph of a metric with `sample_weight`",
+        (
+            "keras metrics/AUC weighted", "keras metrics/Accuracy weighted",
+            "keras metrics/BinaryAccuracy weighted", "keras metrics/False* weighted",
+            "keras metrics/MeanRelativeError weighted",
+        ),
+    ),
+    Line(
+        DIFFERS,
+        "a training that a hook ends reports `done, max_steps`",
+        (
+            "hooks/train.StopAtStepHook", "hooks/own: request_stop", "hooks/own: StopIteration",
+            "hooks/own: OutOfRangeError",
+        ),
+    ),
+    Line(
+        CRASHED,
         "after a mask, self.keras calls a layer with `mask`, which its `call` does not take",
         (
             "keras masks/Activation", "keras masks/Conv1D", "keras masks/Dense",
