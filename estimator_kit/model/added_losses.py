@@ -62,6 +62,8 @@ class Added:
             if the model gave none.
           padding: whether the batch is padding, or None.
         """
+        if not self.of_rows:
+            return {}  # Without a new op, random ops that are made later keep their seeds.
         flat = [w if w.shape.rank == 1 else tf.reduce_max(w, axis=1) for w in weights.values()]
         largest = tf.reduce_max(tf.stack(flat), axis=0)
         result = {}
