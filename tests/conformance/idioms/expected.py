@@ -68,6 +68,11 @@ LINES: tuple[Line, ...] = (
         ("tables/experimental.*",),
     ),
     Line(
+        DIFFERS,
+        "variables that are only in TRAINABLE_RESOURCE_VARIABLES are not trained",
+        ("collections/TRAINABLE_RESOURCE_VARIABLES",),
+    ),
+    Line(
         LATE,
         "a Saver in SAVERS writes other names, and the check of a restart compares names",
         ("collections/SAVERS",),
