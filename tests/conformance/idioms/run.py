@@ -103,7 +103,11 @@ class StartValues(tf.compat.v1.train.SessionRunHook):
         graph = session.graph
         if session.run(tf.compat.v1.train.get_global_step(graph)):
             return
-        for variable in graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES):
+        keys = tf.compat.v1.GraphKeys
+        # Spectral normalization starts from a random vector, which is not trained.
+        random = [v for v in graph.get_collection(keys.GLOBAL_VARIABLES)
+                  if v.op.name.endswith("/vector_u")]  # fmt: skip
+        for variable in [*graph.get_collection(keys.TRAINABLE_VARIABLES), *random]:
             rng = np.random.RandomState(zlib.crc32(variable.op.name.encode()) % 2**31)
             values = rng.normal(0.3, 0.4, variable.shape.as_list())
             variable.load(values.astype(variable.dtype.as_numpy_dtype), session)
