@@ -270,7 +270,7 @@ def _keras_layer_cells() -> list[Cell]:
 
 
 # Layers that are used on steps [rows, 4, 3] with a mask. Keras passes it to the layers whose `call`
-# takes it, and through the others.
+# takes it, and other layers hand it on.
 ON_STEPS = (
     "Activation", "Bidirectional", "Conv1D", "Dense", "Dropout", "GRU", "GlobalAveragePooling1D",
     "LSTM", "LayerNormalization", "MultiHeadAttention", "SimpleRNN", "TimeDistributed",

@@ -165,7 +165,7 @@ def without_cells(names: Collection[str]) -> list[str]:
 
 
 def markdown(cells: Mapping[str, Cell]) -> str:
-    """The table of the documentation: a row for each family, and the reasons of the others."""
+    """The table of the documentation: a row for each family, then the cells that are not equal."""
     titles = {"equal": EQUAL, "refused by name": REFUSED, "fails": "fails",
               "fails in tf.estimator, too": IMPOSSIBLE}  # fmt: skip
     rows = [f"| family | cells | {' | '.join(titles)} |", f"| --- {'| --- ' * 5}|"]
