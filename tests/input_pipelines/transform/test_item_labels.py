@@ -84,7 +84,7 @@ def test_a_row_without_steps_is_an_error_or_has_no_weight():
          "label 'next' must have as many values as feature 'item'",
          "label 'next' has 1 value, but feature 'item' has 2; expected one item for each step"),
         (spec_of(NUMBERS, "int64"), ([1, 2], [2, 5]), r"label 'next' must be in \[0, 4\]",
-         "label 'next' is 5, expected 0 to 4"),
+         "label 'next' is 5, expected 0 to 4; raise the column's size or give it a default_id"),
     ],
 )  # fmt: skip
 def test_a_bad_label_is_an_error_and_explained(spec, row, message, explained):

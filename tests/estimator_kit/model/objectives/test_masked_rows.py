@@ -132,7 +132,7 @@ def test_a_row_without_one_of_its_labels_counts_nowhere(head, loss, missing, tmp
     predictions = make_objectives(spec)["y"].predictions(tf.constant(logits))[output].numpy()
     predictions = eval_rows.by_row(spec.objectives["y"], predictions)
     whole, of_kept = (
-        row_metrics.make(METRICS[head], labels[i], predictions[i], weights[i]).value()
+        row_metrics.make(METRICS[head], head, labels[i], predictions[i], weights[i]).value()
         for i in (NUMBER, kept)
     )
     assert whole == pytest.approx(of_kept)
