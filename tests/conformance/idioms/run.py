@@ -47,6 +47,8 @@ WIDTH = 4
 
 EQUAL, REFUSED = "equal", "refused"
 DIFFERS, CRASHED, LATE = "differs", "crashed", "refused late"
+# A whole run that the model's own code ends. Its status and its message say so.
+NAMED = "ends by name"
 IMPOSSIBLE = "fails in tf.estimator, too"
 
 DOCUMENT = {
@@ -139,10 +141,12 @@ def _run(cell: Cell, folder: str) -> Outcome:
     try:
         kit = run_kit(cell, model_dir)
     except _Failed as failure:
-        refused = exit_codes.exit_code(failure.error) == exit_codes.BAD_CONFIG
-        if not refused:
-            return Outcome(CRASHED, _described(failure))
+        status = exit_codes.exit_code(failure.error)
         named = cell.class_name in str(failure.error)
+        if cell.whole and named and status in (exit_codes.BAD_CONFIG, exit_codes.STOPPED):
+            return Outcome(NAMED, _described(failure))
+        if status != exit_codes.BAD_CONFIG:
+            return Outcome(CRASHED, _described(failure))
         early = failure.stage == "check" and not os.path.exists(model_dir)
         return Outcome(REFUSED if early and named else LATE, _described(failure))
     early = _early_end(plain, kit)
