@@ -25,7 +25,8 @@ RUN_WITH_TENSORFLOW = {
     "input_pipelines/prepare/test_beam_runner.py", "integration/test_adult.py",
     "integration/test_beam.py", "integration/test_demo.py", "integration/test_fuzz.py",
     "integration/test_next_item_example.py",
-    "integration/test_quality.py", "integration/test_tutorials.py",
+    "integration/test_quality.py", "integration/test_saved_parts.py",
+    "integration/test_tutorials.py",
     "integration/test_two_versions.py", "integration/test_wheel.py", "test_public_names.py",
 }  # fmt: skip
 
