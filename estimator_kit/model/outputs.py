@@ -105,4 +105,4 @@ def check_names(outputs: Iterable[Output], reserved: Collection[str]) -> None:
 
 def _rows(value: Any) -> Optional[int]:
     shape = value.shape
-    return shape[0] if shape.rank else None
+    return shape.as_list()[0] if shape.rank else None

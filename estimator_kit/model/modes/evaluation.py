@@ -173,7 +173,7 @@ def _numbers(place: str, name: str, metric: Any) -> dict[str, Metric]:
         )
     return {
         "/".join([name, *map(str, index)]): (value[index] if index else value, update)
-        for index in np.ndindex(*shape)
+        for index in np.ndindex(*shape.as_list())
     }
 
 
