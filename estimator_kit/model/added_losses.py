@@ -89,11 +89,8 @@ def add(model: str, name: str, losses: Any, weights: Any) -> None:
       ConfigError: the name is taken or no text, or a value is not a tensor of rows.
     """
     place = user_code.place_of_call(f"{model}.add_loss")
-    if not isinstance(name, str) or not name:
-        raise ConfigError(f"{place}: expected a name, got {name!r}. Use a text.")
     added = tf.compat.v1.get_collection_ref(_LOSSES)
-    if any(name == other.name for other in added):
-        raise ConfigError(f"{place}: got the loss {name!r} twice. Use another name.")
+    user_code.check_new_name(place, "loss", name, [other.name for other in added])
     for value in (losses,) if weights is None else (losses, weights):
         shape = value.shape if isinstance(value, tf.Tensor) and value.dtype == tf.float32 else ()
         if isinstance(shape, tuple) or not (shape.rank in (1, None) or shape[1:] == [1]):

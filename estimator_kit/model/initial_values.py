@@ -19,7 +19,13 @@ from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import pretrained_tables
 from estimator_kit.model.own_scaffold import merged
-from estimator_kit.optimizers.assignment import assign_all, own_values, reader, whole_name
+from estimator_kit.optimizers.assignment import (
+    assign_all,
+    own_values,
+    reader,
+    whole_name,
+    whole_shape,
+)
 from estimator_kit.optimizers.moving_average import average_name
 from feature_specs.errors import nearest
 from feature_specs.spec import FeatureSpec
@@ -63,16 +69,18 @@ def checked_values(model: str, values: Any) -> Mapping[str, np.ndarray]:
     place = f"{model}.first_values"
     if not isinstance(values, Mapping):
         raise ConfigError(f"{place}: expected {{variable: array}}, got {values!r}. Return a dict.")
-    variables = {v.op.name: v for v in tf.compat.v1.global_variables()}
-    found = {}
+    variables = {v.op.name: (v.shape, v.dtype) for v in tf.compat.v1.global_variables()}
+    for v in tf.compat.v1.global_variables():  # A partitioned variable, and each of its parts.
+        variables[whole_name(v)] = (tf.TensorShape(whole_shape(v)), v.dtype)
+    arrays = {}
     for name, value in values.items():
         if name not in variables:
             raise ConfigError(
                 f"{place}: the model has no variable {name!r}{nearest(str(name), variables) or '.'}"
                 f" Use one of: {', '.join(sorted(variables))}."
             )
-        array, variable = np.asarray(value), variables[name]
-        shape, dtype = variable.shape, variable.dtype.base_dtype
+        array, (shape, dtype) = np.asarray(value), variables[name]
+        dtype = dtype.base_dtype
         if not shape.is_compatible_with(array.shape):
             raise ConfigError(
                 f"{place}: expected the shape {shape.as_list()} for {name}, got "
@@ -83,8 +91,8 @@ def checked_values(model: str, values: Any) -> Mapping[str, np.ndarray]:
                 f"{place}: expected {dtype.name} for {name}, got {array.dtype}. Return an array "
                 "of the variable's type."
             )
-        found[name] = array
-    return found
+        arrays[name] = array
+    return arrays
 
 
 def scaffold(

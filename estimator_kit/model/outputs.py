@@ -43,11 +43,8 @@ def add(model: str, name: str, value: Any) -> None:
       ConfigError: the name is taken or no text, or the value is not a tensor of rows.
     """
     place = user_code.place_of_call(f"{model}.add_output")
-    if not isinstance(name, str) or not name:
-        raise ConfigError(f"{place}: expected a name, got {name!r}. Use a text.")
     outputs = tf.compat.v1.get_collection_ref(_OUTPUTS)
-    if any(name == output.name for output in outputs):
-        raise ConfigError(f"{place}: got the output {name!r} twice. Use another name.")
+    user_code.check_new_name(place, "output", name, [output.name for output in outputs])
     if not isinstance(value, tf.Tensor):
         kinds = (remedy for kind, remedy in _REMEDIES.items() if isinstance(value, kind))
         remedy = next(kinds, "Use a tensor that depends on the features.")

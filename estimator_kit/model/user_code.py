@@ -53,6 +53,21 @@ def explained(model: object, method: str, **arguments: Iterable[str]) -> Iterato
         ) from error
 
 
+def check_new_name(place: str, noun: str, name: Any, taken: Iterable[str]) -> None:
+    """Raises ConfigError if a name that a user's code gives is empty, not a text, or taken.
+
+    Args:
+      place: the result of `place_of_call`.
+      noun: what gets the name, for the message.
+      name: the name.
+      taken: the names that the model has given already.
+    """
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"{place}: expected a name, got {name!r}. Use a text.")
+    if name in taken:
+        raise ConfigError(f"{place}: got the {noun} {name!r} twice. Use another name.")
+
+
 def place_of_call(called: str) -> str:
     """`file:line: <called>` for a method of ModelFn that a user's code calls now.
 

@@ -24,6 +24,12 @@ def whole_name(variable: Any) -> str:
     return variable.op.name if info is None else info.full_name
 
 
+def whole_shape(variable: Any) -> Any:
+    """The shape of a variable in a checkpoint; see `whole_name`."""
+    info = getattr(variable, "_save_slice_info", None)
+    return variable.shape if info is None else info.full_shape
+
+
 def own_values(variable: Any, value: np.ndarray) -> np.ndarray:
     """The part of a value in a checkpoint that belongs to a part of a partitioned variable."""
     info = getattr(variable, "_save_slice_info", None)

@@ -9,6 +9,7 @@ square of single rows is wrong. Only sums and scaling may come before `summed`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -25,6 +26,18 @@ def summed(gradient: Any) -> Any:
     ids, places = tf.unique(gradient.indices)
     rows = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(ids))
     return tf.IndexedSlices(rows, ids, gradient.dense_shape)
+
+
+def on_common_rows(gradients: Sequence[tf.IndexedSlices]) -> list[tf.Tensor]:
+    """The rows of sparse gradients of one variable, on the union of their ids: float32 [ids, ...].
+
+    Rows of equal ids are added up. The gradients are not converted to dense tables.
+    """
+    ids, place = tf.unique(tf.concat([g.indices for g in gradients], axis=0))
+    places = tf.split(place, [tf.size(g.indices) for g in gradients])
+    return [
+        tf.math.unsorted_segment_sum(g.values, p, tf.size(ids)) for g, p in zip(gradients, places)
+    ]
 
 
 class SummedRows:

@@ -75,12 +75,9 @@ def metrics_of(
         label = objective.label_name
         with tf.compat.v1.variable_scope(f"metrics/{name}"):
             weighted = _weighted(objective, logits[name], weights[name])
-            is_nan = tf.math.is_nan(weighted)
-            broken, update = streaming_sum(
-                tf.math.count_nonzero(is_nan, dtype=tf.float64), "nan_logits"
-            )
+            broken, update = streaming_sum(_count_nan(weighted), "nan_logits")
             metrics = objective.metrics(
-                tf.where(is_nan, 0.0, weighted),
+                tf.where(tf.math.is_nan(weighted), 0.0, weighted),
                 labels[label],
                 weights[name],
                 labels.get(f"{label}/true_probability"),
@@ -106,8 +103,11 @@ def nan_logits(objective: Objective, logits: tf.Tensor, weights: tf.Tensor) -> t
       logits: float32 [rows, logits_dimension].
       weights: float32 [rows], or [rows, steps].
     """
-    is_nan = tf.math.is_nan(_weighted(objective, logits, weights))
-    return tf.math.count_nonzero(is_nan, dtype=tf.float64)
+    return _count_nan(_weighted(objective, logits, weights))
+
+
+def _count_nan(values: tf.Tensor) -> tf.Tensor:
+    return tf.math.count_nonzero(tf.math.is_nan(values), dtype=tf.float64)
 
 
 def _weighted(objective: Objective, logits: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:

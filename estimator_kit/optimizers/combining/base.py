@@ -109,16 +109,3 @@ def scalar(kind: str, objective: str, value: float, *, trainable: bool = False) 
             trainable=trainable,
             use_resource=True,
         )
-
-
-def summed_rows(gradients: Sequence[tf.IndexedSlices]) -> list[tf.Tensor]:
-    """The values of sparse gradients of one variable, on the union of their rows: float32 [rows,
-    ...].
-
-    Values of equal rows are added up. The gradients are not converted to dense tables.
-    """
-    ids, place = tf.unique(tf.concat([g.indices for g in gradients], axis=0))
-    places = tf.split(place, [tf.size(g.indices) for g in gradients])
-    return [
-        tf.math.unsorted_segment_sum(g.values, p, tf.size(ids)) for g, p in zip(gradients, places)
-    ]

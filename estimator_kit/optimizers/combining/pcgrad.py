@@ -24,7 +24,8 @@ from typing import Annotated, Any, ClassVar, Optional
 import tensorflow as tf
 from pydantic import Field
 
-from estimator_kit.optimizers.combining.base import Combination, Losses, MakeGradients, summed_rows
+from estimator_kit.optimizers.combining.base import Combination, Losses, MakeGradients
+from estimator_kit.optimizers.summed_rows import on_common_rows
 from feature_specs.spec import FeatureSpec
 
 
@@ -77,7 +78,7 @@ def products(gradients: Sequence[Sequence[Any]]) -> tf.Tensor:
     total = tf.constant(0.0, tf.float64)
     for gs in gradients:
         there = [g for g in gs if g is not None]
-        rows = iter(summed_rows(there) if isinstance(there[0], tf.IndexedSlices) else there)
+        rows = iter(on_common_rows(there) if isinstance(there[0], tf.IndexedSlices) else there)
         dense = [None if g is None else tf.reshape(next(rows), [-1]) for g in gs]
         zeros = tf.zeros_like(next(g for g in dense if g is not None))
         table = tf.stack([zeros if g is None else g for g in dense])

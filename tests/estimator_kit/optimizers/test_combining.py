@@ -14,8 +14,8 @@ from estimator_kit.checkpoints.reading import outline
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.models import MODELS
 from estimator_kit.optimizers.combining import GradNorm, parse_combination
-from estimator_kit.optimizers.combining.base import summed_rows
 from estimator_kit.optimizers.combining.pcgrad import order, products, projected_sum
+from estimator_kit.optimizers.summed_rows import on_common_rows
 from tests.conftest import make_rows
 from tests.estimator_kit.model.test_model_fn import Constant, build
 
@@ -204,7 +204,7 @@ def test_sparse_gradients_have_the_products_of_dense_ones():
     np.testing.assert_array_equal(
         found, [[4 + 9 + 25, 1, 0, 0], [1, 2, 0, 0], [0, 0, 25, 0], [0, 0, 0, 0]]
     )
-    assert [part.shape[0] for part in summed_rows([first, third])] == [3, 3]
+    assert [part.shape[0] for part in on_common_rows([first, third])] == [3, 3]
 
 
 def test_the_order_is_random_seeded_and_another_one_each_step():

@@ -132,6 +132,29 @@ def test_first_values_that_do_not_fit_are_refused_with_the_graph(spec, values, m
     assert re.fullmatch(rf"Wrong\.first_values: {message}", str(error.value)), error.value
 
 
+@pytest.mark.parametrize("name", ["kernel", "kernel/part_1"])
+def test_first_values_of_a_partitioned_variable_or_a_part_of_it(spec, name, tmp_path):
+    class Parts(ek.ModelFn):
+        def logits(self, features, mode):
+            parted = v1.fixed_size_partitioner(2)
+            kernel = v1.get_variable("kernel", [4, 2], partitioner=parted, use_resource=True)
+            value = tf.reduce_sum(tf.convert_to_tensor(kernel), axis=0)
+            rows = tf.shape(next(iter(features.values())))[0]
+            return tf.tile(value[tf.newaxis], [rows, 1])
+
+        def first_values(self):
+            return {name: np.full((4 if name == "kernel" else 2, 2), 7.0)}
+
+    made = tf.estimator.Estimator(
+        Parts(spec, {"optimizer": "sgd", "learning_rate": 1e-12}), model_dir=str(tmp_path)
+    )
+    made.train(batch_of(spec, make_rows(20)), max_steps=1)
+    kernel = made.get_variable_value("kernel")
+    first = slice(None) if name == "kernel" else slice(2, None)
+    np.testing.assert_allclose(kernel[first], 7, rtol=1e-6)
+    assert np.all(kernel[: 4 - len(kernel[first])] != 7)
+
+
 class Local(Constant):
     """A local variable that the model's own op sets."""
 
