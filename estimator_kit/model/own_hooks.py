@@ -139,7 +139,7 @@ class EndOfInput(tf.compat.v1.train.SessionRunHook):
 
     Args:
       model: the name of the model's class, for the message.
-      names: the result of `readers`.
+      names: the ops that may end it. If there are none, nothing is checked.
     """
 
     def __init__(self, model: str, names: frozenset[str]):
@@ -165,8 +165,10 @@ class EndOfInput(tf.compat.v1.train.SessionRunHook):
 
 def of_training(model: Model, names: frozenset[str]) -> dict[str, Sequence[Hook]]:
     """The hooks of an `EstimatorSpec` of a training, for its arguments of these names."""
-    end = EndOfInput(type(model).__name__, names)
     together = [] if model.together is None else [model.together.hook]
+    if model.together is not None and names:
+        names |= model.together.waiting
+    end = EndOfInput(type(model).__name__, names)
     # Also first among the hooks of the chief, so that an error comes before a last checkpoint.
     return {
         "training_hooks": [*together, *checked_hooks(model, ModeKeys.TRAIN), end],

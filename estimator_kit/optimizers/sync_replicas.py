@@ -29,12 +29,15 @@ class Synchronous:
       aggregate: the number of batches that a step waits for.
       is_chief: whether this task applies the steps.
       hook: the hook that the session of the last built graph needs.
+      waiting: the names of the ops in that graph that wait for the step of all processes. They end
+        a loop, as the input's reader does, when the chief ends.
     """
 
     replicas: int
     aggregate: int
     is_chief: bool
     hook: Optional[Any] = None
+    waiting: frozenset[str] = frozenset()
 
     def step(
         self,
@@ -60,7 +63,11 @@ class Synchronous:
         # the first step would not be made by all processes.
         hook = optimizer.make_session_run_hook(self.is_chief, num_tokens=0)
         # Processes that wait for a token when the chief ends treat this as the end of their input.
-        closing = optimizer._sync_token_queue.close() if self.is_chief else None
+        queue = optimizer._sync_token_queue
+        closing = queue.close() if self.is_chief else None
+        self.waiting = frozenset(
+            op.name for op in queue.queue_ref.consumers() if op.type == "QueueDequeueV2"
+        )
         self.hook = _OwnThreads(hook, closing)
         return step
 
