@@ -139,7 +139,7 @@ class EndOfInput(tf.compat.v1.train.SessionRunHook):
 
     Args:
       model: the name of the model's class, for the message.
-      names: the ops that may end it. If there are none, nothing is checked.
+      names: the ops that may end it. With an empty set, nothing is checked.
     """
 
     def __init__(self, model: str, names: frozenset[str]):

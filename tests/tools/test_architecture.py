@@ -1,7 +1,8 @@
-"""ARCHITECTURE.md and docs/decisions: their length and their form."""
+"""ARCHITECTURE.md, docs/decisions, and the files that they and the other pages name."""
 
 from __future__ import annotations
 
+import collections
 import re
 
 import pytest
@@ -33,6 +34,27 @@ def test_the_floors_name_modules_that_exist():
             for name in re.findall(r"`([^`]+)`", row):
                 folder = "config/" if name in ("flagfile.py", "cluster.py") else ""
                 assert (ROOT / floor / f"{folder}{name}").exists(), f"{floor}/{folder}{name}"
+
+
+def test_the_pages_name_files_that_exist():
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    top = "estimator_kit|input_pipelines|feature_specs|tests|tools|benchmarks|examples"
+    named = {
+        (page.name, path)
+        for page in pages
+        if page.name != "CHANGELOG.md"  # It also names what was.
+        for path in re.findall(rf"`((?:{top})/[\w./]+)`", page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 50
+    # The table of promises in CONTRIBUTING.md names paths in tests/.
+    forms = collections.defaultdict(lambda: [("", ""), ("", ".py")])
+    forms["CONTRIBUTING.md"].append(("tests/", ""))
+    missing = [
+        (page, path)
+        for page, path in sorted(named)
+        if not any((ROOT / (folder + path + end)).exists() for folder, end in forms[page])
+    ]
+    assert missing == [], missing
 
 
 def test_decisions_are_numbered_without_gaps():

@@ -36,9 +36,10 @@ class RunSettings(Settings):
     model: str = setting(
         "wide_deep",
         "linear, dnn, wide_deep, fm, deepfm, dcn, xdeepfm, autoint (these cross features); "
-        "din, dien, gru, lstm, transformer (sequences); shared_bottom, mmoe, cgc, ple (several "
-        "objectives); esmm, aitm (objectives that follow each other, such as click and "
-        "purchase); two_tower (retrieval); or your own ModelFn as package.module:ClassName.",
+        "din, dien, gru, lstm, transformer (sequences); gru4rec, sasrec (the next item); "
+        "shared_bottom, mmoe, cgc, ple (several objectives); esmm, aitm (objectives that follow "
+        "each other, such as click and purchase); two_tower (retrieval); or your own ModelFn "
+        "as package.module:ClassName.",
     )
     model_params: dict[str, Any] = setting(
         {},
