@@ -65,6 +65,12 @@ class Finding:
     note: str = ""
 
     @property
+    def change(self) -> str:
+        """What `low` and `high` bound, for a reader."""
+        of_calibration = self.text.startswith("calibration/")
+        return "difference of abs(log)" if of_calibration else "difference"
+
+    @property
     def sentence(self) -> str:
         """The finding as a sentence for the report."""
         verdict = {True: "passed", False: "REFUSED", None: "not judged"}[self.passed]
@@ -73,7 +79,9 @@ class Finding:
             where = f" ({self.slice}, {self.rows:,} rows)"
         value = "" if self.value is None else f": {self.value:.6g}"
         live = "" if self.live is None else f", live {self.live:.6g}"
-        interval = "" if self.low is None else f", difference {self.low:+.4g} to {self.high:+.4g}"
+        interval = (
+            "" if self.low is None else f", {self.change} {self.low:+.4g} to {self.high:+.4g}"
+        )
         return f"{verdict}: {self.text}{where}{value}{live}{interval}" + (
             f"; {self.note}" if self.note else ""
         )
@@ -111,7 +119,7 @@ def judge(
         ),
         *(
             finding
-            for condition in gate.conditions
+            for condition in gate.conditions or ()
             for finding in _findings(gate, condition, scored, features, measured)
         ),
     ]
@@ -120,6 +128,23 @@ def judge(
 def passed(findings: list[Finding]) -> bool:
     """Whether the candidate goes live."""
     return not any(finding.passed is False for finding in findings)
+
+
+def unjudged(gate: Gate, findings: list[Finding]) -> list[Finding]:
+    """A refusal if the gate asks for comparisons with a live model, but could make none of them.
+
+    Args:
+      gate: the conditions; nothing is refused with `promote_unjudged`.
+      findings: the findings of `judge`, with a live model.
+    """
+    compared = [found for found in findings if " max_loss " in found.text and not found.slice]
+    if gate.promote_unjudged or not compared or any(f.passed is not None for f in compared):
+        return []
+    note = (
+        f"{compared[0].note}. Look at the metrics of the candidate in the report. To promote it, "
+        "set promote_unjudged: true in the gate for one cycle."
+    )
+    return [Finding("a comparison with the live model", False, note=note)]
 
 
 def _findings(
@@ -140,10 +165,10 @@ def _findings(
     if condition.slice is None:
         yield from _of_rows(gate, condition, name, rows, groups, "", None)
         return
-    values, index, counts = np.unique(
-        features[condition.slice], return_inverse=True, return_counts=True
-    )
+    values, index = np.unique(features[condition.slice], return_inverse=True)
     index, small = index.reshape(-1), 0
+    # A row without weight says nothing, so it does not count.
+    counts = np.bincount(index[rows.weights > 0], minlength=len(values))
     for i in np.argsort(-counts, kind="stable"):
         if counts[i] < condition.min_rows:
             small += 1
@@ -230,7 +255,7 @@ def _of_rows(
         return
     yield Finding(
         text,
-        bool(limit <= condition.max_loss),
+        bool(limit <= condition.loss_allowed(before)),
         value,
         where,
         count,
@@ -276,4 +301,6 @@ def _undefined(
 def _text(condition: Condition, key: Optional[str] = None) -> str:
     given = [k for k in ("min", "max", "max_loss") if getattr(condition, k) is not None]
     keys = [key] if key else given
-    return " ".join([condition.metric, *(f"{k} {getattr(condition, k):g}" for k in keys)])
+    bounds = ((key, getattr(condition, key)) for key in keys)
+    texts = (f"{key} {bound if isinstance(bound, str) else f'{bound:g}'}" for key, bound in bounds)
+    return " ".join([condition.metric, *texts])

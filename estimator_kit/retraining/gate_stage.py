@@ -15,18 +15,20 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import loading
 from estimator_kit.model.names import PREDICT_EXAMPLES
-from estimator_kit.retraining import gate, intervals
+from estimator_kit.retraining import default_gate, gate, intervals
 from estimator_kit.retraining.gate import Scored
 from estimator_kit.retraining.promotion import Verify, Version
 from estimator_kit.scoring import row_metrics
 from estimator_kit.scoring.eval_rows import EvalRows, first_records
 from estimator_kit.scoring.row_metrics import OUTPUTS
 from estimator_kit.serving.loaded_model import DEFAULT_SIGNATURE, LoadedModel
+from estimator_kit.tensorflow_errors import reason
 from feature_specs.sections.retraining import MODEL_METRICS, ROW_METRICS
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import EXAMPLES
@@ -65,8 +67,9 @@ def run(
       The content of `gate.json`: `passed`, `findings`, `metrics` of both models, and what was
       compared. And the candidate's answers to the first records, for `verify`.
     """
-    section = spec.retraining.gate
-    features = {c.slice for c in section.conditions} | {section.bootstrap.group_by}
+    section = default_gate.gate_of(spec)
+    conditions = section.conditions or ()
+    features = {c.slice for c in conditions} | {section.bootstrap.group_by}
     wanted = sorted(name for name in features if name is not None)
     rows = EvalRows(spec, paths, features=wanted, batch_size=batch_size)
     objectives = [
@@ -74,20 +77,18 @@ def run(
         for name, entry in spec.objectives.items()
         if entry.head in OUTPUTS and entry.steps_in_row is None
     ]
-    asked = {c.metric for c in section.conditions}
+    asked = {c.metric for c in conditions}
     measured = {"size_mib": _size_mib(export)}
     with contextlib.closing(_load(export)) as model:
         candidate = rows.predictions(export, objectives, model=model)
         if MODEL_METRICS[1] in asked:
             measured["latency_ms"] = _latency_ms(model, first_records(spec, paths, 1))
         answers = _ask(model, first_records(spec, paths, _ASKED))
-    before, why_no_live = {}, "no model is live yet"
+    before: dict[str, NDArray] = {}
+    why_no_live = "no model is live yet"
     if live is not None:
-        before = rows.predictions(live.path, objectives, all_of_them=False)
+        before, why_no_live = _before(rows, live, objectives)
         before = {k: v for k, v in before.items() if v.shape == candidate[k].shape}
-        why_no_live = (
-            "the live model does not predict this objective, or has another head or other classes"
-        )
     scored = {
         name: Scored(
             spec.objectives[name].head,
@@ -101,6 +102,8 @@ def run(
     }
     values = {name: rows.values(name) for name in wanted}
     findings = gate.judge(section, scored, values, measured)
+    if live is not None:
+        findings += gate.unjudged(section, findings)
     if known_days:
         note = (
             "the live model, or the model that training started from, was trained on "
@@ -123,6 +126,17 @@ def run(
         "label_means": {name: _mean(found) for name, found in scored.items()},
     }
     return document, answers
+
+
+def _before(rows: EvalRows, live: Version, objectives: list[str]) -> tuple[dict[str, NDArray], str]:
+    """The predictions of the live model, and why an objective has none."""
+    other = "the live model does not predict this objective, or has another head or other classes"
+    try:
+        return rows.predictions(live.path, objectives, all_of_them=False), other
+    except tf.errors.InvalidArgumentError as error:
+        # The candidate has read the same rows, so they are good records of the present spec.
+        why = reason(error)
+        return {}, f"the live model, version {live.number}, cannot read the evaluation rows: {why}"
 
 
 def _mean(rows: Scored) -> Optional[float]:

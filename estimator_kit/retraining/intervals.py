@@ -36,7 +36,7 @@ def of_conditions(
     groups = None
     if options.group_by is not None:
         groups = np.unique(features[options.group_by], return_inverse=True)[1].reshape(-1)
-    metrics = dict.fromkeys(condition.metric for condition in gate.conditions)
+    metrics = dict.fromkeys(condition.metric for condition in gate.conditions or ())
     found: dict[str, dict[str, list[float]]] = {}
     for metric in metrics:
         name, _, objective = metric.partition("/")

@@ -136,7 +136,7 @@ def markdown(report: dict[str, Any]) -> str:
     if report["gate"]:
         lines += ["", *(f"- {found['sentence']}" for found in report["gate"])]
     elif report["metrics"]:
-        lines += ["", "- the spec has no conditions for the gate, so every candidate goes live"]
+        lines += ["", "- the gate of the spec has no conditions, so every candidate goes live"]
     if report["seconds"]:
         seconds = ", ".join(f"{name} {value:.1f} s" for name, value in report["seconds"].items())
         lines += ["", f"Took {seconds}."]

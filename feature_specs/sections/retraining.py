@@ -15,13 +15,16 @@
           - {metric: auc/click, min: 0.7}
           - {metric: auc/click, max_loss: 0.005}
           - {metric: auc/click, max_loss: 0.05, slice: user_country, min_rows: 500}
+          - {metric: log_loss/click, max_loss: 2%}
           - {metric: calibration/click, min: 0.9, max: 1.1}
           - {metric: size_mib, max: 500}
 
+Without `conditions`, `estimator_kit.retraining.default_gate` chooses them. `gate: off` has none.
 `min` and `max` bound the metric of the candidate. `max_loss` is how much worse than the live model
 the candidate may be on the same rows: the whole confidence interval of the difference must be above
--max_loss. With `by: estimate` the difference itself is compared. A condition with `slice` must hold
-for each value of the feature that has at least `min_rows` rows.
+-max_loss. A percentage is relative to the metric of the live model. With `by: estimate` the
+difference itself is compared. A condition with `slice` must hold for each value of the feature that
+has at least `min_rows` rows.
 `estimator_kit.scoring.row_metrics` defines the metrics. This module only defines the YAML. It
 does not import TensorFlow.
 """
@@ -30,7 +33,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Literal, Optional
+from typing import Annotated, Any, Literal, Optional, Union
 
 import pydantic
 from pydantic import Field
@@ -130,6 +133,23 @@ class Bootstrap(Entry):
     seed: int = Field(1, description="The seed of the random draws.")
 
 
+def _allowed_loss(value: Any) -> Any:
+    """A finite number, a text such as `5%`, or None."""
+    if value is None:
+        return None
+    number = value[:-1] if isinstance(value, str) and value.endswith("%") else value
+    try:
+        allowed = not isinstance(value, bool) and math.isfinite(float(number))
+    except (TypeError, ValueError):
+        allowed = False
+    if not allowed or (isinstance(value, str) and number is value):
+        raise ValueError(
+            f"got {value!r}, expected a finite number in the unit of the metric, such as 0.01, or "
+            "a percentage of the live model's metric, such as 5%"
+        )
+    return value
+
+
 class Condition(Entry):
     """One condition of the gate. Set `min`, `max` or `max_loss`."""
 
@@ -144,10 +164,10 @@ class Condition(Entry):
     max: Optional[FiniteFloat] = Field(
         None, description="The largest allowed metric of the candidate."
     )
-    max_loss: Optional[FiniteFloat] = Field(
+    max_loss: Annotated[Union[float, str, None], pydantic.BeforeValidator(_allowed_loss)] = Field(
         None,
-        description="How much worse than the live model the candidate may be, in the unit of the "
-        "metric.",
+        description="How much worse than the live model the candidate may be: in the unit of the "
+        "metric, or as a percentage of the live model's metric, such as `5%`.",
     )
     by: Literal["interval", "estimate"] = Field(
         "interval",
@@ -175,8 +195,24 @@ class Condition(Entry):
                 f"{self.metric} is a metric of a model, not of rows. Set only min or max, and "
                 "remove max_loss and slice."
             )
+        if isinstance(self.max_loss, str) and self.metric.startswith("calibration/"):
+            raise ValueError(
+                f"max_loss: got {self.max_loss}, expected a number, because the loss of "
+                "calibration is a difference of abs(log(calibration)). Write 0.1 for about 10%."
+            )
         self._check_range()
         return self
+
+    def loss_allowed(self, live: float) -> float:
+        """How much worse the candidate may be, in the unit of the metric. Needs `max_loss`.
+
+        Args:
+          live: the metric of the live model.
+        """
+        if isinstance(self.max_loss, str):
+            return float(self.max_loss[:-1]) / 100 * abs(live)
+        assert self.max_loss is not None
+        return self.max_loss
 
     def _check_range(self) -> None:
         """Checks that the metric can have the values that the bounds ask for."""
@@ -191,7 +227,7 @@ class Condition(Entry):
                     f"{key}: {name} is always {expected}, got {bound:g}.{_as_share(bound, most)}"
                 )
         # The difference of two models is not larger than the range.
-        if self.max_loss is not None and abs(self.max_loss) > most - least:
+        if isinstance(self.max_loss, float) and abs(self.max_loss) > most - least:
             raise ValueError(
                 f"max_loss: {name} is always {expected}, so the loss is at most {most:g}, got "
                 f"{self.max_loss:g}.{_as_share(self.max_loss, most)}"
@@ -211,9 +247,26 @@ class Gate(Entry):
     bootstrap: Bootstrap = Field(
         Bootstrap(), description="How the confidence intervals of differences are made."
     )
-    conditions: Annotated[tuple[Condition, ...], pydantic.BeforeValidator(as_tuple)] = Field(
-        (), description="The conditions that a candidate must meet to go live."
+    conditions: Annotated[Optional[tuple[Condition, ...]], pydantic.BeforeValidator(as_tuple)] = (
+        Field(
+            None,
+            description="The conditions that a candidate must meet to go live. By default, the "
+            "metrics of each objective may not be clearly worse than the live model's.",
+        )
     )
+    promote_unjudged: bool = Field(
+        False,
+        description="Whether a candidate goes live if none of its metrics can be compared with the "
+        "live model, for example because the live model cannot read the new days. Set it for one "
+        "cycle after you have looked at the report.",
+    )
+
+
+def _off(value: Any) -> Any:
+    """The gate without conditions for `gate: off`."""
+    if value == "off" or value is False:
+        return {"conditions": [], "promote_unjudged": True}
+    return value
 
 
 class Retraining(Entry):
@@ -250,7 +303,11 @@ class Retraining(Entry):
         description="Every n-th completed cycle starts from scratch instead of with a warm start. "
         "By default none does.",
     )
-    gate: Gate = Field(Gate(), description="The conditions for a candidate to go live.")
+    gate: Annotated[Gate, pydantic.BeforeValidator(_off)] = Field(
+        Gate(),
+        description="The conditions for a candidate to go live. With `off`, every candidate goes "
+        "live whose predictions are finite.",
+    )
 
 
 NO_RETRAINING = Retraining()

@@ -23,7 +23,7 @@ def check_retraining(spec: FeatureSpec) -> Problems:
     group = spec.retraining.gate.bootstrap.group_by
     if group is not None:
         yield from _check_feature(spec, (*gate, "bootstrap", "group_by"), group)
-    for i, condition in enumerate(spec.retraining.gate.conditions):
+    for i, condition in enumerate(spec.retraining.gate.conditions or ()):
         place: Path = (*gate, "conditions", i)
         if condition.slice is not None:
             yield from _check_feature(spec, (*place, "slice"), condition.slice)

@@ -83,6 +83,41 @@ def test_the_same_command_again_changes_nothing(promoted):
 
 
 @pytest.mark.ci
+def test_a_live_model_that_cannot_read_the_new_rows(tmp_path, monkeypatch):
+    """Its table has 2 ids, and the rows of the new day have the id 5."""
+    monkeypatch.chdir(tmp_path)
+    path = pathlib.Path(write_spec(tmp_path, warm_start="none"))
+    document = json.loads(path.read_text())
+    document["features"]["shop"] = {"dtype": "int64"}
+    document["groups"]["wide"].append("shop")
+
+    def write(size, **gate):
+        document["columns"]["shop"] = {"identity": "shop", "size": size}
+        document["retraining"]["gate"].update(gate)
+        path.write_text(json.dumps(document))
+
+    write(2)
+    for day in (1, 2, 3):
+        write_day(tmp_path, day, shop=1)
+    cycle.run(config())
+    write(10)
+    write_day(tmp_path, 4, shop=5)
+    with pytest.raises(Refused) as error:
+        cycle.run(config(as_of="2026-01-04"))
+    said = str(error.value)
+    assert said.startswith("cycle 0002 was refused by the gate: version 1 stays live\n")
+    assert "- not judged: auc/click max_loss 0.5" in said
+    assert (
+        "- REFUSED: a comparison with the live model; the live model, version 1, cannot read"
+        in said
+    )
+    assert "shop" in said.partition("cannot read the evaluation rows: ")[2].splitlines()[0]
+    write(10, promote_unjudged=True)
+    _, text = cycle.run(config(as_of="2026-01-04"))
+    assert text.startswith("# cycle 0003 was promoted: version 2 is live\n")
+
+
+@pytest.mark.ci
 def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     """Then it tests rollback, history and reproduction on the result."""
     folder = promoted

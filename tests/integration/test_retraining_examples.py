@@ -36,7 +36,7 @@ def test_the_flagfile_and_the_spec_fit_each_other():
     assert config.window_days == 5 and config.max_steps is None
     spec = parser.load(ROOT / config.spec)
     assert spec.retraining.label_rate["click"].otherwise == "leave_out_day"
-    assert len(spec.retraining.gate.conditions) == 6
+    assert len(spec.retraining.gate.conditions) == 8
 
 
 @pytest.mark.parametrize(("status", "mailed"), [(0, False), (99, False), (77, True), (70, True)])

@@ -44,7 +44,8 @@ def difference(condition: Mapping[str, Any]) -> str:
     """The interval of candidate minus live of a condition, or "" if the gate measured none."""
     if condition["low"] is None or condition["high"] is None:
         return ""
-    return f"{condition['low']:+.4g} to {condition['high']:+.4g}"
+    of = " of abs(log)" if condition["text"].startswith("calibration/") else ""
+    return f"{condition['low']:+.4g} to {condition['high']:+.4g}{of}"
 
 
 def _cycle(report: Report) -> Section:
@@ -77,7 +78,7 @@ def _gate(report: Report) -> Optional[Section]:
             [name, number(both.get("live")), number(both["candidate"])]
             for name, both in report["metrics"].items()
         ]
-        text = "The spec has no conditions for the gate, so every candidate goes live."
+        text = "The gate of the spec has no conditions, so every candidate goes live."
         return Section("Gate", text, table=(names, metrics)) if metrics else None
     verdicts = {True: "passed", False: "REFUSED", None: "not judged"}
     rows = []

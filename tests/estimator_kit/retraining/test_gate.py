@@ -19,15 +19,21 @@ EVEN = np.full(200, 0.5)
 COUNTRY = np.array([b"DE"] * 120 + [b"FR"] * 60 + [b"SE"] * 20)
 
 
-def judged(*conditions, candidate=GOOD, live=GOOD, labels=LABELS, measured=None, **bootstrap):
+def judged(
+    *conditions, candidate=GOOD, live=GOOD, labels=LABELS, weights=None, measured=None, **bootstrap
+):
     """The findings about two models, from their probabilities."""
     with np.errstate(divide="ignore"):
         outputs = [p if p is None else np.log(p) - np.log1p(-p) for p in (candidate, live)]
-    scored = {"click": Scored("binary", labels, np.ones(len(labels)), *outputs)}
+    scored = {"click": Scored("binary", labels, _weights(labels, weights), *outputs)}
     section = Gate.model_validate(
         {"conditions": list(conditions), "bootstrap": {"samples": 100, **bootstrap}}
     )
     return gate.judge(section, scored, {"country": COUNTRY}, measured or {})
+
+
+def _weights(labels, weights):
+    return np.ones(len(labels)) if weights is None else weights
 
 
 def test_floors_and_ceilings():
@@ -207,3 +213,49 @@ def test_rows_that_are_not_finite_are_counted():
     scores = np.array([0.1, 0.2, np.nan])
     metric = row_metrics.make("auc", "binary", np.array([0, 0, 1]), scores, np.ones(3))
     assert np.isnan(metric.value()) and np.isnan(metric.value(np.array([1.0, 2.0, 0.0])))
+
+
+def test_a_percentage_is_relative_to_the_live_model():
+    """The log loss of EVEN is log 2, and the candidate's is about 1.5% larger."""
+    worse = np.where(LABELS == 1, 0.495, 0.505)
+    loss = float(-np.log(0.495))
+    limits = {"1%": False, "2%": True, "-1%": False}
+    for limit, passes in limits.items():
+        condition = {"metric": "log_loss/click", "max_loss": limit}
+        (found,) = judged(condition, candidate=worse, live=EVEN)
+        assert (found.text, found.passed) == (f"log_loss/click max_loss {limit}", passes)
+        assert found.value == pytest.approx(loss) and found.live == pytest.approx(np.log(2))
+
+
+def test_rows_without_weight_do_not_count_for_the_size_of_a_slice():
+    weights = np.where(np.arange(200) < 90, 0.0, 1.0)  # DE keeps 30 of its 120 rows.
+    condition = {"metric": "auc/click", "min": 0.5, "slice": "country", "min_rows": 50}
+    found = judged(condition, weights=weights)
+    assert [(f.slice, f.passed) for f in found] == [("country=FR", True), ("country", None)]
+    assert found[1].note == "2 values with fewer than 50 rows"
+
+
+def test_the_difference_of_calibration_is_of_distances():
+    (found,) = judged({"metric": "calibration/click", "max_loss": 0.1})
+    assert found.sentence.endswith("difference of abs(log) +0 to +0")
+
+
+NO_LIVE = [
+    Finding("auc/click min 0.5", True, 0.9),
+    Finding("auc/click max_loss 0.1", None, 0.9, note="why"),
+    Finding("log_loss/click max_loss 5%", None, 0.2, note="why"),
+    Finding("auc/click max_loss 0.1", False, 0.2, slice="country=DE"),
+]
+
+
+def test_a_gate_that_could_compare_nothing_refuses():
+    section = Gate.model_validate({"conditions": []})
+    (found,) = gate.unjudged(section, NO_LIVE)
+    assert found.sentence == (
+        "REFUSED: a comparison with the live model; why. Look at the metrics of the candidate in "
+        "the report. To promote it, set promote_unjudged: true in the gate for one cycle."
+    )
+    # One comparison is enough, and a gate that asks for none, or allows it, refuses nothing.
+    assert gate.unjudged(section, [*NO_LIVE, Finding("log_loss/buy max_loss 1", True)]) == []
+    assert gate.unjudged(section, NO_LIVE[:1]) == []
+    assert gate.unjudged(Gate(promote_unjudged=True), NO_LIVE) == []

@@ -30,6 +30,13 @@ pytestmark = pytest.mark.no_tensorflow
         ({"gate": {"conditions": [{"metric": "auc/click", "max_loss": 500}]}},
          "retraining.gate.conditions[0]: max_loss: auc is always between 0 and 1, so the loss is "
          "at most 1, got 500. Correct the bound."),
+        ({"gate": {"conditions": [{"metric": "auc/click", "max_loss": "5 percent"}]}},
+         "retraining.gate.conditions[0].max_loss: got '5 percent', expected a finite number in the "
+         "unit of the metric, such as 0.01, or a percentage of the live model's metric, such as "
+         "5%"),
+        ({"gate": {"conditions": [{"metric": "calibration/click", "max_loss": "5%"}]}},
+         "retraining.gate.conditions[0]: max_loss: got 5%, expected a number, because the loss of "
+         "calibration is a difference of abs(log(calibration)). Write 0.1 for about 10%."),
         ({"gate": {"conditions": [{"metric": "log_loss/click", "max": -0.5}]}},
          "retraining.gate.conditions[0]: max: log_loss is always at least 0, got -0.5. Correct "
          "the bound."),

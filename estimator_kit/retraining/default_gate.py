@@ -1,0 +1,81 @@
+"""The conditions of a gate whose spec names none: a candidate may not be clearly worse.
+
+They hold for any data, so they are relative or have a known scale. For each objective:
+
+    metric                             candidate alone   compared with the live model
+    auc, concordance                   at least 0.5      the interval of the loss is within 0.02
+    accuracy                                             the same
+    log_loss, mean_absolute_error                        the interval is within 5%
+    calibration                        from 0.5 to 2     the loss of abs(log) is within 0.2
+    the head's first metric, slices                      the loss is within 0.1, or 25%
+
+`mean_squared_error` has no condition: a few rows decide its interval. Slices are the values of each
+feature that a categorical column with at most 50 ids reads alone; a slice of fewer than 1,000 rows
+is not judged, and larger losses are allowed, because there are many slices. Of `calibration` and
+slices, the estimate counts, not the interval.
+
+A spec that names conditions gets only those. This module changes no spec on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from feature_specs.sections.retraining import ROW_METRICS, Condition, Gate
+from feature_specs.spec import FeatureSpec
+
+_CONDITIONS: dict[str, tuple[dict[str, Any], ...]] = {
+    "auc": ({"min": 0.5}, {"max_loss": 0.02}),
+    "concordance": ({"min": 0.5}, {"max_loss": 0.02}),
+    "accuracy": ({"max_loss": 0.02},),
+    "log_loss": ({"max_loss": "5%"},),
+    "mean_absolute_error": ({"max_loss": "5%"},),
+    "calibration": ({"min": 0.5, "max": 2.0}, {"max_loss": 0.2, "by": "estimate"}),
+}
+
+# Of slices. Other metrics have no upper bound, so their loss is relative.
+_BETWEEN_0_AND_1 = ("auc", "accuracy", "concordance")
+_MOST_IDS = 50
+_LEAST_ROWS = 1000
+
+
+def gate_of(spec: FeatureSpec) -> Gate:
+    """The gate of a spec, with the conditions of this module if the spec names none."""
+    gate = spec.retraining.gate
+    if gate.conditions is not None:
+        return gate
+    return gate.model_copy(update={"conditions": tuple(_conditions(spec))})
+
+
+def _conditions(spec: FeatureSpec) -> Iterator[Condition]:
+    slices = _slices(spec)
+    for name, entry in spec.objectives.items():
+        if entry.head not in ROW_METRICS or entry.steps_in_row is not None:
+            continue
+        metrics = ROW_METRICS[entry.head]
+        for metric in metrics:
+            for bounds in _CONDITIONS.get(metric, ()):
+                yield Condition(metric=f"{metric}/{name}", **bounds)
+        first = metrics[0]
+        for feature in slices:
+            yield Condition(
+                metric=f"{first}/{name}",
+                max_loss=0.1 if first in _BETWEEN_0_AND_1 else "25%",
+                by="estimate",
+                slice=feature,
+                min_rows=_LEAST_ROWS,
+            )
+
+
+def _slices(spec: FeatureSpec) -> list[str]:
+    """The features whose values are slices, in the order of the columns."""
+    found: dict[str, None] = {}
+    for column in spec.columns.values():
+        features = list(column.features(spec))
+        if not column.categorical or len(features) != 1 or column.id_count(spec) > _MOST_IDS:
+            continue
+        feature = spec.features[features[0]]
+        if feature.single and feature.decode is None and feature.dtype != "float32":
+            found[features[0]] = None
+    return list(found)
