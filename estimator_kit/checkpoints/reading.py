@@ -248,7 +248,8 @@ def find_checkpoint(path: str) -> str:
     elif tf.io.gfile.exists(path + ".index"):
         return path
     raise ConfigError(
-        f"expected a checkpoint, a model directory with a checkpoint, or a SavedModel, got {path!r}"
+        f"warm start (--warm_start_from): expected a checkpoint, a model directory with a "
+        f"checkpoint, or a SavedModel, got {path!r}. Correct the path, or train that model first."
     )
 
 

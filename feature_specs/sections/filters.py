@@ -89,7 +89,8 @@ class Filter(Entry):
             else:
                 for value in values:
                     if isinstance(value, int) and not _is_held(value, dtype):
-                        yield key, f"got {value_text(value)}, which does not fit into an int64"
+                        text = f"got {value_text(value)}, which does not fit into an int64"
+                        yield key, f"{text}. Remove it: no value can be equal to it."
         for key, bound in self.bounds.items():
             if dtype == "string":
                 yield key, f"feature {self.feature!r} is a string. Use in or not_in instead."
@@ -99,4 +100,5 @@ class Filter(Entry):
                     f"got {bound}, expected an integer, because feature {self.feature!r} is int64",
                 )
             elif not _is_held(bound, dtype):
-                yield key, f"got {value_text(bound)}, which does not fit into {dtype}"
+                text = f"got {value_text(bound)}, which does not fit into {dtype}"
+                yield key, f"{text}. Write a bound that {dtype} can hold, or remove it."

@@ -23,8 +23,8 @@ class ClusterSettings(Settings):
         "with the variables on the ps tasks; the default if TF_CONFIG has ps tasks. "
         "sync_replicas: the same cluster, but each step uses one batch from every task that "
         "trains. mirrored: all devices of this machine. multi_worker_mirrored: several "
-        "machines, each with all variables. docs/distributed.md compares them. By default this "
-        "process trains alone.",
+        "machines, each with all variables. docs/guides/distributed.md compares them. By default "
+        "this process trains alone.",
     )
     job_name: Optional[Literal["chief", "worker", "ps", "evaluator"]] = setting(
         None,

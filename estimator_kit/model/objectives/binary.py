@@ -43,7 +43,7 @@ class BinaryObjective(Objective):
         return {
             "logits": logits,
             "logistic": logistic,
-            "probabilities": tf.concat([1 - logistic, logistic], axis=1),
+            "probabilities": tf.concat([tf.sigmoid(-logits), logistic], axis=1),
             "class_ids": class_ids,
             "classes": tf.gather(class_names(self.label, 2), class_ids),
         }

@@ -74,12 +74,14 @@ class SurvivalObjective(Objective):
         return tf.reduce_sum(parts, axis=1)
 
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
-        survival = tf.exp(-tf.cumsum(tf.nn.softplus(logits), axis=1))
+        hazards = tf.cumsum(tf.nn.softplus(logits), axis=1)
+        survival = tf.exp(-hazards)
         before = tf.concat([tf.ones_like(survival[:, :1]), survival[:, :-1]], axis=1)
         areas = (self._ends - self._starts) * (before + survival) / 2
         return {
             "survival_probabilities": survival,
-            "risk": 1 - survival[:, -1:],
+            # 1 - exp(-h), which would be 0 for a rare event.
+            "risk": -tf.math.expm1(-hazards[:, -1:]),
             "predictions": tf.reduce_sum(areas, axis=1, keepdims=True),
             "logits": logits,
         }

@@ -397,8 +397,8 @@ features + c: {dtype: float32, default: 1.0e+39}
 ignored: [c]
     1: features.c: the default must be a finite float32, got 1e+39
 filter: [{feature: i, in: [1, 9223372036854775808]}, {feature: f, min: -1.0e+39}]
-    6: filter[0].in: got 9223372036854775808, which does not fit into an int64
-    6: filter[1].min: got -1e+39, which does not fit into float32
+    6: filter[0].in: got 9223372036854775808, which does not fit into an int64. Remove it: no value can be equal to it.
+    6: filter[1].min: got -1e+39, which does not fit into float32. Write a bound that float32 can hold, or remove it.
 columns + c: {crossed: [i, i], size: 9}
 groups: {deep: [f, i, s, m, v, c]}
     2: columns.c: key 'i' is listed twice. Remove one of them.

@@ -201,6 +201,8 @@ def test_multi_class_and_regression_metrics():
 
 def test_predictions_carry_the_names_of_canned_heads():
     named = {"dtype": "string", "vocabulary": ["no", "yes"]}
+    sure = make({"head": "binary"}, named).predictions(tf.constant([[20.0]]))["probabilities"]
+    np.testing.assert_allclose(sure, [[1 / (1 + math.exp(20)), 1]], rtol=1e-6)
     got = make({"head": "binary"}, named).predictions(tf.constant([[0.0], [2.0]]))
     sigmoid = 1 / (1 + math.exp(-2))
     np.testing.assert_allclose(got["logistic"], [[0.5], [sigmoid]], rtol=1e-6)

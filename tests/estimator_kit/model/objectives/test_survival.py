@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -91,6 +93,9 @@ def test_predictions_by_hand():
     np.testing.assert_allclose(found["risk"], [[0.75], [0], [1]], atol=1e-6)
     np.testing.assert_allclose(found["predictions"], [[11.25], [20], [5]], rtol=1e-6)
     assert set(objective.export_outputs(found)) == {"regress"}
+    # A rare event has a small risk, not 0: 1 - (1 - p) ** 2 is about 2 exp(-20).
+    rare = objective.predictions(tf.constant([[-20.0, -20.0]]))["risk"]
+    np.testing.assert_allclose(rare, [[2 * math.exp(-20)]], rtol=1e-6)
 
 
 def test_loss_and_gradient_are_finite_at_the_ends():
