@@ -37,7 +37,8 @@ class FeatureSpec:
     Attributes:
       features, columns, labels, objectives: the entries by name.
       groups: the column names of each part of a model, in the order of the document.
-      raw: features that a model that you write gets as the records have them, with `self.raw`.
+      raw: features that a model that you write reads with `self.raw`, as the records have them.
+        Groups may read them, too. Each request needs them.
       ignored: features that the records contain and the model deliberately does not read.
       drift: how much new data may differ from earlier data.
       filter: the conditions that a row must meet to be used in training and scoring. A row must

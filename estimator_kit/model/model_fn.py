@@ -422,9 +422,12 @@ class ModelFn(abc.ABC):
         self, features: Features, labels: Optional[Mapping[str, tf.Tensor]], mode: str
     ) -> Any:
         readers = own_hooks.readers()
-        with embedding_penalties.collected(mode != ModeKeys.PREDICT) as penalties:
+        with (
+            embedding_penalties.collected(mode != ModeKeys.PREDICT) as penalties,
+            added_losses.collected() as of_rows,
+        ):
             logits, added = self._forward(features, mode)
-        losses = added_losses.taken(type(self).__name__)
+        losses = added_losses.of_logits(type(self).__name__, of_rows)
         graph_collections.check(type(self).__name__)
         if mode == ModeKeys.PREDICT:
             end = own_hooks.EndOfInput(type(self).__name__, readers)
@@ -461,13 +464,14 @@ class ModelFn(abc.ABC):
             user_code.explained(self, "logits", features=features),
             self.computing.applied(type(self).__name__, training=mode == ModeKeys.TRAIN),
             freezing.in_layers(self.params.freeze),
+            outputs.collected() as added,
         ):
             returned = self.logits(features, mode)
         with tf.name_scope("logits"):
             logits = split_logits(
                 type(self).__name__, returned, self.objectives, factors=mode != ModeKeys.EVAL
             )
-        added = outputs.taken(features, tensors_of(logits))
+        outputs.check_rows(added, features, tensors_of(logits))
         layers.collect([*tensors_of(logits), *(output.value for output in added)])
         return logits, added
 

@@ -16,6 +16,8 @@ from estimator_kit.checkpoints.reading import build, outline
 from estimator_kit.exporters.signature_features import features_of_signatures
 from estimator_kit.exporters.writer import make_graph
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
+from estimator_kit.scoring import item_rows
+from estimator_kit.training import input_cache
 from feature_specs.entry import Dtype
 from input_pipelines import data_service
 from input_pipelines.autograph import as_written
@@ -288,11 +290,27 @@ def test_metrics_and_hooks_can_ask_and_features_that_nothing_asks_for_are_logged
             self.raw("user")
             return ()
 
+    del document["labels"]["buy"], document["objectives"]["buy"]
     spec = feature_specs.parse({**document, "raw": ["city", "user", "tags"]}, source="ads.yaml")
     with caplog.at_level("INFO", "estimator_kit"):
         assert "rome" in outline(InMetrics(spec)).metrics
     text = "the model InMetrics does not read tags, which the section `raw` of ads.yaml lists"
     assert [r.getMessage() for r in caplog.records if r.name == "estimator_kit"] == [text]
+
+
+def test_what_else_reads_a_spec_knows_its_raw_features(document, tmp_path):
+    spec = feature_specs.parse({**document, "raw": ["city", "user"]})
+    part = item_rows._of_items(spec, ["city", "tags"])
+    assert part.raw == ("city",) and part.used_features() == ("city", "tags")
+    # A cache of rows stores numbers only.
+    config = small_run("data", tmp_path)(max_steps=1, input_cache_dir=str(tmp_path))
+    with pytest.raises(ek.ConfigError) as error:
+        input_cache.check(config, spec)
+    assert str(error.value) == (
+        "--input_cache_dir: feature 'city', in `raw`, is a string, which the cache cannot store. "
+        "Remove --input_cache_dir."
+    )
+    input_cache.check(config, feature_specs.parse({**document, "raw": ["price"]}))
 
 
 def test_a_checkpoint_fits_a_spec_with_another_list(document, tmp_path):
