@@ -15,6 +15,7 @@ is refused.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
@@ -112,7 +113,7 @@ def of_logits(model: str, of_rows: Sequence[_Loss]) -> Added:
     Raises:
       ConfigError: a loss in LOSSES is not one number.
     """
-    of_batch = tf.compat.v1.losses.get_losses()
+    of_batch = [loss for loss in tf.compat.v1.losses.get_losses() if _is_of_this_replica(loss)]
     for loss in of_batch:
         if not isinstance(loss, tf.Tensor) or loss.shape.rank != 0:
             raise ConfigError(
@@ -120,6 +121,17 @@ def of_logits(model: str, of_rows: Sequence[_Loss]) -> Added:
                 f"{loss!r}. Use self.add_loss(name, losses) for the losses of rows."
             )
     return Added(of_rows, of_batch)
+
+
+def _is_of_this_replica(loss: Any) -> bool:
+    """False for a loss of another replica of a mirrored strategy. All build the same graph."""
+    replica = tf.distribute.get_replica_context()
+    if replica is None or replica.num_replicas_in_sync < 2 or not isinstance(loss, tf.Tensor):
+        return True
+    # Replicas have the name scopes "", "replica_1", "replica_2", ...
+    scopes = tf.compat.v1.get_default_graph().get_name_scope(), loss.op.name
+    own, other = (re.match(r"replica_\d+(?=/|$)", scope) for scope in scopes)
+    return (own and own[0]) == (other and other[0])
 
 
 def check_used(model: str, added: Added, losses: Sequence[tf.Tensor]) -> None:
@@ -131,7 +143,8 @@ def check_used(model: str, added: Added, losses: Sequence[tf.Tensor]) -> None:
       losses: the losses that training minimizes.
     """
     before = {id(loss) for loss in added.of_batch}
-    later = [loss for loss in tf.compat.v1.losses.get_losses() if id(loss) not in before]
+    listed = filter(_is_of_this_replica, tf.compat.v1.losses.get_losses())
+    later = [loss for loss in listed if id(loss) not in before]
     if not later:
         return
     used = {op.name for op in operations.needed(losses)}
