@@ -101,6 +101,7 @@ def json_schema() -> dict[str, Any]:
             "groups": {"type": "object", "minProperties": 1, "additionalProperties": names},
             "labels": named(Label),
             "objectives": named(*HEADS.values()),
+            "raw": names,
             "ignored": names,
             "drift": place[Drift],
             "filter": {"type": "array", "items": place[Filter]},

@@ -37,6 +37,8 @@ class FeatureSpec:
     Attributes:
       features, columns, labels, objectives: the entries by name.
       groups: the column names of each part of a model, in the order of the document.
+      raw: features that a model that you write reads with `self.raw`, as the records have them.
+        Groups may read them, too. Each request needs them.
       ignored: features that the records contain and the model deliberately does not read.
       drift: how much new data may differ from earlier data.
       filter: the conditions that a row must meet to be used in training and scoring. A row must
@@ -54,6 +56,7 @@ class FeatureSpec:
     groups: Mapping[str, tuple[str, ...]]
     labels: Mapping[str, Label]
     objectives: Mapping[str, Objective]
+    raw: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     drift: Drift = NO_DRIFT
     filter: tuple[Filter, ...] = ()
@@ -157,13 +160,14 @@ class FeatureSpec:
         return tuple(name for name in self.columns if name in used)
 
     def used_features(self) -> tuple[str, ...]:
-        """The features that groups read, in the document's order. Serving needs these features."""
+        """The features that groups or `raw` read, in the document's order. Serving needs them."""
         return self._used_features
 
     @functools.cached_property
     def _used_features(self) -> tuple[str, ...]:
         """Found once, because checks of records ask for each record."""
         used = {f for name in self.used_columns() for f in self.features_of(name)}
+        used.update(self.raw)
         used.update(f.row_lengths for n, f in self.features.items() if n in used and f.row_lengths)
         return tuple(name for name in self.features if name in used)
 
@@ -188,6 +192,8 @@ class FeatureSpec:
             "objectives": dump(self.objectives),
             "ignored": list(self.ignored),
         }
+        if self.raw:
+            document["raw"] = list(self.raw)
         if self.drift != NO_DRIFT:
             # `{}` for a measure removes its default threshold. Leaving it out keeps the default.
             document["drift"] = self.drift.model_dump(mode="json", exclude_none=True)

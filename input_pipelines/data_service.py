@@ -253,8 +253,8 @@ def _rows(batch: Any) -> tf.Tensor:
 
 def _no_rows(spec: Any) -> Any:
     if isinstance(spec, tf.RaggedTensorSpec):
-        values = tf.zeros([0], spec.dtype)
-        return tf.RaggedTensor.from_row_splits(values, tf.zeros([1], spec.row_splits_dtype))
+        splits = [tf.zeros([1], spec.row_splits_dtype)] * spec.ragged_rank
+        return tf.RaggedTensor.from_nested_row_splits(tf.zeros([0], spec.dtype), splits)
     return tf.zeros([0, *spec.shape[1:]], spec.dtype)
 
 

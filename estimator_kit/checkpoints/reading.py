@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Optional
@@ -18,12 +19,15 @@ from estimator_kit.checkpoints import damage
 from estimator_kit.checkpoints.saved import Shape, saved
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import CheckpointError, ConfigError
+from estimator_kit.model import raw_features
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.names import TOTAL_LOSS
 from estimator_kit.model.places import input_places
 from estimator_kit.model.places.places import AxisPlaces
 from estimator_kit.optimizers.combining import COMBINED
 from input_pipelines.transform.transforms import Transform
+
+_log = logging.getLogger("estimator_kit")
 
 Shapes = Mapping[str, Any]  # Each value is a `saved.Shape`.
 
@@ -78,12 +82,17 @@ def outline(model: ModelFn) -> ModelOutline:
     Any error of the model comes up here, before a file is written. The graph of predictions has a
     fixed number of rows, because it then shows outputs with another number.
     """
-    train = build(model, ModeKeys.TRAIN)
-    with train[0].as_default():
-        stored = saved()
-        variables = {**stored.variables, **stored.growing}
-    made = weights_of(model)
-    build(model, ModeKeys.PREDICT, rows=_ROWS)
+    with raw_features.asked() as asked:
+        train = build(model, ModeKeys.TRAIN)
+        with train[0].as_default():
+            stored = saved()
+            variables = {**stored.variables, **stored.growing}
+        made = weights_of(model)
+        build(model, ModeKeys.PREDICT, rows=_ROWS)
+    unread = [name for name in model.spec.raw if name not in asked]
+    if unread:
+        text = "the model %s does not read %s, which the section `raw` of %s lists"
+        _log.info(text, type(model).__name__, ", ".join(unread), model.spec.source)
     unknown = sorted(made.shapes.keys() - variables.keys())
     if unknown:
         raise ConfigError(

@@ -74,6 +74,11 @@ _FREE_TO_CHANGE = {
     "columns": ("initializer", "pretrained"),
 }
 
+# Sections that `changes_since` does not compare. `ignored` and `groups` affect variables, whose
+# shapes and places are compared. What a model makes of `raw` is in its code, as its layers are. The
+# other sections do not affect the model, and `training.position` compares the filter.
+_COMPARED_ELSEWHERE = ("raw", "ignored", "groups", "drift", "filter", "retraining", "tables")
+
 
 def write_record(
     config: ModelDirConfig, spec: FeatureSpec, places: Optional[Record] = None
@@ -166,9 +171,7 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
     digests = storage.read_json(os.path.join(folder, "digests.json"), _Digests) or {}
     digests_now = _digests(spec)
     for section, entries in spec.to_dict().items():
-        if section in ("ignored", "groups", "drift", "filter", "retraining", "tables"):
-            # `ignored` and `groups` affect variables, whose shapes and places are compared. The
-            # other sections do not affect the model, and `training.position` compares the filter.
+        if section in _COMPARED_ELSEWHERE:
             continue
         before = kept.get(section, {})
         for name in sorted({*entries, *before}):

@@ -97,12 +97,14 @@ class RecordSpec:
       labels: the names of the labels.
       columns: the columns as `{name: entry}`, as in the document.
       used: the names of the columns that are in a group.
+      raw: the features that the model reads without a column.
     """
 
     features: Mapping[str, FeatureForm]
     labels: frozenset[str]
     columns: Mapping[str, Mapping[str, Any]]
     used: frozenset[str]
+    raw: frozenset[str] = frozenset()
 
     @property
     def sequence_examples(self) -> bool:
@@ -110,8 +112,8 @@ class RecordSpec:
         return any(feature.feature_list for feature in self.features.values())
 
     def used_features(self) -> tuple[str, ...]:
-        """The features that a group reads, in the order of the document."""
-        used: set[str] = set()
+        """The features that the model reads, in the order of the document."""
+        used = set(self.raw)
         columns = sorted(self.used)
         for column in columns:  # The loop appends the columns that other columns are made from.
             entry = self.columns[column]
@@ -175,11 +177,18 @@ def parse(document: Any) -> RecordSpec:
         if not isinstance(document.get(section), dict):
             raise ValueError(f"{section}: got {document.get(section)!r}, expected an object")
     features, columns, groups, labels = (document[section] for section in sections)
+    raw = document.get("raw", [])
+    if not isinstance(raw, list):
+        raise ValueError(f"raw: got {raw!r}, expected a list")
+    for name in raw:
+        if not isinstance(name, str) or name not in features:
+            raise ValueError(f"raw: got {name!r}, expected a feature")
     spec = RecordSpec(
         features={name: _feature(name, entry) for name, entry in features.items()},
         labels=frozenset(labels),
         columns=columns,
         used=frozenset(column for names in groups.values() for column in names),
+        raw=frozenset(raw),
     )
     for name, entry in columns.items():
         _check_column(name, entry, columns, features)

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from feature_specs.spec import FeatureSpec
-from input_pipelines.transform.serving_inputs import COLUMN_SCOPES, op_name
+from input_pipelines.transform.serving_inputs import COLUMN_SCOPES, column_op
+from input_pipelines.transform.transforms import raw_of
 
 
 def features_of_signatures(meta: Any, spec: FeatureSpec) -> dict[str, list[str]]:
@@ -38,12 +39,13 @@ def columns_of_signatures(meta: Any) -> dict[str, set[str]]:
 
 
 def _features(spec: FeatureSpec, columns: Iterable[str]) -> list[str]:
-    names = {op_name(name): name for name in spec.columns}
+    read = {column_op(name): set(spec.features_of(name)) for name in spec.columns}
+    for name in spec.raw:
+        read[column_op(raw_of(name))] = {name, spec.features[name].row_lengths or name}
     features: set[str] = set()
     for column in columns:
         # Parts and weights of a column are named after it, with a number or a word at the end.
-        while column and column not in names:
+        while column and column not in read:
             column = column.rpartition("_")[0]
-        if column:
-            features.update(spec.features_of(names[column]))
+        features.update(read.get(column, ()))
     return sorted(features)

@@ -11,6 +11,7 @@ from typing import Any, Optional
 import numpy as np
 
 from feature_specs.spec import FeatureSpec
+from input_pipelines.transform.transforms import raw_feature
 
 # The tolerance for numbers that a model reads: absolute, or relative above 1. Ids must be equal.
 FEATURES = 1e-6
@@ -47,11 +48,19 @@ def check_features(
         others = [found[name] for name in names[column]]
         where = _first_difference(parts, others)
         if where is not None:
-            features = sorted(set(spec.features_of(column.partition("/")[0])))
-            problems.append(f"  column {column!r} of the feature {', '.join(features)}: {where}")
+            problems.append(f"  {_read(spec, column)}: {where}")
     if problems:
         listing = "\n".join(problems)
         raise Skew(f"the input pipeline and the export read these features differently:\n{listing}")
+
+
+def _read(spec: FeatureSpec, column: str) -> str:
+    """What an entry of `Features` was read from, for a message."""
+    feature = raw_feature(column)
+    if feature is not None:
+        return f"the feature {feature}, in `raw`"
+    features = sorted(set(spec.features_of(column.partition("/")[0])))
+    return f"column {column!r} of the feature {', '.join(features)}"
 
 
 def check_answers(
@@ -74,7 +83,7 @@ def check_answers(
     for key, value in expected.items():
         if value.dtype.kind != "f":
             continue
-        other = _same_shape(value, found[key], f"{what}, output {key!r}")
+        value, other = _without_padding(value, found[key], f"{what}, output {key!r}")
         difference = _difference(value, other)
         if difference.size:
             row = int(np.argmax(difference.max(axis=tuple(range(1, difference.ndim)))))
@@ -90,7 +99,7 @@ def check_answers(
     for key, value in expected.items():
         if value.dtype.kind == "f":
             continue
-        other = _same_shape(value, found[key], f"{what}, output {key!r}")
+        value, other = _without_padding(value, found[key], f"{what}, output {key!r}")
         wrong = equal & ~(value == other).reshape(len(value), -1).all(axis=1)
         if np.any(wrong):
             row = int(np.argmax(wrong))
@@ -108,13 +117,35 @@ def parts_of(value: Any) -> list[Any]:
     return [value]
 
 
-def _same_shape(value: np.ndarray, other: np.ndarray, what: str) -> np.ndarray:
-    if value.shape != other.shape:
-        raise Skew(
-            f"{what}: the shape is {value.shape} through the input pipeline and {other.shape} "
-            "through the export"
-        )
-    return other
+def _without_padding(
+    value: np.ndarray, other: np.ndarray, what: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both arrays [rows, ...] in one shape.
+
+    Lists are padded to the longest list of a batch, so the same rows in another batch may have
+    another width. Where only one array has values, all of them must be one value.
+    """
+    if value.shape == other.shape:
+        return value, other
+    if len(value.shape) == len(other.shape) and len(value) == len(other):
+        common = tuple(map(slice, np.minimum(value.shape, other.shape)))
+        if _is_padding(value, common) and _is_padding(other, common):
+            return value[common], other[common]
+    raise Skew(
+        f"{what}: the shape is {value.shape} through the input pipeline and {other.shape} "
+        "through the export"
+    )
+
+
+def _is_padding(value: np.ndarray, common: tuple[slice, ...]) -> bool:
+    """Whether all values outside of `common` are equal."""
+    outside = np.ones(value.shape, bool)
+    outside[common] = False
+    rest = value[outside]
+    equal = rest == rest[:1]
+    if value.dtype.kind == "f":
+        equal |= np.isnan(rest) & np.isnan(rest[:1])
+    return bool(np.all(equal))
 
 
 def _difference(value: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Losses in addition to the losses of the objectives: `ModelFn.add_loss`, and the graph's LOSSES.
 
-    add("Mine", "reconstruction", losses)      # in `logits`; one loss for each row
-    added = taken("Mine")                      # after it
+    with collected() as of_rows:
+        model.logits(...)                      # calls add("Mine", "reconstruction", losses)
+    added = of_logits("Mine", of_rows)
     added.weighted(weights, padding)           # {"reconstruction": (losses, weights)}, flat
 
 Losses of rows are reduced as the losses of the objectives are, in training over the rows of a
@@ -14,6 +15,7 @@ is refused.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
@@ -21,14 +23,13 @@ import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import operations, user_code
+from estimator_kit.model.collecting import Collector
 from estimator_kit.model.example_losses import Weighted
 from estimator_kit.model.objectives import Objective, reductions
 from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_sum
 
 # The prefix of the names of metrics and summaries.
 ADDED_LOSS = "added_loss"
-
-_LOSSES = "estimator_kit/added_losses"  # The graph collection of `_Loss`.
 
 
 class _Loss(NamedTuple):
@@ -38,6 +39,10 @@ class _Loss(NamedTuple):
     name: str
     losses: tf.Tensor
     weights: Optional[tf.Tensor]
+
+
+_ADDED = Collector[_Loss]("added losses")
+collected = _ADDED.collected
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,13 +88,14 @@ class Added:
 
 
 def add(model: str, name: str, losses: Any, weights: Any) -> None:
-    """Stores losses of rows in the graph.
+    """Adds losses of rows to the block of `collected`.
 
     Raises:
-      ConfigError: the name is taken or no text, or a value is not a tensor of rows.
+      ConfigError: the call is outside of a block, the name is taken or no text, or a value is not
+        a tensor of rows.
     """
     place = user_code.place_of_call(f"{model}.add_loss")
-    added = tf.compat.v1.get_collection_ref(_LOSSES)
+    added = _ADDED.given(place)
     user_code.check_new_name(place, "loss", name, [other.name for other in added])
     for value in (losses,) if weights is None else (losses, weights):
         shape = value.shape if isinstance(value, tf.Tensor) and value.dtype == tf.float32 else ()
@@ -101,16 +107,13 @@ def add(model: str, name: str, losses: Any, weights: Any) -> None:
     added.append(_Loss(place, name, losses, weights))
 
 
-def taken(model: str) -> Added:
-    """The losses that `logits` added to the graph. Call it after `logits`.
+def of_logits(model: str, of_rows: Sequence[_Loss]) -> Added:
+    """The losses that `logits` added, with `add_loss` or to the graph's LOSSES.
 
     Raises:
       ConfigError: a loss in LOSSES is not one number.
     """
-    graph = tf.compat.v1.get_default_graph()
-    of_rows = graph.get_collection(_LOSSES)
-    graph.clear_collection(_LOSSES)  # TensorFlow would try to write it into each MetaGraph.
-    of_batch = tf.compat.v1.losses.get_losses()
+    of_batch = [loss for loss in tf.compat.v1.losses.get_losses() if _is_of_this_replica(loss)]
     for loss in of_batch:
         if not isinstance(loss, tf.Tensor) or loss.shape.rank != 0:
             raise ConfigError(
@@ -118,6 +121,17 @@ def taken(model: str) -> Added:
                 f"{loss!r}. Use self.add_loss(name, losses) for the losses of rows."
             )
     return Added(of_rows, of_batch)
+
+
+def _is_of_this_replica(loss: Any) -> bool:
+    """False for a loss of another replica of a mirrored strategy. All build the same graph."""
+    replica = tf.distribute.get_replica_context()
+    if replica is None or replica.num_replicas_in_sync < 2 or not isinstance(loss, tf.Tensor):
+        return True
+    # Replicas have the name scopes "", "replica_1", "replica_2", ...
+    scopes = tf.compat.v1.get_default_graph().get_name_scope(), loss.op.name
+    own, other = (re.match(r"replica_\d+(?=/|$)", scope) for scope in scopes)
+    return (own and own[0]) == (other and other[0])
 
 
 def check_used(model: str, added: Added, losses: Sequence[tf.Tensor]) -> None:
@@ -129,7 +143,8 @@ def check_used(model: str, added: Added, losses: Sequence[tf.Tensor]) -> None:
       losses: the losses that training minimizes.
     """
     before = {id(loss) for loss in added.of_batch}
-    later = [loss for loss in tf.compat.v1.losses.get_losses() if id(loss) not in before]
+    listed = filter(_is_of_this_replica, tf.compat.v1.losses.get_losses())
+    later = [loss for loss in listed if id(loss) not in before]
     if not later:
         return
     used = {op.name for op in operations.needed(losses)}

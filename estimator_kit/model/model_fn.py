@@ -35,6 +35,7 @@ from estimator_kit.model import (
     outputs,
     own_hooks,
     own_scaffold,
+    raw_features,
     tensor_equality,
     user_code,
 )
@@ -313,6 +314,26 @@ class ModelFn(abc.ABC):
         """
         return input_layer.ragged_input(self.spec, group, features)
 
+    def raw(self, feature: str) -> Any:
+        """A feature as the records have it. The section `raw` of the spec must list it.
+
+        Call it in `logits` and in the methods that the kit calls after it. To answer with a row's
+        key or words: `self.add_output("title", self.raw("title"))`.
+
+        Args:
+          feature: the name of a feature, also of one that a column reads.
+
+        Returns:
+          A tensor of the feature's dtype: [rows] for one value, [rows, *shape] for a fixed shape.
+          For a list, a `tf.RaggedTensor` [rows, None], and for a list of lists [rows, None, None].
+          With `decode`, the bytes before they are decoded, [rows]. A missing value is the `default`
+          of the spec (for `zeros`, ""), and a missing list is empty.
+
+        Raises:
+          ConfigError: the section `raw` of the spec does not list the feature.
+        """
+        return raw_features.get(type(self).__name__, self.spec, feature)
+
     def embedding_table(self, column: str) -> Any:
         """The table of an embedding column, float32 [ids, dimension], which the model has read.
 
@@ -392,6 +413,7 @@ class ModelFn(abc.ABC):
             eager.building(),
             dynamic_tables.in_mode(training=mode == ModeKeys.TRAIN),
             gather_gradients.short(training=mode == ModeKeys.TRAIN),
+            raw_features.offered(features),
             tensor_equality.warned(),
         ):
             return self._estimator_spec(features, labels, mode)
@@ -400,9 +422,12 @@ class ModelFn(abc.ABC):
         self, features: Features, labels: Optional[Mapping[str, tf.Tensor]], mode: str
     ) -> Any:
         readers = own_hooks.readers()
-        with embedding_penalties.collected(mode != ModeKeys.PREDICT) as penalties:
+        with (
+            embedding_penalties.collected(mode != ModeKeys.PREDICT) as penalties,
+            added_losses.collected() as of_rows,
+        ):
             logits, added = self._forward(features, mode)
-        losses = added_losses.taken(type(self).__name__)
+        losses = added_losses.of_logits(type(self).__name__, of_rows)
         graph_collections.check(type(self).__name__)
         if mode == ModeKeys.PREDICT:
             end = own_hooks.EndOfInput(type(self).__name__, readers)
@@ -439,13 +464,14 @@ class ModelFn(abc.ABC):
             user_code.explained(self, "logits", features=features),
             self.computing.applied(type(self).__name__, training=mode == ModeKeys.TRAIN),
             freezing.in_layers(self.params.freeze),
+            outputs.collected() as added,
         ):
             returned = self.logits(features, mode)
         with tf.name_scope("logits"):
             logits = split_logits(
                 type(self).__name__, returned, self.objectives, factors=mode != ModeKeys.EVAL
             )
-        added = outputs.taken(features, tensors_of(logits))
+        outputs.check_rows(added, features, tensors_of(logits))
         layers.collect([*tensors_of(logits), *(output.value for output in added)])
         return logits, added
 

@@ -1,11 +1,12 @@
 """The predictions that a model adds with `ModelFn.add_output`.
 
-    outputs.add("Mine", "score", tensor)   # in `logits`
-    outputs.taken(features, logits)        # after it: [Output(place, "score", tensor)]
+    with outputs.collected() as added:
+        logits = model.logits(...)         # calls outputs.add("Mine", "score", tensor)
+    outputs.check_rows(added, features, logits)
 
 Each is a tensor with one value, of any shape, for each row of the batch. `add` refuses what can be
-seen at the call. `taken` compares the number of rows, as far as the graph shows it. A graph of a
-fixed number of rows shows it for almost every tensor, so `checkpoints.reading.outline` makes one
+seen at the call. `check_rows` compares the number of rows, as far as the graph shows it. A graph of
+a fixed number of rows shows it for almost every tensor, so `checkpoints.reading.outline` makes one
 before a training. This module does not know which names the kit has: see `modes.prediction`.
 """
 
@@ -18,8 +19,7 @@ import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import user_code
-
-_OUTPUTS = "estimator_kit/outputs"  # The graph collection of `Output`.
+from estimator_kit.model.collecting import Collector
 
 _REMEDIES = {
     tf.RaggedTensor: "Use its to_tensor().",
@@ -36,14 +36,19 @@ class Output(NamedTuple):
     value: tf.Tensor
 
 
+_ADDED = Collector[Output]("outputs")
+collected = _ADDED.collected
+
+
 def add(model: str, name: str, value: Any) -> None:
-    """Stores an output in the graph.
+    """Adds an output to the block of `collected`.
 
     Raises:
-      ConfigError: the name is taken or no text, or the value is not a tensor of rows.
+      ConfigError: the call is outside of a block, the name is taken or no text, or the value is not
+        a tensor of rows.
     """
     place = user_code.place_of_call(f"{model}.add_output")
-    outputs = tf.compat.v1.get_collection_ref(_OUTPUTS)
+    outputs = _ADDED.given(place)
     user_code.check_new_name(place, "output", name, [output.name for output in outputs])
     if not isinstance(value, tf.Tensor):
         kinds = (remedy for kind, remedy in _REMEDIES.items() if isinstance(value, kind))
@@ -64,15 +69,10 @@ def add(model: str, name: str, value: Any) -> None:
     outputs.append(Output(place, name, value))
 
 
-def taken(features: Mapping[str, Any], logits: Iterable[tf.Tensor]) -> list[Output]:
-    """The outputs of the graph. Afterwards, the graph has none.
-
-    Raises:
-      ConfigError: an output has another number of rows than the batch.
-    """
-    # Cleared, because TensorFlow would try to write the collection into each MetaGraph.
-    outputs: list[Output] = tf.compat.v1.get_collection(_OUTPUTS)
-    tf.compat.v1.get_default_graph().clear_collection(_OUTPUTS)
+def check_rows(
+    outputs: Iterable[Output], features: Mapping[str, Any], logits: Iterable[tf.Tensor]
+) -> None:
+    """Raises ConfigError if an output has another number of rows than the batch."""
     batch = {_rows(value) for value in (*features.values(), *logits)} - {None}
     for place, name, value in outputs:
         rows = _rows(value)
@@ -83,7 +83,6 @@ def taken(features: Mapping[str, Any], logits: Iterable[tf.Tensor]) -> list[Outp
                 f"rows instead of {expected}. Do not flatten or sum over rows, and do not add a "
                 "constant."
             )
-    return outputs
 
 
 def check_names(outputs: Iterable[Output], reserved: Collection[str]) -> None:

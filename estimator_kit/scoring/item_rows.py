@@ -95,7 +95,8 @@ def _of_items(spec: FeatureSpec, needed: Collection[str]) -> FeatureSpec:
     """The part of the spec that a row of an item must fit."""
     columns = {n: c for n, c in spec.columns.items() if set(spec.features_of(n)) <= set(needed)}
     groups = {"items": tuple(name for name in spec.used_columns() if name in columns)}
-    return dataclasses.replace(spec, columns=columns, groups=groups)
+    raw = tuple(name for name in spec.raw if name in needed)
+    return dataclasses.replace(spec, columns=columns, groups=groups, raw=raw)
 
 
 def _of_records(paths: Sequence[str], size: int) -> Iterator[Batch]:

@@ -58,13 +58,14 @@ _SECTIONS = (
     "groups",
     "labels",
     "objectives",
+    "raw",
     "ignored",
     "drift",
     "filter",
     "retraining",
     "tables",
 )
-_OPTIONAL = ("ignored", "drift", "filter", "retraining", "tables")
+_OPTIONAL = ("raw", "ignored", "drift", "filter", "retraining", "tables")
 
 # The version of the document format. A spec without `version` has this one.
 VERSION = 1
@@ -105,8 +106,8 @@ def parse(
     """Reads a feature spec from a dict of the same form as the YAML.
 
     Args:
-      document: the sections `features`, `columns`, `groups`, `labels`, `objectives`, `ignored`,
-        `drift`, `filter`, `retraining` and `tables`.
+      document: the sections `features`, `columns`, `groups`, `labels`, `objectives`, `raw`,
+        `ignored`, `drift`, `filter`, `retraining` and `tables`.
       directory: the folder that the paths of vocabulary and statistics files start from.
       source: the name of the document in error messages.
 
@@ -139,9 +140,10 @@ class _Parser:
                 self._problem((), f"the section {section!r} is missing. Add it.")
         self._references = StatisticsReferences(self._directory, document.get("columns"))
         sections = {section: self._section(document, section) for section in _SECTIONS[:5]}
-        ignored = document.get("ignored", [])
-        if not _is_list_of_names(ignored):
-            self._problem(("ignored",), f"got {value_text(ignored)}, expected a list of features")
+        lists = {section: document.get(section, []) for section in ("raw", "ignored")}
+        for section, names in lists.items():
+            if not _is_list_of_names(names):
+                self._problem((section,), f"got {value_text(names)}, expected a list of features")
         drift = self._read_drift(document.get("drift", {}))
         filters = self._read_filter(document.get("filter", []))
         retraining = self._read_retraining(document.get("retraining", {}))
@@ -149,7 +151,8 @@ class _Parser:
         self._stop_on_problems()
         spec = FeatureSpec(
             **sections,
-            ignored=tuple(ignored),
+            raw=tuple(lists["raw"]),
+            ignored=tuple(lists["ignored"]),
             drift=drift,
             filter=filters,
             retraining=retraining,
@@ -187,6 +190,7 @@ class _Parser:
             validation.check_lists_of_lists,
             pretrained_files.check_entries,
             groups.check_groups,
+            groups.check_raw,
             labels.check_labels,
             labels.check_objectives,
             validation.check_drift,

@@ -32,8 +32,23 @@ def check_groups(spec: FeatureSpec) -> Problems:
                 yield Problem((*path, i), f"got {name!r}, expected the name of a column{hint}")
 
 
+def check_raw(spec: FeatureSpec) -> Problems:
+    """`raw` lists existing features, each once."""
+    for i, name in enumerate(spec.raw):
+        path: Path = ("raw", i)
+        if name in spec.raw[:i]:
+            yield Problem(path, f"feature {name!r} is listed twice. Remove one of them.")
+        elif name not in spec.features and name in spec.labels:
+            yield Problem(
+                path,
+                f"{name!r} is a label, which requests do not have. List a feature, or remove it.",
+            )
+        elif name not in spec.features:
+            yield unknown(path, name, "the name of a feature", list(spec.features))
+
+
 def check_use(spec: FeatureSpec) -> Problems:
-    """A group uses every feature and column. Needs a spec in which all names exist."""
+    """Every feature and column is in use. Needs a spec in which all names exist."""
     used = {part for name in spec.used_columns() for part in _chain(spec, name)}
     for name in spec.columns:
         if name not in used:
@@ -46,17 +61,12 @@ def check_use(spec: FeatureSpec) -> Problems:
         if label.true_probability in features:
             yield Problem(
                 ("labels", label_name, "true_probability"),
-                f"feature {label.true_probability!r} is in a group and would leak into the model. "
-                "Remove it from the group.",
+                _leak(spec, label.true_probability),
             )
     for name, objective in spec.objectives.items():
         for part in objective.label_parts:
             if part.name in features:
-                yield Problem(
-                    ("objectives", name, *part.path),
-                    f"feature {part.name!r} is in a group and would leak into the model. Remove it "
-                    "from the group.",
-                )
+                yield Problem(("objectives", name, *part.path), _leak(spec, part.name))
     for label in spec.labels.values():
         features.update(n for n in (label.weight, label.true_probability) if n)
     features.update(p.name for o in spec.objectives.values() for p in o.label_parts)
@@ -67,7 +77,7 @@ def check_use(spec: FeatureSpec) -> Problems:
             yield Problem(
                 ("features", name),
                 "no group uses this feature. Add a column of it to a group, or list it under "
-                "`ignored`.",
+                "`ignored`, or under `raw` for a model that you write.",
             )
     for i, name in enumerate(spec.ignored):
         if name in spec.ignored[:i]:
@@ -81,6 +91,12 @@ def check_use(spec: FeatureSpec) -> Problems:
                 f"feature {name!r} is used by {users}. To ignore it, remove these uses, and remove "
                 "the columns from their groups. To use it, remove it from `ignored`.",
             )
+
+
+def _leak(spec: FeatureSpec, name: str) -> str:
+    """The message for a feature that holds a label's answer and is an input of the model."""
+    a, the = ("`raw`", "`raw`") if name in spec.raw else ("a group", "the group")
+    return f"feature {name!r} is in {a} and would leak into the model. Remove it from {the}."
 
 
 def _users(spec: FeatureSpec, name: str) -> Iterator[str]:
@@ -102,6 +118,8 @@ def _users(spec: FeatureSpec, name: str) -> Iterator[str]:
         yield f"the {part.field} of objective {objective!r}"
     if name in spec.filter_features():
         yield "`filter`"
+    if name in spec.raw:
+        yield "`raw`"
 
 
 def _chain(spec: FeatureSpec, name: str) -> Iterator[str]:

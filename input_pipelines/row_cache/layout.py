@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from feature_specs.spec import FeatureSpec
 from input_pipelines.autograph import as_written
-from input_pipelines.transform.transforms import Transform
+from input_pipelines.transform.transforms import Transform, raw_feature
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -133,14 +133,19 @@ def _ids(spec: FeatureSpec, name: str) -> Optional[int]:
     return spec.size_of(name) if column is not None and column.categorical else None
 
 
+def _shown(name: str) -> str:
+    feature = raw_feature(name)
+    return repr(name) if feature is None else f"feature {feature!r}, in `raw`,"
+
+
 def _field(name: str, element: Any, ids: Optional[int]) -> _Field:
     if isinstance(element, tf.RaggedTensorSpec):
         if element.ragged_rank != 1 or element.shape.rank != 2:
-            raise ValueError(f"{name!r} is a list of lists, which the cache cannot store")
+            raise ValueError(f"{_shown(name)} is a list of lists, which the cache cannot store")
         return _Field(name, element, element.dtype)
     if None in element.shape[1:].as_list():
-        raise ValueError(f"{name!r} is as wide as the longest row of its batch")
+        raise ValueError(f"{_shown(name)} is as wide as the longest row of its batch")
     if element.dtype == tf.string:
-        raise ValueError(f"{name!r} is a string, which the cache cannot store")
+        raise ValueError(f"{_shown(name)} is a string, which the cache cannot store")
     small = element.dtype == tf.int64 and ids is not None and ids <= tf.int32.max
     return _Field(name, element, tf.int32 if small else element.dtype)

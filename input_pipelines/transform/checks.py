@@ -8,7 +8,7 @@ evaluation, prediction and serving. They never change a value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Optional
+from typing import Any, Optional
 
 import tensorflow as tf
 
@@ -48,6 +48,14 @@ def all_finite(names: Iterable[str], values: tf.Tensor) -> tf.Tensor:
     """Numbers of the named columns in one tensor, checked for NaN and infinity."""
     message = f"{PREFIX}NaN or infinity in one of the columns {', '.join(names)}"
     return tf.debugging.check_numerics(values, message)
+
+
+def finite_feature(name: str, values: Any) -> Any:
+    """The values of a feature, dense or ragged. If they are float32, checked as in `finite`."""
+    if values.dtype != tf.float32:
+        return values
+    message = f"{PREFIX}NaN or infinity in feature {name!r}"
+    return tf.ragged.map_flat_values(tf.debugging.check_numerics, values, message)
 
 
 def same_rows(tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

@@ -14,7 +14,7 @@ import tensorflow as tf
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import raw_inputs
 from input_pipelines.transform.raw_inputs import op_name as op_name
-from input_pipelines.transform.transforms import Features, Transform
+from input_pipelines.transform.transforms import Features, Transform, raw_feature
 
 # The receiver tensor's name. TensorFlow's parsing receivers use the same one.
 EXAMPLES = "examples"
@@ -79,8 +79,14 @@ def _apart(features: Features, name: str) -> Features:
         return {column: _identity(column, value) for column, value in features.items()}
 
 
+def column_op(column: str) -> str:
+    """The name of the ops of an entry of `Features`. Only features of `raw` have a hyphen."""
+    feature = raw_feature(column)
+    return op_name(column) if feature is None else f"{op_name(feature)}-raw"
+
+
 def _identity(column: str, value: Any) -> Any:
-    name = op_name(column)
+    name = column_op(column)
     return tf.nest.map_structure(
         lambda part: tf.identity(part, name=name), value, expand_composites=True
     )

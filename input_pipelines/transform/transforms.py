@@ -8,12 +8,13 @@ the ids of the `tf.feature_column`s of the same spec.
 
 The id -1 means "no id": a missing value, or a word outside a vocabulary that has no
 out-of-vocabulary buckets. The weights of a weighted column have a separate entry with the name
-`weights_of(column)`. `Transform` never holds variables and never drops a row.
+`weights_of(column)`, and each feature of the section `raw` has one with the name `raw_of(feature)`.
+`Transform` never holds variables and never drops a row.
 """
 
 from __future__ import annotations
 
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 import tensorflow as tf
 
@@ -26,10 +27,22 @@ from input_pipelines.transform.record_parsing import RecordParser
 
 Features = dict[str, Union[tf.Tensor, tf.RaggedTensor]]
 
+_RAW = "/raw"  # No name of a column or feature has a slash.
+
 
 def weights_of(name: str) -> str:
     """The key in `Features` of the weights of a weighted column."""
     return f"{name}/weights"
+
+
+def raw_of(feature: str) -> str:
+    """The key in `Features` of a feature as the records have it."""
+    return f"{feature}{_RAW}"
+
+
+def raw_feature(key: str) -> Optional[str]:
+    """The feature whose `raw_of` is a key in `Features`. None for columns and weights."""
+    return key.removesuffix(_RAW) if key.endswith(_RAW) else None
 
 
 class Transform:
@@ -57,7 +70,8 @@ class Transform:
         Numeric columns are float32 [rows, n] (also images: row by row, pixel by pixel). Categorical
         columns are int64 [rows] for single values, and a `tf.RaggedTensor` of int64 [rows, None]
         for lists. Sequences and ragged columns of numbers are a `tf.RaggedTensor` of float32. Lists
-        of lists have one more dimension. -1 means "no id".
+        of lists have one more dimension. -1 means "no id". Features of the section `raw` have the
+        values, dtype and shape of the records, also if they have `decode`; lists are ragged.
 
         Raises (in the graph):
           tf.errors.InvalidArgumentError: a record lacks a required feature, has another dtype or
@@ -101,4 +115,7 @@ class Transform:
                 steps = [spec.category_of(n)[0] for n in names if spec.is_sequence(n)]
                 if steps:
                     result.update(checks.same_lengths(group, {n: result[n] for n in steps}))
+            for name in spec.raw:
+                # Not from the batch, whose bytes are decoded.
+                result[raw_of(name)] = checks.finite_feature(name, parsed[name])
         return result

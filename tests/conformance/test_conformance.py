@@ -181,9 +181,18 @@ def check_same(found, predicted, what):
 
 
 class EveryKind(ek.ModelFn):
-    """Reads all kinds of columns, those too that built-in models leave to a team's own."""
+    """Reads all kinds of columns, those too that built-in models leave to a team's own.
+
+    It answers with every feature as the records have it.
+    """
 
     def logits(self, features, mode):
+        for name in self.spec.raw:
+            value = self.raw(name)
+            is_list = isinstance(value, tf.RaggedTensor)
+            # In JSON, outputs with this end of the name need not be text.
+            end = "_bytes" if self.spec.features[name].decode else ""
+            self.add_output(f"raw_{name}{end}", value.to_tensor() if is_list else value)
         lists = self.ragged_input(features, "lists")
         steps, lengths = self.sequence_input(features, "steps")
         parts = [
@@ -253,7 +262,9 @@ def every_kind(vocabulary):
 @pytest.mark.ci
 def test_every_kind_of_column_answers_the_same_elsewhere(served, tmp_path):
     (tmp_path / "cities.txt").write_text("rome\noslo\n")
-    (tmp_path / "spec.json").write_text(json.dumps(every_kind("cities.txt")))
+    document = every_kind("cities.txt")
+    document["raw"] = list(document["features"])
+    (tmp_path / "spec.json").write_text(json.dumps(document))
     spec = ek.load_spec(str(tmp_path / "spec.json"))
     kinds = {column.kind for column in spec.columns.values()}
     # Of a package that is not everywhere; tests/integration/test_dynamic_embeddings.py has it.
@@ -293,6 +304,7 @@ def test_every_kind_of_column_answers_the_same_elsewhere(served, tmp_path):
     predicted = list(trained.predict(batch_of(spec, rows, labels=False)))
     for name, answer in found.items():
         check_same(answer, predicted, name)
+    assert found["predict_raw"]["raw_user"].tolist() == [b"ann", b""] * 12
     # The same by both protocols of servers.
     with (
         serving(tmp_path / "export") as (address, url, _),

@@ -101,7 +101,8 @@ def test_every_kind_of_column_and_any_of_them():
     chosen += [tuple(rng.sample(list(spec.columns), rng.randint(2, 6))) for _ in range(200)]
     for columns in chosen:
         # Only the parser checks which columns a group may combine.
-        check(dataclasses.replace(spec, groups={"some": columns}))
+        raw = tuple(rng.sample(list(spec.features), rng.randint(0, 3)))
+        check(dataclasses.replace(spec, groups={"some": columns}, raw=raw))
 
 
 def test_records_that_are_examples_and_the_specs_of_the_kit():
@@ -142,6 +143,8 @@ def test_rows_of_an_export_and_of_its_spec_alone(tmp_path):
          "columns.price: got 'prize', expected a feature or a column"),
         (("groups", "wide"), ["prize"], "groups: got 'prize', expected a column"),
         (("labels",), [], "labels: got [], expected an object"),
+        (("raw",), "city", "raw: got 'city', expected a list"),
+        (("raw",), ["prize"], "raw: got 'prize', expected a feature"),
         (("version",), 2, "version: got 2, expected 1"),
     ],
 )  # fmt: skip

@@ -268,6 +268,34 @@ def test_answers_may_differ_by_what_sums_of_float32_do():
         skew.check_features(spec, read, {"p": np.float32([[0.5 + 3e-6]])}, names)
 
 
+def test_padding_of_lists_may_have_another_width():
+    """A list is padded to the longest list of its batch."""
+    wide = np.array([[b"a", b"b", b""], [b"c", b"", b""]], object)
+    for value, other in ((wide, wide[:, :2]), (wide[:, :2], wide)):
+        assert skew.check_answers({"tags": value}, {"tags": other}, "s") == 0
+    numbers = np.float32([[1, np.nan, np.nan], [2, 3, np.nan]])
+    assert skew.check_answers({"n": numbers}, {"n": numbers[:, :2]}, "s") == 0
+    steps = np.zeros([2, 3, 2], np.int64)
+    steps[:, 1, 0] = 5
+    assert skew.check_answers({"n": steps}, {"n": steps[:, :2, :1]}, "s") == 0
+    for value, other in ((wide, wide[:, :1]), (wide, wide[:1]), (wide, wide[:, 0]),
+                         (numbers, numbers[:, :1])):  # fmt: skip
+        with pytest.raises(skew.Skew, match=r"'x': the shape is .* through the input pipeline and"):
+            skew.check_answers({"x": value}, {"x": other}, "s")
+    with pytest.raises(skew.Skew, match="'x' of row 0 is"):
+        skew.check_answers({"x": wide}, {"x": wide[:, :2][::-1]}, "s")
+
+
+def test_a_raw_feature_that_is_read_differently_is_named(document):
+    spec = feature_specs.parse({**document, "raw": ["user"]})
+    read = {"user/raw": np.array([b"ann", b""], object)}
+    names = {"user/raw": ("features/user-raw:0",)}
+    same = {"features/user-raw:0": read["user/raw"]}
+    skew.check_features(spec, read, same, names)
+    with pytest.raises(skew.Skew, match="the feature user, in `raw`: row 1 has b'' in the input"):
+        skew.check_features(spec, read, {"features/user-raw:0": np.array([b"ann", b"b"])}, names)
+
+
 def test_ids_may_differ_where_numbers_do_by_little():
     expected = {"p": np.array([[0.5], [0.9]]), "id": np.array([[0], [1]])}
     tie = {"p": np.array([[0.5 + 1e-7], [0.9]]), "id": np.array([[1], [1]])}

@@ -67,6 +67,19 @@ def test_every_name_of_the_kit_is_refused_before_a_training(spec):
         assert f"got the output {name!r}" in refused({name: price}, spec)
 
 
+@pytest.mark.parametrize("method", ["add_output", "add_loss"])
+def test_a_call_after_logits_is_refused(spec, method):
+    class Late(Constant):
+        def loss(self, losses):
+            getattr(self, method)("late", losses["click"])
+            return super().loss(losses)
+
+    with pytest.raises(ek.ConfigError) as error:
+        build(Late(spec), ModeKeys.EVAL)
+    text = f"Late.{method}: got a call outside of logits. Call it in logits."
+    assert re.fullmatch(re.escape(__file__) + r":\d+: " + re.escape(text), str(error.value))
+
+
 def test_a_name_that_is_used_twice_or_is_no_text_is_refused(spec):
     class Adds(Constant):
         name = "mine"

@@ -38,8 +38,8 @@ BROKEN = """
 featurs: {}
     6: featurs: unknown section. Did you mean 'features'?
 extra: 1
-    6: extra: unknown section. Use one of: features, columns, groups, labels, objectives, ignored,
-       drift, filter, retraining, tables.
+    6: extra: unknown section. Use one of: features, columns, groups, labels, objectives, raw,
+       ignored, drift, filter, retraining, tables.
 features -
     1: the top level: the section 'features' is missing. Add it.
 columns -
@@ -56,6 +56,18 @@ ignored: f
     6: ignored: got 'f', expected a list of features
 ignored: [1]
     6: ignored: got [1], expected a list of features
+raw: f
+    6: raw: got 'f', expected a list of features
+raw: [f, f]
+    6: raw[1]: feature 'f' is listed twice. Remove one of them.
+raw: [g, y]
+    6: raw[0]: got 'g', expected the name of a feature. Use one of: f, i, s, m, v.
+    6: raw[1]: 'y' is a label, which requests do not have. List a feature, or remove it.
+features + g: {dtype: string}
+raw: [g]
+ignored: [g]
+    7: ignored[0]: feature 'g' is used by `raw`. To ignore it, remove these uses, and remove the
+       columns from their groups. To use it, remove it from `ignored`.
 
 # --- Names
 features + a b: {dtype: string}
@@ -332,7 +344,7 @@ objectives: {y: {head: multi_class, num_classes: 3}}
 # --- What nothing uses
 features + g: {dtype: string}
     1: features.g: no group uses this feature. Add a column of it to a group, or list it under
-       `ignored`.
+       `ignored`, or under `raw` for a model that you write.
 columns + c: {indicator: i}
     2: columns.c: no group uses this column. Add it to a group or remove it.
 ignored: [f]
@@ -423,6 +435,11 @@ labels: {y: {dtype: int64, true_probability: v}}
 labels: {y: {dtype: int64, true_probability: f}}
     4: labels.y.true_probability: feature 'f' is in a group and would leak into the model. Remove
        it from the group.
+features + g: {dtype: float32}
+labels: {y: {dtype: int64, true_probability: g}}
+raw: [g]
+    4: labels.y.true_probability: feature 'g' is in `raw` and would leak into the model. Remove it
+       from `raw`.
 # --- Filters
 filter: [{feature: i}]
     6: filter[0]: has no condition. Set in, not_in, min or max.
@@ -694,6 +711,22 @@ def test_integers_that_no_float_holds():
     document["filter"] = [{"feature": "price", "max": many}]
     with pytest.raises(SpecError, match="which does not fit into float32"):
         feature_specs.parse(document)
+
+
+def test_raw_features_are_read_and_change_the_identity_of_a_spec(document):
+    before = feature_specs.parse(document)
+    assert before.raw == () and "raw" not in before.to_dict()
+    features = {
+        **document["features"],
+        "words": {"dtype": "string", "shape": "variable", "row_lengths": "counts"},
+        "counts": {"dtype": "int64", "shape": "variable"},
+    }
+    spec = feature_specs.parse({**document, "features": features, "raw": ["words", "city"]})
+    assert spec.used_features() == (*before.used_features(), "words", "counts")
+    assert feature_specs.parse(spec.to_dict()) == spec
+    only_listed = feature_specs.parse({**document, "raw": ["city"]})
+    assert only_listed.used_features() == before.used_features()
+    assert only_listed.fingerprint() != before.fingerprint()
 
 
 def test_a_spec_can_be_copied():
