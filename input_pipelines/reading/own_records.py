@@ -216,23 +216,18 @@ def _is_required(spec: FeatureSpec, name: str, entry: Any) -> bool:
 
 def _are_batches(entries: Mapping[str, Any], tensors: Mapping[str, Any]) -> bool:
     """Whether elements are batches of rows. Raises DataError for a rank that is neither."""
-    for batched in (False, True):
-        wrong = next(
-            (n for n in tensors if tensors[n].shape.rank - batched not in _ranks(entries[n])), None
+    wrong = {
+        batched: [n for n in tensors if tensors[n].shape.rank - batched not in _ranks(entries[n])]
+        for batched in (False, True)
+    }
+    batched = len(wrong[True]) < len(wrong[False])
+    for name in wrong[batched]:
+        ranks = " or ".join(str(rank + batched) for rank in _ranks(entries[name]))
+        raise DataError(
+            f"{name!r}: expected the rank {ranks} in {'a batch of rows' if batched else 'a row'}, "
+            f"got the shape {tensors[name].shape}. Each element is a row or a batch of rows"
         )
-        if wrong is None:
-            return batched
-    first = next(name for name in tensors)
-    batched = tensors[first].shape.rank - 1 in _ranks(entries[first])
-    for name, given in tensors.items():
-        ranks = [rank + batched for rank in _ranks(entries[name])]
-        if given.shape.rank not in ranks:
-            what = "a batch of rows" if batched else "a row"
-            raise DataError(
-                f"{name!r}: expected the rank {' or '.join(map(str, ranks))} in {what}, got the "
-                f"shape {given.shape}. Each element is a row or a batch of rows"
-            )
-    raise AssertionError("a rank is wrong")
+    return batched
 
 
 def _ranks(entry: Any) -> list[int]:
@@ -249,90 +244,100 @@ def _ranks(entry: Any) -> list[int]:
 
 def _records(spec: FeatureSpec, entries: Mapping[str, Any], batch: Mapping[str, Any]) -> tf.Tensor:
     """string [rows]: the Examples or SequenceExamples of a batch."""
-    context, lists = [], []
+    batch = {
+        name: tf.RaggedTensor.from_sparse(values) if isinstance(values, tf.SparseTensor) else values
+        for name, values in batch.items()
+    }
+    rows = _same_rows(batch)
+    context: dict[str, tf.Tensor] = {}
+    lists: dict[str, tf.Tensor] = {}
+    singles: dict[str, list[str]] = {}
     for name in sorted(batch, key=str.encode):
-        values = _ragged(batch[name], 2 if name in spec.feature_lists and entries[name].nested
-                         else 1)  # fmt: skip
-        if name not in spec.feature_lists:
-            context.append(_entry("Features.FeatureEntry", name, _feature(values)))
-            continue
-        inside = values.values
-        steps = _feature(
-            inside if isinstance(inside, tf.RaggedTensor) else _ragged(inside[:, tf.newaxis], 1)
-        )
-        of_rows = _message("FeatureList", "feature", values.with_values(steps))
-        lists.append(_entry("FeatureLists.FeatureListEntry", name, of_rows))
-    rows = _rows(next(iter(batch.values())))
+        values = batch[name]
+        if name in spec.feature_lists:
+            lists[name] = _feature_list(values, nested=entries[name].nested)
+        elif values.shape.rank == 1:
+            singles.setdefault(entries[name].dtype, []).append(name)
+        else:
+            context[name] = _feature(values)
+    for names in singles.values():  # Together, because each one of them would take thirty ops.
+        together = _feature(tf.concat([batch[name] for name in names], axis=0)[:, tf.newaxis])
+        context.update(zip(names, tf.unstack(tf.reshape(together, [len(names), rows]))))
+    parts = [_map("Features", "feature", "FeatureEntry", context, rows)]
     if not spec.sequence_examples:
-        return _message("Example", "features", _map("Features", "feature", context, rows))
-    return _message(
-        "SequenceExample",
-        ("context", "feature_lists"),
-        _map("Features", "feature", context, rows),
-        _map("FeatureLists", "feature_list", lists, rows),
+        return _message("Example", ["features"], parts)
+    parts.append(_map("FeatureLists", "feature_list", "FeatureListEntry", lists, rows))
+    return _message("SequenceExample", ["context", "feature_lists"], parts)
+
+
+def _same_rows(batch: Mapping[str, Any]) -> tf.Tensor:
+    """The number of rows, int32. It stops the reading if tensors differ in it."""
+    counts = tf.stack(
+        [
+            tf.cast(v.nrows(), tf.int32) if isinstance(v, tf.RaggedTensor) else tf.shape(v)[0]
+            for v in batch.values()
+        ]
     )
+    good = tf.reduce_all(tf.equal(counts, counts[0]))
+    message = f"the tensors of a batch differ in their number of rows: {', '.join(batch)}:"
+    with tf.control_dependencies([tf.debugging.Assert(good, [message, counts], summarize=1000)]):
+        return tf.identity(counts[0])
 
 
-def _rows(values: Any) -> tf.Tensor:
+def _feature(values: Any) -> tf.Tensor:
+    """string [rows]: the `tf.train.Feature` of each row of numbers or strings [rows, ...]."""
     if isinstance(values, tf.RaggedTensor):
-        return tf.cast(values.nrows(), tf.int32)
-    if isinstance(values, tf.SparseTensor):
-        return tf.cast(values.dense_shape[0], tf.int32)
-    return tf.shape(values)[0]
-
-
-def _ragged(values: Any, depth: int) -> tf.RaggedTensor:
-    """Values [rows, ...] as a ragged tensor with `depth` ragged dimensions, and no others."""
-    if isinstance(values, tf.SparseTensor):
-        values = tf.RaggedTensor.from_sparse(values)
-    if isinstance(values, tf.RaggedTensor):
-        if values.ragged_rank < depth:
-            inner = tf.RaggedTensor.from_tensor(values.values, row_splits_dtype=tf.int64)
-            return values.with_values(inner)
-        return values if values.shape.rank == depth + 1 else values.merge_dims(depth, -1)
-    if depth == 2:
-        return tf.RaggedTensor.from_tensor(values, ragged_rank=2, row_splits_dtype=tf.int64)
-    shape = tf.shape(values)
-    flat = tf.reshape(values, [shape[0], tf.reduce_prod(shape[1:])])
-    return tf.RaggedTensor.from_tensor(flat, row_splits_dtype=tf.int64)
-
-
-def _feature(values: tf.RaggedTensor) -> tf.Tensor:
-    """string [rows]: the `tf.train.Feature` of each row of numbers or strings."""
+        values = values if values.shape.rank == 2 else values.merge_dims(1, -1)
+    elif values.shape.rank > 2:
+        shape = tf.shape(values)
+        values = tf.reshape(values, [shape[0], tf.reduce_prod(shape[1:])])
     message, field = _LISTS[values.dtype.name]
-    return _message("Feature", field, _message(message, "value", values))
+    return _message("Feature", [field], [_message(message, ["value"], [values])])
 
 
-def _entry(message: str, name: str, values: tf.Tensor) -> tf.Tensor:
-    return _message(message, ("key", "value"), tf.fill(tf.shape(values), name), values)
+def _feature_list(values: Any, *, nested: bool) -> tf.Tensor:
+    """string [rows]: the `tf.train.FeatureList` of steps [rows, steps] or [rows, steps, values]."""
+    if not isinstance(values, tf.RaggedTensor):
+        values = tf.RaggedTensor.from_tensor(values, row_splits_dtype=tf.int64)
+    steps = _feature(values.values if nested else values.values[:, tf.newaxis])
+    return _message("FeatureList", ["feature"], [values.with_values(steps)])
 
 
-def _map(message: str, field: str, entries: list[tf.Tensor], rows: tf.Tensor) -> tf.Tensor:
-    if not entries:
+def _map(
+    message: str, field: str, entry: str, values: Mapping[str, tf.Tensor], rows: tf.Tensor
+) -> tf.Tensor:
+    """string [rows]: a message that maps names to the values of each row."""
+    if not values:
         return tf.fill([rows], b"")
-    values = tf.stack(entries, axis=1)
-    return _message(message, field, tf.RaggedTensor.from_tensor(values, row_splits_dtype=tf.int64))
+    keys = tf.repeat(tf.constant(list(values)), rows)
+    entries = _message(
+        f"{message}.{entry}", ["key", "value"], [keys, tf.concat([*values.values()], 0)]
+    )
+    # Numbers are transposed, because TensorFlow complains about strings.
+    order = tf.transpose(tf.reshape(tf.range(len(values) * rows), [len(values), rows]))
+    return _message(message, [field], [tf.gather(entries, order)])
 
 
-def _message(message: str, fields: Any, *values: Any) -> tf.Tensor:
+def _message(message: str, fields: list[str], values: list[Any]) -> tf.Tensor:
     """string [rows]: messages of TensorFlow's protocol buffers.
 
-    The values of each field are strings [rows], or a ragged tensor [rows, None] for a repeated
-    field. TensorFlow has the classes of `tf.train` in C++, so this needs no Python for a row.
+    The values of each field are strings [rows], or for a repeated field a tensor or a ragged tensor
+    [rows, n]. TensorFlow has the classes of `tf.train` in C++, so no Python runs for a row.
     """
-    names = (fields,) if isinstance(fields, str) else fields
     sizes, dense = [], []
     for value in values:
         if isinstance(value, tf.RaggedTensor):
             sizes.append(tf.cast(value.row_lengths(), tf.int32))
             dense.append(value.to_tensor())
-        else:
-            sizes.append(tf.fill(tf.shape(value), 1))
-            dense.append(value[:, tf.newaxis])
+            continue
+        value = value if value.shape.rank == 2 else value[:, tf.newaxis]
+        shape = tf.shape(value)
+        sizes.append(tf.fill([shape[0]], shape[1]))
+        dense.append(value)
     return tf.raw_ops.EncodeProto(
         sizes=tf.stack(sizes, axis=1),
         values=dense,
-        field_names=list(names),
+        field_names=fields,
         message_type=f"tensorflow.{message}",
         descriptor_source="local://",
     )
