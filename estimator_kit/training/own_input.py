@@ -115,7 +115,7 @@ def checked_first_rows(rows: OwnRows, spec: FeatureSpec) -> list[bytes]:
     """The first records, each of them checked as a training would.
 
     Raises:
-      DataError: there is no row, or one of the first rows cannot be used.
+      DataError: the function gave nothing, or one of the first rows cannot be used.
     """
     first = rows.first()
     if not first:

@@ -167,7 +167,7 @@ class TrainingInput:
         return self.source if isinstance(self.source, list) else list(self.source.files)
 
     def first_records(self) -> dict[str, list[bytes]]:
-        """Checks the first records, and returns those of each file.
+        """Checks the first records, and returns the first records of each file.
 
         Raises:
           DataError: see `records.check_records`; or a row of --input_fn cannot be used.

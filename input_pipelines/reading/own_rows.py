@@ -6,7 +6,7 @@
 
     OwnRows(spec, rows, name="my_rows:rows", mode="train").blocks()    # as `tfrecords.blocks`
 
-The function is called for each reading, in a thread of its own, with eager execution. A connection
+The function is called for each reading, in a separate thread, with eager execution. A connection
 of sqlite3, for example, may only be used in the thread that has made it. Rows become serialized
 records (`own_records`), so all that follows is the same as for one file with these rows.
 
@@ -102,7 +102,7 @@ class OwnRows:
             yield from items
 
     def _in_a_thread(self) -> Generator[Any, None, None]:
-        """The items of `_read`, which runs in a thread of its own."""
+        """The items of `_read`, which runs in a separate thread."""
         box: queue.Queue[Any] = queue.Queue(_AHEAD)
         over = threading.Event()
 
