@@ -154,7 +154,7 @@ def of_dataset(spec: FeatureSpec, dataset: tf.data.Dataset) -> tf.data.Dataset:
     tensors = _checked(spec, entries, dataset.element_spec)
     batched = _are_batches(entries, tensors)
     only = dataset.map(lambda row: {name: row[name] for name in tensors})
-    rows = only if batched else only.ragged_batch(BLOCK)
+    rows = only.map(_with_same_rows) if batched else only.ragged_batch(BLOCK)
     records = rows.map(
         lambda batch: _records(spec, entries, batch), tf.data.AUTOTUNE, deterministic=True
     )
@@ -248,7 +248,7 @@ def _records(spec: FeatureSpec, entries: Mapping[str, Any], batch: Mapping[str, 
         name: tf.RaggedTensor.from_sparse(values) if isinstance(values, tf.SparseTensor) else values
         for name, values in batch.items()
     }
-    rows = _same_rows(batch)
+    rows = _rows(next(iter(batch.values())))
     context: dict[str, tf.Tensor] = {}
     lists: dict[str, tf.Tensor] = {}
     singles: dict[str, list[str]] = {}
@@ -270,18 +270,24 @@ def _records(spec: FeatureSpec, entries: Mapping[str, Any], batch: Mapping[str, 
     return _message("SequenceExample", ["context", "feature_lists"], parts)
 
 
-def _same_rows(batch: Mapping[str, Any]) -> tf.Tensor:
-    """The number of rows, int32. It stops the reading if tensors differ in it."""
-    counts = tf.stack(
-        [
-            tf.cast(v.nrows(), tf.int32) if isinstance(v, tf.RaggedTensor) else tf.shape(v)[0]
-            for v in batch.values()
-        ]
-    )
+def _rows(values: Any) -> tf.Tensor:
+    if isinstance(values, tf.RaggedTensor):
+        return tf.cast(values.nrows(), tf.int32)
+    return tf.shape(values)[0]
+
+
+def _with_same_rows(batch: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same batch. Its tensors are checked to have the same number of rows."""
+    counts = [
+        tf.cast(values.dense_shape[0], tf.int32)
+        if isinstance(values, tf.SparseTensor)
+        else _rows(values)
+        for values in batch.values()
+    ]
     good = tf.reduce_all(tf.equal(counts, counts[0]))
     message = f"the tensors of a batch differ in their number of rows: {', '.join(batch)}:"
     with tf.control_dependencies([tf.debugging.Assert(good, [message, counts], summarize=1000)]):
-        return tf.identity(counts[0])
+        return tf.nest.map_structure(tf.identity, batch, expand_composites=True)
 
 
 def _feature(values: Any) -> tf.Tensor:

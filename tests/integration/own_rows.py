@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -19,11 +20,10 @@ def read(mode):
 
 def of_a_cursor(mode):
     """The same rows, from the table of the mode in the file that an environment variable names."""
-    connection = sqlite3.connect(os.environ["OWN_ROWS"])
-    connection.row_factory = sqlite3.Row
-    for row in connection.execute(f"SELECT * FROM {mode} ORDER BY row"):
-        yield {**row, "tags": json.loads(row["tags"])}
-    connection.close()
+    with contextlib.closing(sqlite3.connect(os.environ["OWN_ROWS"])) as connection:
+        connection.row_factory = sqlite3.Row
+        for row in connection.execute(f"SELECT * FROM {mode} ORDER BY row"):
+            yield {**row, "tags": json.loads(row["tags"])}
 
 
 def write_tables(path):

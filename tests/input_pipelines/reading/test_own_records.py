@@ -147,7 +147,8 @@ def test_every_form_of_a_data_set(kind, form):
 def test_a_batch_whose_tensors_differ_in_their_rows_stops_the_reading():
     spec = feature_specs.parse(DOCUMENT)
     dataset = tf.data.Dataset.from_generator(
-        lambda: iter([{**GOOD, "city": ["rome"] * 3, "buy": [1, 0, 1], "click": [1]}]),
+        # Together, buy and click have as many values as two columns of three rows.
+        lambda: iter([{"city": ["rome"] * 3, "buy": [1, 0, 1, 0], "click": [1, 0]}]),
         output_signature={n: tf.TensorSpec([None], t.dtype) for n, t in GOOD.items()},
     )
     with pytest.raises(tf.errors.InvalidArgumentError, match="differ in their number of rows"):
