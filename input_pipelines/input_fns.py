@@ -24,6 +24,7 @@ from feature_specs.spec import FeatureSpec
 from input_pipelines.autograph import as_written
 from input_pipelines.reading import row_groups, shuffling
 from input_pipelines.reading.mixing import Mix, in_rounds
+from input_pipelines.reading.own_rows import OwnRows
 from input_pipelines.reading.selection import Negatives, Selection
 from input_pipelines.reading.shuffling import RowsAnEpoch, rows_of_epochs
 from input_pipelines.record_files import file_systems, tfrecords
@@ -42,7 +43,7 @@ PADDING = "estimator_kit/padding"
 
 def train_input_fn(
     spec: FeatureSpec,
-    files: Union[Sequence[str], Mix],
+    files: Union[Sequence[str], Mix, OwnRows],
     *,
     batch_size: int,
     seed: int = 1,
@@ -61,7 +62,8 @@ def train_input_fn(
 
     Args:
       spec: the feature spec.
-      files: TFRecord files, which are sorted here; or a mix of several sets of files.
+      files: TFRecord files, which are sorted here; or a mix of several sets of files; or the rows
+        of a function, which are read as one file with these rows.
       batch_size: the rows of a batch. A batch may contain rows of two epochs; only the very last
         batch may be smaller. If rows are kept together, this is the average size of a batch.
       seed: the order of rows depends on the seed and the epoch.
@@ -98,7 +100,7 @@ def train_input_fn(
             f"rows of one {spec.kept_together!r} are kept together for the head ranking, so they "
             "allow no mix and no negative down-sampling"
         )
-    every = files.files if isinstance(files, Mix) else files
+    every = files.files if isinstance(files, (Mix, OwnRows)) else files
     selection = Selection(spec, negatives=negatives, seed=seed, of=every)
     if cache is not None:
         check_cacheable(spec, mixed=isinstance(files, Mix), negatives=negatives)
@@ -107,6 +109,7 @@ def train_input_fn(
         paths: Sequence[str], part: Shard, cached: Optional[CachedRows] = None
     ) -> tuple[Callable[[tf.Tensor], tf.data.Dataset], str]:
         """A function that makes an epoch from its number, and the error for an empty epoch."""
+        of_function = files if isinstance(files, OwnRows) else None
         own_files, records = part.deal(paths, sizes, whole=runs)
         if runs and records.count > 1:
             raise ValueError(
@@ -120,6 +123,8 @@ def train_input_fn(
         def one_epoch(number: tf.Tensor) -> tf.data.Dataset:
             if cached is not None:
                 blocks = cached.blocks(interleaved=shuffle)
+            elif of_function is not None:
+                blocks = of_function.dataset(selection, records, cut=cut)
             else:
                 blocks = selection.blocks(
                     own_files, records, epoch=number, interleaved=shuffle, cut=cut, damaged=damaged
@@ -183,17 +188,16 @@ def train_input_fn(
     def batches_of(part: Shard) -> tf.data.Dataset:
         cached: Optional[CachedRows] = None
         if cache is not None:
-            assert not isinstance(files, Mix)
+            assert not isinstance(files, (Mix, OwnRows))
             cached = cache.rows(spec, *part.deal(files, sizes), damaged=damaged)
 
         def batches(skip: int, count: Optional[int]) -> tf.data.Dataset:
             if runs:
-                assert not isinstance(files, Mix)
-                return batches_of_runs(files, part, skip, count)
+                return batches_of_runs(every, part, skip, count)
             if isinstance(files, Mix):
                 rows = rows_of_mix(files, part, skip, count)
             else:
-                rows = rows_of(files, part, skip, rows_an_epoch, count, cached)
+                rows = rows_of(every, part, skip, rows_an_epoch, count, cached)
             # If the data have no end, all batches have the same size. TensorFlow then knows this
             # size, which saves some hundred operations on shapes in each step.
             return rows.rebatch(batch_size, drop_remainder=count is None)

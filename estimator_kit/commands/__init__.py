@@ -63,7 +63,7 @@ def run(
     module = load(config.mode)
     kind = typing.get_type_hints(module.run)["config"]
     more: dict[str, Any] = {"answers": answers} if mode.answers else {}
-    with _eagerly():
+    with _eagerly(), _own_rows(config):
         return module.run(complete(config, kind), tell, **more)
 
 
@@ -72,3 +72,10 @@ def _eagerly() -> AbstractContextManager[None]:
     if "tensorflow" not in sys.modules:
         return contextlib.nullcontext()
     return importlib.import_module("input_pipelines.eager").kept()
+
+
+def _own_rows(config: ExperimentConfig) -> AbstractContextManager[None]:
+    """`own_input.stored_until_the_end` if the config has a function of rows."""
+    if config.input_fn is None or not MODES[config.mode].estimators:
+        return contextlib.nullcontext()
+    return importlib.import_module("estimator_kit.training.own_input").stored_until_the_end()

@@ -60,7 +60,7 @@ def _of_checkpoint(config: ModelDirConfig, tell: Callable[[str], None]) -> RunRe
 
 def _evaluate(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained: Any) -> RunResult:
     input_cache.check(config, spec)
-    screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config)})
+    screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config, spec)})
     given = EvalInput.of(config, spec, screened)
     with (
         input_cache.opened(config) as cache,
@@ -87,7 +87,7 @@ def _evaluate(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained
         path,
         eval_name=config.eval_name,
         checkpoint=trained.latest_checkpoint(),
-        eval_files=given.files,
+        eval_files=given.names,
     )
     _log.info("the metrics of this evaluation are in %s", path)
     return result

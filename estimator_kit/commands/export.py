@@ -22,7 +22,7 @@ from input_pipelines.record_files import tfrecords
 
 
 def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
-    """Writes the export, and checks it with rows of --eval_files if they are given."""
+    """Writes the export, and checks it with rows of --eval_files or --input_fn if given."""
     with prepared(config) as made:
         trained = trained_estimator(config, made.spec, made.model)
         result = _export(config, made.spec, made.model, trained)
@@ -31,13 +31,17 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
 
 
 def _export(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained: Any) -> RunResult:
-    """Exports the latest checkpoint; without --eval_files, the export cannot be checked."""
+    """Exports the latest checkpoint; without rows to evaluate on, it cannot be checked."""
     check_default(config.default_signature, model)
     paths: list[str] = []
     damaged = tfrecords.NO_DAMAGE
-    if config.eval_files:
+    if config.eval_files or config.input_fn is not None:
         screened = bad_data.screen(
-            config, spec, {"--eval_files": eval_paths(config)}, with_labels=False, filtered=True
+            config,
+            spec,
+            {"--eval_files": eval_paths(config, spec)},
+            with_labels=False,
+            filtered=True,
         )
         paths, damaged = screened.files["--eval_files"], screened.damaged
         stored_records.check_kind(spec, tfrecords.first_records(paths, damaged=damaged))

@@ -78,7 +78,7 @@ def _measure(config: ModelDirConfig, spec: FeatureSpec, result: RunResult) -> No
     if not config.slices and not config.importance:
         return
     measured.forget(config.model_dir, by=config.slices, with_importance=config.importance)
-    screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config)})
+    screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config, spec)})
     measured.write(
         config.model_dir,
         spec,

@@ -6,7 +6,8 @@ makes one itself. Imports no TensorFlow.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, cast
+from collections.abc import Callable
+from typing import Any, Optional, TypeVar, cast
 
 import pydantic
 
@@ -31,12 +32,15 @@ class ExperimentConfig(AllSettings):
         ExperimentConfig(spec="spec.yaml", model_dir="run", train_files="a.tfrecord", max_steps=20)
         ExperimentConfig(TrainingSettings(max_steps=20), spec="spec.yaml", ...)
 
-    `model` may be a subclass of `ModelFn`; the config keeps its name, `package.module:ClassName`. A
+    `model` may be a subclass of `ModelFn`; the config keeps its name, `package.module:ClassName`.
+    `input_fn` may be any function, also a local one; the config keeps the function and its name. A
     string for a field that takes a list becomes a list with this string; commas do not split it.
 
     Raises:
       ConfigError: a value is out of range, or fields do not go together.
     """
+
+    _own_function: Optional[Callable[[str], Any]] = None
 
     def __init__(self, *areas: Settings, **values: Any):
         places = dict.fromkeys(values, "by name")
@@ -59,9 +63,16 @@ class ExperimentConfig(AllSettings):
         except pydantic.ValidationError as error:
             problems = [_problem(item, type(self).model_fields) for item in error.errors()]
             raise ConfigError("\n".join(problems)) from error
+        if callable(values.get("input_fn")):
+            self._own_function = values["input_fn"]
         problems = problems_of(self)
         if problems:
             raise ConfigError("\n".join(problems))
+
+    @property
+    def own_function(self) -> Optional[Callable[[str], Any]]:
+        """The function that was given as `input_fn`; None if only its name was."""
+        return self._own_function
 
     def convert_options(self) -> ConvertOptions:
         """How rows become shards."""
@@ -108,6 +119,7 @@ C = TypeVar("C", bound=ExperimentConfig)
 def complete(config: ExperimentConfig, kind: type[C]) -> C:
     """The same config as the type of its mode. It is not checked again."""
     made = kind.model_construct(_fields_set=set(config.model_fields_set), **dict(config))
+    made._own_function = config._own_function
     return cast(C, made)
 
 

@@ -55,6 +55,7 @@ class ModeEntry:
 EVERY_MODE_READS = ("mode", "exit_code_style", "log_format", "log_every_secs")
 _MODEL = ("spec", "model", "model_params", "model_dir", "generate_default_data")
 _TRAIN_DATA = ("train_files", "train_days", "train_mix")
+_OWN_DATA = ("input_fn", "input_version")
 _EVAL_DATA = ("eval_files", "eval_days")
 # What a training reads, whether or not it evaluates its checkpoints.
 _TRAINING = (
@@ -116,16 +117,17 @@ MODES: Mapping[str, ModeEntry] = {
     "train_and_evaluate": ModeEntry(
         "train", "train, evaluate every checkpoint, and export (the default)",
         "train",
-        {"spec": (), "model_dir": (), "train_files": ("train_mix",), "eval_files": ()},
-        (*_TRAINING, *_CLUSTER, *_EVAL_DATA, "predict_files", "EvaluationSettings",
+        {"spec": (), "model_dir": (), "train_files": ("train_mix", "input_fn"),
+         "eval_files": ("input_fn",)},
+        (*_TRAINING, *_OWN_DATA, *_CLUSTER, *_EVAL_DATA, "predict_files", "EvaluationSettings",
          "ExportSettings", "ReportSettings"),
         but_not=("eval_name", "compare"),
     ),
     "train": ModeEntry(
         "train", "train without evaluating or exporting",
         "train",
-        {"spec": (), "model_dir": (), "train_files": ("train_mix",)},
-        (*_TRAINING, *_CLUSTER, *_TOLD),
+        {"spec": (), "model_dir": (), "train_files": ("train_mix", "input_fn")},
+        (*_TRAINING, *_OWN_DATA, *_CLUSTER, *_TOLD),
     ),
     "tune": ModeEntry(
         "train", "search the settings with the best metric, in many trainings",
@@ -139,16 +141,16 @@ MODES: Mapping[str, ModeEntry] = {
     "evaluate": ModeEntry(
         "train", "evaluate the latest checkpoint, or an export, on --eval_files",
         "evaluate",
-        {"spec": ("export_dir",), "model_dir": ("export_dir",), "eval_files": ()},
-        (*_ONE_MODEL, *_EVAL_DATA, "eval_batch_size", "eval_steps", "eval_name", "export_dir",
-         "InputCacheSettings"),
+        {"spec": ("export_dir",), "model_dir": ("export_dir",), "eval_files": ("input_fn",)},
+        (*_ONE_MODEL, *_EVAL_DATA, *_OWN_DATA, "eval_batch_size", "eval_steps", "eval_name",
+         "export_dir", "InputCacheSettings"),
         answers=True,
     ),
     "export": ModeEntry(
         "train", "write the latest checkpoint as a SavedModel",
         "export",
         {"spec": (), "model_dir": ()},
-        (*_ONE_MODEL, *_TRAIN_DATA, *_EVAL_DATA, "predict_files", "warm_start_from",
+        (*_ONE_MODEL, *_TRAIN_DATA, *_OWN_DATA, *_EVAL_DATA, "predict_files", "warm_start_from",
          "export_check_rows", "default_signature"),
     ),
     "predict": ModeEntry(

@@ -63,7 +63,7 @@ class _Evaluator:
         self._damaged: Counter[str] = Counter()  # How often a checkpoint could not be read.
         self._config, self._spec, self._model = config, spec, model
         self.trained = make_estimator(config, model)
-        screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config)})
+        screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config, spec)})
         self._given = given = EvalInput.of(config, spec, screened)
         self.after = AfterEvaluation(config, spec, self.request, given.files, given.damaged)
         self._input = given.input_fn()

@@ -33,7 +33,7 @@ CHIEF, EVALUATOR = "chief", "evaluator"
 
 def goal_of(config: ModelDirConfig) -> dict[str, Any]:
     """The settings that decide when a training ends. With another goal, training goes on."""
-    names = (
+    names: tuple[str, ...] = (
         "mode",
         "max_steps",
         "epochs",
@@ -43,6 +43,8 @@ def goal_of(config: ModelDirConfig) -> dict[str, Any]:
         "train_days",
         "early_stopping_metric",
     )
+    if config.input_fn is not None:
+        names = (*names, "input_fn", "input_version")
     plain: dict[str, Any] = storage.plain({name: getattr(config, name) for name in names})
     return plain
 

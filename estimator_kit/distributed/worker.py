@@ -29,7 +29,6 @@ from estimator_kit.result import RunResult
 from estimator_kit.training import bad_data
 from estimator_kit.training.hooks.progress import ProgressHook
 from estimator_kit.training.hooks.stop import SIGTERM, StopHook, StopRequest, stop_on_sigterm
-from estimator_kit.training.records import check_records
 from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.team import Team, needs_all_workers
 from feature_specs.spec import FeatureSpec
@@ -198,11 +197,14 @@ class Worker(abc.ABC):
         source = TrainingInput.of(self._config, self._spec, self._team)
         screened = bad_data.screen(self._config, self._spec, {source.flag: source.files})
         source = source.without_bad(screened)
-        check_records(self._spec, source.files, source.flag, source.damaged)
+        source.first_records()
         hook = StopHook(self._request)
         if self._team.ends_together:
             hook = _StopAfterOthers(self._request, self._watch.over)
-        with explained(self._spec, source.files, damaged=screened.damaged, model=self._model):
+        with (
+            explained(self._spec, source.files, damaged=screened.damaged, model=self._model),
+            source.naming_problems(),
+        ):
             try:
                 return self.make_steps(source, ready, [progress, hook])
             except SessionLost as error:

@@ -69,6 +69,8 @@ class RunExports:
             "warm_start_from": config.warm_start_from,
             "model": config.model,
         }
+        if config.input_fn is not None:
+            facts["input_fn"] = config.input_fn
         origin = Origin(exporter, metrics or {}, facts, resolved_flags(config))
         folder = export_folder(self._model_dir, exporter)
         checkpoint = checkpoint or trained.latest_checkpoint()

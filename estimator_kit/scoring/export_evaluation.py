@@ -95,7 +95,7 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
     if config.input_cache_dir is not None:
         _log.info("--input_cache_dir is ignored: an export reads records")
     screened = bad_data.screen(
-        config, spec, {"--eval_files": eval_paths(config)}, remedy=exports.RECORD_REMEDY
+        config, spec, {"--eval_files": eval_paths(config, spec)}, remedy=exports.RECORD_REMEDY
     )
     given = EvalInput.of(config, spec, screened)
     files, damaged, counts = given.files, given.damaged, given.counts
@@ -113,7 +113,11 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
         metrics_left_out=_left_out(before, objectives, metrics),
     )
     document = result_file.document(
-        result, eval_name=config.eval_name, export_dir=path, spec=spec.source, eval_files=files
+        result,
+        eval_name=config.eval_name,
+        export_dir=path,
+        spec=spec.source,
+        eval_files=given.names,
     )
     if kept_at is not None:
         storage.write_json(kept_at, document)

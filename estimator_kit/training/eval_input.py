@@ -1,6 +1,6 @@
 """What an evaluation reads: each row of --eval_files once.
 
-screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config)})
+screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config, spec)})
 given = EvalInput.of(config, spec, screened)
 estimator.evaluate(given.input_fn())
 """
@@ -12,6 +12,7 @@ from typing import Optional
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.model.session_errors import explained
+from estimator_kit.training import own_input
 from estimator_kit.training.bad_data import Screened
 from estimator_kit.training.records import check_kept, check_records, log_kept
 from feature_specs.spec import FeatureSpec
@@ -22,8 +23,10 @@ from input_pipelines.record_files import tfrecords
 from input_pipelines.row_cache.cache import RowCache
 
 
-def eval_paths(config: ExperimentConfig) -> list[str]:
-    """The files of --eval_files, for the selected days."""
+def eval_paths(config: ExperimentConfig, spec: FeatureSpec) -> list[str]:
+    """The files of --eval_files, for the selected days; without it, the rows of --input_fn."""
+    if not config.eval_files and config.input_fn is not None:
+        return [own_input.stored_rows(config, spec)]
     return files.expand(config.eval_files, flag="--eval_files", days=config.days_of("eval"))
 
 
@@ -57,6 +60,13 @@ class EvalInput:
         with explained(spec, paths, damaged=damaged):
             counts = _count(spec, paths, damaged)
         return cls(config, spec, paths, damaged, counts)
+
+    @property
+    def names(self) -> list[str]:
+        """What is read, for a person: the files, or the function of the rows."""
+        if self.config.eval_files:
+            return self.files
+        return [f"--input_fn={self.config.input_fn}"]
 
     def input_fn(self, cache: Optional[RowCache] = None) -> input_fns.InputFn:
         """The input_fn of an evaluation."""

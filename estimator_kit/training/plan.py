@@ -24,7 +24,6 @@ from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.result_file import read_result
 from estimator_kit.training.hooks.early_stopping import stops
 from estimator_kit.training.position import InputPosition
-from estimator_kit.training.records import check_records
 from estimator_kit.training.source import TrainingInput
 from feature_specs.errors import did_you_mean
 from feature_specs.spec import FeatureSpec
@@ -131,13 +130,13 @@ def make_plan(
 ) -> Plan:
     """Makes the plan. Without a checkpoint (no `start_step`) training starts at `first_step`."""
     start = start_step or 0
-    with explained(source.spec, source.files, damaged=source.damaged):
+    with explained(source.spec, source.files, damaged=source.damaged), source.naming_problems():
         position = source.position(start)
     if start_step is None and first_step:
         start = first_step
         position = dataclasses.replace(position, first_step=start, step=start, whole=(start, 0))
-    first = check_records(source.spec, source.files, source.flag, source.damaged)
-    if config.shuffle:
+    first = source.first_records()
+    if config.shuffle and first:
         for warning in label_order.warnings(source.spec, first, damaged=source.damaged):
             _log.warning(warning)
     goes_on = start < (config.max_steps or math.inf)

@@ -7,7 +7,7 @@ A run never trains or scores on files of the wrong kind, or on files without rec
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
@@ -37,9 +37,14 @@ def check_records(
     records = tfrecords.first_records(paths, damaged=damaged)
     if not records:
         raise DataError(f"{flag}: its {len(paths)} files have no records")
+    check_first(spec, records)
+    return records
+
+
+def check_first(spec: FeatureSpec, records: Mapping[str, list[bytes]]) -> None:
+    """Checks the kind and the groups of some records; see `check_records`."""
     stored_records.check_kind(spec, records)
     row_groups.check_neighbours(spec, records)
-    return records
 
 
 def check_kept(counts: RowCounts, flag: str, paths: Sequence[str]) -> None:

@@ -143,7 +143,7 @@ class Training:
         if config.data_service is not None:
             data_service.check_process()
         source = TrainingInput.of(config, spec, self._trainer.team)
-        eval_files = eval_paths(config) if self._evaluates else []
+        eval_files = eval_paths(config, spec) if self._evaluates else []
         check_apart(source.files, eval_files)
         input_cache.check(config, spec, negatives=source.negatives)
         model_dir.check_folder(self._model_dir)
@@ -332,6 +332,7 @@ class Training:
                 model=self._model,
                 cache=self._cache,
             ),
+            self._source.naming_problems(),
         ):
             yield
 

@@ -1,13 +1,15 @@
-"""What a training reads: its files or a mix of files, which rows are kept, and how many.
+"""What a training reads: files, a mix of files, or rows of a function; which are kept, how many.
 
 `position` stores in steps how far a training has read; this module counts the rows.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Optional, Union
 
 import tensorflow as tf
@@ -15,16 +17,23 @@ import tensorflow as tf
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.rules.data_service import kept_together_problem
 from estimator_kit.errors import ConfigError
-from estimator_kit.training import data_service
+from estimator_kit.training import data_service, own_input
 from estimator_kit.training.bad_data import Screened
 from estimator_kit.training.position import BY_NAME, InputPosition, find_position
-from estimator_kit.training.records import check_kept, log_kept, log_shares
+from estimator_kit.training.records import (
+    check_first,
+    check_kept,
+    check_records,
+    log_kept,
+    log_shares,
+)
 from estimator_kit.training.team import ALONE, Team
 from feature_specs.spec import FeatureSpec
 from input_pipelines import input_fns
 from input_pipelines.errors import DataError
 from input_pipelines.reading import files
 from input_pipelines.reading.mixing import Mix
+from input_pipelines.reading.own_rows import OwnRows
 from input_pipelines.reading.selection import Negatives, RowCounts, Selection
 from input_pipelines.record_files import file_systems, tfrecords
 from input_pipelines.row_cache.cache import RowCache
@@ -39,7 +48,7 @@ class TrainingInput:
     Attributes:
       config: the experiment.
       spec: its feature spec.
-      source: the files, or a mix.
+      source: the files, a mix, or the rows of --input_fn.
       negatives: the down-sampling of negatives, or None.
       damaged: the files of which only the good records are read.
       left_out: for each damaged file, a digest of the records that are not read.
@@ -50,7 +59,7 @@ class TrainingInput:
 
     config: ModelDirConfig
     spec: FeatureSpec
-    source: Union[list[str], Mix]
+    source: Union[list[str], Mix, OwnRows]
     negatives: Optional[Negatives] = None
     damaged: tfrecords.Damaged = dataclasses.field(default_factory=dict)
     left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -76,14 +85,16 @@ class TrainingInput:
         problem = kept_together_problem(config, spec.kept_together)
         if problem is not None:
             raise ConfigError(problem)
-        source: Union[list[str], Mix]
+        source: Union[list[str], Mix, OwnRows]
         if config.train_mix and spec.kept_together is not None:
             raise ConfigError(
                 "--train_mix: the head ranking needs the rows of one "
                 f"{spec.kept_together!r} together, but a mix takes single rows from its parts. "
                 "Use --train_files."
             )
-        if config.train_mix:
+        if config.input_fn is not None:
+            source = own_input.rows_to_train_on(config, spec, team)
+        elif config.train_mix:
             source = Mix.of(config.train_mix, days=config.days_of("train"), flag="--train_mix")
         else:
             days = config.days_of("train")
@@ -92,7 +103,7 @@ class TrainingInput:
                 raise ConfigError(
                     f"--train_files: {_too_few(team, len(source), spec.kept_together)}"
                 )
-        paths = source.files if isinstance(source, Mix) else source
+        paths = source if isinstance(source, list) else source.files
         return cls(config, spec, source, negatives, team=team, stamps=_stamps(paths))
 
     def of_member(self, index: int) -> TrainingInput:
@@ -110,6 +121,8 @@ class TrainingInput:
             selection=self.identity(),
             sizes=self.sizes,
         )
+        if isinstance(self.source, OwnRows) and found.steps_read:
+            own_input.warn_of_restart(self.source, found, self.team, self.config.batch_size)
         before, now = found.epochs, self.config.epochs
         if before is not None and before != now and start_step == self._end_of(found, before):
             found = dataclasses.replace(found, whole=(start_step, before))
@@ -145,11 +158,31 @@ class TrainingInput:
 
     @property
     def flag(self) -> str:
+        if isinstance(self.source, OwnRows):
+            return "--input_fn"
         return "--train_mix" if isinstance(self.source, Mix) else "--train_files"
 
     @property
     def files(self) -> list[str]:
-        return self.source.files if isinstance(self.source, Mix) else self.source
+        return self.source if isinstance(self.source, list) else list(self.source.files)
+
+    def first_records(self) -> dict[str, list[bytes]]:
+        """Checks the first records, and returns the first records of each file.
+
+        Raises:
+          DataError: see `records.check_records`; or a row of --input_fn cannot be used.
+        """
+        if not isinstance(self.source, OwnRows):
+            return check_records(self.spec, self.files, self.flag, self.damaged)
+        first = own_input.checked_first_rows(self.source, self.spec)
+        check_first(self.spec, {self.source.place: first})
+        return {}
+
+    def naming_problems(self) -> AbstractContextManager[None]:
+        """Replaces errors about rows of --input_fn by errors that name the function and the row."""
+        if isinstance(self.source, OwnRows):
+            return own_input.explained(self.source, self.spec)
+        return contextlib.nullcontext()
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -171,8 +204,12 @@ class TrainingInput:
 
     @property
     def must_be_counted(self) -> bool:
-        """Whether rows must be counted even without --epochs."""
-        return bool(self.spec.filter or self.negatives)
+        """Whether rows must be counted even without --epochs.
+
+        The rows of a function may never end, so they are not.
+        """
+        own = isinstance(self.source, OwnRows)
+        return bool(self.spec.filter or self.negatives) and not own
 
     def without_bad(self, found: Screened) -> TrainingInput:
         """The same input without the files and records that the policy leaves out.
@@ -180,6 +217,8 @@ class TrainingInput:
         Raises:
           DataError: a part of a mix has no file left, or fewer files are left than tasks need.
         """
+        if isinstance(self.source, OwnRows):
+            return self
         kept = found.files[self.flag]
         together = self.spec.kept_together
         if together is not None and len(kept) < self.team.size:
@@ -201,6 +240,8 @@ class TrainingInput:
             identity["filter"] = self.spec.to_dict()["filter"]
         if self.negatives is not None:
             identity["keep_negatives"] = [self.negatives.label, self.negatives.share, BY_NAME]
+        if isinstance(self.source, OwnRows):
+            identity.update(self.source.identity())
         if self.config.data_service is not None:
             identity["data_service"] = True  # The service reads rows in another order.
         if isinstance(self.source, Mix):
@@ -224,6 +265,12 @@ class TrainingInput:
         selection = Selection(
             self.spec, negatives=self.negatives, seed=self.config.seed, of=self.files
         )
+        if isinstance(self.source, OwnRows):
+            more_than = skip_rows if epochs is None else None
+            counts = [own_input.count(self.source, selection, self.team.shard, more_than)]
+            if selection.any and epochs is not None:
+                log_kept(self.flag, counts)
+            return counts
         known = self.good_records
         whole = self.team.size == 1 and not isinstance(self.source, Mix)
         if known is not None and not selection.any and whole:

@@ -75,7 +75,7 @@ def blocks(
     def part(*file: tf.Tensor) -> tf.data.Dataset:
         of_file = read(*file)
         if shard.count > 1:
-            of_file = _dealt(numbered(of_file), shard).map(lambda block, _: block)
+            of_file = dealt(numbered(of_file), shard).map(lambda block, _: block)
         return cut(of_file) if cut is not None else of_file
 
     return of_files(_named(files, damaged), len(files), part, interleaved=interleaved)
@@ -103,7 +103,7 @@ def numbered_blocks(
     def part(file: tuple[tf.Tensor, ...], name: tf.Tensor) -> tf.data.Dataset:
         of_file = numbered(read(*file))
         if shard.count > 1:
-            of_file = _dealt(of_file, shard)
+            of_file = dealt(of_file, shard)
         return of_file.map(lambda block, numbers: (block, name, numbers))
 
     shown = list(files) if names is None else [names[path] for path in files]
@@ -205,7 +205,7 @@ def numbered(of_file: tf.data.Dataset) -> tf.data.Dataset:
     return of_file.scan(tf.constant(0, tf.int64), number)
 
 
-def _dealt(numbered: tf.data.Dataset, shard: Shard) -> tf.data.Dataset:
+def dealt(numbered: tf.data.Dataset, shard: Shard) -> tf.data.Dataset:
     """Every `shard.count`th record of a file, in blocks, with the places of the records in it."""
 
     def deal(block: tf.Tensor, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

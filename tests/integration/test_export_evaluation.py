@@ -285,7 +285,8 @@ def test_exports_that_cannot_be_scored(ads, export, score, tmp_path):
     assert refused(export_dir=bare) == (
         f"--export_dir={bare}: {expected}, got a folder with neither. {check}"
     )
-    assert refused(eval_files=()) == "--eval_files is missing. --mode=evaluate needs it."
+    missing = "--eval_files is missing. --mode=evaluate needs it unless you give --input_fn."
+    assert refused(eval_files=()) == missing
     unlabeled = f"{tmp_path}/unlabeled.tfrecord"
     rows = make_rows(3)
     del rows[1]["click"]

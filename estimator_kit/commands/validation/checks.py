@@ -34,6 +34,8 @@ def report(config: ExperimentConfig, spec: FeatureSpec) -> Iterator[str]:
         parameters or the spec, or it has no metric with the name that a flag asks for.
     """
     yield from files_of(config)
+    if config.input_fn is not None:
+        yield _input_fn(config)
     if config.search is not None:
         yield _search(config, spec)
     yield _model(config, spec)
@@ -71,8 +73,16 @@ def files_of(config: ExperimentConfig) -> Iterator[str]:
                 f", and {len(patterns) - len(local)} patterns on other file systems, not checked"
             )
         yield line
-    if not given:
+    if not given and config.input_fn is None:
         yield "  files: not checked, because no flag names any"
+
+
+def _input_fn(config: ExperimentConfig) -> str:
+    if importlib.util.find_spec("tensorflow") is None:
+        return f"  --input_fn={config.input_fn}: not checked, because TensorFlow is not installed"
+    importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
+    importlib.import_module("estimator_kit.training.own_input").find(config)
+    return f"  --input_fn={config.input_fn}: can be imported; its rows were not read"
 
 
 def _search(config: ExperimentConfig, spec: FeatureSpec) -> str:

@@ -15,6 +15,7 @@ from estimator_kit.config.rules import (
     data,
     data_service,
     exports,
+    own_input,
     prediction,
     profiling,
     required,
@@ -44,4 +45,5 @@ def problems_of(config: AllSettings) -> list[str]:
         *exports.problems(config),
         *tuning.problems(config),
         *data.problems(config),
+        *own_input.problems(config),
     ]

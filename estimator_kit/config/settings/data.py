@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Optional
+import functools
+import re
+from typing import Any, ClassVar, Optional
+
+import pydantic
+from pydantic_core import PydanticCustomError
 
 from estimator_kit.config.settings.base import PositiveInt, Settings, setting
 from input_pipelines.reading import days
@@ -30,6 +35,19 @@ class DataSettings(Settings):
         "a/*.tfrecord=3,b/*.tfrecord=1. Then three of four rows in every batch come from a, "
         "however many rows a and b have. When a part ends, it starts again. An epoch has as "
         "many rows as all parts together.",
+    )
+    input_fn: Optional[str] = setting(
+        None,
+        "Instead of --train_files: your function that gives the rows, as package.module:function. "
+        "It takes the mode, 'train' or 'eval', and returns the rows of one epoch: an iterable of "
+        "dictionaries, or a tf.data.Dataset of them. Without --eval_files, it also gives the rows "
+        "to evaluate on.",
+    )
+    input_version: Optional[str] = setting(
+        None,
+        "A name for the rows of --input_fn and their order, such as a day. Give it if each call "
+        "returns the same rows in the same order; then a training that starts again goes on with "
+        "the next row. With another name, rows and epochs are counted again from 0.",
     )
     eval_files: tuple[str, ...] = setting(
         (),
@@ -61,6 +79,13 @@ class DataSettings(Settings):
         "predictions stay calibrated. Evaluation reads all rows.",
     )
 
+    @pydantic.field_validator("input_fn", mode="before")
+    @classmethod
+    def _name_of_function(cls, function: Any) -> Any:
+        if isinstance(function, str) and not re.fullmatch(r"[\w.]+:[^\s:]+", function):
+            raise PydanticCustomError("input_fn", "package.module:function, such as my_rows:read")
+        return name_of_function(function) if callable(function) else function
+
     def days_of(self, which: str) -> tuple[str, ...]:
         """The days of `train_days` or `eval_days`, first to last; none if it is not set."""
         text = getattr(self, f"{which}_days")
@@ -72,3 +97,11 @@ class DataSettings(Settings):
         if not window:
             return patterns
         return tuple(of_day for p in patterns for of_day in days.of_days(p, window))
+
+
+def name_of_function(function: Any) -> str:
+    """`package.module:function` of a function, a method, or another object that can be called."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}:{named.__qualname__}"

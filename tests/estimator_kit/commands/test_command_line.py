@@ -183,7 +183,7 @@ def test_the_help_of_the_mode_of_a_flagfile(tmp_path, capsys):
 
 def test_help_says_what_a_mode_requires(capsys):
     out = told(capsys, "evaluate", "--help")[1]
-    assert "  --eval_files=A,B,...  (required)\n" in out
+    assert "  --eval_files=A,B,...  (required unless you give --input_fn)\n" in out
     assert "  --model_dir=TEXT  (required unless you give --export_dir)\n" in out
 
 

@@ -35,6 +35,7 @@ def missing(field, mode, unless=""):
 
 
 BOTH = "train_and_evaluate"
+ROWS = "--train_mix or --input_fn"
 ENDLESS = "--max_steps and --epochs are missing. Give at least one of them, so that training ends."
 TWICE = "is listed twice. Remove one of them."
 
@@ -45,19 +46,19 @@ TWICE = "is listed twice. Remove one of them."
         # What a mode needs.
         ({"model_dir": None}, [missing("model_dir", BOTH)]),
         ({"model_dir": ""}, [missing("model_dir", BOTH)]),
-        ({"train_files": ()}, [missing("train_files", BOTH, "--train_mix")]),
-        ({"eval_files": ()}, [missing("eval_files", BOTH)]),
+        ({"train_files": ()}, [missing("train_files", BOTH, ROWS)]),
+        ({"eval_files": ()}, [missing("eval_files", BOTH, "--input_fn")]),
         ({"epochs": None}, [ENDLESS]),
         (
             {"model_dir": None, "train_files": (), "eval_files": (), "epochs": None},
-            [missing("model_dir", BOTH), missing("train_files", BOTH, "--train_mix"),
-             missing("eval_files", BOTH), ENDLESS],
+            [missing("model_dir", BOTH), missing("train_files", BOTH, ROWS),
+             missing("eval_files", BOTH, "--input_fn"), ENDLESS],
         ),
         (
             {"mode": "train", "train_files": (), "eval_files": (), "epochs": None},
-            [missing("train_files", "train", "--train_mix"), ENDLESS],
+            [missing("train_files", "train", ROWS), ENDLESS],
         ),
-        ({"mode": "evaluate", "eval_files": ()}, [missing("eval_files", "evaluate")]),
+        ({"mode": "evaluate", "eval_files": ()}, [missing("eval_files", "evaluate", "--input_fn")]),
         ({"mode": "export", "model_dir": None}, [missing("model_dir", "export")]),
         (
             {"mode": "predict", "model_dir": None},
@@ -315,7 +316,8 @@ def test_defaults():
         "report": "on", "slices": (), "importance": False, "compare": (),
         "search": None, "tune_processes": 1, "test_files": (),
         "generate_default_data": None, "train_files": (), "eval_files": (), "predict_files": (),
-        "train_days": None, "eval_days": None, "train_mix": (),
+        "train_days": None, "eval_days": None, "train_mix": (), "input_fn": None,
+        "input_version": None,
         "keep_negatives": None, "deterministic": False,
         "batch_size": 512, "eval_batch_size": 2048, "shuffle": True, "seed": 1,
         "input_cache_dir": None, "input_cache_gib": None,
