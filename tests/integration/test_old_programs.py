@@ -51,6 +51,7 @@ def _equal(ours, expected):
         assert ours[1][name] == pytest.approx(values, abs=1e-6), name
 
 
+@pytest.mark.ci
 def test_a_module_turns_tensorflow_2_off(trained, new):
     old = trained("old", _OLD)
     _equal(old, new)
@@ -61,7 +62,14 @@ def test_a_module_turns_tensorflow_2_off(trained, new):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("start", [_v1.disable_v2_behavior, _v1.disable_eager_execution, None])
+@pytest.mark.parametrize(
+    "start",
+    [
+        _v1.disable_v2_behavior,
+        pytest.param(_v1.disable_eager_execution, marks=pytest.mark.nightly),
+        pytest.param(None, marks=pytest.mark.nightly),
+    ],
+)
 def test_a_program_turns_tensorflow_2_off_or_runs_in_a_graph(trained, new, start):
     with eager.kept(), contextlib.ExitStack() as stack:  # So the test process stays as it is.
         if start is None:
@@ -79,7 +87,13 @@ def test_a_program_turns_tensorflow_2_off_or_runs_in_a_graph(trained, new, start
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("start", [_v1.disable_v2_behavior, _v1.disable_eager_execution])
+@pytest.mark.parametrize(
+    "start",
+    [
+        _v1.disable_v2_behavior,
+        pytest.param(_v1.disable_eager_execution, marks=pytest.mark.nightly),
+    ],
+)
 def test_a_model_trains_in_the_programs_own_estimator(ads, tmp_path, start):
     spec = ek.load_spec(f"{ads}/spec.yaml")
     losses = []

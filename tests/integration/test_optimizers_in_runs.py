@@ -109,7 +109,10 @@ def test_combined_losses_go_on_where_they_were_stopped(config, combine):
 
 @pytest.mark.parametrize(
     "length",
-    [{"max_steps": None, "epochs": 1}, pytest.param({"max_steps": 3}, marks=pytest.mark.ci)],
+    [
+        pytest.param({"max_steps": None, "epochs": 1}, marks=pytest.mark.ci),
+        pytest.param({"max_steps": 3}, marks=pytest.mark.nightly),
+    ],
 )
 def test_the_last_batches_make_a_step_although_they_are_few(config, length, caplog):
     """The window of `accumulate` is longer than the training: one step, of all of its batches."""
@@ -128,6 +131,7 @@ def test_the_last_batches_make_a_step_although_they_are_few(config, length, capl
     assert not [message for message in caplog.messages if "accumulate" in message]
 
 
+@pytest.mark.ci
 def test_batches_without_a_step_are_told(config, caplog, monkeypatch):
     """Early stopping ends a training at a step that the plan does not know."""
 
@@ -211,6 +215,7 @@ def test_a_new_rate_takes_effect_when_training_goes_on(config, optimizer):
     np.testing.assert_allclose(after[TABLE], before[TABLE], atol=1e-8)
 
 
+@pytest.mark.nightly
 def test_what_is_frozen_stays(config):
     params = {"freeze": ["dnn/input", "dnn/hiddenlayer_0/kernel"]}
     run = config(params=params, save_checkpoints_steps=5)

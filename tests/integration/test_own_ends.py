@@ -80,7 +80,7 @@ def unmarked(*hows):
     return [pytest.param(how, marks=mark) for how, mark in zip((*STOPS[:2], *ERRORS), marks)]
 
 
-@pytest.mark.parametrize("how", unmarked("next", "data set")[2:])
+@pytest.mark.parametrize("how", unmarked("data set")[2:])
 @pytest.mark.parametrize(
     "length",
     [
@@ -103,7 +103,7 @@ def test_what_else_ends_a_training_is_an_error(run, how, length):
     assert found["status"] == "failed" and found["exports"] == {}
 
 
-@pytest.mark.parametrize("how", unmarked("request_stop", "numpy_function"))
+@pytest.mark.parametrize("how", unmarked("numpy_function"))
 def test_what_else_ends_an_evaluation_is_an_error(run, how):
     config = run(how, "eval", max_steps=2)
     with pytest.raises(ek.ConfigError) as error:

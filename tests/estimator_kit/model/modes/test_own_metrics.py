@@ -90,6 +90,7 @@ def keras_metrics(labels, click, weights):
     return found
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("make", [tensorflow_metrics, keras_metrics])
 def test_every_metric_of_tensorflow_is_what_it_is_without_the_kit(spec, make):
     expected = {}
