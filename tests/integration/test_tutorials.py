@@ -11,7 +11,7 @@ from tests.conftest import ROOT
 from tests.integration import pages
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
-# tests/integration/test_clusters.py has the promises of one, many tests those of the other.
+# Other tests have their promises: of `cluster`, tests/integration/test_clusters.py.
 NIGHTLY = ("cluster", "model_life")
 WORDS = {"model_life": 1500}  # One page for all stages of a model. Other pages have 900 words.
 
