@@ -22,6 +22,9 @@ if find_environment 2.15 oldest; then
   oldest_bin=$bin
   stage "$name: environment" make "${options[@]}" environment
   stage "$name: all but fault matrices" pytest "$bin" -m "not no_tensorflow and not nightly"
+  # Its Keras has other classes than the newest one.
+  longest=20m stage "$name: idioms of Estimator code" pytest "$bin" -m nightly \
+    tests/conformance/idioms
 fi
 if [ -n "$oldest_bin" ] && [ -n "$newest_bin" ]; then
   OTHER_PYTHON=$PWD/$oldest_bin/python stage "models that both ends share" pytest "$newest_bin" \

@@ -429,6 +429,7 @@ class ModelFn(abc.ABC):
             logits, added = self._forward(features, mode)
         losses = added_losses.of_logits(type(self).__name__, of_rows)
         graph_collections.check(type(self).__name__)
+        graph_collections.join_trainable(type(self).__name__)
         if mode == ModeKeys.PREDICT:
             end = own_hooks.EndOfInput(type(self).__name__, readers)
             return prediction.spec(
@@ -449,6 +450,7 @@ class ModelFn(abc.ABC):
         )
         if mode == ModeKeys.EVAL:
             return evaluation.spec(self, batch, readers, lambda: self._scaffold(mode))
+        graph_collections.join_trainable(type(self).__name__)  # Of losses.
         own = type(self).train_op is not ModelFn.train_op
         return training.spec(self, batch, readers, own_train_op=own)
 

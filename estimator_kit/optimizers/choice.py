@@ -120,7 +120,7 @@ def minimize(
       tf.errors.InvalidArgumentError (in the graph): the loss or a gradient is NaN or infinite. The
         step is then not applied, so no checkpoint contains it.
     """
-    _check_pairs(optimizers)
+    check_pairs(optimizers)
     trainable = tf.compat.v1.trainable_variables()
     variables = freezing.not_frozen(trainable, freeze)
     dynamic = [v for v in trainable if dynamic_tables.is_dynamic(v)]
@@ -212,17 +212,24 @@ def _after_checks(gradient: Any) -> Any:
     return tf.IndexedSlices(values, tf.identity(gradient.indices), gradient.dense_shape)
 
 
-def _check_pairs(optimizers: Any) -> None:
+def check_pairs(optimizers: Any) -> None:
+    """Raises ConfigError if it is not a list of (prefix, optimizer) pairs that `minimize` takes."""
     pairs = optimizers if isinstance(optimizers, (list, tuple)) else ()
     if not pairs or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
         raise ConfigError(
-            f"optimizers: got {optimizers}, expected a list of (prefix, optimizer) pairs"
+            f"expected a list of (prefix, optimizer) pairs, got {optimizers!r}. Return one for "
+            "each part of the model, or one with the prefix ''."
         )
     for prefix, optimizer in pairs:
         if not isinstance(optimizer, tf.compat.v1.train.Optimizer):
             raise ConfigError(
                 f"the optimizer for {prefix!r} is {optimizer!r}, expected a v1 optimizer of "
                 "TensorFlow. Make it with self.make_optimizer('adam', rate)."
+            )
+        if isinstance(optimizer, tf.compat.v1.train.SyncReplicasOptimizer):
+            raise ConfigError(
+                f"the optimizer for {prefix!r} is a SyncReplicasOptimizer, expected one that does "
+                "not count the steps. Use the optimizer in it, with --strategy=sync_replicas."
             )
 
 

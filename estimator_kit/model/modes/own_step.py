@@ -17,7 +17,7 @@ from estimator_kit.model import user_code
 from estimator_kit.model.model_params import ModelParams, noted_reads
 from estimator_kit.model.modes.model import Model
 from estimator_kit.optimizers import freezing, moving_average
-from estimator_kit.optimizers.choice import GRADIENT_NORM_TENSOR
+from estimator_kit.optimizers.choice import GRADIENT_NORM_TENSOR, check_pairs
 
 # The parameters that the kit's `train_op` and `optimizers` apply. `combine` is applied outside of
 # them; see `check_combination`.
@@ -56,11 +56,16 @@ def optimizers(model: Model) -> Sequence[tuple[str, Any]]:
     """The result of `ModelFn.optimizers`, which the model overrides.
 
     Raises:
-      ConfigError: the method does not read a parameter that is set.
+      ConfigError: the method does not read a parameter that is set, or what it returns is not a
+        list of prefixes and optimizers.
     """
     with noted_reads() as read, user_code.explained(model, "optimizers"):
         pairs = model.optimizers()
     _check_read(model, "optimizers", OF_OPTIMIZERS, read)
+    try:
+        check_pairs(pairs)
+    except ConfigError as error:
+        raise ConfigError(f"{type(model).__name__}.optimizers: {error}") from error
     return pairs
 
 

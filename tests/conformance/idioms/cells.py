@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tests.conformance.idioms import extra_cells, surface
 from tests.conformance.idioms.cell import Cell as Cell
-from tests.conformance.idioms.cell import hidden, linear, to_logits
+from tests.conformance.idioms.cell import hidden, to_logits
 
 v1 = tf.compat.v1
 
@@ -31,7 +31,6 @@ ARGUMENTS: dict[str, Any] = {
     "thresholds": [0.3, 0.6], "threshold": 0.5, "specificity": 0.5, "sensitivity": 0.5,
     "recall": 0.5, "precision": 0.5, "target_class_ids": [0, 1], "dim": 1,
 }  # fmt: skip
-
 
 # Optimizers that wait for other processes.
 FOR_CLUSTERS = {"SyncReplicasOptimizer"}
@@ -161,8 +160,8 @@ def _metric_cells() -> list[Cell]:
                     weights = weights[:, None]
                 chosen["weights"] = weights
             value, update = function(**chosen)
-            # One number, as evaluations need.
-            return (tf.reduce_mean(value) if value.shape.rank != 0 else value), update
+            # Numbers of a known count, as evaluations of the kit need.
+            return value if value.shape.is_fully_defined() else tf.reduce_mean(value), update
 
         return Cell("metrics", f"{name}{' weighted' if weighted else ''}", metric=metric)
 
@@ -187,7 +186,7 @@ def _optimizer_cells() -> list[Cell]:
                 names = [*names, "learning_rate"]
             return kind(**{each: values[each] for each in dict.fromkeys(names)})
 
-        return Cell("optimizers", name, logits=linear, optimizer=optimizer)
+        return Cell("optimizers", name, optimizer=optimizer)
 
     return [made(name) for name in surface.optimizers() if name not in FOR_CLUSTERS]
 

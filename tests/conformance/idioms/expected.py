@@ -1,20 +1,21 @@
 """What is known of cells that are not equal to plain `tf.estimator`. Everything else must be equal.
 
 `LINES` has a line for each reason: how the cells end, why, and the patterns (`fnmatch`) of their
-ids. Lines that are not `accepted` are errors that are still to be mended, as of `DATE`. Whoever
-mends one removes its line: a cell that ends otherwise than its line says makes the test fail.
+ids. `page` prints it for the documentation. Lines that are not `accepted` are errors that are still
+to be mended, as of `DATE`. Whoever mends one removes its line: a cell that ends otherwise than its
+line says makes the test fail.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import fnmatch
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Optional
 
-from tests.conformance.idioms.cell import Cell
+import tensorflow as tf
+
 from tests.conformance.idioms.run import (
-    DIFFERS,
     EQUAL,
     IMPOSSIBLE,
     NAMED,
@@ -37,24 +38,33 @@ class Line:
       reason: why.
       cells: the patterns of their ids.
       accepted: whether they may stay so. A refusal needs a technical reason.
+      only_on: the release of TensorFlow where they end so, such as 2.15; empty for all releases.
     """
 
     kind: str
     reason: str
     cells: tuple[str, ...]
     accepted: bool = False
+    only_on: str = ""
 
 
 LINES: tuple[Line, ...] = (
     Line(
-        DIFFERS,
-        "variables that are only in TRAINABLE_RESOURCE_VARIABLES are not trained",
-        ("collections/TRAINABLE_RESOURCE_VARIABLES",),
-    ),
-    Line(
         REFUSED,
         "a Saver in SAVERS writes other names, which no restart or warm start could read",
         ("collections/SAVERS",),
+        accepted=True,
+    ),
+    Line(
+        REFUSED,
+        "it replaces what a session does for all variables; the method `scaffold` can return it",
+        ("collections/READY_FOR_LOCAL_INIT_OP", "collections/READY_OP"),
+        accepted=True,
+    ),
+    Line(
+        REFUSED,
+        "it replaces the summaries of the kit and of other code; SUMMARIES adds to them",
+        ("collections/SUMMARY_OP",),
         accepted=True,
     ),
     Line(
@@ -78,13 +88,22 @@ LINES: tuple[Line, ...] = (
         ("keras layers/RandomContrast",),
         accepted=True,
     ),
+    Line(
+        IMPOSSIBLE,
+        "on TensorFlow 2.15, the layer asks `if` of a tensor, which no graph can",
+        ("keras layers/SpectralNormalization",),
+        accepted=True,
+        only_on="2.15",
+    ),
 )  # fmt: skip
 
 
-def line_of(name: str) -> Optional[Line]:
-    """The line of a cell, or None if it must be equal."""
+def line_of(name: str, version: str = tf.__version__) -> Optional[Line]:
+    """The line of a cell on a version of TensorFlow, or None if it must be equal."""
     for line in LINES:
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in line.cells):
+        if version.startswith(line.only_on) and any(
+            fnmatch.fnmatchcase(name, pattern) for pattern in line.cells
+        ):
             return line
     return None
 
@@ -102,24 +121,3 @@ def without_cells(names: Collection[str]) -> list[str]:
     """Patterns of the lines that fit no cell."""
     patterns = [pattern for line in LINES for pattern in line.cells]
     return [each for each in patterns if not fnmatch.filter(names, each)]
-
-
-def markdown(cells: Mapping[str, Cell]) -> str:
-    """The table of the documentation: a row for each family, then the cells that are not equal."""
-    titles = {"equal": EQUAL, "refused by name": REFUSED, "ends by name": NAMED, "fails": "fails",
-              "fails in tf.estimator, too": IMPOSSIBLE}  # fmt: skip
-    rows = [f"| family | cells | {' | '.join(titles)} |", f"| --- {'| --- ' * 6}|"]
-    for family in dict.fromkeys(cell.family for cell in cells.values()):
-        kinds = [_shown(name) for name, cell in cells.items() if cell.family == family]
-        counts = [kinds.count(kind) for kind in titles.values()]
-        rows.append(f"| {family} | {len(kinds)} | {' | '.join(map(str, counts))} |")
-    reasons = [f"| {line.kind} | {', '.join(f'`{each}`' for each in line.cells)} | {line.reason} |"
-               for line in LINES]  # fmt: skip
-    return "\n".join([*rows, "", "| how it ends | cells | why |", "| --- | --- | --- |", *reasons])
-
-
-def _shown(name: str) -> str:
-    line = line_of(name)
-    if line is None:
-        return EQUAL
-    return line.kind if line.accepted or line.kind == IMPOSSIBLE else "fails"

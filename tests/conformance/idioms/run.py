@@ -109,7 +109,9 @@ class StartValues(tf.compat.v1.train.SessionRunHook):
         # Spectral normalization starts from a random vector, which is not trained.
         random = [v for v in graph.get_collection(keys.GLOBAL_VARIABLES)
                   if v.op.name.endswith("/vector_u")]  # fmt: skip
-        for variable in [*graph.get_collection(keys.TRAINABLE_VARIABLES), *random]:
+        trained = [v for key in (keys.TRAINABLE_VARIABLES, keys.TRAINABLE_RESOURCE_VARIABLES)
+                   for v in graph.get_collection(key)]  # fmt: skip
+        for variable in [*trained, *random]:
             rng = np.random.RandomState(zlib.crc32(variable.op.name.encode()) % 2**31)
             values = rng.normal(0.3, 0.4, variable.shape.as_list())
             variable.load(values.astype(variable.dtype.as_numpy_dtype), session)
@@ -331,8 +333,14 @@ def _trained_linear() -> str:
 
 
 def _kept(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    found = read_metrics(dict(metrics))
-    return {name: found[name] for name in ("loss", "global_step", "mine") if name in found}
+    """The loss, the step, and the cell's metric; each number of an array as the kit names it."""
+    numbers = {
+        "/".join([name, *map(str, place)]): np.asarray(value)[place]
+        for name, value in metrics.items()
+        for place in np.ndindex(np.shape(value))
+    }
+    chosen = ("loss", "global_step", "mine")
+    return {n: value for n, value in read_metrics(numbers).items() if n.partition("/")[0] in chosen}
 
 
 def _variables(folder: str) -> dict[str, np.ndarray]:

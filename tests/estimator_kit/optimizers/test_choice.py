@@ -53,10 +53,14 @@ def test_a_variable_without_an_optimizer_is_an_error():
     ("optimizers", "message"),
     [
         (lambda: make_optimizer("sgd", 1.0),
-         r"^optimizers: got <.*>, expected a list of \(prefix, optimizer\) pairs$"),
+         r"^expected a list of \(prefix, optimizer\) pairs, got <.*>\. Return one for each part of "
+         r"the model, or one with the prefix ''\.$"),
         (lambda: [("", tf.keras.optimizers.legacy.Adam())],
          r"^the optimizer for '' is <.*>, expected a v1 optimizer of TensorFlow. Make it with "
          r"self.make_optimizer\('adam', rate\).$"),
+        (lambda: [("", tf.compat.v1.train.SyncReplicasOptimizer(make_optimizer("sgd", 1.0), 2))],
+         r"^the optimizer for '' is a SyncReplicasOptimizer, expected one that does not count the "
+         r"steps\. Use the optimizer in it, with --strategy=sync_replicas\.$"),
     ],
 )  # fmt: skip
 def test_what_is_no_optimizer_is_told(optimizers, message):

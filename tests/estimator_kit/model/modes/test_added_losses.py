@@ -250,9 +250,32 @@ def filling(key):
     return Fills
 
 
+def trained_by(*keys):
+    class Trains(Constant):
+        def logits(self, features, mode):
+            mine = v1.get_variable(
+                "mine", [], initializer=tf.ones_initializer(), trainable=False,
+                collections=[KEYS.GLOBAL_VARIABLES, *keys],
+            )  # fmt: skip
+            return super().logits(features, mode) * mine
+
+    return Trains
+
+
+def test_a_variable_is_trained_that_only_trainable_resource_variables_has(spec):
+    model = trained_by(KEYS.TRAINABLE_RESOURCE_VARIABLES)
+    assert "mine" in outline(model(spec)).trainable
+    frozen = outline(model(spec, {"freeze": ["mine"]}))  # `freeze` refuses what it does not know.
+    assert "mine" in frozen.trainable
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
+        (trained_by(KEYS.TRAINABLE_RESOURCE_VARIABLES, KEYS.TRAINABLE_VARIABLES),
+         r"Trains: expected each variable in one collection of trained variables, got mine in "
+         r"TRAINABLE_RESOURCE_VARIABLES and another time\. Optimizers would train it twice in each "
+         r"step\. Add it once\."),
         (Scalar, r".*test_added_losses\.py:\d+: Scalar\.add_loss: expected a number for each row "
          r"for 'mine', float32 \[rows\], got .*\. Do not reduce the losses, since the kit weights "
          r"each row\."),
