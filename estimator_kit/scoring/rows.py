@@ -7,7 +7,6 @@ Rows of a table become records with the features that the export reads, as in a 
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
@@ -21,6 +20,7 @@ from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.tables import reader, row_places
 from input_pipelines.prepare.tables.reader import Part
 from input_pipelines.prepare.tables.row_places import CsvRows
+from input_pipelines.prepare.tables.storable import Rounded
 from input_pipelines.record_files import kinds, tfrecords
 
 
@@ -70,7 +70,7 @@ def of_table(
     keep: Sequence[str],
     spec_source: str,
     size: int,
-    rounded: Optional[Counter[str]] = None,
+    rounded: Optional[Rounded] = None,
 ) -> Iterator[Batch]:
     """Yields the rows of a table's file in batches of at most `size`.
 
@@ -80,7 +80,7 @@ def of_table(
       keep: the columns to keep, unchanged.
       spec_source: the path of the spec, for errors.
       size: the largest number of rows in a batch.
-      rounded: receives, by column, the number of values that lost digits as float32.
+      rounded: counts how many values a float32 does not keep.
 
     Raises:
       DataError: the file cannot be read, or a row lacks what the spec requires.

@@ -37,6 +37,7 @@ from input_pipelines.prepare.convert.shard_files import Written
 from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.reader import Table
+from input_pipelines.prepare.tables.storable import Rounded
 from input_pipelines.reading import files
 from input_pipelines.record_files import file_systems, kinds, tfrecords
 
@@ -269,7 +270,7 @@ def _predicted(
     workers = _processes(config, missing)
     context = _context(config, plan, output, fields, screened.damaged, workers)
     written: dict[str, Written] = dict(whole)
-    rounded: Counter[str] = Counter()
+    rounded: Rounded = Counter()
 
     progress = ShardProgress("predict", "{} files", config.log_every_secs)
 

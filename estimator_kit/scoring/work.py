@@ -31,6 +31,7 @@ from input_pipelines.prepare.convert.processes import OnRows
 from input_pipelines.prepare.convert.shard_files import ShardFile, Written
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.reader import Part
+from input_pipelines.prepare.tables.storable import Rounded
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform import checks
 
@@ -85,10 +86,10 @@ class FileTask:
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """A file that was written, and the number of rounded values by column."""
+    """A file that was written, and how many values a float32 does not keep."""
 
     written: Written
-    rounded: Counter[str]
+    rounded: Rounded
 
 
 _loaded: dict[str, LoadedModel] = {}
@@ -117,7 +118,7 @@ def release() -> None:
 
 def _score(task: FileTask, context: Context, advance: OnRows) -> Done:
     model = _model(context)
-    rounded: Counter[str] = Counter()
+    rounded: Rounded = Counter()
     name, path = task.file.name, task.file.path
     with ShardFile(context.folder, name, context.temporary) as file:
         writer = outputs.writer(
@@ -151,7 +152,7 @@ def _model(context: Context) -> LoadedModel:
 
 
 def _answered(
-    model: LoadedModel, task: FileTask, context: Context, rounded: Counter[str]
+    model: LoadedModel, task: FileTask, context: Context, rounded: Rounded
 ) -> Iterator[tuple[Batch, outputs.Answers]]:
     """Yields the batches of a file with the answers of the export."""
     path, size = task.file.path, context.batch_size

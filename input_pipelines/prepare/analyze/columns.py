@@ -31,6 +31,7 @@ from feature_specs.entry import NAME_PATTERN
 from feature_specs.errors import counted
 from feature_specs.statistics import FeatureStatistics, Numbers
 from input_pipelines.prepare.analyze import number_shapes, sizes
+from input_pipelines.prepare.analyze.numbers import Number, is_whole
 from input_pipelines.prepare.analyze.vocabularies import VocabularyWords
 
 STATISTICS_FILE = "statistics.json"
@@ -81,8 +82,8 @@ def percent(part: float, whole: float) -> str:
     return f"{share:.2g}%" if share < 99.5 else f"{share:.4g}%"
 
 
-def number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+def number(value: Number) -> str:
+    return f"{int(value):,}" if is_whole(value) else f"{value:.6g}"
 
 
 def is_category(name: str, statistics: FeatureStatistics) -> bool:

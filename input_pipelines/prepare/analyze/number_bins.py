@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Optional, Union
 
 from feature_specs.statistics import PERCENTILES, Numbers
+from input_pipelines.prepare.analyze.numbers import is_whole
 
 Number = Union[int, float]
 
@@ -173,14 +174,19 @@ def _names(ends: list[_End]) -> list[str]:
     *inner, _ = ends
     first, last = inner[0], inner[-1]
     return [
-        f"{'up to' if first.inside else 'below'} {first.number:.6g}",
+        f"{'up to' if first.inside else 'below'} {_shown(first.number)}",
         *map(_name, inner, inner[1:]),
-        f"{'over' if last.inside else 'from'} {last.number:.6g}",
+        f"{'over' if last.inside else 'from'} {_shown(last.number)}",
     ]
 
 
 def _name(low: _End, high: _End) -> str:
     if low.number == high.number:
-        return f"{high.number:.6g}"
-    begin = f"{'over' if low.inside else 'from'} {low.number:.6g}"
-    return f"{begin} {'to' if high.inside else 'to below'} {high.number:.6g}"
+        return _shown(high.number)
+    begin = f"{'over' if low.inside else 'from'} {_shown(low.number)}"
+    return f"{begin} {'to' if high.inside else 'to below'} {_shown(high.number)}"
+
+
+def _shown(number: Number) -> str:
+    """A number in messages: integers with all digits, other numbers with six."""
+    return str(int(number)) if is_whole(number) else f"{number:.6g}"

@@ -19,7 +19,7 @@ import numpy as np
 
 from feature_specs.kinds.quantiles import cuts, just_above
 from feature_specs.statistics import PERCENTILES, Numbers
-from input_pipelines.prepare.analyze.numbers import exact_quantiles
+from input_pipelines.prepare.analyze.numbers import exact_quantiles, is_whole
 
 Number = Union[int, float]
 
@@ -104,7 +104,7 @@ def buckets(
     learns = "a linear model learns a weight for each"
     if rest is not None:
         limits = rest.boundaries(count)
-        value = f"{rest.value:,}" if isinstance(rest.value, int) else f"{rest.value:.6g}"
+        value = f"{int(rest.value):,}" if is_whole(rest.value) else f"{rest.value:.6g}"
         return {"boundaries": limits}, (
             f"{100 * rest.share:.3g}% of the values are {value}, which gets a separate bucket; the "
             f"rest is cut into {len(limits)} of about equal weight; {learns}"

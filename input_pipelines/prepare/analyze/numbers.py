@@ -3,8 +3,10 @@
 Count, range, mean and standard deviation do not depend on the order in which parts are merged,
 because sums of parts are exact fractions that are divided only at the end. Within a part,
 deviations are computed from its mean, so that the variance of large, similar numbers is correct.
+Integers are subtracted as integers, because a float64 does not have the digits of large ones.
+Estimated quantiles are float64.
 
-With c the mean of a part as a float, r = sum(x - c) and q = sum((x - c)^2):
+With c the mean of a part as a float or an integer, r = sum(x - c) and q = sum((x - c)^2):
 
     sum(x)   = n c + r
     sum(x^2) = q + 2 c r + n c^2
@@ -23,6 +25,9 @@ from feature_specs.statistics import PERCENTILES, Numbers
 from input_pipelines.prepare.analyze import sketches
 
 Number = Union[int, float]
+
+# From here on, floats are shown with an exponent.
+_ALL_DIGITS = 1e15
 
 
 class NumberSummary:
@@ -55,9 +60,7 @@ class NumberSummary:
                 values = values[finite]
         if not len(values):
             return values
-        wide = values.astype(np.float64)
-        center = float(wide.mean())
-        away = wide - center
+        center, away = _centered(values)
         rest, squares = Fraction(float(away.sum())), Fraction(float(np.square(away).sum()))
         exact = Fraction(center)
         self.count += len(values)
@@ -65,7 +68,7 @@ class NumberSummary:
         self._range(values.min().item(), values.max().item())
         self._sum += len(values) * exact + rest
         self._squares += squares + 2 * exact * rest + len(values) * exact * exact
-        self._digest.update(wide)
+        self._digest.update(values.astype(np.float64))
         return values
 
     def merge(self, other: NumberSummary) -> None:
@@ -116,6 +119,26 @@ class NumberSummary:
         inner = [self._digest.get_quantile(i / PERCENTILES) for i in range(1, PERCENTILES)]
         inner = [min(max(value, float(self._min)), float(self._max)) for value in inner]
         return (self._min, *sorted(inner), self._max)
+
+
+def _centered(values: np.ndarray) -> tuple[Number, np.ndarray]:
+    """A number near the mean, and float64 [n]: the numbers minus it."""
+    if values.dtype.kind == "f":
+        wide = values.astype(np.float64)
+        center = float(wide.mean())
+        return center, wide - center
+    low, high = int(values.min()), int(values.max())
+    middle = min(max(int(values.mean()), low), high)
+    if max(middle - low, high - middle) < 2**63:
+        return middle, (values - np.int64(middle)).astype(np.float64)
+    # The range is so large that the digits which float64 lacks do not matter.
+    rounded = float(middle)
+    return rounded, values.astype(np.float64) - rounded
+
+
+def is_whole(number: Number) -> bool:
+    """Whether messages should show a number with all of its digits: an integer, also as a float."""
+    return isinstance(number, int) or (number.is_integer() and abs(number) < _ALL_DIGITS)
 
 
 def exact_quantiles(counts: Mapping[Any, int]) -> tuple[Number, ...]:

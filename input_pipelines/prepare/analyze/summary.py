@@ -26,6 +26,7 @@ from input_pipelines.prepare.analyze.numbers import NumberSummary
 from input_pipelines.prepare.analyze.protobuf_records import FeatureBlock
 from input_pipelines.prepare.analyze.values import EXACT_LIMIT, ValueCounter
 from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.prepare.tables.storable import Rounded
 
 # How many different floats are counted exactly, for exact quantiles.
 _EXACT_FLOATS = 10_000
@@ -218,7 +219,7 @@ class RecordSummary:
     Attributes:
       rows: the number of records.
       features: the features by name.
-      rounded: for tables, how many values of each feature lost digits as float32.
+      rounded: for tables, how many values a float32 does not keep.
       notes: for tables, notes for the user about how columns were read.
       csv: for tables, how CSV files are written.
     """
@@ -226,7 +227,7 @@ class RecordSummary:
     def __init__(self, limit: int = EXACT_LIMIT):
         self.rows = 0
         self.features: dict[str, FeatureSummary] = {}
-        self.rounded: Counter[str] = Counter()
+        self.rounded: Rounded = Counter()
         self.notes: list[str] = []
         self.csv = CsvOptions()
         self.files: dict[bool, str] = {}  # Whether it has feature lists -> the first such file.

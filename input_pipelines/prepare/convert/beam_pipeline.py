@@ -63,7 +63,7 @@ class BeamWorkers:
         for result in results:
             done = json.loads(result)
             shards = tuple(Written(**shard) for shard in done["shards"])
-            yield Done(shards, Counter(done["rounded"]))
+            yield Done(shards, Counter({(name, what): n for name, what, n in done["rounded"]}))
 
 
 def _dumped(context: Context) -> bytes:
@@ -86,7 +86,8 @@ def _work(common: bytes, piece: bytes, attempt: str) -> bytes:
     context = dataclasses.replace(_context(common), attempt=attempt)
     done = perform(task, context, lambda rows: None)
     shards = [dataclasses.asdict(shard) for shard in done.shards]
-    return json.dumps({"shards": shards, "rounded": done.rounded}).encode()
+    rounded = [[*place, count] for place, count in done.rounded.items()]
+    return json.dumps({"shards": shards, "rounded": rounded}).encode()
 
 
 @functools.lru_cache(1)

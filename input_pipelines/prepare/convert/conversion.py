@@ -40,6 +40,7 @@ from input_pipelines.prepare.convert.table_checks import (
 )
 from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.prepare.tables.storable import Rounded
 
 # The least work for a process, in bytes of records. A process takes about a second to start.
 _BYTES_OF_A_PROCESS = 32 * 2**20
@@ -162,7 +163,7 @@ def _converted(
     if not missing and output.is_finished:
         return Result(plan, output.folder, whole, 0, tuple(notes), already_done=True)
     context = tasks.context_of(plan, missing, output.folder, output.temporary)
-    rounded: Counter[str] = Counter()
+    rounded: Rounded = Counter()
     written = dict(whole)
 
     def on_rows(rows: int) -> None:

@@ -30,6 +30,7 @@ from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.reader import Rows, Table
 from input_pipelines.prepare.tables.row_times import RowTimes
+from input_pipelines.prepare.tables.storable import Rounded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +65,7 @@ def read(
     table: Table,
     options: SequenceOptions,
     labels: Sequence[DerivedLabel],
-    rounded: Counter[str],
+    rounded: Rounded,
     on_rows: Callable[[int], None] = lambda rows: None,
 ) -> Histories:
     """Reads a whole log.
@@ -73,7 +74,7 @@ def read(
       table: the log, with the columns in `options.read`, as `derived_labels.view` returns it.
       options: which columns are the key, the time and the sequence columns.
       labels: the labels that are made from columns.
-      rounded: counts, by column, how many values lost digits as float32.
+      rounded: counts how many values of its columns a float32 does not keep.
       on_rows: called with the number of rows of each batch.
 
     Raises:
@@ -84,12 +85,13 @@ def read(
     names = (options.by, *options.columns)
     held: dict[str, list[Any]] = {name: [] for name in names}
     times = []
-    lost: Counter[str] = Counter()
+    lost: Rounded = Counter()
     made = {label.name for label in labels}
     stored = tuple(column for column in table.columns if column.name not in made)
     for part in table.parts():
         part = dataclasses.replace(part, columns=stored)
-        for rows, (raw,) in reader.read_beside(part, [options.order_by], lost):
+        compared = derived_labels.columns_compared(labels)
+        for rows, (raw,) in reader.read_beside(part, [options.order_by], lost, compared):
             rows = derived_labels.add(rows, labels)
             times.append(clock.read(raw, rows.where))
             for name in names:
@@ -98,7 +100,7 @@ def read(
                 coded = name == options.by or dtypes[name] == "string"
                 held[name].append(column.dictionary_encode() if coded else column)
             on_rows(rows.batch.num_rows)
-    rounded.update({name: count for name, count in lost.items() if name in names})
+    rounded.update({place: count for place, count in lost.items() if place[0] in names})
     keys = _joined(held.pop(options.by))
     return _sorted(keys, np.concatenate(times), held, options)
 

@@ -180,7 +180,7 @@ class ConvertOptions:
             values |= {"split_time": self.split_time, "eval_from": self.eval_from}
         if self.derived_labels:
             values["derive_labels"] = list(map(str, self.derived_labels))
-            values["compares"] = "exactly"  # Earlier versions compared rounded numbers.
+            values["compares"] = "all digits"  # Earlier versions compared rounded numbers.
         if self.sequences is not None:
             values["sequences"] = {
                 **dataclasses.asdict(self.sequences),

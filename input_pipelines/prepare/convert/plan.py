@@ -24,7 +24,6 @@ from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.options import ConvertOptions
 from input_pipelines.prepare.convert.shard_files import Written
-from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.reader import Part, Table
 from input_pipelines.record_files import kinds
 from input_pipelines.record_files.framing import FOOTER, HEADER
@@ -291,9 +290,9 @@ def _bytes_a_row(
     encoder = Encoder(fields)
     size = rows = 0
     for path, start, count in chosen:
-        for rows_read in reader.read(table.rows_of(path, start, start + count, row_groups[path])):
-            batch = derived_labels.add(rows_read, options.derived_labels).batch
-            records = encoder.encode(batch)
+        part = table.rows_of(path, start, start + count, row_groups[path])
+        for found in derived_labels.read(part, options.derived_labels):
+            records = encoder.encode(found.batch)
             size += records.nbytes + (HEADER + FOOTER - 4) * len(records)  # An offset has 4 bytes.
             rows += len(records)
     return max(size / max(rows, 1), 1.0)

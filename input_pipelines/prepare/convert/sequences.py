@@ -41,6 +41,7 @@ from input_pipelines.prepare.convert.table_checks import (
 from input_pipelines.prepare.convert.windows import HELD_OUT
 from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.prepare.tables.storable import Rounded
 from input_pipelines.record_files.framing import frames
 
 # Called with the rows read since the last call, the number of finished shards, and of all shards.
@@ -170,7 +171,7 @@ def _planned(
     rows = derived_labels.view(table, options.derived_labels)
     for name in how.columns:
         check_column(rows, name, "--sequence_columns")
-    rounded: Counter[str] = Counter()
+    rounded: Rounded = Counter()
     log = histories.read(rows, how, options.derived_labels, rounded, on_rows)
     view = sequence_plan.view_of(rows, how)
     notes = [*view.notes, *log.notes]

@@ -27,6 +27,7 @@ import numpy as np
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert.options import ConvertOptions
 from input_pipelines.prepare.convert.row_order import mix
+from input_pipelines.prepare.convert.table_checks import IS_FLOAT, WRITE_INTEGERS
 from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.reader import Rows, Table
@@ -142,8 +143,8 @@ def _dtype(table: Table, name: str) -> Optional[str]:
     dtype = next(column.dtype for column in table.columns if column.name == name)
     if dtype == "float32":
         raise DataError(
-            f"--split_time: column {name!r} has numbers that are not integers, which are rounded "
-            "to a float32. Write times as integers or as 2026-01-31 10:00:00"
+            f"--split_time: column {name!r} {IS_FLOAT}. Write times as integers or as "
+            f"2026-01-31 10:00:00{WRITE_INTEGERS}"
         )
     return dtype
 

@@ -17,6 +17,10 @@ from input_pipelines.prepare.analyze.columns import named_as_id
 from input_pipelines.prepare.tables.reader import Table
 from input_pipelines.record_files import kinds
 
+# What is wrong with a column of float32 where integers are needed, and the remedy.
+IS_FLOAT = "is read as float32, which rounds numbers"
+WRITE_INTEGERS = ". If the file has integers, write dtype: int64 in the spec"
+
 
 def kind_of_tables(files: Sequence[str]) -> None:
     """Raises DataError if the files are TFRecord files, or not all of one kind."""
@@ -59,9 +63,9 @@ def check_key(table: Table, key: str, flag: str, remedy: str = "") -> None:
         )
     column = columns[key]
     if column.multi or column.dtype == "float32":
-        what = "lists" if column.multi else "numbers that are not integers"
+        what, remedy = ("has lists", "") if column.multi else (IS_FLOAT, WRITE_INTEGERS)
         raise DataError(
-            f"{flag}: column {key!r} has {what}; a key must be text or an integer in every row"
+            f"{flag}: column {key!r} {what}; a key must be text or an integer in every row{remedy}"
         )
 
 

@@ -27,9 +27,9 @@ from input_pipelines.prepare.convert.options import ConvertOptions
 from input_pipelines.prepare.convert.plan import Plan, Shard
 from input_pipelines.prepare.convert.shard_files import ShardFile, Written
 from input_pipelines.prepare.convert.value_checks import Condition
-from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.reader import Part, Rows
+from input_pipelines.prepare.tables.storable import Rounded
 from input_pipelines.record_files.framing import frames
 
 Advance = Callable[[int], None]
@@ -100,10 +100,10 @@ Task = Union[WriteTask, SpillTask, MergeTask]
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """The result of a task: its finished shards, and by column how many values it rounded."""
+    """The result of a task: its finished shards, and how many values it rounded."""
 
     shards: tuple[Written, ...] = ()
-    rounded: Counter[str] = dataclasses.field(default_factory=Counter)
+    rounded: Rounded = dataclasses.field(default_factory=Counter)
 
 
 def context_of(plan: Plan, missing: Sequence[Shard], folder: str, temporary: str) -> Context:
@@ -173,13 +173,12 @@ def perform(task: Task, context: Context, advance: Advance) -> Done:
 
 
 def _read(
-    task: Union[WriteTask, SpillTask], context: Context, rounded: Counter[str]
+    task: Union[WriteTask, SpillTask], context: Context, rounded: Rounded
 ) -> Iterator[tuple[int, Rows]]:
     """The batches of a task, each with the number of its first row."""
     count = 0
     for part, first in task.reads:
-        for rows in reader.read(part, rounded):
-            rows = derived_labels.add(rows, context.options.derived_labels)
+        for rows in derived_labels.read(part, context.options.derived_labels, rounded):
             if context.spec_source:
                 field_rules.check(
                     rows, context.fields, context.spec_source, filters=context.filters
@@ -207,7 +206,7 @@ def _encoded(encoder: Encoder, batch: Any) -> Iterator[tuple[slice, np.ndarray, 
 
 def _write(task: WriteTask, context: Context, advance: Advance) -> Done:
     encoder = Encoder(context.fields)
-    rounded: Counter[str] = Counter()
+    rounded: Rounded = Counter()
     written: list[Written] = []
     waiting = list(task.shards)
     with ExitStack() as stack:
@@ -246,7 +245,7 @@ def _mask(rows: Rows, first: int, context: Context, part: str) -> Optional[np.nd
 
 def _spill(task: SpillTask, context: Context, advance: Advance) -> Done:
     encoder = Encoder(context.fields)
-    rounded: Counter[str] = Counter()
+    rounded: Rounded = Counter()
     with spills.SpillWriter(context.temporary, task.name, context.wanted, context.attempt) as spill:
         for first, rows in _read(task, context, rounded):
             count = rows.batch.num_rows

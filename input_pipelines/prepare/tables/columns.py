@@ -1,7 +1,8 @@
 """`Column`: a column of a table as a feature; and how each Arrow type is converted.
 
     booleans, integers          int64; false is 0, true is 1
-    floats, decimals            float32
+    decimals without fractions  int64; a value that is too large is an error when it is read
+    floats, other decimals      float32
     text, binary                string: the bytes; text is UTF-8
     dictionaries                like their values
     dates, times, timestamps    string: text such as "2011-01-01 10:00:00.000000", with a note;
@@ -60,6 +61,8 @@ def column_of(name: str, dtype: Any) -> Column:
     if types.is_null(inner):
         return Column(name, None, multi)
     if types.is_boolean(inner) or types.is_integer(inner):
+        return Column(name, "int64", multi)
+    if types.is_decimal(inner) and inner.scale <= 0:
         return Column(name, "int64", multi)
     if types.is_floating(inner) or types.is_decimal(inner):
         note = f"{inner}, read as float32" if types.is_decimal(inner) else ""

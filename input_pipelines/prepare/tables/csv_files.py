@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import row_places, streams
+from input_pipelines.prepare.tables import csv_start, row_places, streams
 from input_pipelines.prepare.tables.csv_stream import CsvStream
 from input_pipelines.prepare.tables.lent_stream import LentStream
 from input_pipelines.prepare.tables.library import arrow, one_line, reading
@@ -47,7 +47,11 @@ def names(path: str, options: CsvOptions) -> tuple[str, ...]:
         try:
             found = tuple(lent.table.schema.names)
         except UnicodeDecodeError as error:
-            raise DataError(f"{path}: the names of its columns are not UTF-8: {error}") from error
+            raise DataError(
+                csv_start.utf16(path)
+                or f"{path}: the names of its columns are not UTF-8: {error.object[:_SHOWN]!r}. "
+                f"{csv_start.WRITE_AGAIN}"
+            ) from error
     for i, name in enumerate(found):
         if name in found[:i]:
             raise DataError(
@@ -130,7 +134,9 @@ def _opened(
         except pa.ArrowInvalid as error:
             places = CsvRows(options, empty_rows=len(columns) == 1)
             message = _wrong_row(str(error), path, places)
-            raise DataError(message or f"{path}: {_reason(error, options)}") from error
+            if "Empty CSV file" in str(error):
+                message = csv_start.why_no_rows(path, options)
+            raise DataError(message or f"{path}: {_reason(error)}") from error
 
 
 def _wrong_row(message: str, path: str, places: CsvRows) -> Optional[str]:
@@ -146,12 +152,8 @@ def _wrong_row(message: str, path: str, places: CsvRows) -> Optional[str]:
     )
 
 
-def _reason(error: Exception, options: CsvOptions) -> str:
+def _reason(error: Exception) -> str:
     message = one_line(error)
-    if "Empty CSV file" in message:
-        return "is empty; a CSV file starts with a line of column names" + (
-            "" if not options.columns else ", or with a row if you pass --csv_columns"
-        )
     if "straddl" in message:
         return f"a row is longer than {_BLOCK // 2**20} MB. Check whether a quote is not closed"
     return message
@@ -206,7 +208,6 @@ def utf8(column: Any, what: str, where: Callable[[int], str]) -> Any:
                 (value or b"").decode()
             except UnicodeDecodeError as error:
                 raise DataError(
-                    f"{where(i)}: {what} is not UTF-8: {value[:_SHOWN]!r}. "
-                    "Write the file again in UTF-8"
+                    f"{where(i)}: {what} is not UTF-8: {value[:_SHOWN]!r}. {csv_start.WRITE_AGAIN}"
                 ) from error
         raise

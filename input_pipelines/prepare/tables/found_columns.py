@@ -9,6 +9,7 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Optional, Union
 
 from input_pipelines.cores import cores
@@ -40,12 +41,19 @@ def check_names(first: str, names: Sequence[str], path: str, others: Sequence[st
         )
 
 
-def of_parquet(files: Sequence[str], only: Optional[Collection[str]] = None) -> list[Column]:
-    """The columns of Parquet files. With `only`, the types of other columns are not checked."""
+def of_parquet(
+    files: Sequence[str],
+    only: Optional[Collection[str]] = None,
+    dtypes: Mapping[str, str] = MappingProxyType({}),
+) -> list[Column]:
+    """The columns of Parquet files. With `only`, the types of other columns are not checked.
+
+    Integers are float32 if `dtypes` says so. Some files may then have integers, others fractions.
+    """
     found: dict[str, Column] = {}
     places: dict[str, str] = {}
     for path in files:
-        columns = {column.name: column for column in parquet_files.columns(path, only)}
+        columns = {c.name: as_declared(c, dtypes) for c in parquet_files.columns(path, only)}
         if found:
             check_names(files[0], list(found), path, list(columns))
         for name, column in columns.items():
@@ -58,6 +66,13 @@ def of_parquet(files: Sequence[str], only: Optional[Collection[str]] = None) -> 
                     f"{path}; a feature must have one type"
                 )
     return list(found.values())
+
+
+def as_declared(column: Column, dtypes: Mapping[str, str]) -> Column:
+    """The column as float32, if it has integers and `dtypes` says float32."""
+    if column.dtype == "int64" and dtypes.get(column.name) == "float32":
+        return dataclasses.replace(column, dtype="float32")
+    return column
 
 
 def _type(column: Column) -> str:

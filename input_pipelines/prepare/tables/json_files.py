@@ -1,7 +1,9 @@
 """Reads JSON lines with pyarrow, in blocks of lines. Each line is an object; keys may be missing.
 
 pyarrow infers types from each block, and `JsonColumns` collects them. Text that looks like a date
-stays text. Integers of more than 64 bits are errors, because pyarrow would read them as floats.
+stays text. In a block where a key has integers and fractions, pyarrow reads all of them as float64.
+Integers of more than 64 bits are errors there, and `batches_with_digits` reads large integers again
+as text. Fractions keep the digits of a float64.
 """
 
 from __future__ import annotations
@@ -32,6 +34,13 @@ _NULL = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|\n)\s*null\b")
 # Integers from here on need more than 64 bits.
 _BIG = 2.0**63
 
+# Integers from here on may have more digits than a float64.
+_LARGE = 2.0**53
+_LARGE_INTEGER = re.compile(rb"[0-9]{16}")
+
+# Numbers as their text. Accepts line breaks in text, like pyarrow.
+_AS_TEXT = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
+
 _EMPTY_LISTS = "a list"
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 
@@ -42,6 +51,23 @@ def batches(path: str) -> Iterator[Any]:
     Raises:
       DataError: the file cannot be read; names the row.
     """
+    for batch, _ in _batches(path):
+        yield batch
+
+
+def batches_with_digits(path: str) -> Iterator[tuple[Any, Any]]:
+    """The same batches, and with each batch the same rows with all the digits of integers.
+
+    In the second batch, a column of floats is text if it has integers that a float64 may round.
+    """
+    before = 0
+    for batch, block in _batches(path):
+        yield batch, _with_digits(batch, block, path, before)
+        before += batch.num_rows
+
+
+def _batches(path: str) -> Iterator[tuple[Any, bytes]]:
+    """The batches of a file, each with its block."""
     before = 0
     for block in _blocks(path):
         table = _table(block, {}, path, before)
@@ -55,7 +81,7 @@ def batches(path: str) -> Iterator[Any]:
                 f"{path}: row {before + 1}: this object and the objects that follow it have no keys"
             )
         if table.num_rows:
-            yield table.combine_chunks().to_batches()[0]
+            yield table.combine_chunks().to_batches()[0], block
         before += table.num_rows
 
 
@@ -246,6 +272,42 @@ def _check(table: Any, block: bytes, path: str, before: int) -> None:
             numbers = np.abs(np.asarray(flat.drop_null()))
             if len(numbers) and float(numbers.max()) >= _BIG:
                 _check_integers(name, block, path, before)
+
+
+def _with_digits(batch: Any, block: bytes, path: str, before: int) -> Any:
+    pa = arrow()
+    rows: list[dict[str, Any]] = []
+    for i, (name, array) in enumerate(zip(batch.schema.names, batch.columns)):
+        flat = array.flatten() if is_list(array.type) else array
+        if not pa.types.is_floating(flat.type) or not _any_large(flat):
+            continue
+        if not rows:
+            if _LARGE_INTEGER.search(block) is None:
+                return batch
+            rows = _rows_as_text(block)
+            if len(rows) != batch.num_rows:
+                raise DataError(
+                    f"{path}: got {len(rows):,} objects after row {before}, expected "
+                    f"{batch.num_rows:,}. Check whether each line has one object"
+                )
+        dtype = pa.list_(pa.string()) if is_list(array.type) else pa.string()
+        batch = batch.set_column(i, name, pa.array([row.get(name) for row in rows], dtype))
+    return batch
+
+
+def _any_large(numbers: Any) -> bool:
+    return bool((np.abs(np.asarray(numbers.drop_null())) >= _LARGE).any())
+
+
+def _rows_as_text(block: bytes) -> list[dict[str, Any]]:
+    """The objects of a block; numbers are text."""
+    text = block.decode("utf-8-sig", errors="replace").strip()
+    rows, at = [], 0
+    while at < len(text):
+        row, at = _AS_TEXT.raw_decode(text, at)
+        rows.append(row)
+        at += len(text[at : at + 1024]) - len(text[at : at + 1024].lstrip())
+    return rows
 
 
 def _where(array: Any, path: str, before: int) -> Callable[[int], str]:

@@ -16,28 +16,28 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 from feature_specs.errors import counted
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.tables import (
+    batches,
     beam_pipeline,
     csv_files,
-    csv_lists,
     csv_spaces,
     found_columns,
     json_files,
+    narrowing,
     parquet_files,
     row_places,
     streams,
-    text_types,
 )
 from input_pipelines.prepare.tables.columns import Column
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.row_places import CsvRows
-from input_pipelines.prepare.tables.storable import DIGITS, Wide, all_columns
+from input_pipelines.prepare.tables.storable import DIGITS, ZERO, Rounded, all_columns, array_of
 from input_pipelines.record_files import kinds
 
 # The rows of a batch. Enough to make the cost of each call negligible. Analysis takes as many
@@ -80,14 +80,14 @@ class Part:
 class Rows:
     """A batch that comes after the first `first` rows of a file; `csv` is its part's `csv_rows`.
 
-    `wide` has the float64 values of float32 columns for comparisons, unless the file has float32.
+    `written` has the numbers of some float32 columns as the file has them: see `read`.
     """
 
     batch: Any
     path: str
     first: int
     csv: Optional[CsvRows] = None
-    wide: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def where(self, i: int) -> str:
         """The name of row `i` of the batch in error messages."""
@@ -229,7 +229,7 @@ def open_table(
     counted: dict[str, int] = {}
     spaced: dict[str, tuple[int, ...]] = {}
     if kind == kinds.PARQUET:
-        columns = found_columns.of_parquet(files, only)
+        columns = found_columns.of_parquet(files, only, known)
     elif kind == kinds.CSV:
         csv, spaced = _spaces_decided(files, csv)
         names = {path: csv_files.names(path, csv) for path in files}
@@ -239,12 +239,10 @@ def open_table(
     else:
         columns, counted = found_columns.of_json_lines(files, only, look_all)
     left_out = tuple(c.name for c in columns if only is not None and c.name not in only)
-    columns = [column for column in columns if column.name not in left_out]
     columns = [
-        dataclasses.replace(column, dtype="float32")
-        if column.dtype == "int64" and known.get(column.name) == "float32"
-        else column
+        found_columns.as_declared(column, known)
         for column in columns
+        if column.name not in left_out
     ]
     file_notes = [
         f"{path}: every value of {', '.join(repr(names[path][i - 1]) for i in fields)} begins "
@@ -268,12 +266,17 @@ def _spaces_decided(
     return dataclasses.replace(csv, skip_spaces=bool(first)), dict(list(first.items())[:1])
 
 
-def read(part: Part, rounded: Optional[Counter[str]] = None) -> Iterator[Rows]:
+def read(
+    part: Part, rounded: Optional[Rounded] = None, written: Collection[str] = ()
+) -> Iterator[Rows]:
     """The rows of a part.
 
     Args:
       part: a part of a table.
-      rounded: counts, by column, how many values lost digits as float32.
+      rounded: counts how many values a float32 does not keep.
+      written: the columns whose numbers are compared. For float32 columns without lists, a batch
+        also has the numbers as the file has them: float32, or the result of `narrowing.as_written`.
+        For CSV files and JSON lines, this is text.
 
     Raises:
       DataError: the file cannot be read, or a value cannot be stored; names the row.
@@ -281,14 +284,17 @@ def read(part: Part, rounded: Optional[Counter[str]] = None) -> Iterator[Rows]:
     rounded = Counter() if rounded is None else rounded
     first = part.first + part.skip
     count = len(part.columns)
-    for both in _regular(_stored(part, rounded)):
-        wide = dict(zip(both.schema.names[count:], both.columns[count:]))
-        yield Rows(both.select(range(count)), part.path, first, part.csv_rows, wide)
+    for both in batches.regular(_stored(part, rounded, written), ROWS):
+        numbers = dict(zip(both.schema.names[count:], both.columns[count:]))
+        yield Rows(both.select(range(count)), part.path, first, part.csv_rows, numbers)
         first += both.num_rows
 
 
 def read_beside(
-    part: Part, beside: Sequence[str], rounded: Optional[Counter[str]] = None
+    part: Part,
+    beside: Sequence[str],
+    rounded: Optional[Rounded] = None,
+    written: Collection[str] = (),
 ) -> Iterator[tuple[Rows, Any]]:
     """The rows of a part, and for each batch some columns as the file stores them.
 
@@ -299,124 +305,78 @@ def read_beside(
     names = tuple(column.name for column in part.columns)
     wanted = (*names, *(name for name in beside if name not in names))
     first = part.first + part.skip
-    pa = arrow()
-    for raw, batch, wide in _read(part, wanted, rounded):
-        arrays = [
-            raw.column(place) if place != -1 else pa.nulls(raw.num_rows)
-            for place in map(raw.schema.get_field_index, beside)
-        ]
-        yield Rows(batch, part.path, first, part.csv_rows, wide), arrays
+    for raw, batch, numbers in _read(part, wanted, rounded, written):
+        arrays = [array_of(raw, name) for name in beside]
+        yield Rows(batch, part.path, first, part.csv_rows, numbers), arrays
         first += batch.num_rows
 
 
-def rounding_notes(rounded: Mapping[str, int]) -> list[str]:
-    """Notes for the user about values that lost digits."""
+def rounding_notes(rounded: Mapping[tuple[str, str], int]) -> list[str]:
+    """Notes for the user about values that a float32 does not keep."""
+    lost = {
+        DIGITS: f"with more than {narrowing.DIGITS} digits, rounded to a float32",
+        ZERO: "too close to 0 for a float32, stored as 0",
+    }
     return [
-        f"{name}: {counted(count, 'value')} with more than {DIGITS} digits, rounded to a float32"
-        for name, count in sorted(rounded.items())
+        f"{name}: {counted(count, 'value')} {lost[what]}"
+        for (name, what), count in sorted(rounded.items())
     ]
 
 
-def _stored(part: Part, rounded: Counter[str]) -> Iterator[Any]:
-    """Batches of the file's reader, with the table's columns and types, and then the wide ones."""
+def _stored(part: Part, rounded: Rounded, written: Collection[str]) -> Iterator[Any]:
+    """Batches of the file's reader: the table's columns and types, and then the written numbers."""
     pa = arrow()
     names = [column.name for column in part.columns]
-    for _, stored, wide in _read(part, names, rounded):
-        yield pa.RecordBatch.from_arrays([*stored.columns, *wide.values()], [*names, *wide])
+    for _, stored, numbers in _read(part, names, rounded, written):
+        yield pa.RecordBatch.from_arrays([*stored.columns, *numbers.values()], [*names, *numbers])
 
 
 def _read(
-    part: Part, names: Sequence[str], rounded: Counter[str]
-) -> Iterator[tuple[Any, Any, Wide]]:
-    """Batches of the file's reader: unchanged, stored, and wide. `names` are read from Parquet."""
-    raw: Iterable[Any]
-    if part.kind == kinds.PARQUET:
-        raw = parquet_files.batches(part.path, part.groups, ROWS, names)
-    elif part.kind == kinds.CSV:
-        raw = csv_files.batches(part.path, part.csv, part.names)
-    else:
-        raw = json_files.batches(part.path)
+    part: Part, names: Sequence[str], rounded: Rounded, written: Collection[str]
+) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
+    """Batches of the file's reader: unchanged, stored, and the numbers of `written`.
+
+    `names` are read from Parquet.
+    """
     row = part.first + part.skip
     pa = arrow()
-    for batch in _taken(raw, part.skip, part.count):
-        batch = _with_missing(batch, part)
-        rows = Rows(batch, part.path, row, part.csv_rows)
+    for raw, batch in batches.taken(_pairs(part, names), part.skip, part.count):
+        rows = Rows(raw, part.path, row, part.csv_rows)
         try:
-            stored, wide = all_columns(_with_lists(batch, part), part.columns, rows.where, rounded)
+            if part.kind == kinds.CSV:
+                batch = batches.with_lists(batch, part.columns, part.csv)
+            stored = all_columns(batch, part.columns, rows.where, rounded)
         except pa.ArrowException as error:
             raise DataError(
                 f"{rows.where(0)}: this row and the {batch.num_rows - 1:,} rows after it do not "
                 f"have the types that were found before: {error}. Check whether the file was "
                 "changed while it was read"
             ) from error
-        yield batch, stored, wide
+        numbers = {
+            column.name: _written(array_of(batch, column.name), part)
+            for column in part.columns
+            if column.name in written and column.dtype == "float32" and not column.multi
+        }
+        yield raw, stored, numbers
         row += batch.num_rows
 
 
-def _with_missing(batch: Any, part: Part) -> Any:
-    """A batch in which columns of numbers have no quoted fields for missing values.
-
-    `text_types` says which fields these are.
-    """
-    if part.kind != kinds.CSV:
-        return batch
-    compute = arrow("compute")
-    for column in part.columns:
-        place = batch.schema.get_field_index(column.name)
-        if place == -1 or column.dtype not in ("int64", "float32"):
-            continue
-        words = [word for word in ("", *part.csv.missing) if word or not column.multi]
-        hit = text_types.is_one_of(batch.column(place), words)
-        if compute.any(hit).as_py():
-            found = compute.if_else(hit, None, batch.column(place))
-            batch = batch.set_column(place, column.name, found)
-    return batch
+def _pairs(part: Part, names: Sequence[str]) -> Iterator[tuple[Any, Any]]:
+    """Batches of the file's reader, and the same rows with all digits of the file."""
+    if part.kind == kinds.JSON:
+        yield from json_files.batches_with_digits(part.path)
+    elif part.kind == kinds.CSV:
+        for batch in csv_files.batches(part.path, part.csv, part.names):
+            yield (batches.with_missing(batch, part.columns, part.csv),) * 2
+    else:
+        for batch in parquet_files.batches(part.path, part.groups, ROWS, names):
+            yield batch, batch
 
 
-def _with_lists(batch: Any, part: Part) -> Any:
-    """A batch in which the fields of the columns with lists are lists; see `csv_lists`."""
-    separator = part.csv.list_separator
-    if part.kind != kinds.CSV or not separator:
-        return batch
-    for column in part.columns:
-        place = batch.schema.get_field_index(column.name)
-        if column.multi and place != -1:
-            found = csv_lists.lists(batch.column(place), separator)
-            batch = batch.set_column(place, column.name, found)
-    return batch
-
-
-def _taken(batches: Iterable[Any], skip: int, count: Optional[int]) -> Iterator[Any]:
-    """The rows after the first `skip`: `count` of them, or all."""
-    for batch in batches:
-        here = min(skip, batch.num_rows)
-        skip -= here
-        batch = batch.slice(here, count)
-        if count is not None:
-            count -= batch.num_rows
-        if batch.num_rows:
-            yield batch
-        if count == 0:
-            return
-
-
-def _regular(batches: Iterable[Any]) -> Iterator[Any]:
-    """The same rows in batches of `ROWS` rows, except for the last batch."""
+def _written(array: Any, part: Part) -> Any:
+    """The numbers of a column as the file has them, with one type in all batches of a part."""
     pa = arrow()
-    held: list[Any] = []
-    count = 0
-
-    def joined() -> Any:
-        table = pa.Table.from_batches(held).combine_chunks()
-        return pa.RecordBatch.from_arrays([c.chunk(0) for c in table.columns], schema=table.schema)
-
-    for batch in batches:
-        while batch.num_rows:
-            held.append(batch.slice(0, ROWS - count))
-            count += held[-1].num_rows
-            batch = batch.slice(held[-1].num_rows)
-            if count == ROWS:
-                yield held[0] if len(held) == 1 else joined()
-                held, count = [], 0
-    if held:
-        yield held[0] if len(held) == 1 else joined()
+    if pa.types.is_float32(array.type) or pa.types.is_float16(array.type):
+        return array.cast(pa.float32())
+    numbers = narrowing.as_written(array)
+    return numbers if part.kind == kinds.PARQUET else numbers.cast(pa.string())

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
+import random
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -43,6 +46,22 @@ def test_large_integers_keep_their_range():
     values = np.array([2**63 - 1, -(2**63)], np.int64)
     found = summary_of(values).result(None)
     assert (found.min, found.max) == (-(2**63), 2**63 - 1)
+
+
+def test_moments_of_integers_are_exact():
+    """Compared with Python's fractions."""
+    rng = random.Random(8)
+    for base in (0, 2**60, -(2**62)):
+        values = [base + rng.randrange(1000) for _ in range(3000)]
+        found = summary_of(*np.array_split(np.array(values, np.int64), 4)).result(None)
+        mean = Fraction(sum(values), len(values))
+        variance = sum((value - mean) ** 2 for value in values) / len(values)
+        assert found.mean == float(mean)
+        assert found.stddev == pytest.approx(math.sqrt(variance), rel=1e-12)
+    # One of four is 2^64 away: the mean is 2^63 - 2^62, and the variance 3/16 of 2^128.
+    found = summary_of(np.array([2**63 - 1] * 3 + [-(2**63)], np.int64)).result(None)
+    assert found.mean == 2.0**62 and found.stddev == pytest.approx(2.0**64 * (3 / 16) ** 0.5)
+    assert summary_of(np.full(5, 2**63 - 1, np.int64)).result(None).stddev == 0
 
 
 def test_values_that_are_not_finite_are_counted_separately():

@@ -127,7 +127,7 @@ def test_the_number_of_processes_makes_no_difference(tmp_path):
     one, two = (scan(files, workers=n, group_bytes=1, exact_limit=20) for n in (1, 2))
     assert one.statistics(3).text() == two.statistics(3).text()
     assert one.rounded == two.rounded and one.notes == two.notes
-    assert set(one.rounded) == {"price", "vector"}
+    assert set(one.rounded) == {("price", "digits"), ("vector", "digits")}
 
 
 def test_a_column_without_a_value_is_told(tmp_path):

@@ -786,8 +786,9 @@ def test_parquet_columns_of_other_types(tmp_path):
          "Its columns are row, user, price, tags. If all rows are independent, use --split_rows."),
         ({"split_time": "rows"}, "--split_time: the table has no column 'rows'. Did you mean "
          "'row'? Its columns are row, user, price, tags."),
-        ({"split_time": "price"}, "--split_time: column 'price' has numbers that are not integers, "
-         "which are rounded to a float32. Write times as integers or as 2026-01-31 10:00:00"),
+        ({"split_time": "price"}, "--split_time: column 'price' is read as float32, which "
+         "rounds numbers. Write times as integers or as 2026-01-31 10:00:00. If the file has "
+         "integers, write dtype: int64 in the spec"),
         ({"split_time": "row", "eval_from": "9"}, "--eval_from: no row is at 9 or later, but "
          "training and evaluation both need rows. Column 'row' goes from 0 to 8"),
         ({"split_time": "row", "eval_from": "x"}, "--eval_from: got 'x', expected an integer, as "
@@ -798,8 +799,9 @@ def test_parquet_columns_of_other_types(tmp_path):
         ({"derived_labels": (DerivedLabel("a", "users", "equals", ("1",)),)},
          "--derive_labels: the table has no column 'users'. Did you mean 'user'? Its columns are "
          "row, user, price, tags."),
-        ({"split_key": "price"}, "--split_key: column 'price' has numbers that are not integers; "
-         "a key must be text or an integer in every row"),
+        ({"split_key": "price"}, "--split_key: column 'price' is read as float32, which rounds "
+         "numbers; a key must be text or an integer in every row. If the file has integers, write "
+         "dtype: int64 in the spec"),
         ({"split_key": "tags"}, "--split_key: column 'tags' has lists; a key must be text or an "
          "integer in every row"),
         ({"step_columns": ("tag",)}, "--step_columns: the table has no column 'tag'. Did you mean "

@@ -317,8 +317,9 @@ def test_a_conversion_that_is_started_again(tmp_path, monkeypatch, order):
          "--sequence_columns: the table has no column 'item'. Did you mean 'items'? Its columns "
          "are user, time, category, items."),
         ("user,time,item,category\n1.5,1,a,x\n",
-         "--sequence_by: column 'user' has numbers that are not integers; a key must be text or an "
-         "integer in every row"),
+         "--sequence_by: column 'user' is read as float32, which rounds numbers; a key must be "
+         "text or an integer in every row. If the file has integers, write dtype: int64 in the "
+         "spec"),
         ("user,time,item,category\nu,1,,x\n",
          "--sequence_columns: column 'item' has no value in any row"),
     ],

@@ -17,6 +17,11 @@ from input_pipelines.prepare.tables.options import CsvOptions
 
 pytestmark = pytest.mark.no_tensorflow
 
+UTF16 = (
+    "starts with b'\\xff\\xfe', so its text is UTF-16, but UTF-8 is expected. Write the file again "
+    "in UTF-8; in Excel, save it as CSV UTF-8"
+)
+
 
 def write(path, content):
     content = content.encode() if isinstance(content, str) else content
@@ -148,9 +153,10 @@ def test_digits_that_float32_does_not_keep_are_counted(tmp_path):
     rounded = Counter()
     _, rows, _ = load([path], rounded=rounded)
     assert [row["a"] for row in rows[:2]] == [float(np.float32(0.1)), 16777216.0]
-    assert rounded == {"a": 3}
+    assert rounded == {("a", "digits"): 2, ("a", "zero"): 1}
     assert reader.rounding_notes(rounded) == [
-        "a: 3 values with more than 7 digits, rounded to a float32"
+        "a: 2 values with more than 7 digits, rounded to a float32",
+        "a: 1 value too close to 0 for a float32, stored as 0",
     ]
 
 
@@ -369,8 +375,17 @@ def test_types_that_a_spec_says(tmp_path):
         (b"a,b\n1,x\n2,\xe9t\xe9\n", {},
          r"line 3: column 'b' is not UTF-8: b'\xe9t\xe9'. Write the file again in UTF-8"),
         (b"\xff,b\n1,x\n", {},
-         "the names of its columns are not UTF-8: 'utf-8' codec can't decode byte 0xff in "
-         "position 0: invalid start byte"),
+         "the names of its columns are not UTF-8: b'\\xff'. Write the file again in UTF-8"),
+        (b"\xff\xfe" + "a,b\n1,x\n".encode("utf-16-le"), {}, UTF16),
+        (b"\xff\xfe\x00a", {}, UTF16),
+        ('a,"b\n1,2\n', {},
+         "line 1: has a quote that is never closed. Close it, or remove it"),
+        ('\n# "\na, "b\n1,2\n', {"comment": "#", "skip_spaces": True},
+         "line 3: has a quote that is never closed. Close it, or remove it"),
+        ("#a\n\n", {"comment": "#"},
+         "has only empty lines and comments; a CSV file starts with a line of column names"),
+        ("a,b", {}, "has only b'a,b', without a line break; a CSV file starts with a line of "
+         "column names. Write the whole file again"),
         ('a,b\n1,x\n2,"y\n3,z\n', {},
          "line 3: its last field starts with a quote that is never closed"),
         ('a,b\n1,x\n2,"y', {}, "line 3: its last field starts with a quote that is never closed"),

@@ -17,6 +17,9 @@ from input_pipelines.prepare.tables import reader
 
 pytestmark = pytest.mark.no_tensorflow
 
+# The smallest integer that no float64 is equal to.
+LARGE = 2**53 + 1
+
 NOON = datetime.datetime(2011, 1, 1, 12)
 
 
@@ -47,6 +50,10 @@ def load(*paths, rounded=None):
         ([np.float16(1.5), None, np.float16(-2)], pa.float16(),
          ("float32", [1.5, None, -2.0])),
         ([decimal.Decimal("1.50"), None], pa.decimal128(5, 2), ("float32", [1.5, None])),
+        ([LARGE, None, -LARGE], pa.decimal128(38, 0), ("int64", [LARGE, None, -LARGE])),
+        ([2**63 - 1, None, -(2**63)], pa.decimal256(70, 0),
+         ("int64", [2**63 - 1, None, -(2**63)])),
+        ([[LARGE], [], None], pa.list_(pa.decimal128(20, 0)), ("int64", [[LARGE], [], None])),
         (["a", None, ""], pa.large_string(), ("string", [b"a", None, b""])),
         ([b"\xff", None], pa.binary(), ("string", [b"\xff", None])),
         ([b"ab", None], pa.binary(2), ("string", [b"ab", None])),
@@ -177,6 +184,7 @@ def test_nanoseconds_are_kept(tmp_path):
         (pa.date32(), "date32[day], read as text; parts of it (hour, day of the week, age) would "
          "be better features"),
         (pa.decimal128(5, 2), "decimal128(5, 2), read as float32"),
+        (pa.decimal128(5, 0), None),
         (pa.int64(), None),
     ],
 )  # fmt: skip
@@ -197,6 +205,8 @@ def test_a_note_tells_of_types_that_are_converted(tmp_path, dtype, note):
          "its parts as separate columns, or leave it out of the file"),
         ([1, 2**63], pa.uint64(), "row 2: column 'x': got 9223372036854775808, which is "
          "too large for int64. Store it as text"),
+        ([1, None, 2**63], pa.decimal128(38, 0), "row 3: column 'x': got 9223372036854775808, "
+         "which is too large for int64. Store it as text"),
         ([1.0, -1e39], None, "row 2: column 'x': got -1e+39, which does not fit into a float32. "
          "Scale the column down, or store it as text"),
         ([[1], [2, None]], None, "row 2: column 'x': a list has a null, which a record cannot "
@@ -214,7 +224,7 @@ def test_digits_are_counted(tmp_path):
     path = write(tmp_path / "a.parquet", {"x": [0.1, 0.25, 1 / 3, None], "y": [[1 / 3], [1.0]] * 2})
     rounded = Counter()
     load(path, rounded=rounded)
-    assert rounded == {"x": 1, "y": 2}
+    assert rounded == {("x", "digits"): 1, ("y", "digits"): 2}
 
 
 def test_parts_follow_row_groups_and_leave_nothing_out(tmp_path):
@@ -277,6 +287,13 @@ def test_files_that_do_not_fit(tmp_path):
     assert str(error.value) == (
         f"column 'x' is int64 in {one} and float32 in {three}; a feature must have one type"
     )
+    # A spec that says float32 decides, also for decimals with and without fractions.
+    cents = pa.array([decimal.Decimal("2.5")], pa.decimal128(5, 2))
+    euros = pa.array([decimal.Decimal(3)], pa.decimal128(5, 0))
+    prices = [write(tmp_path / f"p{i}.parquet", {"x": x}) for i, x in enumerate((euros, cents))]
+    table = reader.open_table(prices, dtypes={"x": "float32"})
+    found = [rows.batch.column("x")[0].as_py() for p in table.parts() for rows in reader.read(p)]
+    assert found == [3.0, 2.5]
     four = write(tmp_path / "4.parquet", {"x": [1]})
     with pytest.raises(DataError) as error:
         load(one, four)
