@@ -142,7 +142,7 @@ def test_large_integers_among_fractions_keep_their_digits(tmp_path):
     (rows,) = reader.read(part, rounded)
     assert rows.batch.column("b").to_pylist()[0] == [1.5, 2.0**53]
     assert rounded == {("a", "digits"): 1, ("b", "digits"): 1}
-    # The columns that are kept beside the rows are as pyarrow reads them.
+    # Columns that are kept unchanged are as pyarrow reads them.
     ((_, (kept,)),) = reader.read_beside(part, ["a"])
     assert kept.type == "double"
 
