@@ -10,7 +10,7 @@
     storable        converts columns of any type to int64, float32 or bytes, or lists of these
     narrowing       numbers as the file has them, and as float32
     found_columns, beam_pipeline    the first reading of all files, by threads or Apache Beam
-    batches         steps between the batches of a file and those of `reader`
+    batches         steps from the batches of a file to the batches of `reader`
     reader          the files of one table, its columns, and its rows, part by part
 
 A row becomes a record. A null is a missing feature, and a list is a feature with several values. A
