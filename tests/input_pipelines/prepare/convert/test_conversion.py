@@ -831,3 +831,23 @@ def test_a_file_that_changes_while_it_is_read(tmp_path, monkeypatch):
         "during the conversion"
     )
     assert not shards(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"split_key": "x", "eval_fraction": 0.3},
+        {"split_time": "x", "eval_fraction": 0.3},
+        {"order": "shuffled"},
+    ],
+)
+def test_decimals_without_fractions_are_written_like_integers(tmp_path, options):
+    numbers = pa.array([2**53 + i for i in range(100)], pa.int64())
+    written = []
+    for dtype in (pa.int64(), pa.decimal128(38, 0)):
+        path = str(tmp_path / "a.parquet")
+        pq.write_table(pa.table({"x": numbers.cast(dtype)}), path)
+        folder = tmp_path / str(dtype)
+        convert([path], directory=str(folder), options=ConvertOptions(**options), workers=1)
+        written.append([path.read_bytes() for path in shards(folder)])
+    assert written[0] == written[1] and len(written[0]) == (1 if "order" in options else 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -122,6 +123,28 @@ def test_text_that_is_not_utf8(tmp_path):
     assert str(error.value) == (
         rf"{path}: row 2: column 'a' is not UTF-8: b'\xff'. Write the file again in UTF-8"
     )
+
+
+def test_large_integers_among_fractions_keep_their_digits(tmp_path):
+    """Also in lists, and if objects are not on separate lines."""
+    text = (
+        '\ufeff{"a": 9007199254740993, "b": [1.5, 9007199254740993]} {"a": 1.5, "b": []}\n\n'
+        '{"b": null, "s": "x\\ny",\n "a": null}{"c": 1}\n'
+    )
+    (tmp_path / "a.jsonl").write_text(text, encoding="utf-8")
+    ((batch, exact),) = json_files.batches_with_digits(str(tmp_path / "a.jsonl"))
+    assert batch.column("a").to_pylist() == [2.0**53, 1.5, None, None]
+    assert exact.column("a").to_pylist() == ["9007199254740993", "1.5", None, None]
+    assert exact.column("b").to_pylist() == [["1.5", "9007199254740993"], [], None, None]
+    assert exact.column("s").equals(batch.column("s"))
+    (part,) = reader.open_table([str(tmp_path / "a.jsonl")]).parts()
+    rounded = Counter()
+    (rows,) = reader.read(part, rounded)
+    assert rows.batch.column("b").to_pylist()[0] == [1.5, 2.0**53]
+    assert rounded == {("a", "digits"): 1, ("b", "digits"): 1}
+    # Columns that are kept unchanged are as pyarrow reads them.
+    ((_, (kept,)),) = reader.read_beside(part, ["a"])
+    assert kept.type == "double"
 
 
 def test_a_key_that_is_not_utf8(tmp_path):
