@@ -24,7 +24,7 @@ from estimator_kit.config.named_choice import parse_choice
 from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.optimizers import accumulation, dense_gradients, freezing, moving_average
-from estimator_kit.optimizers.clipping import clipped
+from estimator_kit.optimizers.clipping import clipped, global_norm
 from estimator_kit.optimizers.combining.base import MakeGradients
 from estimator_kit.optimizers.kinds import OPTIMIZERS, Ftrl
 from estimator_kit.optimizers.summed_rows import summed
@@ -120,8 +120,8 @@ def minimize(
       tf.errors.InvalidArgumentError (in the graph): the loss or a gradient is NaN or infinite. The
         step is then not applied, so no checkpoint contains it.
     """
-    _check_pairs(optimizers)
     trainable = tf.compat.v1.trainable_variables()
+    check_optimizers(optimizers, trainable)
     variables = freezing.not_frozen(trainable, freeze)
     dynamic = [v for v in trainable if dynamic_tables.is_dynamic(v)]
     if dynamic:
@@ -134,12 +134,6 @@ def minimize(
                 )
         optimizers = [(p, dynamic_tables.optimizer(made, dynamic)) for p, made in optimizers]
     owner = {v.ref(): _owner(v.op.name, optimizers) for v in trainable}
-    for i, (prefix, _) in enumerate(optimizers):
-        if i not in owner.values():
-            raise ConfigError(
-                f"the optimizer for {prefix!r} has no variable. The variables are "
-                f"{', '.join(v.op.name for v in trainable)}."
-            )
 
     def compute(loss: tf.Tensor) -> list[Any]:
         # Gradients do not depend on the optimizer, so any optimizer can compute them.
@@ -154,7 +148,7 @@ def minimize(
     pairs = [(summed(gradient), variable) for gradient, variable in pairs]
     _check_learning(variables, {variable.ref() for _, variable in pairs})
     with tf.name_scope("gradient_norm"):
-        norm = tf.linalg.global_norm([gradient for gradient, _ in pairs])
+        norm = global_norm([gradient for gradient, _ in pairs])
     tf.identity(norm, name=GRADIENT_NORM_TENSOR)
     rates = [optimizer.rate_now for _, optimizer in optimizers if hasattr(optimizer, "rate_now")]
     if rates:
@@ -212,7 +206,8 @@ def _after_checks(gradient: Any) -> Any:
     return tf.IndexedSlices(values, tf.identity(gradient.indices), gradient.dense_shape)
 
 
-def _check_pairs(optimizers: Any) -> None:
+def check_optimizers(optimizers: Any, trainable: Sequence[Any]) -> None:
+    """Raises ConfigError if `optimizers` are not pairs that fit the trainable variables."""
     pairs = optimizers if isinstance(optimizers, (list, tuple)) else ()
     if not pairs or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
         raise ConfigError(
@@ -223,6 +218,13 @@ def _check_pairs(optimizers: Any) -> None:
             raise ConfigError(
                 f"the optimizer for {prefix!r} is {optimizer!r}, expected a v1 optimizer of "
                 "TensorFlow. Make it with self.make_optimizer('adam', rate)."
+            )
+    owners = {_owner(v.op.name, pairs) for v in trainable}
+    for i, (prefix, _) in enumerate(pairs):
+        if i not in owners:
+            raise ConfigError(
+                f"the optimizer for {prefix!r} has no variable. The variables are "
+                f"{', '.join(v.op.name for v in trainable)}."
             )
 
 
