@@ -85,13 +85,15 @@ def split_logits(
     return parts
 
 
-def check_rows(place: str, logits: Mapping[str, Any], label: tf.Tensor) -> dict[str, Any]:
+def check_rows(place: str, logits: Mapping[str, Any], label: Any) -> dict[str, Any]:
     """The logits, with a check in the graph that they have as many rows as a label of the batch.
 
     Raises:
       WrongRows: the graph shows that they have not.
     """
-    checked, rows = {}, tf.shape(label)[0]
+    checked = {}
+    ragged = isinstance(label, tf.RaggedTensor)
+    rows = label.nrows(tf.int32) if ragged else tf.shape(label)[0]
     for name, value in logits.items():
         text = f"{place}: expected one row of logits for {name!r} for each row of the batch"
         (tensor,) = tensors_of({name: value})

@@ -476,8 +476,12 @@ class ModelFn(abc.ABC):
         if padding is not None:
             weights = {n: tf.where(padding, tf.zeros_like(w), w) for n, w in weights.items()}
         labels, weights = user_code.Named(labels, "labels"), user_code.Named(weights, "weights")
+        if tf.executing_eagerly():  # A search for a bad record, which catches errors of checks.
+            return self.checked_labels(labels, weights), weights
         with user_code.explained(self, "checked_labels"):
-            return labeled.checked_labels(self.checked_labels(labels, weights), labels), weights
+            place = user_code.name_of(self, "checked_labels")
+            returned = self.checked_labels(labels, weights)
+            return labeled.checked_labels(place, returned, labels), weights
 
     def _scaffold(self, mode: str) -> Optional[Any]:
         """The Scaffold of an evaluation or a prediction. It may restore averaged weights."""

@@ -43,6 +43,10 @@ LEARNING_RATE_TENSOR = "estimator_kit/learning_rate"
 NOT_FINITE = "estimator_kit training check: "
 
 
+class NothingLearned(ConfigError):
+    """No variable has a gradient of the loss."""
+
+
 def make_optimizer(
     name: Union[str, Mapping[str, Any]], learning_rate: float, *, factor: Any = None
 ) -> Any:
@@ -231,7 +235,7 @@ def check_optimizers(optimizers: Any, trainable: Sequence[Any]) -> None:
 def _check_learning(variables: Sequence[Any], learning: set[Any]) -> None:
     idle = [v.op.name for v in variables if v.ref() not in learning]
     if not learning:
-        raise ConfigError(
+        raise NothingLearned(
             "no variable has a gradient of the loss, so the model would learn nothing. The "
             f"variables are: {', '.join(idle) or '(none)'}. Look for a tf.stop_gradient, or an "
             "operation without a gradient, between them and the logits."

@@ -89,9 +89,9 @@ def labeled(
     """
     padding = labels.get(PADDING)
     with tf.name_scope("labels"):
+        label = next(value for name, value in labels.items() if name != PADDING)
         labels, weights = model.labels_and_weights(labels)
     with tf.name_scope("logits"):
-        label = next(iter(labels.values()))
         logits = check_rows(user_code.name_of(model, "logits"), logits, label)
     given: dict[str, Any] = {}
     if computes_losses or mode == ModeKeys.EVAL:
@@ -184,12 +184,20 @@ def total(model: Model, losses: Mapping[str, tf.Tensor]) -> tf.Tensor:
     return tf.cast(loss, tf.float32)
 
 
-def checked_labels(returned: Any, labels: Mapping[str, tf.Tensor]) -> Mapping[str, tf.Tensor]:
+def checked_labels(
+    place: str, returned: Any, labels: Mapping[str, tf.Tensor]
+) -> Mapping[str, tf.Tensor]:
     """The result of `ModelFn.checked_labels`, which got `labels`.
+
+    Args:
+      place: the file, line, class and method, for messages of a session.
+      returned: the result.
+      labels: the argument.
 
     Raises:
       ConfigError: a label is missing, or has another shape, or no numbers in the place of numbers.
     """
+    result, checks = {}, []
     if not isinstance(returned, Mapping):
         raise ConfigError(f"expected {{label: tensor}}, got {returned!r}. Return the labels.")
     for name, label in labels.items():
@@ -205,4 +213,10 @@ def checked_labels(returned: Any, labels: Mapping[str, tf.Tensor]) -> Mapping[st
                 f"expected the shape {label.shape} for the label {name!r}, got {value!r}. Return "
                 "one value for each row."
             )
-    return returned
+        if value is not label:
+            text = f"{place}: expected one value for each row for the label {name!r}, got"
+            checks.append(user_code.equal_shapes(text, tf.shape(value), tf.shape(label)))
+    with tf.control_dependencies(checks):
+        for name, value in returned.items():
+            result[name] = tf.identity(value) if checks and name in labels else value
+    return result

@@ -27,7 +27,7 @@ from estimator_kit.model.modes.evaluation import EXAMPLE_LOSS
 from estimator_kit.model.modes.labeled import Labeled
 from estimator_kit.model.modes.model import Model
 from estimator_kit.model.names import LOSSES_SCOPE
-from estimator_kit.optimizers.choice import minimize
+from estimator_kit.optimizers.choice import NothingLearned, minimize
 from estimator_kit.optimizers.combining import Weights
 from estimator_kit.optimizers.combining.base import MakeGradients
 from estimator_kit.optimizers.freezing import not_frozen
@@ -43,7 +43,12 @@ def spec(model: Model, batch: Labeled, readers: frozenset[str], *, own_train_op:
       own_train_op: whether the model overrides `train_op`.
     """
     _summarize(batch, model.combination.factors(model.spec))
-    train_op = _step(model, batch, own_step.train_op if own_train_op else _train_op)
+    try:
+        train_op = _step(model, batch, own_step.train_op if own_train_op else _train_op)
+    except NothingLearned:
+        all_own = model.objectives.keys() == batch.own.keys()
+        with user_code.explained(model, "example_losses" if all_own else "logits"):
+            raise
     batch_tensors.name_means(model.objectives, batch.logits, batch.labels, batch.weights)
     batch_tensors.name_images(model.spec, batch.features)
     with user_code.explained(model, "first_values"):
