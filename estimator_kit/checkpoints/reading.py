@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple, Optional
 
 import tensorflow as tf
@@ -19,11 +19,13 @@ from estimator_kit.checkpoints import damage
 from estimator_kit.checkpoints.saved import Shape, saved
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import CheckpointError, ConfigError
-from estimator_kit.model import raw_features
+from estimator_kit.model import python_ops, raw_features
+from estimator_kit.model.added_losses import ADDED_LOSS
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.names import TOTAL_LOSS
 from estimator_kit.model.places import input_places
 from estimator_kit.model.places.places import AxisPlaces
+from estimator_kit.model.user_code import WrongRows
 from estimator_kit.optimizers.combining import COMBINED
 from input_pipelines.transform.transforms import Transform
 
@@ -40,6 +42,10 @@ _OF_READING = {
 }
 
 _ROWS = 3  # Of the graph of predictions that `outline` makes.
+
+# Of the graph of an evaluation that shows results with another number of rows. Models may work only
+# with even batches, for example of pairs of rows.
+_MANY_ROWS = 240
 
 
 class ModelWeights(NamedTuple):
@@ -66,6 +72,7 @@ class ModelOutline:
       weights, metrics, places: see `ModelWeights`.
       trainable: the names of the trainable variables.
       growing: the names in `variables` that are not variables but belong to tables that grow.
+      not_exportable: why an export cannot have the graph of predictions, or None.
     """
 
     variables: Shapes
@@ -74,6 +81,7 @@ class ModelOutline:
     metrics: frozenset[str]
     growing: frozenset[str] = frozenset()
     places: Mapping[str, AxisPlaces] = dataclasses.field(default_factory=dict)
+    not_exportable: Optional[str] = None
 
 
 def outline(model: ModelFn) -> ModelOutline:
@@ -88,7 +96,8 @@ def outline(model: ModelFn) -> ModelOutline:
             stored = saved()
             variables = {**stored.variables, **stored.growing}
         made = weights_of(model)
-        build(model, ModeKeys.PREDICT, rows=_ROWS)
+        _check_rows(model, made.metrics)
+        graph, _ = build(model, ModeKeys.PREDICT, rows=_ROWS)
     unread = [name for name in model.spec.raw if name not in asked]
     if unread:
         text = "the model %s does not read %s, which the section `raw` of %s lists"
@@ -107,7 +116,25 @@ def outline(model: ModelFn) -> ModelOutline:
         made.metrics,
         frozenset(stored.growing),
         made.places,
+        python_ops.problem(f"{type(model).__name__}.logits", graph),
     )
+
+
+def _check_rows(model: ModelFn, metrics: Collection[str]) -> None:
+    """Raises ConfigError if a method of the model returns another number of rows than the batch.
+
+    Only a graph of a fixed number of rows shows it. Other errors in this graph may come from the
+    number itself.
+    """
+    own = ("checked_labels", "example_losses")
+    overrides = any(getattr(type(model), name) is not getattr(ModelFn, name) for name in own)
+    if overrides or any(name.startswith(f"{ADDED_LOSS}/") for name in metrics):
+        try:
+            build(model, ModeKeys.EVAL, rows=_MANY_ROWS)
+        except WrongRows:
+            raise
+        except Exception as error:
+            _log.debug("the graph of %d rows cannot be made: %s", _MANY_ROWS, error)
 
 
 def weights_of(model: ModelFn) -> ModelWeights:

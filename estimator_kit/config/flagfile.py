@@ -118,12 +118,16 @@ def _name_problem(text: str, known: Collection[str]) -> str:
 
 
 def flag_hint(name: str, known: Collection[str]) -> str:
-    """`. Did you mean --a or --b?` for flags that have all words of a name, or the nearest one."""
+    """`. Did you mean --a or --b?` for flags that have all words of a name, or the nearest one.
+
+    If no flag is near, it may be a parameter of a model, or an absl flag of the model's module.
+    """
     words = set(name.split("_"))
     longer = sorted(flag for flag in known if words <= set(flag.split("_")))
     if len(words) > 1 and 0 < len(longer) <= _HINTED:
         return f". Did you mean {' or '.join(f'--{flag}' for flag in longer)}?"
-    return nearest(name, known)
+    parameter = f". To set a parameter of the model, write --model_params={name}=value."
+    return nearest(name, known) or parameter
 
 
 def _line_problem(text: str) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from typing import TypeVar
+import traceback
+from typing import Any, TypeVar
 
+from estimator_kit.config import user_errors
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import did_you_mean
 
@@ -27,13 +29,7 @@ def find(what: str, name: str, base: type[Base], *, base_name: str, example: str
     module_name, _, class_name = name.partition(":")
     if not module_name or not class_name or module_name.startswith("."):
         raise ConfigError(f"{what} {name!r}: expected package.module:ClassName, as in {example}")
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigError(
-            f"{what} {name!r}: cannot import {module_name!r}: {error}. "
-            "Install its package, or put its folder on PYTHONPATH."
-        ) from error
+    module = _imported(f"{what} {name!r}: cannot import {module_name!r}", module_name)
     found = getattr(module, class_name, None)
     if found is None:
         classes = [n for n, c in vars(module).items() if _is_a(c, base)]
@@ -44,6 +40,32 @@ def find(what: str, name: str, base: type[Base], *, base_name: str, example: str
     if not _is_a(found, base):
         raise ConfigError(f"{what} {name!r} is not a subclass of {base_name}. Make it one.")
     return found
+
+
+def _imported(what: str, name: str) -> Any:
+    """A module. `what` begins the message of an error in it."""
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        if not isinstance(error, (ImportError, ConfigError)) and user_errors.has_status(error):
+            raise
+        place = user_errors.place_of(error)
+        start = f"{place}: {what}" if place is not None else what
+        raise ConfigError(f"{start}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Why a module cannot be imported, and the remedy."""
+    if "circular import" in str(error):
+        frames = traceback.extract_tb(error.__traceback__)
+        chain = [f"{f.filename}:{f.lineno}" for f in frames if f.name == "<module>"]
+        return (
+            f"a circular import by {', then '.join(chain)}: {error}. Move what both modules need "
+            "into a third module, or import it inside the function that uses it."
+        )
+    if isinstance(error, ModuleNotFoundError):
+        return f"{error}. Install its package, or put its folder on PYTHONPATH."
+    return user_errors.text_of(error) if not isinstance(error, ConfigError) else str(error)
 
 
 def _is_a(value: object, base: type) -> bool:

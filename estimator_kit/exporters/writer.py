@@ -15,9 +15,11 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys
+from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.sample_rows import on_cpu
 from estimator_kit.exporters.signatures import make_signatures
 from estimator_kit.exporters.skew import parts_of
+from estimator_kit.model import python_ops
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import ServingInputs, serving_inputs
@@ -120,6 +122,9 @@ def make_graph(
     inputs = serving_inputs(spec)
     with tf.variable_creator_scope(_StartValues().creator):
         made = model_fn(features=inputs.features, labels=None, mode=ModeKeys.PREDICT, config=config)
+    problem = python_ops.problem("the model", tf.compat.v1.get_default_graph())
+    if problem is not None:
+        raise ConfigError(problem)
     signatures = make_signatures(made.export_outputs, inputs, default_signature)
     saver = made.scaffold.saver or tf.compat.v1.train.Saver(sharded=True)
     main_op = made.scaffold.local_init_op

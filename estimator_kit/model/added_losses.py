@@ -77,12 +77,12 @@ class Added:
             if padding is not None:
                 chosen = tf.where(padding, tf.zeros_like(chosen), chosen)
             losses = tf.reshape(losses, [-1])
-            check = tf.debugging.assert_equal(
-                [tf.shape(losses), tf.shape(chosen)],
-                [tf.shape(largest), tf.shape(largest)],
-                message=f"{place}: {name!r} does not have one loss and one weight for each row.",
-            )
-            with tf.control_dependencies([check]):
+            text = f"{place}: expected one loss and one weight for each row for {name!r}"
+            for each in (losses, chosen):
+                if not each.shape.is_compatible_with(largest.shape):
+                    raise user_code.WrongRows(f"{text}, got {each!r}. Do not reduce the losses.")
+            shapes = [[tf.shape(losses), tf.shape(chosen)], [tf.shape(largest)] * 2]
+            with tf.control_dependencies([user_code.equal_shapes(f"{text}, got", *shapes)]):
                 result[name] = tf.identity(losses), chosen
         return result
 

@@ -13,6 +13,7 @@ from typing import Any, Union
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
+from estimator_kit.model import user_code
 from estimator_kit.model.objectives import Objective, reductions
 from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_sum
 from feature_specs.errors import nearest
@@ -25,7 +26,7 @@ Weighted = tuple[tf.Tensor, tf.Tensor]
 
 
 def checked(
-    model: str,
+    place: str,
     returned: Any,
     objectives: Mapping[str, Objective],
     labels: Mapping[str, tf.Tensor],
@@ -34,7 +35,7 @@ def checked(
     """The losses with their weights, both flat, by objective.
 
     Args:
-      model: the name of the model, for messages.
+      place: the file, line, class and method, for messages.
       returned: what `ModelFn.example_losses` returned.
       objectives: the objectives of the model.
       labels: the labels by name. Only a label with several values can have losses [rows, n].
@@ -42,9 +43,9 @@ def checked(
 
     Raises:
       ConfigError: an objective does not exist, or a value has a wrong shape or dtype.
+      WrongRows: the graph shows that there are more or fewer losses than weights.
       tf.errors.InvalidArgumentError (in the graph): there are more or fewer losses than weights.
     """
-    place = f"{model}.example_losses"
     if not isinstance(returned, Mapping):
         raise ConfigError(
             f"{place}: expected {{objective: losses}}, got {returned!r}. Return a dict."
@@ -77,13 +78,13 @@ def checked(
 def _flat(place: str, name: str, losses: tf.Tensor, weights: tf.Tensor) -> Weighted:
     if losses.shape.rank == 2 and weights.shape.rank == 1:  # A weight for all steps of a row.
         weights = weights[:, tf.newaxis] * tf.ones_like(losses)
-    check = tf.debugging.assert_equal(
-        tf.shape(losses),
-        tf.shape(weights),
-        message=f"{place}: the losses of {name!r} do not have the shape of their weights. Return "
-        "one loss for each row.",
-    )
-    with tf.control_dependencies([check]):
+    text = f"{place}: the losses of {name!r} do not have the shape of their weights"
+    if not losses.shape.is_compatible_with(weights.shape):
+        raise user_code.WrongRows(
+            f"{text}, got {losses!r} and {weights!r}. Return one loss for each row."
+        )
+    shapes = tf.shape(losses), tf.shape(weights)
+    with tf.control_dependencies([user_code.equal_shapes(f"{text}, got", *shapes)]):
         return tf.reshape(losses, [-1]), tf.reshape(weights, [-1])
 
 

@@ -11,8 +11,9 @@ and shapes of canned estimators. A row without ids gets zeros, as with `tf.featu
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
 import tensorflow as tf
@@ -123,7 +124,7 @@ def embedding_table(spec: FeatureSpec, name: str) -> tf.Tensor:
         root = v1.VariableScope(v1.AUTO_REUSE, name="")
         scope, variable = v1.variable_scope(root, auxiliary_name_scope=False), column.shared
     shape = [spec.size_of(column.source), column.dimension]
-    with scope:
+    with scope, made_once(f"the table of the column {name!r}"):
         table = v1.get_variable(
             variable,
             shape,
@@ -137,6 +138,26 @@ def embedding_table(spec: FeatureSpec, name: str) -> tf.Tensor:
     if column.pretrained is not None:
         _PRETRAINED.setdefault(table.graph, {})[name] = table.op.name
     return table
+
+
+@contextlib.contextmanager
+def made_once(what: str) -> Iterator[None]:
+    """Explains the error of `get_variable` if a model reads a column twice.
+
+    Args:
+      what: what the variable is, for the message.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if "already exists" not in str(error):
+            raise
+        scope = tf.compat.v1.get_variable_scope().name
+        raise ConfigError(
+            f"{what} exists already as {scope}, got a second call for it. Keep the result of the "
+            "first call. To read it again, put each call into `with tf.compat.v1.variable_scope"
+            '("name", reuse=tf.compat.v1.AUTO_REUSE):`. Another name makes another variable.'
+        ) from error
 
 
 def made_table(spec: FeatureSpec, name: str) -> Any:

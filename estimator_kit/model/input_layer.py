@@ -179,7 +179,8 @@ def linear_logits(spec: FeatureSpec, group: str, features: Features, units: int)
             values = features[name]
             numeric = spec.columns[name].is_numbers(spec)
             size = values.shape[1] if numeric else spec.size_of(name)
-            with tf.compat.v1.variable_scope(canned_name(spec, name)):
+            what = f"the weights of the column {name!r}"
+            with tf.compat.v1.variable_scope(canned_name(spec, name)), gathers.made_once(what):
                 table = tf.compat.v1.get_variable(
                     "weights", [size, units], initializer=tf.compat.v1.zeros_initializer()
                 )
@@ -190,8 +191,9 @@ def linear_logits(spec: FeatureSpec, group: str, features: Features, units: int)
                 terms[name] = gathers.gather(table, values, "sum", weights=weights)
             else:
                 terms[name] = gathers.Lookup(table, values)
-        bias = tf.compat.v1.get_variable(
-            "bias_weights", [units], initializer=tf.compat.v1.zeros_initializer()
-        )
+        with gathers.made_once("the bias of a linear model"):
+            bias = tf.compat.v1.get_variable(
+                "bias_weights", [units], initializer=tf.compat.v1.zeros_initializer()
+            )
         products = gathers.completed(terms)
     return tf.nn.bias_add(tf.add_n(list(products.values())), bias)

@@ -12,6 +12,7 @@ from typing import Any, Union
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
+from estimator_kit.model import user_code
 from estimator_kit.model.objectives.base import Objective
 from estimator_kit.model.objectives.next_item import NextItemObjective
 from estimator_kit.model.objectives.step_scores import StepScores
@@ -84,15 +85,24 @@ def split_logits(
     return parts
 
 
-def check_rows(model: str, logits: Mapping[str, Any], rows: tf.Tensor) -> dict[str, Any]:
-    """The logits, with a check in the graph that they have as many rows as the batch."""
+def check_rows(place: str, logits: Mapping[str, Any], label: Any) -> dict[str, Any]:
+    """The logits, with a check in the graph that they have as many rows as a label of the batch.
+
+    Raises:
+      WrongRows: the graph shows that they have not.
+    """
     checked = {}
+    ragged = isinstance(label, tf.RaggedTensor)
+    rows = label.nrows(tf.int32) if ragged else tf.shape(label)[0]
     for name, value in logits.items():
-        text = f"{model}.logits: expected one row of logits for {name!r} for each row of the batch"
+        text = f"{place}: expected one row of logits for {name!r} for each row of the batch"
         (tensor,) = tensors_of({name: value})
+        known = label.shape.as_list()[0]
+        if not tensor.shape[:1].is_compatible_with([known]):
+            raise user_code.WrongRows(f"{text}, got {tensor!r} for a batch of {known}.")
         found = tf.shape(tensor)[0]
         # tf.debugging.assert_equal adds twice as many ops.
-        said = [f"{text}, got", found, "rows for a batch of", rows]
+        said = [f"{user_code.CHECK}{text}, got", found, "rows for a batch of", rows]
         check = tf.debugging.Assert(tf.equal(found, rows), said)
         with tf.control_dependencies([check]):
             tensor = tf.identity(tensor)

@@ -110,7 +110,8 @@ class ModelFn(abc.ABC):
         self.combination = parse_combination(self.params.combine)
         self._check_combination()
         dynamic_problems.check_model(self)
-        self.check_spec()
+        with user_code.explained(self, "check_spec"):
+            self.check_spec()
 
     # --- To override -----------------------------------------------------------------------------
 
@@ -422,6 +423,7 @@ class ModelFn(abc.ABC):
         self, features: Features, labels: Optional[Mapping[str, tf.Tensor]], mode: str
     ) -> Any:
         readers = own_hooks.readers()
+        features = user_code.Named(features, "features")
         with (
             embedding_penalties.collected(mode != ModeKeys.PREDICT) as penalties,
             added_losses.collected() as of_rows,
@@ -463,16 +465,17 @@ class ModelFn(abc.ABC):
                 input_places.mark(name, values)
         # Not in a name scope: Keras layers and tf.Variable would get other names.
         with (
-            user_code.explained(self, "logits", features=features),
+            user_code.explained(self, "logits"),
             self.computing.applied(type(self).__name__, training=mode == ModeKeys.TRAIN),
             freezing.in_layers(self.params.freeze),
             outputs.collected() as added,
         ):
             returned = self.logits(features, mode)
-        with tf.name_scope("logits"):
+        with user_code.explained(self, "logits"), tf.name_scope("logits"):
             logits = split_logits(
                 type(self).__name__, returned, self.objectives, factors=mode != ModeKeys.EVAL
             )
+            outputs.check_rows_of_logits(features, tensors_of(logits))
         outputs.check_rows(added, features, tensors_of(logits))
         layers.collect([*tensors_of(logits), *(output.value for output in added)])
         return logits, added
@@ -500,8 +503,13 @@ class ModelFn(abc.ABC):
         weights = {n: joint.weights_of(o, labels) for n, o in self.objectives.items()}
         if padding is not None:
             weights = {n: tf.where(padding, tf.zeros_like(w), w) for n, w in weights.items()}
-        with user_code.explained(self, "checked_labels", labels=labels):
+        labels, weights = user_code.Named(labels, "labels"), user_code.Named(weights, "weights")
+        if tf.executing_eagerly():  # A search for a bad record, which catches errors of checks.
             return self.checked_labels(labels, weights), weights
+        with user_code.explained(self, "checked_labels"):
+            place = user_code.name_of(self, "checked_labels")
+            returned = self.checked_labels(labels, weights)
+            return labeled.checked_labels(place, returned, labels), weights
 
     def _scaffold(self, mode: str) -> Optional[Any]:
         """The Scaffold of an evaluation or a prediction. It may restore averaged weights."""

@@ -25,8 +25,13 @@ _Shape = list[Optional[int]]
 
 def needed(tensors: Iterable[tf.Tensor]) -> list[Any]:
     """The ops that tensors depend on."""
+    return needed_ops(tensor.op for tensor in tensors)
+
+
+def needed_ops(ops: Iterable[Any]) -> list[Any]:
+    """These ops and the ops that they depend on."""
     found: dict[str, Any] = {}
-    waiting = [tensor.op for tensor in tensors]
+    waiting = list(ops)
     while waiting:
         op = waiting.pop()
         if op.name not in found:

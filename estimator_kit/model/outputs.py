@@ -85,6 +85,18 @@ def check_rows(
             )
 
 
+def check_rows_of_logits(features: Mapping[str, Any], logits: Iterable[tf.Tensor]) -> None:
+    """Raises ConfigError if the graph shows that logits have other rows than the batch."""
+    batch = {_rows(value) for value in features.values()} - {None}
+    for value in logits:
+        rows = _rows(value)
+        if batch and rows is not None and rows not in batch:
+            raise ConfigError(
+                f"expected one row of logits for each row, got {value!r} with {rows} rows for a "
+                f"batch of {', '.join(map(str, batch))}. Do not flatten or sum over rows."
+            )
+
+
 def check_names(outputs: Iterable[Output], reserved: Collection[str]) -> None:
     """Refuses an output that would replace one of the kit's predictions or signatures.
 

@@ -16,6 +16,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys
+from estimator_kit.config import user_errors
 from estimator_kit.errors import ConfigError, SessionLost
 from estimator_kit.model import user_code
 from estimator_kit.model.modes.model import Hook, Model
@@ -44,9 +45,13 @@ def checked_hooks(model: Model, mode: str) -> list[Hook]:
     Raises:
       ConfigError: `ModelFn.hooks` returned something else than hooks.
     """
-    place, remedy = f"{type(model).__name__}.hooks", "Return a list of hooks."
+    place = f"{type(model).__name__}.hooks"
     with user_code.explained(model, "hooks"):
-        returned: Any = model.hooks(mode)
+        return [OwnHook(hook, place, mode) for hook in _listed(place, model.hooks(mode))]
+
+
+def _listed(place: str, returned: Any) -> list[Hook]:
+    remedy = "Return a list of hooks."
     if returned is None:  # As in `EstimatorSpec`, for example after an `if` on the mode.
         return []
     if isinstance(returned, tf.compat.v1.train.SessionRunHook):
@@ -61,7 +66,7 @@ def checked_hooks(model: Model, mode: str) -> list[Hook]:
                 f"{place}: expected SessionRunHook objects, got {hook!r}. Return a list of objects "
                 "of classes that extend tf.compat.v1.train.SessionRunHook."
             )
-    return [OwnHook(hook, place, mode) for hook in hooks]
+    return hooks
 
 
 class OwnHook(tf.compat.v1.train.SessionRunHook):
@@ -153,7 +158,7 @@ class EndOfInput(tf.compat.v1.train.SessionRunHook):
         op = getattr(error, "op", None)
         if op is not None and op.name in self._names:
             return
-        place = user_code.place_of_op(op) if op is not None else None
+        place = user_errors.place_of_op(op) if op is not None else None
         what = f"{op.name} (a {op.type})" if op is not None else type(error).__name__
         raise ConfigError(
             f"{f'{place}: ' if place else _start(error)}{self._model}: the operation {what} ended "
@@ -182,5 +187,5 @@ def of_evaluation(model: Model, names: frozenset[str]) -> list[Hook]:
 
 
 def _start(error: BaseException) -> str:
-    place = user_code.place_of(error)
+    place = user_errors.place_of(error)
     return f"{place}: " if place else ""

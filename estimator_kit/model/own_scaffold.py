@@ -23,7 +23,10 @@ def checked_scaffold(model: Model, mode: str) -> Optional[Any]:
     """
     place = f"{type(model).__name__}.scaffold"
     with user_code.explained(model, "scaffold"):
-        returned = model.scaffold(mode)
+        return _checked(place, model.scaffold(mode))
+
+
+def _checked(place: str, returned: Any) -> Optional[Any]:
     if returned is None:
         return None
     if not isinstance(returned, tf.compat.v1.train.Scaffold):

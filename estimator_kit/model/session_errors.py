@@ -15,7 +15,8 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import estimator
-from estimator_kit.errors import LossError, SessionLost
+from estimator_kit.errors import ConfigError, LossError, SessionLost
+from estimator_kit.model import user_code
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.optimizers.choice import NOT_FINITE
 from feature_specs.spec import FeatureSpec
@@ -71,6 +72,9 @@ def explained(
             raise
         raise DataError(gone) from error
     except _SESSION_ERRORS as error:
+        of_model = user_code.check_text(error)
+        if of_model is not None:
+            raise ConfigError(of_model) from error
         if _RESTORE in str(error):  # The error is about a checkpoint.
             raise
         _check_files(paths, error)

@@ -1,56 +1,132 @@
-"""Explains a wrong key in the methods that a user's model overrides, and names places in it.
+"""Explains errors in the methods that a user's model overrides.
 
-    with user_code.explained(model, "logits", features=features):
-        logits = model.logits(features, mode)
+    with user_code.explained(model, "logits"):
+        logits = split_logits(model.logits(user_code.Named(features, "features"), mode))
 
-Without this, `features["prce"]` ends the program with a traceback, as a bug would. A KeyError that
-the kit or TensorFlow raises stays as it is: it is not a mistake in the user's code.
+Without this, a TypeError in `logits` ends the program with a traceback, as a bug of the kit does,
+and a wrong result is reported without its place. The block contains the call and the checks of the
+result. The new error has the user's file and line, the class and the method, and the old error as
+its cause. What no user's code is part of stays as it is: an error in a model of the kit is a bug.
+So does an error that already has an exit status, such as an object store that is away.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
+import re
 import sys
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any, Optional
 
+import tensorflow as tf
+
+from estimator_kit.config import user_errors
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import nearest
 
-_NOT_OF_USERS = (
-    "estimator_kit", "feature_specs", "input_pipelines", "tensorflow", "tensorflow_estimator",
-    "keras", "tf_keras", "numpy",
-)  # fmt: skip
+# How many keys a message lists.
 _SHOWN = 20
-_STANDARD_LIBRARY = os.path.join(os.path.dirname(contextlib.__file__), "")
+
+
+class MissingKey(KeyError):
+    """A user's code asked an argument of a method for a key that it does not have."""
+
+    def __init__(self, key: Any, argument: str, known: Iterable[Any]):
+        super().__init__(key)
+        keys = sorted(map(str, known))
+        more = ", ..." if len(keys) > _SHOWN else ""
+        self.text = (
+            f"the key {key!r} does not exist{nearest(key, keys) or '.'} "
+            f"`{argument}` has the keys {', '.join(keys[:_SHOWN])}{more}."
+        )
+
+
+class Named(dict[str, Any]):
+    """An argument of a method that is a mapping. It is a dict whose missing keys are explained."""
+
+    def __init__(self, values: Any = (), argument: str = "the argument"):
+        super().__init__(values)
+        self._argument = argument
+
+    def __missing__(self, key: Any) -> Any:
+        raise MissingKey(key, self._argument, self)
+
+
+class WrongRows(ConfigError):
+    """A result of a user's method has another number of rows than the batch."""
+
+
+# The messages of checks in a graph begin with this; `session_errors` finds them.
+CHECK = "estimator_kit model check: "
+
+
+def name_of(model: object, method: str) -> str:
+    """`file:line: class.method` for messages; without a place for a method of the kit."""
+    place = user_errors.place_of_method(type(model), method)
+    name = f"{type(model).__name__}.{method}"
+    return name if place is None else f"{place}: {name}"
+
+
+def equal_shapes(text: str, shape: Any, expected: Any) -> Any:
+    """An op that ends a session with a message about a user's code if two shapes differ.
+
+    Args:
+      text: the message, which the shapes complete.
+      shape, expected: int32 tensors.
+    """
+    equal = tf.reduce_all(tf.equal(shape, expected))
+    return tf.debugging.Assert(equal, [f"{CHECK}{text}", shape, "instead of", expected])
+
+
+def check_text(error: BaseException) -> Optional[str]:
+    """The message of a failed check of `CHECK` without what TensorFlow adds, or None."""
+    line = next((line for line in str(error).splitlines() if CHECK in line), "")
+    text = line.partition(CHECK)[2].replace("\\'", "'")
+    return re.sub(r"\] \[|\]$", " ", text).strip() or None
 
 
 @contextlib.contextmanager
-def explained(model: object, method: str, **arguments: Iterable[str]) -> Iterator[None]:
-    """Turns a KeyError of the user's code into an error that names class, place and known keys.
+def explained(model: object, method: str) -> Iterator[None]:
+    """Gives errors in a block that calls a method, and checks its result, the place of the method.
 
     Args:
-      model: the model whose method runs.
+      model: the model, or its class, whose method runs.
       method: the name of the method.
-      **arguments: the keys of each argument that is a mapping.
 
     Raises:
-      ConfigError: the method asked for a key that does not exist.
+      ConfigError: the method failed, or its result was refused.
     """
     try:
         yield
-    except KeyError as error:
-        place = _place(error)
-        if place is None or not error.args:
+    except Exception as error:
+        kind = model if isinstance(model, type) else type(model)
+        made = _explained(error, kind, method)
+        if made is None:
             raise
-        key = error.args[0]
-        known = [name for keys in arguments.values() for name in sorted(keys)]
-        raise ConfigError(
-            f"{place}: {type(model).__name__}.{method}: the key {key!r} does not exist"
-            f"{nearest(key, known) or '.'} {' '.join(map(_listed, arguments, arguments.values()))}"
-        ) from error
+        raise made from error
+
+
+def _explained(error: Exception, kind: type, method: str) -> Optional[Exception]:
+    """The error with its place; None if it stays as it is."""
+    own = isinstance(error, ConfigError)
+    if not own and user_errors.has_status(error):
+        return None
+    head = f"{kind.__name__}.{method}"
+    if isinstance(error, MissingKey):
+        text = error.text
+    else:
+        text = str(error) if own else user_errors.text_of(error)
+    if re.match(r".+:\d+: \w+\.\w+", text):
+        return None  # An inner block, or `place_of_call`, has given it a place.
+    places = user_errors.places_of(error)
+    place = places[-1] if places else user_errors.place_of_method(kind, method)
+    if place is None:
+        return None
+    if not own and len(places) > 1:
+        text += f" It was called at {', '.join(reversed(places[:-1]))}."
+    text = text if re.match(rf"{re.escape(head)}\b", text) else f"{head}: {text}"
+    return (type(error) if own else ConfigError)(f"{place}: {text}")
 
 
 def check_new_name(place: str, noun: str, name: Any, taken: Iterable[str]) -> None:
@@ -76,63 +152,10 @@ def place_of_call(called: str) -> str:
     frame = sys._getframe(1)
     while _module(frame).startswith("estimator_kit.model.") and frame.f_back is not None:
         frame = frame.f_back
-    if _module(frame).partition(".")[0] in _NOT_OF_USERS:
+    if user_errors.is_of_kit(_module(frame)):
         return called
     return f"{frame.f_code.co_filename}:{frame.f_lineno}: {called}"
 
 
 def _module(frame: types.FrameType) -> str:
     return str(frame.f_globals.get("__name__", ""))
-
-
-def _listed(argument: str, keys: Iterable[str]) -> str:
-    """A sentence with the first keys of an argument."""
-    known = sorted(keys)
-    more = ", ..." if len(known) > _SHOWN else ""
-    return f"`{argument}` has the keys {', '.join(known[:_SHOWN])}{more}."
-
-
-def place_of(error: BaseException) -> Optional[str]:
-    """`file:line` of the last line of a user's code that an error came through, or None."""
-    place, trace = None, error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        if _is_of_users(code.co_filename):
-            place = f"{code.co_filename}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return place
-
-
-def place_of_op(op: Any) -> Optional[str]:
-    """`file:line` of a user's code that made an op of a graph; None if the kit made it."""
-    for frame in reversed(list(op.traceback or ())):
-        if _is_of_users(frame.filename):
-            return f"{frame.filename}:{frame.lineno}"
-        if _package_of(frame.filename) in _NOT_OF_USERS[:3]:
-            return None
-    return None
-
-
-def _is_of_users(filename: str) -> bool:
-    return not filename.startswith(("<", _STANDARD_LIBRARY)) and _package_of(filename) is None
-
-
-def _package_of(filename: str) -> Optional[str]:
-    """The package of the list above that a file belongs to, or None."""
-    for name in _NOT_OF_USERS:
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if file is not None and filename.startswith(os.path.join(os.path.dirname(file), "")):
-            return name
-    return None
-
-
-def _place(error: KeyError) -> Optional[str]:
-    """`file:line` in the user's code that raised an error; None if other code raised it."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return None
-    if _module(trace.tb_frame).partition(".")[0] in _NOT_OF_USERS:
-        return None
-    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"

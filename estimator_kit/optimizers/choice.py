@@ -24,7 +24,7 @@ from estimator_kit.config.named_choice import parse_choice
 from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.optimizers import accumulation, dense_gradients, freezing, moving_average
-from estimator_kit.optimizers.clipping import clipped
+from estimator_kit.optimizers.clipping import clipped, global_norm
 from estimator_kit.optimizers.combining.base import MakeGradients
 from estimator_kit.optimizers.kinds import OPTIMIZERS, Ftrl
 from estimator_kit.optimizers.summed_rows import summed
@@ -41,6 +41,10 @@ LEARNING_RATE_TENSOR = "estimator_kit/learning_rate"
 
 # The prefix of the messages of the check on loss and gradients, which identifies these errors.
 NOT_FINITE = "estimator_kit training check: "
+
+
+class NothingLearned(ConfigError):
+    """No variable has a gradient of the loss."""
 
 
 def make_optimizer(
@@ -120,8 +124,8 @@ def minimize(
       tf.errors.InvalidArgumentError (in the graph): the loss or a gradient is NaN or infinite. The
         step is then not applied, so no checkpoint contains it.
     """
-    check_pairs(optimizers)
     trainable = tf.compat.v1.trainable_variables()
+    check_optimizers(optimizers, trainable)
     variables = freezing.not_frozen(trainable, freeze)
     dynamic = [v for v in trainable if dynamic_tables.is_dynamic(v)]
     if dynamic:
@@ -134,12 +138,6 @@ def minimize(
                 )
         optimizers = [(p, dynamic_tables.optimizer(made, dynamic)) for p, made in optimizers]
     owner = {v.ref(): _owner(v.op.name, optimizers) for v in trainable}
-    for i, (prefix, _) in enumerate(optimizers):
-        if i not in owner.values():
-            raise ConfigError(
-                f"the optimizer for {prefix!r} has no variable. The variables are "
-                f"{', '.join(v.op.name for v in trainable)}."
-            )
 
     def compute(loss: tf.Tensor) -> list[Any]:
         # Gradients do not depend on the optimizer, so any optimizer can compute them.
@@ -154,7 +152,7 @@ def minimize(
     pairs = [(summed(gradient), variable) for gradient, variable in pairs]
     _check_learning(variables, {variable.ref() for _, variable in pairs})
     with tf.name_scope("gradient_norm"):
-        norm = tf.linalg.global_norm([gradient for gradient, _ in pairs])
+        norm = global_norm([gradient for gradient, _ in pairs])
     tf.identity(norm, name=GRADIENT_NORM_TENSOR)
     rates = [optimizer.rate_now for _, optimizer in optimizers if hasattr(optimizer, "rate_now")]
     if rates:
@@ -212,8 +210,8 @@ def _after_checks(gradient: Any) -> Any:
     return tf.IndexedSlices(values, tf.identity(gradient.indices), gradient.dense_shape)
 
 
-def check_pairs(optimizers: Any) -> None:
-    """Raises ConfigError if it is not a list of (prefix, optimizer) pairs that `minimize` takes."""
+def check_optimizers(optimizers: Any, trainable: Sequence[Any]) -> None:
+    """Raises ConfigError if `optimizers` are not pairs that fit the trainable variables."""
     pairs = optimizers if isinstance(optimizers, (list, tuple)) else ()
     if not pairs or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
         raise ConfigError(
@@ -231,12 +229,19 @@ def check_pairs(optimizers: Any) -> None:
                 f"the optimizer for {prefix!r} is a SyncReplicasOptimizer, expected one that does "
                 "not count the steps. Use the optimizer in it, with --strategy=sync_replicas."
             )
+    owners = {_owner(v.op.name, pairs) for v in trainable}
+    for i, (prefix, _) in enumerate(pairs):
+        if i not in owners:
+            raise ConfigError(
+                f"the optimizer for {prefix!r} has no variable. The variables are "
+                f"{', '.join(v.op.name for v in trainable)}."
+            )
 
 
 def _check_learning(variables: Sequence[Any], learning: set[Any]) -> None:
     idle = [v.op.name for v in variables if v.ref() not in learning]
     if not learning:
-        raise ConfigError(
+        raise NothingLearned(
             "no variable has a gradient of the loss, so the model would learn nothing. The "
             f"variables are: {', '.join(idle) or '(none)'}. Look for a tf.stop_gradient, or an "
             "operation without a gradient, between them and the logits."

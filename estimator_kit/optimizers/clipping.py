@@ -28,8 +28,28 @@ def clipped(
     if clip_value is not None:
         limited = [_limited(gradient, clip_value) for gradient in limited]
     if clip_norm is not None:
-        limited, _ = tf.clip_by_global_norm(limited, clip_norm)
+        norm = global_norm(limited)
+        for dtype in dict.fromkeys(each.dtype.base_dtype for each in limited):
+            places = [i for i, each in enumerate(limited) if each.dtype.base_dtype == dtype]
+            of_type = [limited[i] for i in places]
+            scaled, _ = tf.clip_by_global_norm(of_type, clip_norm, tf.cast(norm, dtype))
+            for i, each in zip(places, scaled):
+                limited[i] = each
     return limited
+
+
+def global_norm(gradients: Sequence[Any]) -> tf.Tensor:
+    """The norm of all gradients together, float32. A model may have variables of other types."""
+    return tf.linalg.global_norm([_as_float32(gradient) for gradient in gradients])
+
+
+def _as_float32(gradient: Any) -> Any:
+    if gradient.dtype.base_dtype == tf.float32:
+        return gradient
+    if not isinstance(gradient, tf.IndexedSlices):
+        return tf.cast(gradient, tf.float32)
+    values = tf.cast(gradient.values, tf.float32)
+    return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
 
 
 def _limited(gradient: Any, limit: float) -> Any:

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
 from estimator_kit import storage
 from estimator_kit.checkpoints import reading, run_record
-from estimator_kit.config import cluster
+from estimator_kit.config import cluster, user_errors
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.rules.cluster import view_problems
 from estimator_kit.config.settings import settings_of
 from estimator_kit.embeddings import table_memory
 from estimator_kit.errors import ConfigError
+from estimator_kit.model import user_code
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.models import find_model
 from estimator_kit.training import default_data, determinism
@@ -119,15 +121,50 @@ def generate_data(config: ExperimentConfig, view: Optional[cluster.ClusterView])
 
 def make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:
     """Builds the model of a config for a spec. Raises ConfigError if that fails."""
-    try:
-        kind = find_model(config.model)
-        with eager.kept():
-            model = kind(spec, config.model_params)
-    except TypeError as error:  # An abstract method is missing, or __init__ has other arguments.
-        raise ConfigError(f"the model {config.model!r} cannot be built: {error}") from error
-    unused = [group for group in spec.groups if group not in model.groups()]
+    model = made(config.model, find_model(config.model), spec, config.model_params)
+    with user_code.explained(model, "groups"):
+        read = model.groups()
+        unknown = [group for group in read if group not in spec.groups]
+        if isinstance(read, str) or unknown:
+            raise ConfigError(
+                f"expected names of groups of the spec, got {read!r}. Use some of: "
+                f"{', '.join(spec.groups)}."
+            )
+    unused = [group for group in spec.groups if group not in read]
     if unused:
         _log.info("the model %s does not read the group %s", config.model, ", ".join(unused))
+    return model
+
+
+def made(name: str, kind: type[ModelFn], spec: FeatureSpec, params: Mapping[str, Any]) -> ModelFn:
+    """A model of a class.
+
+    Args:
+      name: the name of the class in the config, for messages.
+      kind: the class.
+      spec, params: the arguments of the class.
+
+    Raises:
+      ConfigError: the class cannot be built, or refuses the spec or the parameters.
+    """
+    missing = sorted(getattr(kind, "__abstractmethods__", ()))
+    if missing:
+        place = user_errors.place_of_class(kind)
+        raise ConfigError(
+            f"{place}the model {name!r} cannot be built: {kind.__name__} does not define "
+            f"{', '.join(missing)}. Write this method."
+        )
+    with user_code.explained(kind, "__init__"), eager.kept():
+        try:
+            inspect.signature(kind).bind(spec, params)
+        except TypeError as error:
+            raise ConfigError(
+                f"expected the arguments (spec, params), got {inspect.signature(kind)}. Pass both "
+                "to super().__init__."
+            ) from error
+        model = kind(spec, params)
+        if not hasattr(model, "combination"):  # The last attribute that ModelFn sets.
+            raise ConfigError("it must call super().__init__(spec, params).")
     return model
 
 

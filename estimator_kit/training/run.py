@@ -28,7 +28,7 @@ from estimator_kit.checkpoints.reading import ModelOutline
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.errors import Stopped
+from estimator_kit.errors import ConfigError, Stopped
 from estimator_kit.exporters.signatures import check_default
 from estimator_kit.model import pretrained_tables
 from estimator_kit.model.computing import Computing
@@ -155,6 +155,10 @@ class Training:
         check_metrics(config, self._outline)
         if self._evaluates and config.exporters:
             check_default(config.default_signature, self._model)
+            if self._outline.not_exportable is not None:
+                raise ConfigError(
+                    f"{self._outline.not_exportable} To train without exports, remove --exporters."
+                )
         self._start_step = check_start(config, spec, self._outline)
         self._warm = None
         if self._start_step is None:

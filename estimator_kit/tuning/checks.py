@@ -173,7 +173,8 @@ def _checked(config: TuneConfig, values: Values, spec: FeatureSpec) -> ModelDirC
     made = trial_config(config, values, trial_dir(config.model_dir, 0))
     kind: Any = find_model(made.model)
     checked_params(made.model, kind.Params, made.model_params)  # Names the model.
-    kind(spec, made.model_params)  # Also checks optimizers and schedules.
+    # It also checks optimizers and schedules.
+    preparation.made(made.model, kind, spec, made.model_params)
     problems = view_problems(made, None)
     if problems:
         raise ConfigError("\n".join(problems))

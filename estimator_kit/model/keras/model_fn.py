@@ -31,7 +31,7 @@ from typing import Any, Optional, Union
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import group_checks, input_layer
+from estimator_kit.model import group_checks, input_layer, user_code
 from estimator_kit.model.keras import compiled as keras_compile
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.model_params import ModelParams
@@ -99,6 +99,10 @@ class KerasModelFn(ModelFn):
     # --- Not to override -------------------------------------------------------------------------
 
     def check_spec(self) -> None:
+        with user_code.explained(self, "keras_model"):
+            self._check_inputs()
+
+    def _check_inputs(self) -> None:
         for name, tensor in _inputs(self._model).items():
             if name in self.spec.groups:
                 names = group_checks.columns_of(self.spec, name)
@@ -176,8 +180,12 @@ class KerasModelFn(ModelFn):
 
     def _read_model(self, *, has_optimizer: bool) -> dict[str, Any]:
         """Makes the model and stores its parts. Returns the parameters of its `compile`."""
-        self._model = self.keras_model()
-        self._check_model(self.spec)
+        with user_code.explained(self, "keras_model"):
+            self._model = self.keras_model()
+            self._check_model(self.spec)
+            return self._parts(has_optimizer=has_optimizer)
+
+    def _parts(self, *, has_optimizer: bool) -> dict[str, Any]:
         self._weights_at_start = [weight.numpy() for weight in self._model.weights]
         self._weight_names = self._names_in_graphs()
         objective_of = {o: name for name, o in self._outputs(self.spec.objectives).items()}
@@ -300,12 +308,13 @@ class KerasModelFn(ModelFn):
         def row_losses(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
             predictions = logits if given or link is None else link(logits)
             call = loss.call if isinstance(loss, tf.keras.losses.Loss) else loss
-            found = call(_as_keras(objective, loss, labels), predictions)
-            if found.shape.rank != 1:
-                raise ConfigError(
-                    f"the loss {keras_compile.name_of(loss)} of {objective.name!r} has the shape "
-                    f"{found.shape}, expected one number per row"
-                )
+            with user_code.explained(self, "keras_model"):
+                found = call(_as_keras(objective, loss, labels), predictions)
+                if found.shape.rank != 1:
+                    raise ConfigError(
+                        f"the loss {keras_compile.name_of(loss)} of {objective.name!r} has the "
+                        f"shape {found.shape}, expected one number per row"
+                    )
             return found
 
         made = copy.copy(objective)

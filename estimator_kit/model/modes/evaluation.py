@@ -15,6 +15,7 @@ import tensorflow as tf
 from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import added_losses, example_losses, operations, own_hooks, user_code
+from estimator_kit.model.modes import labeled
 from estimator_kit.model.modes.labeled import Labeled
 from estimator_kit.model.modes.model import Model
 from estimator_kit.model.names import TOTAL_LOSS
@@ -55,9 +56,9 @@ def spec(
         metrics[TOTAL_LOSS] = _total_loss(model, batch, metrics, added)
     for name, value in model.combination.factors(model.spec).items():
         metrics[f"loss_factor/{name}"] = (value, tf.identity(value))
-    with user_code.explained(model, "metrics", **batch.given):
+    with user_code.explained(model, "metrics"):
         returned = model.metrics(**batch.given)
-    metrics.update(_checked(type(model).__name__, returned, metrics))
+        metrics.update(_checked(type(model).__name__, returned, metrics))
     return estimator.EstimatorSpec(
         ModeKeys.EVAL,
         predictions=batch.given["predictions"],  # For `tf.estimator.add_metrics`.
@@ -105,8 +106,9 @@ def _total_loss(
     for index, (name, (value, _)) in enumerate(sources.items()):
         without_weight = missing[name] & tf.equal(broken[index], 0)
         values[name] = tf.cast(tf.where(without_weight, tf.zeros_like(value), value), tf.float32)
-    total = model.loss(values)
-    _refuse_batch(model, batch, total)
+    total = labeled.total(model, values)
+    with user_code.explained(model, "loss"):
+        _refuse_batch(model, batch, total)
     total = tf.where(tf.reduce_all(list(missing.values())), tf.cast(nan, total.dtype), total)
     updates = [counting, *(update for _, update in [*sources.values(), *added])]
     total = tf.add_n([total, *(tf.cast(value, total.dtype) for value, _ in added)])

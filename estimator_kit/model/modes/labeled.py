@@ -13,8 +13,9 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys
+from estimator_kit.config import user_errors
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import added_losses, example_losses, user_code
+from estimator_kit.model import added_losses, example_losses, operations, user_code
 from estimator_kit.model.added_losses import Added
 from estimator_kit.model.example_losses import Weighted
 from estimator_kit.model.logits import check_rows, tensors_of
@@ -88,17 +89,20 @@ def labeled(
     """
     padding = labels.get(PADDING)
     with tf.name_scope("labels"):
+        label = next(value for name, value in labels.items() if name != PADDING)
         labels, weights = model.labels_and_weights(labels)
     with tf.name_scope("logits"):
-        rows = tf.shape(next(iter(labels.values())))[0]
-        logits = check_rows(type(model).__name__, logits, rows)
+        logits = check_rows(user_code.name_of(model, "logits"), logits, label)
     given: dict[str, Any] = {}
     if computes_losses or mode == ModeKeys.EVAL:
         found = prediction.by_objective(model.objectives, logits)
         predictions = prediction.joined(found, outputs)
         given = {
-            "labels": labels, "predictions": predictions, "weights": weights, "features": features,
-        }  # fmt: skip
+            "labels": user_code.Named(labels, "labels"),
+            "predictions": user_code.Named(predictions, "predictions"),
+            "weights": weights,
+            "features": features,
+        }
     own = _own_losses(model, given) if computes_losses else {}
     losses = _losses(model, logits, labels, weights, own)
     loss = _combined(model, losses, mode)
@@ -126,13 +130,13 @@ def labeled(
 
 
 def _own_losses(model: Model, given: Mapping[str, Any]) -> dict[str, Weighted]:
-    with user_code.explained(model, "example_losses", **given):
+    name = user_code.name_of(model, "example_losses")
+    with user_code.explained(model, "example_losses"):
         returned = model.example_losses(**given)
-    with tf.name_scope("example_losses"):
-        name = type(model).__name__
-        return example_losses.checked(
-            name, returned, model.objectives, given["labels"], given["weights"]
-        )
+        with tf.name_scope("example_losses"):
+            return example_losses.checked(
+                name, returned, model.objectives, given["labels"], given["weights"]
+            )
 
 
 def _losses(
@@ -155,10 +159,64 @@ def _combined(model: Model, losses: Mapping[str, tf.Tensor], mode: str) -> tf.Te
     if mode == ModeKeys.TRAIN and not isinstance(model.combination, Weights):
         loss = model.combination.total(losses, model.spec)
     else:
-        with user_code.explained(model, "loss", losses=losses):
-            loss = model.loss(losses)
-    if not isinstance(loss, tf.Tensor) or loss.shape.rank != 0:
-        raise ConfigError(
-            f"{type(model).__name__}.loss returned {loss}, expected one number, as a tensor"
-        )
+        loss = total(model, losses)
     return loss
+
+
+def total(model: Model, losses: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """The result of `ModelFn.loss`.
+
+    Raises:
+      ConfigError: it is not one number that depends on the losses.
+    """
+    with user_code.explained(model, "loss"):
+        loss = model.loss(user_code.Named(losses, "losses"))
+        place = f"{type(model).__name__}.loss"
+        if not isinstance(loss, tf.Tensor) or loss.shape.rank != 0 or not loss.dtype.is_floating:
+            raise ConfigError(f"{place} returned {loss!r}, expected one number, as a tensor")
+        if user_errors.place_of_method(type(model), "loss") is not None:
+            used = {op.name for op in operations.needed([loss])}
+            if used.isdisjoint(each.op.name for each in losses.values()):
+                raise ConfigError(
+                    f"{place} returned {loss!r}, which does not depend on its argument. Combine "
+                    "the losses of the objectives, and use self.add_loss in logits for others."
+                )
+    return tf.cast(loss, tf.float32)
+
+
+def checked_labels(
+    place: str, returned: Any, labels: Mapping[str, tf.Tensor]
+) -> Mapping[str, tf.Tensor]:
+    """The result of `ModelFn.checked_labels`, which got `labels`.
+
+    Args:
+      place: the file, line, class and method, for messages of a session.
+      returned: the result.
+      labels: the argument.
+
+    Raises:
+      ConfigError: a label is missing, or has another shape, or no numbers in the place of numbers.
+    """
+    result, checks = {}, []
+    if not isinstance(returned, Mapping):
+        raise ConfigError(f"expected {{label: tensor}}, got {returned!r}. Return the labels.")
+    for name, label in labels.items():
+        value = returned.get(name)
+        is_text = label.dtype == tf.string
+        if not isinstance(value, tf.Tensor) or (value.dtype == tf.string) != is_text:
+            raise ConfigError(
+                f"expected the label {name!r} in the form of {label!r}, got {value!r}. Return all "
+                "labels."
+            )
+        if not value.shape.is_compatible_with(label.shape):
+            raise user_code.WrongRows(
+                f"expected the shape {label.shape} for the label {name!r}, got {value!r}. Return "
+                "one value for each row."
+            )
+        if value is not label:
+            text = f"{place}: expected one value for each row for the label {name!r}, got"
+            checks.append(user_code.equal_shapes(text, tf.shape(value), tf.shape(label)))
+    with tf.control_dependencies(checks):
+        for name, value in returned.items():
+            result[name] = tf.identity(value) if checks and name in labels else value
+    return result

@@ -17,12 +17,15 @@ from estimator_kit.model import user_code
 from estimator_kit.model.model_params import ModelParams, noted_reads
 from estimator_kit.model.modes.model import Model
 from estimator_kit.optimizers import freezing, moving_average
-from estimator_kit.optimizers.choice import GRADIENT_NORM_TENSOR, check_pairs
+from estimator_kit.optimizers.choice import GRADIENT_NORM_TENSOR, check_optimizers
 
 # The parameters that the kit's `train_op` and `optimizers` apply. `combine` is applied outside of
 # them; see `check_combination`.
 OF_STEP = tuple(name for name in ModelParams.model_fields if name != "combine")
 OF_OPTIMIZERS = ("optimizer", "learning_rate")
+
+# The ops that take a variable without changing it.
+_READING_OPS = ("ReadVariableOp", "VarIsInitializedOp", "VariableShape")
 
 # A read of one of these may be a read of each parameter.
 _ALL = frozenset({"__dict__", "model_copy", "model_dump", "model_dump_json"})
@@ -39,13 +42,14 @@ def train_op(model: Model, loss: tf.Tensor) -> tf.Operation:
     before = len(graph.get_operations())
     with noted_reads() as read, user_code.explained(model, "train_op"):
         made = model.train_op(loss)
-    _check_read(model, "train_op", OF_STEP, read)
-    if not isinstance(made, (tf.Operation, tf.Tensor)):
-        raise ConfigError(
-            f"{type(model).__name__}.train_op: expected an op, got {made!r}. Return the result of "
-            "minimize, or a tf.group."
-        )
-    _check_averages(model)
+    with user_code.explained(model, "train_op"):
+        _check_read(model, "train_op", OF_STEP, read)
+        if not isinstance(made, (tf.Operation, tf.Tensor)):
+            raise ConfigError(
+                f"expected an op, got {made!r}. Return the result of minimize, or a tf.group."
+            )
+        _check_averages(model)
+        _check_counts(graph)
     added = graph.get_operations()[before:]
     if any(op.name.endswith(GRADIENT_NORM_TENSOR) for op in added):
         return made  # `minimize` has run the updates of the layers that are not frozen.
@@ -61,11 +65,9 @@ def optimizers(model: Model) -> Sequence[tuple[str, Any]]:
     """
     with noted_reads() as read, user_code.explained(model, "optimizers"):
         pairs = model.optimizers()
-    _check_read(model, "optimizers", OF_OPTIMIZERS, read)
-    try:
-        check_pairs(pairs)
-    except ConfigError as error:
-        raise ConfigError(f"{type(model).__name__}.optimizers: {error}") from error
+    with user_code.explained(model, "optimizers"):
+        _check_read(model, "optimizers", OF_OPTIMIZERS, read)
+        check_optimizers(pairs, tf.compat.v1.trainable_variables())
     return pairs
 
 
@@ -97,6 +99,20 @@ def _check_averages(model: Model) -> None:
             f"{type(model).__name__}.train_op keeps no moving average of {missing[0]}, so the "
             f"parameter moving_average would do nothing, got {model.params.moving_average}. Pass "
             "average=self.params.moving_average to ek.minimize, or remove the parameter."
+        )
+
+
+def _check_counts(graph: tf.Graph) -> None:
+    """Refuses a training that would never end, because nothing changes the global step."""
+    step = tf.compat.v1.train.get_or_create_global_step()
+    handle = getattr(step, "handle", None)
+    if handle is None:  # A variable of TensorFlow 1 is read and changed in more ways.
+        return
+    changing = [op for op in handle.consumers() if op.type not in _READING_OPS]
+    if not set(changing) - {step.initializer}:
+        raise ConfigError(
+            "no op increases the global step, so training would never end. Use ek.minimize, or "
+            "pass global_step=tf.compat.v1.train.get_global_step() to the minimize of an optimizer."
         )
 
 

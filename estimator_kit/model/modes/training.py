@@ -27,7 +27,7 @@ from estimator_kit.model.modes.evaluation import EXAMPLE_LOSS
 from estimator_kit.model.modes.labeled import Labeled
 from estimator_kit.model.modes.model import Model
 from estimator_kit.model.names import LOSSES_SCOPE
-from estimator_kit.optimizers.choice import minimize
+from estimator_kit.optimizers.choice import NothingLearned, minimize
 from estimator_kit.optimizers.combining import Weights
 from estimator_kit.optimizers.combining.base import MakeGradients
 from estimator_kit.optimizers.freezing import not_frozen
@@ -43,15 +43,20 @@ def spec(model: Model, batch: Labeled, readers: frozenset[str], *, own_train_op:
       own_train_op: whether the model overrides `train_op`.
     """
     _summarize(batch, model.combination.factors(model.spec))
-    train_op = _step(model, batch, own_step.train_op if own_train_op else _train_op)
+    try:
+        train_op = _step(model, batch, own_step.train_op if own_train_op else _train_op)
+    except NothingLearned:
+        all_own = model.objectives.keys() == batch.own.keys()
+        with user_code.explained(model, "example_losses" if all_own else "logits"):
+            raise
     batch_tensors.name_means(model.objectives, batch.logits, batch.labels, batch.weights)
     batch_tensors.name_images(model.spec, batch.features)
     with user_code.explained(model, "first_values"):
-        returned = model.first_values()
+        first = initial_values.checked_values(type(model).__name__, model.first_values())
     scaffold = initial_values.scaffold(
         model.spec,
         model.warm_start,
-        initial_values.checked_values(type(model).__name__, returned),
+        first,
         own_scaffold.checked_scaffold(model, ModeKeys.TRAIN),
     )
     return estimator.EstimatorSpec(
@@ -92,7 +97,14 @@ def _step(
         dynamic_tables.check_trained(tf.compat.v1.trainable_variables())
         return made
     variables = not_frozen(tf.compat.v1.trainable_variables(), model.params.freeze)
-    after = combination.after_step(batch.losses, model.spec, variables, model.shared_prefix())
+    with user_code.explained(model, "shared_prefix"):
+        prefix = model.shared_prefix()
+        if not isinstance(prefix, (str, type(None))):
+            raise ConfigError(
+                f"expected the prefix of names of variables, or None, got {prefix!r}. Return a "
+                "text."
+            )
+        after = combination.after_step(batch.losses, model.spec, variables, prefix)
     more = [*batch.added_losses.values(), *batch.penalties]
     gradients = combination.gradients(batch.losses, model.spec, more)
     # With gradients, the model overrides no method of this step. See `check_combination`.
@@ -136,9 +148,10 @@ def _chosen_optimizers(model: Model) -> Sequence[tuple[str, Any]]:
     if p.schedule is not None or p.warm_up_steps:
         for prefix, optimizer in pairs:
             if not getattr(optimizer, "follows_schedule", False):
-                raise ConfigError(
-                    f"{type(model).__name__}.optimizers makes the optimizer for {prefix!r} "
-                    "without self.make_optimizer, so it would ignore the parameters schedule "
-                    "and warm_up_steps. Use self.make_optimizer, or remove the parameters."
-                )
+                with user_code.explained(model, "optimizers"):
+                    raise ConfigError(
+                        f"{type(model).__name__}.optimizers makes the optimizer for {prefix!r} "
+                        "without self.make_optimizer, so it would ignore the parameters schedule "
+                        "and warm_up_steps. Use self.make_optimizer, or remove the parameters."
+                    )
     return pairs

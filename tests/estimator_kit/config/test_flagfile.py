@@ -304,7 +304,7 @@ def test_a_flag_that_there_is_not_is_named_with_its_place():
         ("max_stepz", ". Did you mean 'max_steps'?"),
         ("warm_start", ". Did you mean --warm_start_from or --warm_start_mode or "
                        "--warm_start_rename or --warm_start_vars?"),
-        ("zzz", ""),
+        ("zzz", ". To set a parameter of the model, write --model_params=zzz=value."),
     ],
 )  # fmt: skip
 def test_an_unknown_flag_is_told_of_those_with_its_words(name, hint):

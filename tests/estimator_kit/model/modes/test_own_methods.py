@@ -16,6 +16,7 @@ from tests.conftest import ROOT, make_rows
 from tests.estimator_kit.model.test_model_fn import Constant, build
 from tests.estimator_kit.small_training import batch_of
 from tests.integration.own_model import CountSteps, MissedClicks
+from tests.placed import without_place
 
 ModeKeys = tf.estimator.ModeKeys
 MODES = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
@@ -179,9 +180,7 @@ def test_an_undefined_loss_is_not_0(spec, of_click, weight_of_click, weight_of_b
          r": expected a loss for each row of 'click', float32 \[rows\], got .*\. A label \[rows\] "
          r"and logits \[rows, 1\] make losses \[rows, rows\]: take logits\[:, 0\]\."),
         (lambda labels: {"click": labels["clicks"]}, r": the key 'clicks' does not exist\. Did you "
-         r"mean 'click'\? `labels` has the keys buy, buy/weight, click\. `predictions` has the "
-         r"keys buy/class_ids, .*\. `weights` has the keys buy, click\. `features` has the keys "
-         r".*\."),
+         r"mean 'click'\? `labels` has the keys buy, buy/weight, click\. It was called at .*"),
     ],
 )  # fmt: skip
 def test_losses_that_do_not_fit_are_refused(spec, returned, message):
@@ -257,7 +256,7 @@ def test_what_is_no_hook_is_refused(spec):
 
     with tf.Graph().as_default(), pytest.raises(ek.ConfigError) as error:
         build(Wrong(spec), ModeKeys.TRAIN)
-    assert str(error.value) == (
+    assert without_place(error.value) == (
         f"Wrong.hooks: expected SessionRunHook objects, got {CountSteps!r}. Return a list of "
         "objects of classes that extend tf.compat.v1.train.SessionRunHook."
     )

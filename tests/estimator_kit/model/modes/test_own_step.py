@@ -14,6 +14,7 @@ from estimator_kit.model.model_params import ModelParams
 from estimator_kit.model.modes.own_step import OF_OPTIMIZERS, OF_STEP
 from tests.conftest import make_rows
 from tests.estimator_kit.model.test_model_fn import Constant, build
+from tests.placed import without_place
 
 v1 = tf.compat.v1
 TRAIN = tf.estimator.ModeKeys.TRAIN
@@ -64,7 +65,7 @@ def spec(document):
 def refused(model):
     with tf.Graph().as_default(), pytest.raises(ek.ConfigError) as error:
         build(model, TRAIN)
-    return str(error.value)
+    return without_place(error.value)
 
 
 def test_each_parameter_of_a_model_has_a_value_here():
