@@ -1,4 +1,4 @@
-"""Loads a class that a user names as `package.module:ClassName`. Imports no TensorFlow."""
+"""Loads what a user names as `package.module:Name`. Imports no TensorFlow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def find(what: str, name: str, base: type[Base], *, base_name: str, example: str
     module_name, _, class_name = name.partition(":")
     if not module_name or not class_name or module_name.startswith("."):
         raise ConfigError(f"{what} {name!r}: expected package.module:ClassName, as in {example}")
-    module = _imported(f"{what} {name!r}: cannot import {module_name!r}", module_name)
+    module = imported(f"{what} {name!r}: cannot import {module_name!r}", module_name)
     found = getattr(module, class_name, None)
     if found is None:
         classes = [n for n, c in vars(module).items() if _is_a(c, base)]
@@ -42,8 +42,16 @@ def find(what: str, name: str, base: type[Base], *, base_name: str, example: str
     return found
 
 
-def _imported(what: str, name: str) -> Any:
-    """A module. `what` begins the message of an error in it."""
+def imported(what: str, name: str) -> Any:
+    """A module of a user.
+
+    Args:
+      what: begins the message of an error in it.
+      name: the name of the module.
+
+    Raises:
+      ConfigError: it cannot be imported.
+    """
     try:
         return importlib.import_module(name)
     except Exception as error:

@@ -8,7 +8,6 @@ called once. `stored_until_the_end` removes the file.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import inspect
 import logging
 import os
@@ -18,6 +17,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit.config import user_class
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing.progress import ShardProgress
@@ -67,13 +67,8 @@ def find(config: ExperimentConfig) -> Callable[[str], Any]:
 
 def _imported(name: str) -> Any:
     module_name, _, function_name = name.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigError(
-            f"--input_fn={name}: cannot import {module_name!r}: {error}. Install its package, or "
-            "put its folder on PYTHONPATH."
-        ) from error
+    place = f"--input_fn={name}: cannot import {module_name!r}"
+    module = user_class.imported(place, module_name)
     function = getattr(module, function_name, None)
     if function is None:
         known = [key for key, value in vars(module).items() if inspect.isfunction(value)]
