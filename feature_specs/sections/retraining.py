@@ -303,7 +303,10 @@ class Retraining(Entry):
         description="Every n-th completed cycle starts from scratch instead of with a warm start. "
         "By default none does.",
     )
-    gate: Annotated[Gate, pydantic.BeforeValidator(_off)] = Field(
+    gate: Annotated[
+        Gate,
+        pydantic.BeforeValidator(_off, json_schema_input_type=Union[Gate, Literal["off", False]]),
+    ] = Field(
         Gate(),
         description="The conditions for a candidate to go live. With `off`, every candidate goes "
         "live whose predictions are finite.",
