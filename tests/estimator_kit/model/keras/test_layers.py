@@ -90,7 +90,7 @@ def estimator(model, folder):
 _READER = """
 import json, sys
 import tensorflow as tf
-from tests.placed import without_place
+
 export, records = sys.argv[1:]
 predict = tf.saved_model.load(export).signatures["serving_default"]
 examples = list(tf.data.TFRecordDataset(records).as_numpy_iterator())
