@@ -51,6 +51,7 @@ def price(features):
     return features["price"]
 
 
+@pytest.mark.ci
 def test_every_name_of_the_kit_is_refused_before_a_training(spec):
     _, made = build(Constant(spec), ModeKeys.PREDICT)
     names = {*made.predictions, *made.export_outputs, "predict_raw"}

@@ -77,7 +77,16 @@ REFUSED = ("direct", "unused", "in_a_loop", "in_functions", "output")
 ACCEPTED = ("no", "in_training", "start_value", "in_a_metric")
 
 
-@pytest.mark.parametrize("how", [*REFUSED, *ACCEPTED])
+@pytest.mark.parametrize(
+    "how",
+    [
+        *(
+            pytest.param(how, marks=pytest.mark.nightly if i else ())
+            for i, how in enumerate(REFUSED)
+        ),
+        *(pytest.param(how, marks=pytest.mark.nightly) for how in ACCEPTED),
+    ],
+)
 def test_what_an_export_cannot_contain_is_found_in_the_graph_of_predictions(document, how):
     problem = outline(Calls(feature_specs.parse(document), {"how": how})).not_exportable
     if how in ACCEPTED:

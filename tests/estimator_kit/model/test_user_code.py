@@ -176,6 +176,7 @@ class TooFew(Constant):
         return {"click": half(losses) if self.how == "losses" else losses}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("how", "message"),
     [
@@ -221,6 +222,7 @@ def shared(scope):
     return tf.compat.v1.variable_scope(scope, reuse=tf.compat.v1.AUTO_REUSE)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("method", "group", "what"),
     [

@@ -54,8 +54,10 @@ def test_each_part_of_a_scaffold_is_tried_here():
     assert names == {*PARTS, "copy_from_scaffold"}
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("average", [None, 0.9])
+@pytest.mark.parametrize(
+    "mode", [MODES[0], *(pytest.param(m, marks=pytest.mark.nightly) for m in MODES[1:])]
+)
+@pytest.mark.parametrize("average", [pytest.param(None, marks=pytest.mark.nightly), 0.9])
 @pytest.mark.parametrize("part", sorted({*PARTS} - {"saver", "init_fn", "local_init_op"}))
 def test_the_session_gets_each_part(spec, part, average, mode):
     given = {}

@@ -20,6 +20,8 @@ from input_pipelines.transform.transforms import Transform
 from tests.conformance import table
 from tests.estimator_kit.model.objectives.test_metric_meanings import choosable
 
+pytestmark = pytest.mark.ci
+
 ROWS = 120
 STEPS = 2
 

@@ -103,7 +103,15 @@ def losses_and_metrics(spec, *batches):
             yield (*found[:2], session.run(values))
 
 
-@pytest.mark.parametrize(("head", "loss", "missing"), list(cases()), ids=str)
+@pytest.mark.parametrize(
+    ("head", "loss", "missing"),
+    [
+        # On each level, the parts of labels; the weight and the label itself of every head at night.
+        pytest.param(*case, marks=pytest.mark.nightly if case[2] in ("y", "weight") else ())
+        for case in cases()
+    ],
+    ids=str,
+)
 def test_a_row_without_one_of_its_labels_counts_nowhere(head, loss, missing, tmp_path):
     spec = parsed(document(head, loss, missing))
     made = rows(head, missing)
