@@ -106,7 +106,7 @@ def losses_and_metrics(spec, *batches):
 @pytest.mark.parametrize(
     ("head", "loss", "missing"),
     [
-        # On each level, the parts of labels; the weight and the label itself of every head at night.
+        # The weight and the label itself of every head run at night, the other parts always.
         pytest.param(*case, marks=pytest.mark.nightly if case[2] in ("y", "weight") else ())
         for case in cases()
     ],
