@@ -1,10 +1,17 @@
-"""A model with a bug, for the exit status of bugs."""
+"""Models with a bug, for the exit statuses of bugs."""
 
 import estimator_kit as ek
 
 
-class Broken(ek.ModelFn):
-    """Divides by zero when its graph is built."""
+class Wrong(ek.ModelFn):
+    """Divides by zero in a method that it may override."""
 
     def logits(self, features, mode):
+        return 1 / 0
+
+
+class Broken(Wrong):
+    """Divides by zero in place of the kit's own code."""
+
+    def __call__(self, *args, **named):
         return 1 / 0

@@ -19,6 +19,7 @@ from estimator_kit.models import MODELS
 from input_pipelines.record_files import writing
 from tests.conftest import place
 from tests.estimator_kit.model.keras.test_layers import estimator
+from tests.placed import without_place
 
 DOCUMENT = {
     "features": {
@@ -208,7 +209,7 @@ def test_a_keras_model_has_an_image_in_its_shape(folder, tmp_path):
     spec = without_text()
     with pytest.raises(ek.ConfigError) as error:
         WrongShape(spec)
-    assert str(error.value) == (
+    assert without_place(error.value, "keras_model") == (
         "the input 'photo' of the Keras model has the shape (None, 6, 4, 1), but the spec gives 24 "
         "numbers. Use tf.keras.Input((24,), name='photo'), or the shape (4, 6, 1)."
     )

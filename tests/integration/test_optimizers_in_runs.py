@@ -12,6 +12,7 @@ import estimator_kit as ek
 from estimator_kit.models import find_model
 from estimator_kit.training.hooks.stop import StopHook
 from tests.conftest import small_run, variables
+from tests.placed import without_place
 
 TABLE = "dnn/input_from_feature_columns/input_layer/user_embedding/embedding_weights"
 AVERAGE = "/ExponentialMovingAverage"
@@ -242,7 +243,7 @@ def test_a_schedule_that_an_optimizer_would_not_follow(config):
                  model_params={"warm_up_steps": 5})  # fmt: skip
     with pytest.raises(ek.ConfigError) as error:
         ek.run(run)
-    assert str(error.value) == (
+    assert without_place(error.value) == (
         "OwnOptimizers.optimizers makes the optimizer for '' without self.make_optimizer, so it "
         "would ignore the parameters schedule and warm_up_steps. Use self.make_optimizer, or "
         "remove the parameters."

@@ -262,11 +262,19 @@ def test_an_early_stop_stays_one_if_the_process_is_killed_after_it(config):
 
 
 class Uncounted(ek.ModelFn):
-    """Its training op does not increase the global step."""
+    """Its training op does not increase the global step. Another op does."""
 
     def logits(self, features, mode):
         value = tf.compat.v1.get_variable("value", [2], initializer=tf.zeros_initializer())
         return tf.tile(value[tf.newaxis], [tf.shape(features["user"])[0], 1])
+
+    def train_op(self, loss):
+        tf.compat.v1.assign_add(tf.compat.v1.train.get_global_step(), 1)
+        return tf.compat.v1.train.AdamOptimizer().minimize(loss)
+
+
+class Countless(Uncounted):
+    """No op of its graph increases the global step."""
 
     def train_op(self, loss):
         return tf.compat.v1.train.AdamOptimizer().minimize(loss)
@@ -275,6 +283,14 @@ class Uncounted(ek.ModelFn):
 def test_a_train_op_that_does_not_count_is_stopped(config):
     with pytest.raises(ek.ConfigError, match="train_op does not increase the global step"):
         ek.run(config(model="tests.integration.test_restarts:Uncounted", mode="train"))
+
+
+def test_a_graph_that_does_not_count_is_refused_before_a_file_is_written(config):
+    run = config(model="tests.integration.test_restarts:Countless", mode="train")
+    message = r"test_restarts\.py:\d+: Countless\.train_op: no op increases the global step, so"
+    with pytest.raises(ek.ConfigError, match=message):
+        ek.run(run)
+    assert not os.path.exists(run.model_dir)
 
 
 @pytest.mark.ci
