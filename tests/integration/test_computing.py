@@ -55,7 +55,7 @@ def plain(train):
     "changes",
     [
         {"mixed_precision": "bfloat16"},
-        {"xla": "on"},
+        pytest.param({"xla": "on"}, marks=pytest.mark.nightly),
         pytest.param({"mixed_precision": "float16"}, marks=pytest.mark.nightly),
         pytest.param({"mixed_precision": "bfloat16", "xla": "on"}, marks=pytest.mark.nightly),
     ],

@@ -20,7 +20,7 @@ import pytest
 from tests.integration.fuzz import batches, cases, start
 
 # The numbers of cases of a test in CI and nightly, and the number of nightly tests.
-_CI, _NIGHTLY, _TESTS = 100, 500, 10
+_CI, _NIGHTLY, _TESTS = 50, 500, 10
 
 # How many problems a failure reports in full.
 _TOLD = 5
@@ -70,7 +70,7 @@ def _check_reach(reports: list[dict[str, Any]], text: str) -> None:
 
 @pytest.mark.ci
 @pytest.mark.parametrize("part", range(2))
-def test_200_cases(base, tmp_path, part):
+def test_100_cases(base, tmp_path, part):
     _run("1", range(part * _CI, (part + 1) * _CI), base, tmp_path / "work")
 
 

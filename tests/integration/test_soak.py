@@ -47,8 +47,8 @@ def resident_mib() -> float:
         return int(re.search(r"VmRSS:\s+(\d+) kB", file.read())[1]) / 1024
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("epochs", [40, pytest.param(200, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("epochs", [40, 200])
 def test_memory_stays_what_it_is_after_ten_epochs(tmp_path, monkeypatch, epochs):
     (tmp_path / "spec.json").write_text(json.dumps(DOCUMENT))
     for i in range(4):

@@ -45,7 +45,8 @@ def variable(*shape, name="w"):
 
 ABC = (("a", 2), ("b", 1), ("c", 2))
 
-# The models of `make test`. CI takes all.
+# The models of `make test`, and those of CI: with steps, and with several objectives.
+SLOW = ("dien", "mmoe")
 QUICK = ("linear", "wide_deep", "xdeepfm", "ple", "two_tower")
 
 
@@ -190,7 +191,14 @@ def specs_of(name, case):
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.ci) for name in MODELS]
+    "name",
+    [
+        pytest.param(
+            name,
+            marks=() if name in QUICK else pytest.mark.ci if name in SLOW else pytest.mark.nightly,
+        )
+        for name in MODELS
+    ],
 )
 def test_columns_that_are_added_and_moved_leave_the_model_as_it_was(name, tmp_path):
     case = table.MODEL_CASES[name]
