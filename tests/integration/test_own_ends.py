@@ -14,6 +14,8 @@ from estimator_kit.result_file import read_result
 from tests.conftest import small_run
 from tests.integration import own_ends
 
+pytestmark = pytest.mark.ci
+
 HERE = own_ends.__file__
 STOPS = ("request_stop", "coordinator", "StopAtStepHook")
 ERRORS = {  # The sentence of each error, after its place.
@@ -74,13 +76,13 @@ def test_a_stop_of_a_hook_has_its_own_reason_and_no_final_export(run, how, lengt
     assert not os.path.exists(f"{config.model_dir}/export")
 
 
-def unmarked(*hows):
-    """Each way to end, of which those that are not named run only nightly."""
+def in_ci(*hows):
+    """Each way to end, of which those that are not named run only at night."""
     marks = [() if how in hows else pytest.mark.nightly for how in (*STOPS[:2], *ERRORS)]
     return [pytest.param(how, marks=mark) for how, mark in zip((*STOPS[:2], *ERRORS), marks)]
 
 
-@pytest.mark.parametrize("how", unmarked("data set")[2:])
+@pytest.mark.parametrize("how", in_ci("data set")[2:])
 @pytest.mark.parametrize(
     "length",
     [
@@ -103,7 +105,7 @@ def test_what_else_ends_a_training_is_an_error(run, how, length):
     assert found["status"] == "failed" and found["exports"] == {}
 
 
-@pytest.mark.parametrize("how", unmarked("numpy_function"))
+@pytest.mark.parametrize("how", in_ci("numpy_function"))
 def test_what_else_ends_an_evaluation_is_an_error(run, how):
     config = run(how, "eval", max_steps=2)
     with pytest.raises(ek.ConfigError) as error:

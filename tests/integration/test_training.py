@@ -271,6 +271,7 @@ def test_ftrl_keeps_the_weights_of_a_warm_start(config, tmp_path, caplog):
     assert any("so FTRL will forget the weights" in message for message in caplog.messages)
 
 
+@pytest.mark.ci
 def test_warm_start_refuses_what_does_not_fit(config, trained, tmp_path, document):
     old = config()
     document["columns"]["user"]["size"] = 21

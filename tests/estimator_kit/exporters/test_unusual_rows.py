@@ -83,6 +83,7 @@ def without_robots():
     return parser.parse(document)
 
 
+@pytest.mark.ci
 def test_rows_that_the_filter_drops_check_no_export(tmp_path):
     """They may lack what the model needs, and no evaluation reads them."""
     spec = without_robots()

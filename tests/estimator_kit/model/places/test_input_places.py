@@ -46,8 +46,8 @@ def variable(*shape, name="w"):
 ABC = (("a", 2), ("b", 1), ("c", 2))
 
 # The models of `make test`. CI also takes one with steps and one with several objectives.
-SLOW = ("dien", "mmoe")
-QUICK = ("linear", "wide_deep", "xdeepfm", "ple", "two_tower")
+SLOW = ("dien", "ple")
+QUICK = ("linear", "wide_deep", "xdeepfm")
 
 
 @pytest.mark.parametrize(
