@@ -112,11 +112,15 @@ class OwnHook(tf.compat.v1.train.SessionRunHook):
         before = self._is_stopped(context)
         try:
             returned = getattr(self._hook, method)(*arguments)
-        except (*_ENDS, *_LOSSES) as error:
+        except Exception as error:
+            if user_errors.has_status(error) and not isinstance(error, (*_ENDS, *_LOSSES)):
+                raise
             what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             what = f"{_start(error)}{self._name}.{method} raised {what}"
             if isinstance(error, _LOSSES):
                 raise SessionLost(what) from error
+            if not isinstance(error, _ENDS):
+                raise ConfigError(f"{what}. Mend the hook, or catch the error in it.") from error
             raise ConfigError(
                 f"{what}, which TensorFlow would take for the end of the input. Catch it in the "
                 "hook."
