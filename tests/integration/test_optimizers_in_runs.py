@@ -52,7 +52,7 @@ class Stopped(find_model("dnn")):
 def stopped_after_a_checkpoint(run):
     """Starts a run that stops with an error, and returns the variables that it has saved."""
     Stopped.stops.append("stopped")
-    with pytest.raises(RuntimeError, match="stopped"):
+    with pytest.raises(ek.ConfigError, match="stopped"):
         ek.run(run)
     return variables(run.model_dir)
 
