@@ -20,7 +20,7 @@ import pytest
 from tests.integration.fuzz import batches, cases, start
 
 # The numbers of cases of a test in CI and nightly, and the number of nightly tests.
-_CI, _NIGHTLY, _TESTS = 50, 500, 10
+_CI, _NIGHTLY, _TESTS = 100, 500, 10
 
 # How many problems a failure reports in full.
 _TOLD = 5
@@ -69,9 +69,8 @@ def _check_reach(reports: list[dict[str, Any]], text: str) -> None:
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("part", range(2))
-def test_100_cases(base, tmp_path, part):
-    _run("1", range(part * _CI, (part + 1) * _CI), base, tmp_path / "work")
+def test_100_cases(base, tmp_path):
+    _run("1", range(_CI), base, tmp_path / "work")
 
 
 @pytest.mark.nightly
