@@ -31,7 +31,7 @@ from feature_specs.entry import NAME_PATTERN
 from feature_specs.errors import counted
 from feature_specs.statistics import FeatureStatistics, Numbers
 from input_pipelines.prepare.analyze import number_shapes, sizes
-from input_pipelines.prepare.analyze.numbers import Number, is_whole
+from input_pipelines.prepare.analyze.numbers import with_commas
 from input_pipelines.prepare.analyze.vocabularies import VocabularyWords
 
 STATISTICS_FILE = "statistics.json"
@@ -82,10 +82,6 @@ def percent(part: float, whole: float) -> str:
     return f"{share:.2g}%" if share < 99.5 else f"{share:.4g}%"
 
 
-def number(value: Number) -> str:
-    return f"{int(value):,}" if is_whole(value) else f"{value:.6g}"
-
-
 def is_category(name: str, statistics: FeatureStatistics) -> bool:
     """Whether a feature's values are names rather than quantities."""
     if statistics.dtype != "int64":
@@ -109,7 +105,7 @@ def _integer_category(name: str, statistics: FeatureStatistics) -> Optional[str]
         if cardinality.value > 1000 and spread > 1000 * cardinality.value:
             return (
                 f"{cardinality.value:,} different integers thinly spread over "
-                f"{number(int(numbers.min))} to {number(int(numbers.max))}, as ids are"
+                f"{with_commas(int(numbers.min))} to {with_commas(int(numbers.max))}, as ids are"
             )
     return None
 
@@ -165,7 +161,7 @@ def _useless(statistics: FeatureStatistics, rows: int) -> str:
     if statistics.dtype == "float32" and numbers is None:
         return "no value is finite"
     if numbers is not None and numbers.min == numbers.max and statistics.dtype == "float32":
-        return f"every finite value is the same, {number(numbers.min)}"
+        return f"every finite value is the same, {with_commas(numbers.min)}"
     # A category with one value has information if some records lack it; a number must vary.
     if cardinality.value <= 1 and not statistics.missing and statistics.lengths.max == 1:
         value = words.top[0][0] if words is not None else ""
@@ -329,10 +325,8 @@ def _number(
 
 
 def _range(numbers: Numbers) -> str:
-    return (
-        f"{number(numbers.min)} to {number(numbers.max)}, mean {number(numbers.mean)}, "
-        f"stddev {number(numbers.stddev)}"
-    )
+    low, high, mean = map(with_commas, (numbers.min, numbers.max, numbers.mean))
+    return f"{low} to {high}, mean {mean}, stddev {with_commas(numbers.stddev)}"
 
 
 def _normalizer(long_tail: bool) -> tuple[Any, str]:

@@ -21,7 +21,8 @@ from feature_specs.errors import counted, did_you_mean
 from feature_specs.statistics import FeatureStatistics, Statistics
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import next_items
-from input_pipelines.prepare.analyze.columns import Entry, number, percent
+from input_pipelines.prepare.analyze.columns import Entry, percent
+from input_pipelines.prepare.analyze.numbers import with_commas
 
 _MOST_CLASSES = 1000
 
@@ -107,9 +108,8 @@ def label_entries(
         comments.append(", ".join(shares) + (", ..." if len(words) > 5 else ""))
     elif statistics.numbers is not None:
         numbers = statistics.numbers
-        comments.append(
-            f"{number(numbers.min)} to {number(numbers.max)}, mean {number(numbers.mean)}"
-        )
+        low, high, mean = map(with_commas, (numbers.min, numbers.max, numbers.mean))
+        comments.append(f"{low} to {high}, mean {mean}")
     if statistics.numbers is not None and statistics.numbers.non_finite:
         comments.append(f"{counted(statistics.numbers.non_finite, 'value')} with NaN or infinity")
     return Entry(label, value, "; ".join(comments)), Entry(label, head, f"a guess: {guess}")

@@ -18,12 +18,10 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, Optional, Union
+from typing import NamedTuple, Optional
 
 from feature_specs.statistics import PERCENTILES, Numbers
-from input_pipelines.prepare.analyze.numbers import is_whole
-
-Number = Union[int, float]
+from input_pipelines.prepare.analyze.numbers import Number, is_whole
 
 _BINS = 10
 

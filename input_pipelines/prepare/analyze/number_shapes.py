@@ -13,15 +13,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import numpy as np
 
 from feature_specs.kinds.quantiles import cuts, just_above
 from feature_specs.statistics import PERCENTILES, Numbers
-from input_pipelines.prepare.analyze.numbers import exact_quantiles, is_whole
-
-Number = Union[int, float]
+from input_pipelines.prepare.analyze.numbers import Number, exact_quantiles, with_commas
 
 # A distribution with a larger `skewness` is skewed. An exponential distribution has 1.5.
 _SKEWED = 1.0
@@ -104,7 +102,7 @@ def buckets(
     learns = "a linear model learns a weight for each"
     if rest is not None:
         limits = rest.boundaries(count)
-        value = f"{int(rest.value):,}" if is_whole(rest.value) else f"{rest.value:.6g}"
+        value = with_commas(rest.value)
         return {"boundaries": limits}, (
             f"{100 * rest.share:.3g}% of the values are {value}, which gets a separate bucket; the "
             f"rest is cut into {len(limits)} of about equal weight; {learns}"

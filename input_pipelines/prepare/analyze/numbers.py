@@ -141,6 +141,11 @@ def is_whole(number: Number) -> bool:
     return isinstance(number, int) or (number.is_integer() and abs(number) < _ALL_DIGITS)
 
 
+def with_commas(number: Number) -> str:
+    """A number in messages: integers with all digits and commas, other numbers with six digits."""
+    return f"{int(number):,}" if is_whole(number) else f"{number:.6g}"
+
+
 def exact_quantiles(counts: Mapping[Any, int]) -> tuple[Number, ...]:
     """101 quantiles of counted values: the smallest value that at least i% do not exceed.
 

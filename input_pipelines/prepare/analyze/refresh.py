@@ -28,8 +28,9 @@ from feature_specs.statistics import FeatureStatistics, Statistics, StatisticsEr
 from feature_specs.vocabulary import read_words
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import folder
-from input_pipelines.prepare.analyze.columns import STATISTICS_FILE, number, percent
+from input_pipelines.prepare.analyze.columns import STATISTICS_FILE, percent
 from input_pipelines.prepare.analyze.first_spec import words_of
+from input_pipelines.prepare.analyze.numbers import with_commas
 from input_pipelines.prepare.analyze.scan import OnProgress, scan
 from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.tables.options import CsvOptions
@@ -228,5 +229,5 @@ def _figures(found: Optional[FeatureStatistics], rows: int) -> Optional[dict[str
     }
     if found.numbers is not None:
         for key in ("min", "max", "mean", "stddev"):
-            figures[key] = number(getattr(found.numbers, key))
+            figures[key] = with_commas(getattr(found.numbers, key))
     return figures

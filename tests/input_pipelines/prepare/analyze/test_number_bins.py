@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from feature_specs.statistics import Numbers
-from input_pipelines.prepare.analyze.columns import number
 from input_pipelines.prepare.analyze.number_bins import common_bins
+from input_pipelines.prepare.analyze.numbers import with_commas
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -28,6 +28,6 @@ def test_names(kind):
 
 
 def test_numbers_in_comments():
-    assert [number(value) for value in (2**60, 16777217.0, 1234567.25, 1e30, 0.5)] == [
+    assert [with_commas(value) for value in (2**60, 16777217.0, 1234567.25, 1e30, 0.5)] == [
         "1,152,921,504,606,846,976", "16,777,217", "1.23457e+06", "1e+30", "0.5",
     ]  # fmt: skip
