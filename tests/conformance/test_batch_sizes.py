@@ -53,7 +53,7 @@ def assert_equal(by_size, but=()):
 @pytest.mark.parametrize(
     "heads",
     [
-        pytest.param(("ranking",), marks=pytest.mark.ci),  # The losses that see other rows.
+        pytest.param(("ranking",), marks=pytest.mark.nightly),  # The losses that see other rows.
         pytest.param(tuple(HEADS), marks=pytest.mark.nightly),
     ],
 )

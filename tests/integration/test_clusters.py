@@ -416,7 +416,7 @@ def test_each_mode_learns_what_one_process_does(rows, alone, tmp_path, more):
         assert run(ROOT, name, f"--flagfile={flagfile}").returncode == 0
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_two_machines_step_as_one_with_twice_the_batch(rows, tmp_path, document):
     """The machines share one file row by row, so two batches of 50 equal one batch of 100.
 

@@ -51,13 +51,14 @@ def plain(train):
     return train()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "changes",
     [
         {"mixed_precision": "bfloat16"},
-        pytest.param({"xla": "on"}, marks=pytest.mark.nightly),
-        pytest.param({"mixed_precision": "float16"}, marks=pytest.mark.nightly),
-        pytest.param({"mixed_precision": "bfloat16", "xla": "on"}, marks=pytest.mark.nightly),
+        {"xla": "on"},
+        {"mixed_precision": "float16"},
+        {"mixed_precision": "bfloat16", "xla": "on"},
     ],
 )
 def test_quality_and_variables_are_equal(plain, train, changes):

@@ -258,7 +258,7 @@ def garbage(data):
     return path
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_garbage_in_a_right_frame_is_a_bad_record(config, garbage, tmp_path):
     message = f"{garbage}: {place(garbage, 20)}: is not a serialized tf.train.Example"
     files = {"train_files": (garbage,), "mode": "train"}
@@ -321,7 +321,7 @@ def test_check_data_without_a_spec_looks_at_framing_and_form(data, capsys):
     assert out.endswith("; 0 bad records in 0 files\n")
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_check_data_leaves_the_result_of_a_training_alone(config, data):
     ek.run(config(mode="train", train_files=(f"{data}/train-0.tfrecord",)))
     before = read_result(config().model_dir)

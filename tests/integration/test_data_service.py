@@ -111,7 +111,7 @@ def read_result(model_dir: pathlib.Path) -> dict:
     return json.loads((model_dir / "result.json").read_text())
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_an_epoch_completes_without_a_worker_that_is_killed_in_it(processes, rows, tmp_path):
     dispatcher, address = processes.dispatcher()
     workers = processes.workers(address, 2)

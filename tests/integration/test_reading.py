@@ -37,7 +37,7 @@ ROME = {"feature": "city", "in": ["rome"]}
 TRAINED = [row for i, size in enumerate((150, 130, 90, 30)) for row in make_rows(size, seed=i)]
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_filtered_run_is_counted_and_goes_on_exactly(config, filtered, tmp_path):
     kept = sum(row["city"] == "rome" for row in TRAINED)
     scored = sum(row["city"] == "rome" for row in make_rows(200, seed=9))

@@ -86,7 +86,7 @@ def versions():
 @pytest.mark.ci
 @pytest.mark.parametrize(
     "model, direction",
-    [("wide_deep", "from_other"), ("linear", "to_other"),
+    [("linear", "to_other"), pytest.param("wide_deep", "from_other", marks=pytest.mark.nightly),
      pytest.param("wide_deep", "to_other", marks=pytest.mark.nightly),
      pytest.param("dnn", "from_other", marks=pytest.mark.nightly)],
 )  # fmt: skip

@@ -37,7 +37,15 @@ def turn(python, model, model_dir, steps, output):
     return json.loads(output.read_text())
 
 
-@pytest.mark.parametrize("model", ["custom", "linear", "dnn", "combined"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        "custom",
+        pytest.param("linear", marks=pytest.mark.nightly),
+        pytest.param("dnn", marks=pytest.mark.nightly),
+        "combined",
+    ],
+)
 def test_model_dir_trained_in_turn(pythons, model, tmp_path):
     model_dir = tmp_path / "model"
     seen = []

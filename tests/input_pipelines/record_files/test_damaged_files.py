@@ -132,10 +132,10 @@ def test_some_random_damage(tmp_path):
 @pytest.mark.ci
 @pytest.mark.parametrize(
     ("count", "seed"),
-    [(200, 1), *(pytest.param(500, seed, marks=pytest.mark.nightly) for seed in (2, 3, 4, 5))],
+    [(100, 1), *(pytest.param(500, seed, marks=pytest.mark.nightly) for seed in (2, 3, 4, 5))],
 )
 def test_much_random_damage(tmp_path, count, seed):
-    """Two hundred cases in continuous integration, two thousand nightly."""
+    """One hundred cases in continuous integration, two thousand nightly."""
     run_cases(tmp_path, count, seed)
 
 

@@ -363,7 +363,7 @@ def made_layers():
     yield tf.keras.layers.LSTM(2, dtype="mixed_float16")
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_every_layer_gets_the_mask_that_keras_gives_it():
     ids = np.array([[3, 1, 0, 0], [2, 0, 0, 0], [1, 2, 3, 4], [4, 4, 1, 0]])
     with tf.Graph().as_default(), v1.Session() as session:

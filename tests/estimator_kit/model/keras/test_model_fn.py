@@ -108,7 +108,7 @@ class Three(ek.KerasModelFn):
         return compiled()
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_the_steps_equal_keras_steps(tmp_path):
     spec, rows = feature_specs.parse(part("click", "kind", "price", groups=("deep", "steps"))), [
         {**row, "s": row["s"][:1]} for row in make_rows(32)

@@ -312,7 +312,7 @@ def config(folder, **changes):
     return ek.ExperimentConfig(**{**fields, **changes})
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_run_learns_the_order_and_goes_on_and_serves_scores(folder):
     rows = sum(1 for _ in rows_of(300, (1, 9)))
     first = ek.run(config(folder, epochs=1, mode="train", exporters=()))
