@@ -2,8 +2,8 @@
 
   serving_default       one of the signatures below; --default_signature chooses it
   predict_examples      all objectives, from serialized records under `examples`
-  predict_raw           the same, from one tensor for each feature
-                        (`input_pipelines.transform.raw_inputs`)
+  predict_raw           the same, from one tensor for each feature, by `input_names` of
+                        `input_pipelines.transform.raw_inputs`
   predict/<objective>   one objective, from `examples`
   classify/<objective>  if the head has classes: `classes` and `scores`, from `inputs`
   regress/<objective>   if the head has a number: `outputs`, from `inputs`

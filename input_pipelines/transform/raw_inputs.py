@@ -1,6 +1,7 @@
 """Features as plain tensors instead of serialized records, for requests in JSON.
 
-Each feature has a tensor with its name and the values that a record would have:
+Each feature has a tensor with its name (`input_names` has the exceptions) and the values that a
+record would have:
 
   one value            [rows]
   a fixed shape        [rows, *shape]
@@ -18,8 +19,9 @@ Only one thing cannot be sent: a list that ends with a padding value (or with an
 
 from __future__ import annotations
 
+import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -37,16 +39,53 @@ def op_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.]", "_", name).lstrip("_.") or "feature"
 
 
+def input_names(features: Iterable[str]) -> dict[str, str]:
+    """The name of the tensor of each feature, by feature: its own name wherever that is possible.
+
+    `tf.saved_model.load` makes the inputs of a signature the parameters of a Python function. So an
+    input cannot be named `class`, `None` or `self`, or contain a character such as `²`, and two
+    names may not become the same parameter, as `a b` and `a.b` do. TensorFlow refuses the whole
+    export then. Such a feature has the name in letters, digits and `_`, and `_` at its end:
+    `class_`. A number follows if that name is taken.
+    """
+    features = list(features)
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in features:
+        parameter = _parameter(name)
+        if parameter not in taken and _can_be_a_parameter(parameter):
+            found[name] = name
+            taken.add(parameter)
+    for name in features:
+        if name in found:
+            continue
+        start = _parameter(re.sub(r"[^A-Za-z0-9_]", "_", name)) + "_"
+        choices = (start, *(f"{start}{number}" for number in range(2, len(features) + 2)))
+        found[name] = next(choice for choice in choices if choice not in taken)
+        taken.add(found[name])
+    return {name: found[name] for name in features}
+
+
+def _parameter(name: str) -> str:
+    """The parameter of a tf.function that TensorFlow makes of an input's name."""
+    text = "".join(c if c.isalnum() else "_" for c in name)
+    return text if text[:1].isalpha() else f"arg_{text}"
+
+
+def _can_be_a_parameter(name: str) -> bool:
+    return name.isidentifier() and not keyword.iskeyword(name) and name != "self"
+
+
 def placeholders(spec: FeatureSpec) -> dict[str, tf.Tensor]:
-    """One placeholder for each feature that a group reads, by name, for any number of rows."""
+    """One placeholder for each feature that a group reads, by `input_names`, for any rows."""
     with tf.name_scope("raw_inputs"):
         return {
-            name: tf.compat.v1.placeholder(
+            key: tf.compat.v1.placeholder(
                 tf.as_dtype(spec.features[name].dtype),
                 _shape(spec.features[name]),
                 op_name(name),
             )
-            for name in spec.used_features()
+            for name, key in input_names(spec.used_features()).items()
         }
 
 
@@ -59,27 +98,32 @@ def parsed(spec: FeatureSpec, raw: dict[str, tf.Tensor]) -> dict[str, Any]:
     with tf.name_scope("raw_parse"):
         raw = checks.same_rows(raw)
         return {
-            name: _ragged(spec.features[name], values) if spec.features[name].variable else values
-            for name, values in raw.items()
+            name: _ragged(spec.features[name], raw[key])
+            if spec.features[name].variable
+            else raw[key]
+            for name, key in input_names(spec.used_features()).items()
         }
 
 
 def filled(spec: FeatureSpec, flat: dict[str, Any]) -> dict[str, np.ndarray]:
     """Converts values of `RecordParser.flat`, as a session returns them, to a request's tensors."""
-    return {name: _dense(spec.features[name], flat[name]) for name in spec.used_features()}
+    return {
+        key: _dense(spec.features[name], flat[name])
+        for name, key in input_names(spec.used_features()).items()
+    }
 
 
 def one_row(spec: FeatureSpec, raw: Mapping[str, np.ndarray], row: int) -> dict[str, np.ndarray]:
     """A row of `filled` without unneeded padding, like a request that has only this row."""
     result = {}
-    for name, values in raw.items():
-        one = values[row : row + 1]
+    for name, key in input_names(spec.used_features()).items():
+        one = raw[key][row : row + 1]
         feature = spec.features[name]
         for axis in range(1, one.ndim) if feature.variable else ():
             others = tuple(i for i in range(one.ndim) if i != axis)
             used = np.flatnonzero(~_is_fill(feature, one).all(axis=others))
             one = np.take(one, range(used[-1] + 1 if used.size else 0), axis)
-        result[name] = one
+        result[key] = one
     return result
 
 

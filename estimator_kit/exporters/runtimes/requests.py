@@ -23,6 +23,7 @@ from estimator_kit.exporters.sample_rows import SampleRows
 from estimator_kit.exporters.skew import parts_of
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
 from feature_specs.spec import FeatureSpec
+from input_pipelines.transform.raw_inputs import input_names
 from input_pipelines.transform.serving_inputs import serving_inputs
 
 Row = Mapping[str, np.ndarray]
@@ -86,6 +87,11 @@ def inputs_of(meta: Any, source: str, spec: FeatureSpec, form: str) -> Inputs:
             name: (info.name, tf.as_dtype(info.dtype), _shape(info.tensor_shape))
             for name, info in sorted(signature.inputs.items())
         }
+        if set(tensors) != set(input_names(spec.used_features()).values()):
+            raise ConfigError(
+                f"--export_dir={source}: the inputs of {needed} are {', '.join(tensors)}. This "
+                "version of the kit gives some of them other names. Export again."
+            )
     else:
         tensors = _columns(meta, source, spec)
     return Inputs(form, tensors, outputs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import keyword
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -121,3 +123,35 @@ def test_tensors_of_other_rows_are_an_error():
         round_trip(EXAMPLES, raw)
     text = "the tensors differ in their number of rows: price, size, words, ids:"
     assert text in str(error.value)
+
+
+# What Python has no parameter for, names that become one parameter, and names that are taken.
+NAMES = (
+    *keyword.kwlist, "self", "²", "x²", "½", "a b", "a.b", "a-b", "_1", "arg__1", "1", "arg_1",
+    "class_", "class_2", "a_b_", "x__", "é", "e\u0301", "match", "args", "cls", "x", "b a",
+)  # fmt: skip
+
+
+def test_python_loads_and_calls_a_signature_of_any_names(tmp_path):
+    v1 = tf.compat.v1
+    keys = raw_inputs.input_names(NAMES)
+    assert list(keys) == list(NAMES) and len(set(keys.values())) == len(NAMES)
+    with tf.Graph().as_default(), v1.Session() as session:
+        inputs = {key: v1.placeholder(tf.float64, [None]) for key in keys.values()}
+        total = tf.add_n([2.0**i * value for i, value in enumerate(inputs.values())])
+        signature = v1.saved_model.predict_signature_def(inputs, {"total": total})
+        builder = v1.saved_model.Builder(str(tmp_path / "export"))
+        builder.add_meta_graph_and_variables(session, ["serve"], {"raw": signature})
+        builder.save()
+    call = tf.saved_model.load(str(tmp_path / "export")).signatures["raw"]
+    for i, key in enumerate(keys.values()):
+        sent = {other: tf.constant([float(other == key)], tf.float64) for other in keys.values()}
+        assert call(**sent)["total"].numpy() == 2.0**i, key
+
+
+def test_features_keep_their_names_where_python_can_load_them():
+    names = ["user", "a b", "a.b", "class", "class_", "None", "self", "²", "1", "_x"]
+    assert raw_inputs.input_names(names) == {
+        "user": "user", "a b": "a b", "a.b": "a_b_", "class": "class_2", "class_": "class_",
+        "None": "None_", "self": "self_", "²": "arg___", "1": "1", "_x": "_x",
+    }  # fmt: skip
