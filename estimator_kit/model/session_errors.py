@@ -1,4 +1,4 @@
-"""Translates errors of a TensorFlow session: names the bad record, or the bad loss or gradient.
+"""Translates errors of a TensorFlow session: names the record, the loss, or a line of the user.
 
     with explained(spec, files):
         trained.train(...)
@@ -14,7 +14,9 @@ from typing import Optional
 
 import tensorflow as tf
 
+from estimator_kit import tensorflow_errors
 from estimator_kit.compat.tf_estimator import estimator
+from estimator_kit.config import user_errors
 from estimator_kit.errors import ConfigError, LossError, SessionLost
 from estimator_kit.model import user_code
 from estimator_kit.model.model_fn import ModelFn
@@ -96,13 +98,26 @@ def explained(
             raise DataError(broken) from error
         nan_loss = isinstance(error, estimator.NanLossDuringTrainingError)
         if not nan_loss and NOT_FINITE not in str(error):
-            raise
+            of_user = _of_users_op(error)
+            if of_user is None:
+                raise
+            raise ConfigError(of_user) from error
         what = "a gradient" if f"{NOT_FINITE}a gradient" in str(error) else "the loss"
         raise LossError(
             f"{what} became NaN or infinite, and the step was not applied. The input is finite. "
             "Lower the learning rate, set the model parameter clip_norm, or look for a division or "
             "logarithm in the model."
         ) from error
+
+
+def _of_users_op(error: tf.errors.OpError) -> Optional[str]:
+    """The message of an error in an op that a user's code made, with its place; otherwise None."""
+    op = error.op
+    place = None if op is None else user_errors.place_of_op(op)
+    if place is None:
+        return None
+    reason = tensorflow_errors.reason(error)
+    return f"{place}: the op {op.type} that this line makes failed: {reason}"
 
 
 def _check_files(paths: list[str], error: Exception) -> None:

@@ -12,7 +12,7 @@ from absl import flags
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.checkpoints.reading import outline
-from estimator_kit.model import input_layer, user_code
+from estimator_kit.model import input_layer, session_errors, user_code
 from estimator_kit.models import MODELS
 from tests.estimator_kit.model.test_model_fn import Constant, build
 
@@ -208,6 +208,27 @@ def test_rows_that_only_a_session_counts_end_it_with_the_same_words():
             session.run(check)
     assert user_code.check_text(error.value) == "mine.py:3: it's wrong, got 2 instead of 3"
     assert user_code.check_text(ValueError("other")) is None
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda x: tf.debugging.assert_less(x, 1, message="too much"),
+            "the op Assert that this line makes failed: assertion failed: .*too much.*",
+        ),
+        (
+            lambda x: tf.gather([1, 2], x),
+            "the op GatherV2 that .* failed: indices = 5 is not in .*",
+        ),
+    ],
+)
+def test_an_op_of_a_user_that_fails_in_a_session_is_named_with_its_line(spec, make, message):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        op = make(tf.compat.v1.placeholder_with_default(5, []))
+        with pytest.raises(ek.ConfigError) as error, session_errors.explained(spec, []):
+            session.run(op)
+    assert re.fullmatch(rf"{HERE}:\d+: {message}", str(error.value)), str(error.value)
 
 
 class Reads(Constant):
