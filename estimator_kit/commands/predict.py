@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional, TextIO
 
 import tensorflow as tf
@@ -16,7 +16,7 @@ from estimator_kit.model.session_errors import explained
 from estimator_kit.observing import report
 from estimator_kit.result import RunResult
 from estimator_kit.scoring import export as exports
-from estimator_kit.scoring import prediction, scoring
+from estimator_kit.scoring import kept, prediction, scoring
 from estimator_kit.training import bad_data, preparation
 from feature_specs.spec import FeatureSpec
 from input_pipelines import input_fns
@@ -103,7 +103,7 @@ def _predict(
     *,
     remedy: Optional[str] = None,
 ) -> RunResult:
-    paths = files.expand(config.predict_files, flag="--predict_files")
+    paths = files.expand(config.predict_files, flag="--predict_files", as_given=True)
     prediction.check_inputs(paths)
     prediction.check_output(config.predict_output, paths)
     if config.predict_output is not None:
@@ -114,7 +114,24 @@ def _predict(
     paths, damaged = screened.files["--predict_files"], screened.damaged
     with explained(spec, paths, with_labels=False, damaged=damaged, remedy=remedy):
         stored_records.check_kind(spec, tfrecords.first_records(paths, damaged=damaged))
+        kept.check_features(config.keep_columns, spec, paths, damaged)
         batches = prediction.chosen(predict(paths, damaged), config.predict_outputs)
         rows = prediction.rows(batches, config.predict_limit)
+        if config.keep_columns:
+            rows = _with_features(rows, config.keep_columns, spec, paths, damaged)
         count = prediction.write(rows, config.predict_output or answers)
     return RunResult(mode=config.mode, rows_evaluated=count, bad_data=screened.counts)
+
+
+def _with_features(
+    rows: Iterator[dict[str, Any]],
+    names: Sequence[str],
+    spec: FeatureSpec,
+    paths: Sequence[str],
+    damaged: tfrecords.Damaged,
+) -> Iterator[dict[str, Any]]:
+    """The rows, each after the features of its record with these names."""
+    # The rows come first, so that no record is asked for when they end.
+    for row, features in zip(rows, kept.of_files(names, spec, paths, damaged)):
+        kept.check_taken(names, row)
+        yield {**features, **row}

@@ -87,10 +87,9 @@ def sample_rows(
                 kept = []
         return _of_records(spec, files, dict(enumerate(kept)))
     with tf.Graph().as_default(), tf.compat.v1.Session(config=on_cpu()) as session:
-        features = _first(predict_input_fn(spec, files, batch_size=count, damaged=damaged)())
-        records = _first(
-            tfrecords.blocks(file_systems.ordered(files), damaged=damaged).rebatch(count)
-        )
+        ordered = file_systems.ordered(files)
+        features = _first(predict_input_fn(spec, ordered, batch_size=count, damaged=damaged)())
+        records = _first(tfrecords.blocks(ordered, damaged=damaged).rebatch(count))
         flat = RecordParser(spec).flat(records, with_labels=False)
         session.run(tf.compat.v1.tables_initializer())
         session.run(tf.compat.v1.get_collection(_ITERATORS))
@@ -100,7 +99,7 @@ def sample_rows(
         except tf.errors.OutOfRangeError:
             return None
     return SampleRows(
-        tuple(file_systems.ordered(files)),
+        tuple(ordered),
         list(stored),
         values,
         raw_inputs.filled(spec, parts),

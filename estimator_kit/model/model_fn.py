@@ -108,6 +108,7 @@ class ModelFn(abc.ABC):
         if self.params.schedule is not None:
             schedules.parse_schedule(self.params.schedule)
         self.combination = parse_combination(self.params.combine)
+        raw_features.check_forwarded(type(self).__name__, spec, self.params.forward_features)
         self._check_combination()
         dynamic_problems.check_model(self)
         with user_code.explained(self, "check_spec"):
@@ -471,6 +472,8 @@ class ModelFn(abc.ABC):
             outputs.collected() as added,
         ):
             returned = self.logits(features, mode)
+            if mode == ModeKeys.PREDICT:
+                raw_features.forward(self, added)
         with user_code.explained(self, "logits"), tf.name_scope("logits"):
             logits = split_logits(
                 type(self).__name__, returned, self.objectives, factors=mode != ModeKeys.EVAL

@@ -67,6 +67,9 @@ class ModelParams(pydantic.BaseModel):
         slower if the model has large embedding tables.
       combine: how training combines several objectives into one step, as in `uncertainty` or
         `{gradnorm: {alpha: 1.5}}`. The default is the sum weighted by `loss_weight`.
+      forward_features: features in the section `raw` of the spec that predictions and exports
+        repeat as outputs of their names, such as the key of a row. Lists end with zeros or "" where
+        another row of the batch has more values.
     """
 
     model_config = pydantic.ConfigDict(
@@ -84,6 +87,7 @@ class ModelParams(pydantic.BaseModel):
     accumulate: int = pydantic.Field(default=1, ge=1, strict=True)
     moving_average: Optional[float] = pydantic.Field(default=None, gt=0, lt=1)
     combine: Union[str, dict[str, Any]] = "weights"
+    forward_features: tuple[str, ...] = ()
 
     if not TYPE_CHECKING:  # Otherwise a type checker would allow every name.
 

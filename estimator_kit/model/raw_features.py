@@ -2,20 +2,23 @@
 
     with raw_features.offered(features):
         logits = model.logits(features, mode)    # raw_features.get("Mine", spec, "title")
+        raw_features.forward(model, added)       # The parameter `forward_features`.
 
 The section `raw` of the spec lists them, because the input is made before the model. The transform
-puts them into `features`. `asked` tells which of them a model reads. This module makes no op.
+puts them into `features`. `asked` tells which of them a model reads.
 """
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
+import tensorflow as tf
+
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import user_code
+from estimator_kit.model import outputs, user_code
 from feature_specs.errors import did_you_mean
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.transforms import Features, raw_of
@@ -52,11 +55,46 @@ def get(model: str, spec: FeatureSpec, name: str) -> Any:
       ConfigError: `raw` does not list the feature, or no batch is offered.
     """
     place = user_code.place_of_call(f"{model}.raw")
+    _check_listed(place, spec, name)
+    return _value(place, name)
+
+
+def check_forwarded(model: str, spec: FeatureSpec, names: Sequence[str]) -> None:
+    """Raises ConfigError if `raw` does not list a feature of the parameter `forward_features`."""
+    place = f"model {model}: forward_features"
+    for i, name in enumerate(names):
+        _check_listed(place, spec, name)
+        user_code.check_new_name(place, "output", name, names[:i])
+
+
+def forward(model: Any, added: list[outputs.Output]) -> None:
+    """Adds the features of the parameter `forward_features` to the outputs of a `ModelFn`.
+
+    A list becomes [rows, longest list], and its rows end with zeros or "".
+
+    Raises:
+      ConfigError: the model has added an output of this name.
+    """
+    place = f"model {type(model).__name__}: forward_features"
+    taken = [output.name for output in added]
+    for name in model.params.forward_features:
+        user_code.check_new_name(place, "output", name, taken)
+        value = _value(place, name)
+        if isinstance(value, tf.RaggedTensor):
+            value = value.to_tensor()
+        added.append(outputs.Output(place, name, tf.identity(value)))
+
+
+def _check_listed(place: str, spec: FeatureSpec, name: str) -> None:
     if name not in spec.raw:
         raise ConfigError(
             f"{place}: the section `raw` of {spec.source} does not list {name!r}, it lists "
             f"{', '.join(spec.raw) or 'nothing'}{_remedy(spec, name)}"
         )
+
+
+def _value(place: str, name: str) -> Any:
+    """The feature in the batch of `offered`, which is noted for `asked`."""
     features = _OFFERED.get()
     if features is None:
         raise ConfigError(

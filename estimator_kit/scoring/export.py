@@ -37,7 +37,7 @@ from estimator_kit.serving.loaded_model import LoadedModel
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.reading.selection import Selection
-from input_pipelines.record_files import file_systems, tfrecords
+from input_pipelines.record_files import tfrecords
 from input_pipelines.transform.serving_inputs import EXAMPLES
 
 _log = logging.getLogger("estimator_kit")
@@ -266,7 +266,7 @@ def predictions(
     memory_growth: bool = True,
     model: Optional[LoadedModel] = None,
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Batches of predictions for the records of TFRecord files, which are read in sorted order.
+    """Batches of predictions for the records of TFRecord files, which are read as they are given.
 
     The export is loaded when the first batch is requested, and closed after the last one.
 
@@ -293,9 +293,9 @@ def predictions(
     try:
         names = [output.name for output in export.outputs]
         if filtered_by is None:
-            blocks = tfrecords.blocks(file_systems.ordered(paths), damaged=damaged)
+            blocks = tfrecords.blocks(paths, damaged=damaged)
         else:
-            blocks = Selection(filtered_by).blocks(file_systems.ordered(paths), damaged=damaged)
+            blocks = Selection(filtered_by).blocks(paths, damaged=damaged)
         for records in blocks.rebatch(batch_size).as_numpy_iterator():
             if not len(records):  # All records of the files are dropped.
                 continue

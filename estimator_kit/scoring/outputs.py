@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
+from estimator_kit.scoring import kept
 from estimator_kit.scoring.export import Output
 from estimator_kit.scoring.prediction import json_value
 from estimator_kit.scoring.rows import Batch
@@ -111,8 +112,7 @@ class _Examples:
             example = tf.train.Example()
             features = example.features.feature
             if self._keep:
-                # A SequenceExample stores its context in the field of an Example's features.
-                stored = tf.train.Example.FromString(record).features.feature
+                stored = kept.of_record(record)
                 for name in self._keep:
                     if name in stored:
                         features[name].CopyFrom(stored[name])
@@ -158,10 +158,10 @@ class _JsonLines:
         self._keep = keep
 
     def write(self, answers: Answers, batch: Batch) -> None:
-        kept = {name: column.to_pylist() for name, column in zip(self._keep, batch.kept)}
+        columns = {name: column.to_pylist() for name, column in zip(self._keep, batch.kept)}
         lines = []
         for i in range(len(batch.records)):
-            row = {name: values[i] for name, values in kept.items() if values[i] is not None}
+            row = {name: values[i] for name, values in columns.items() if values[i] is not None}
             try:
                 row.update((name, json_value(values[i])) for name, values in answers.items())
             except UnicodeDecodeError as error:

@@ -139,12 +139,14 @@ def _json_of(name: str, value: Any) -> Any:
 
 
 def json_value(value: Any) -> Any:
-    """A number or string for one value, a list for several values."""
+    """A number or string for one value, a list for several values and for a Python list."""
     values = [v.decode() if isinstance(v, bytes) else v for v in _values(value)]
-    return plain(values[0] if len(values) == 1 else values)
+    return plain(values[0] if len(values) == 1 and not isinstance(value, list) else values)
 
 
 def _values(value: Any) -> list[Any]:
     """The values of an output of a row, in one list."""
     # NumPy would drop zero bytes at the end of a value of bytes.
+    if isinstance(value, list):
+        return value
     return [value] if isinstance(value, bytes) else list(np.asarray(value).ravel().tolist())

@@ -8,10 +8,8 @@ A restart with the same flags predicts only the files that are missing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
-
-import tensorflow as tf
 
 from estimator_kit.config import table_settings
 from estimator_kit.config.experiment_config import ExperimentConfig
@@ -19,12 +17,11 @@ from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.observing.progress import ShardProgress
 from estimator_kit.result import RunResult
 from estimator_kit.scoring import export as exports
-from estimator_kit.scoring import work
+from estimator_kit.scoring import kept, work
 from estimator_kit.scoring.export import Export
 from estimator_kit.scoring.outputs import csv_columns
 from estimator_kit.scoring.plan import CALLED, Plan, ScoredFile, output_names
 from estimator_kit.training import bad_data
-from feature_specs.errors import did_you_mean
 from feature_specs.spec import FeatureSpec
 from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
@@ -126,7 +123,7 @@ def _screened(
             remedy=exports.RECORD_REMEDY,
         )
         stored_records.check_kind(
-            spec, _first_records(screened.files["--predict_files"], screened.damaged)
+            spec, kept.first_records(screened.files["--predict_files"], screened.damaged)
         )
         return screened
     if config.corrupt_data_policy != "fail":
@@ -140,12 +137,6 @@ def _screened(
             "the spec that it was made with as --spec."
         )
     return bad_data.Screened({"--predict_files": paths})
-
-
-def _first_records(paths: Sequence[str], damaged: tfrecords.Damaged) -> dict[str, list[bytes]]:
-    """`tfrecords.first_records` of the files that are not empty; an error if all are empty."""
-    filled = [path for path in paths if path in damaged or places.stamp(path)[0]]
-    return tfrecords.first_records(filled or paths, damaged=damaged)
 
 
 def _notes_of_empty(paths: Sequence[str], kind: str, damaged: tfrecords.Damaged) -> list[str]:
@@ -212,42 +203,12 @@ def _check_kept(
                     "TFRecord files."
                 )
         taken = [name for output in export.outputs for name in csv_columns(output)]
-    for name in keep:
-        if name in taken:
-            raise ConfigError(
-                f"--keep_columns: {name!r} is also the name of a prediction. Rename the column."
-            )
-    spec = export.spec
-    if table is not None:
-        known: Iterable[str] = [*(column.name for column in table.columns), *table.left_out]
-        where = f"{paths[0]} has no column {{!r}}"
-    elif keep:
-        lists = spec.feature_lists if spec is not None else ()
-        for name in keep:
-            if name in lists:
-                raise ConfigError(
-                    f"--keep_columns: {name!r} is a feature list, and the Examples of predictions "
-                    "have no feature lists. Keep a feature of the context."
-                )
-        known = [*_stored_names(paths, damaged), *(spec.features if spec is not None else ())]
-        where = "the first records of the files have no feature {!r}"
-    for name in keep:
-        if name not in known:
-            hint = did_you_mean(name, sorted(set(known)))
-            raise ConfigError(f"--keep_columns: {where.format(name)}{hint}")
-
-
-def _stored_names(paths: Sequence[str], damaged: tfrecords.Damaged) -> set[str]:
-    """The features of the first records of each file; of a SequenceExample, of its context."""
-    found: set[str] = set()
-    for records in _first_records(paths, damaged).values():
-        for record in records:
-            try:
-                found.update(tf.train.Example.FromString(record).features.feature)
-            except Exception as error:  # Protobuf's DecodeError; the prediction names the record.
-                if type(error).__name__ != "DecodeError":
-                    raise
-    return found
+    kept.check_taken(keep, taken)
+    if table is None:
+        kept.check_features(keep, export.spec, paths, damaged)
+        return
+    known = [*(column.name for column in table.columns), *table.left_out]
+    kept.check_known(keep, known, f"{paths[0]} has no column {{!r}}")
 
 
 def _predicted(

@@ -28,7 +28,11 @@ _WILDCARD = re.compile(r"[*?[]")
 
 
 def expand(
-    patterns: Sequence[str], *, flag: str = "patterns", days: Sequence[str] = ()
+    patterns: Sequence[str],
+    *,
+    flag: str = "patterns",
+    days: Sequence[str] = (),
+    as_given: bool = False,
 ) -> list[str]:
     """Lists all files that match, in the order of `file_systems.ordered` and without duplicates.
 
@@ -39,6 +43,8 @@ def expand(
       flag: the name of the patterns in error messages.
       days: if given, each pattern must have a part `dt=*`, and each day replaces its star
         (`days.of_days`).
+      as_given: keeps the order of the patterns, and a file once for each pattern that it matches.
+        Only the files of one pattern are ordered then.
 
     Raises:
       DataError: a pattern or one of its days matches nothing, two days are the same folder, or
@@ -57,8 +63,8 @@ def expand(
         matches = glob(pattern)
         if not matches:
             raise DataError(f"no file matches {pattern!r} of {flag}")
-        paths += matches
-    return unique(paths)
+        paths += unique(matches) if as_given else matches
+    return paths if as_given else unique(paths)
 
 
 def unique(paths: Sequence[str]) -> list[str]:

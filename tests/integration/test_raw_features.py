@@ -124,3 +124,44 @@ def test_answers_have_the_keys_and_words_of_the_records(data, tmp_path):
     stored = [tf.train.Example.FromString(record) for record in records]
     assert [e.features.feature["row"].int64_list.value[0] for e in stored] == expected["row"]
     assert [e.features.feature["city"].bytes_list.value[0] for e in stored] == expected["city"]
+
+
+def test_a_built_in_model_forwards_features_as_tf_contrib_did(data, tmp_path):
+    params = {"forward_features": ["row", "tags"], "hidden_units": [4]}
+    result = run(data, tmp_path / "model", model="dnn", model_params=params, exporters=("final",))
+    rows = make_rows(200, seed=9)
+    spec = feature_specs.load(data / "spec.yaml")
+    sample = sample_rows.sample_rows(spec, [f"{data}/eval.tfrecord"], count=200)
+    width = max(len(row["tags"]) for row in rows)
+    tags = [[t.encode() for t in row["tags"]] + [b""] * (width - len(row["tags"])) for row in rows]
+    loaded = tf.saved_model.load(result.export_path)
+    for name, inputs in (
+        ("predict_examples", {"examples": tf.constant(sample.records)}),
+        ("predict_raw", {key: tf.constant(value) for key, value in sample.raw.items()}),
+    ):
+        answer = loaded.signatures[name](**inputs)
+        assert answer["row"].numpy().tolist() == [row["row"] for row in rows]
+        assert answer["tags"].numpy().tolist() == tags
+        assert "click/logits" in answer
+    # The checkpoint answers the same, and a training without the parameter goes on.
+    output = tmp_path / "out.jsonl"
+    run(data, tmp_path / "model", model="dnn", model_params=params, mode="predict",
+        predict_files=(f"{data}/eval.tfrecord",), predict_output=str(output))  # fmt: skip
+    found = [json.loads(line)["row"] for line in output.read_text().splitlines()]
+    assert found == [row["row"] for row in rows]
+    run(data, tmp_path / "model", model="dnn", model_params={"hidden_units": [4]}, epochs=2)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["price"], "model DNNModel: forward_features: the section `raw` of {spec} does not list "
+         "'price', it lists row, city, user, tags. Add it: `raw: [row, city, user, tags, price]`."),
+        (["row", "row"], "model DNNModel: forward_features: got the output 'row' twice."),
+    ],
+)  # fmt: skip
+def test_features_that_cannot_be_forwarded(data, tmp_path, names, message):
+    with pytest.raises(ek.ConfigError) as error:
+        run(data, tmp_path / "model", model="dnn", model_params={"forward_features": names})
+    assert str(error.value).startswith(message.format(spec=data / "spec.yaml"))
+    assert not (tmp_path / "model").exists()

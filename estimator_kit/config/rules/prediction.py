@@ -11,18 +11,19 @@ def problems(config: AllSettings) -> list[str]:
     if config.mode != "predict":
         return []
     found = names.problems("predict_outputs", config.predict_outputs)
+    found += names.problems("keep_columns", config.keep_columns)
     if config.top_k is not None and config.export_dir is None:
         found.append(
             "--export_dir is missing. --top_k needs an export; write one from a checkpoint with "
             "--mode=export."
         )
     if config.predict_dir is None:
-        return found + [
-            f"--{field} is only for --predict_dir, which predicts many files with an export. "
-            f"Remove --{field}."
-            for field in ("keep_columns", "predict_processes")
-            if getattr(config, field)
-        ]
+        if config.predict_processes is not None:
+            found.append(
+                "--predict_processes is only for --predict_dir, which predicts many files with an "
+                "export. Remove --predict_processes."
+            )
+        return found
     if config.export_dir is None and config.top_k is None:
         found.append(
             "--export_dir is missing. --predict_dir needs an export; write one from a checkpoint "
@@ -38,4 +39,4 @@ def problems(config: AllSettings) -> list[str]:
             "--predict_limit does not go with --predict_dir, which predicts all rows. Remove one "
             "of the two."
         )
-    return found + names.problems("keep_columns", config.keep_columns)
+    return found

@@ -20,8 +20,8 @@ class PredictionSettings(Settings):
     )
     predict_output: Optional[str] = setting(
         None,
-        "The file for the predictions, in the order of the input: .jsonl (one JSON object for "
-        "each row) or .tfrecord (one Example for each row). By default, the program prints "
+        "The file for the predictions, in the order of --predict_files: .jsonl (one JSON object "
+        "for each row) or .tfrecord (one Example for each row). By default, the program prints "
         "JSON to standard output.",
     )
     predict_limit: Optional[PositiveInt] = setting(
@@ -51,8 +51,8 @@ class PredictionSettings(Settings):
     )
     keep_columns: tuple[str, ...] = setting(
         (),
-        "With --predict_dir: columns of the tables, or features of the records, to write "
-        "before the predictions of each row, such as user_id. --mode=transform with two_tower: the "
+        "Columns of the tables, or features of the records, to write before the predictions of "
+        "each row, such as user_id. --mode=transform with two_tower: the "
         "feature that names an item.",
     )
     predict_processes: Optional[PositiveInt] = setting(

@@ -617,6 +617,59 @@ def test_the_newest_of_a_folder_of_versions(made, versions, tmp_path, caplog):
     same(written(tmp_path / "out" / "a.tfrecord", expected), expected)
 
 
+def test_rows_are_in_the_order_of_the_files_that_are_given(made, tmp_path):
+    """Also if a file is given twice, with the features of each record, as JSON and as Examples."""
+    paths = [f"{tmp_path}/{name}.tfrecord" for name in "baba"]
+    rows = {path: rows_to_predict(3 + i, i) for i, path in enumerate(sorted(set(paths)))}
+    for path, of_file in rows.items():
+        write(pathlib.Path(path), of_file)
+    # `tags` is a list in the spec, `code` is not in the spec, and `row` is the number of the row.
+    keep = ("row", "tags", "code")
+    stored = [{name: row[name] for name in keep} for path in paths for row in rows[path]]
+    logits = {path: made.predictions([path])["click/logits"] for path in rows}
+    expected = np.concatenate([logits[path] for path in paths])
+    fields = {"mode": "predict", "export_dir": made.export, "predict_files": tuple(paths),
+              "keep_columns": keep, "predict_outputs": ("click/logits",)}  # fmt: skip
+    output = tmp_path / "out.jsonl"
+    ek.run(ek.ExperimentConfig(**fields, predict_output=str(output), eval_batch_size=4))
+    found = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [list(row)[-1] for row in found] == ["click/logits"] * len(expected)
+    np.testing.assert_allclose([row.pop("click/logits") for row in found], expected[:, 0], 1e-6)
+    assert found == [{k: v for k, v in row.items() if v is not None} for row in stored]
+    output = tmp_path / "out.tfrecord"
+    ek.run(ek.ExperimentConfig(**fields, predict_output=str(output), predict_limit=5))
+    records = list(tf.data.TFRecordDataset(str(output)).as_numpy_iterator())
+    for record, row in zip(records, stored):
+        features = tf.train.Example.FromString(record).features.feature
+        assert set(features) == {k for k, v in row.items() if v is not None} | {"click/logits"}
+        assert features["row"].int64_list.value == [row["row"]]
+        assert features["tags"].bytes_list.value == [tag.encode() for tag in row["tags"]]
+    assert len(records) == 5
+
+
+def test_features_that_cannot_be_kept_with_one_file(made, tmp_path):
+    record, output = tmp_path / "a.tfrecord", tmp_path / "out.jsonl"
+    write(record, [{**row, "click/logits": 1.0} for row in rows_to_predict(3, 0)])
+
+    def refused_to_keep(name):
+        with pytest.raises(ek.ConfigError) as error:
+            ek.run(
+                ek.ExperimentConfig(
+                    mode="predict", export_dir=made.export, predict_files=(str(record),),
+                    keep_columns=(name,), predict_output=str(output),
+                )
+            )  # fmt: skip
+        assert not output.exists()
+        return str(error.value)
+
+    assert refused_to_keep("cod") == (
+        "--keep_columns: the first records of the files have no feature 'cod'. Did you mean 'code'?"
+    )
+    assert refused_to_keep("click/logits") == (
+        "--keep_columns: 'click/logits' is also the name of a prediction. Rename the column."
+    )
+
+
 def test_the_settings_of_the_session(made, tmp_path, monkeypatch):
     record = tmp_path / "a.tfrecord"
     write(record, rows_to_predict(3, 0))
@@ -769,19 +822,18 @@ def test_flags_that_do_not_go_together():
     fields = {"predict_dir": "d", "predict_output": "o.jsonl", "predict_limit": 3}
     assert problems(**fields, keep_columns=("a", "a", ""), predict_outputs=("a", "a")) == [
         "--predict_outputs: 'a' is listed twice. Remove one of them.",
+        "--keep_columns: 'a' is listed twice. Remove one of them.",
+        "--keep_columns: got an empty name. Remove it.",
         "--export_dir is missing. --predict_dir needs an export; write one from a checkpoint with "
         "--mode=export.",
         "--predict_output and --predict_dir do not go together. Give --predict_output for one "
         "file, or --predict_dir for a file of each input.",
         "--predict_limit does not go with --predict_dir, which predicts all rows. Remove one of "
         "the two.",
-        "--keep_columns: 'a' is listed twice. Remove one of them.",
-        "--keep_columns: got an empty name. Remove it.",
     ]
-    assert problems(spec="s", export_dir="e", keep_columns=("a",), predict_processes=2) == [
-        f"--{field} is only for --predict_dir, which predicts many files with an export. Remove "
-        f"--{field}."
-        for field in ("keep_columns", "predict_processes")
+    assert problems(spec="s", export_dir="e", predict_processes=2) == [
+        "--predict_processes is only for --predict_dir, which predicts many files with an export. "
+        "Remove --predict_processes."
     ]
 
 

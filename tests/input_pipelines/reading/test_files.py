@@ -32,6 +32,13 @@ def test_files_are_sorted_and_listed_once(folder):
     assert files.expand(patterns) == [one, other]
 
 
+def test_files_as_they_are_given(folder):
+    day = f"{folder}/dt=2026-01-01"
+    given = [f"{day}/b.tfrecord", f"{day}/*.tfrecord", f"{day}/b.tfrecord"]
+    one, other = f"{day}/a.tfrecord", f"{day}/b.tfrecord"
+    assert files.expand(given, as_given=True) == [other, one, other, other]
+
+
 def test_a_star_does_not_match_a_file_that_is_being_written(folder):
     hidden = f"{folder}/dt=2026-01-01/.tmp-c.tfrecord"
     assert hidden not in files.expand([f"{folder}/dt=2026-01-01/*"])
