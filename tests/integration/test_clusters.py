@@ -179,7 +179,7 @@ def test_rows_of_a_worker_that_has_ended_are_read_again_when_the_chief_is_lost(m
     check_end(cluster, model_dir, 12 + 12, beyond=0)
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_sigterm_of_the_chief_ends_all_and_the_same_command_goes_on(made):
     cluster, model_dir = made("--max_steps=2000", "--save_checkpoints_secs=600")
     cluster.start(*TASKS)

@@ -70,6 +70,7 @@ def test_quality_and_variables_are_equal(plain, train, changes):
     assert {name: value.dtype for name, value in variables(folder).items()} == expected
 
 
+@pytest.mark.nightly
 def test_an_export_of_a_model_that_was_trained_in_16_bits_answers_as_predict_does(
     train, data, tmp_path
 ):

@@ -111,6 +111,7 @@ def test_an_empty_file_is_an_error_before_anything_is_written(config, data, tmp_
 # --- skip_record and quarantine -------------------------------------------------------------------
 
 
+@pytest.mark.ci
 def test_skip_record_reads_all_others_and_counts(config, data):
     run = config(corrupt_data_policy="skip_record")
     result = ek.run(run)

@@ -99,6 +99,7 @@ def test_an_export_has_the_metrics_of_its_checkpoint(config, export, score):
     check_equal(score(export_dir=str(frozen)).metrics, ek.run(config(mode="evaluate")).metrics)
 
 
+@pytest.mark.ci
 def test_the_metrics_by_numpy(ads, export, score):
     """NumPy computes them from the export's probabilities. `buy` is masked without a click."""
     rows = make_rows(200, seed=9)
@@ -119,6 +120,7 @@ def test_the_metrics_by_numpy(ads, export, score):
     assert found["rows"] == 200
 
 
+@pytest.mark.ci
 def test_a_spec_that_means_the_same_says_rows_and_metrics(config, score, tmp_path, document):
     document["filter"] = [{"feature": "city", "in": ["rome"]}]
     document["objectives"]["click"]["metrics"] = ["log_loss", "confusion"]
@@ -154,7 +156,7 @@ def test_a_folder_of_versions_has_its_newest_complete_one_scored(
     assert kept["export_dir"] == newest and kept["metrics"] == scored.metrics
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_every_head(tmp_path, monkeypatch):
     """Some heads have another name for their logits, and ranking needs the lists of a batch.
 
@@ -268,6 +270,7 @@ def test_where_the_numbers_have_no_place(config, export, score):
     assert looks(export) == before
 
 
+@pytest.mark.ci
 def test_exports_that_cannot_be_scored(ads, export, score, tmp_path):
     def refused(kind=ek.ConfigError, **changes):
         with pytest.raises(kind) as error:

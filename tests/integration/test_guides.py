@@ -31,7 +31,7 @@ COUNTS = {
 
 # Pages whose modes have other tests in `.ci/run`.
 NIGHTLY = ("data", "distributed", "exports", "first_spec", "item_index", "own_rows", "tables",
-           "tuning_speed")  # fmt: skip
+           "training", "tuning_speed")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

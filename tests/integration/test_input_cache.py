@@ -42,7 +42,7 @@ def found(result):
     return counts["hits"], counts["misses"], counts["rows"]
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_sliding_window_transforms_the_new_day_alone(config, ads, tmp_path):
     days = [f"{ads}/day-{i}.tfrecord" for i in range(4)]
     first = ek.run(config(mode="train_and_evaluate", train_files=tuple(days[:3])))

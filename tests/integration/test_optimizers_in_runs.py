@@ -84,7 +84,11 @@ def test_all_of_it_goes_on_where_it_was_stopped(config):
 
 @pytest.mark.ci
 @pytest.mark.parametrize(
-    "combine", ["gradnorm", pytest.param({"pcgrad": {"seed": 3}}, marks=pytest.mark.nightly)]
+    "combine",
+    [
+        pytest.param("gradnorm", marks=pytest.mark.nightly),
+        pytest.param({"pcgrad": {"seed": 3}}, marks=pytest.mark.nightly),
+    ],
 )
 def test_combined_losses_go_on_where_they_were_stopped(config, combine):
     params = {

@@ -144,6 +144,7 @@ def test_another_version_or_other_first_rows_are_another_input(files, tmp_path, 
                    for m in caplog.messages)  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_a_function_that_is_evaluated_and_exported_later(files, tmp_path):
     folder = tmp_path / "run"
     flags = [f"--spec={files}/spec.yaml", f"--model_dir={folder}", f"--input_fn={NAME}:read",

@@ -73,7 +73,7 @@ def wait_for_line(process: subprocess.Popen, pattern: str) -> None:
     raise AssertionError(f"no line matches {pattern!r} in\n{''.join(seen)}")
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_the_log_of_a_run_is_one_line_an_evaluation_and_can_be_json(flagfile, tmp_path):
     more = ["--max_steps=40", "--save_checkpoints_steps=20", "--log_every_secs=1000"]
     time_ = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"

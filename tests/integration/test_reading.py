@@ -83,7 +83,7 @@ def test_a_filter_that_keeps_nothing_is_an_error_before_anything_is_written(
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_run_on_some_negatives_ends_where_an_undisturbed_one_does_and_is_calibrated(
     config, document, tmp_path, monkeypatch
 ):

@@ -62,6 +62,7 @@ def test_a_lost_checkpoint_file_never_restarts_training(config, trained, damage,
     )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("mode", ["evaluate", pytest.param("train", marks=pytest.mark.ci)])
 def test_a_damaged_checkpoint_is_named_with_the_one_before_it(config, trained, mode, tmp_path):
     run = config(mode="train")
@@ -117,7 +118,7 @@ def test_a_damaged_file_is_named_before_training(config, trained, file, text, me
         ek.run(config(exporters=("best",), max_steps=9))
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_another_input_is_read_from_its_first_row_and_counted_anew(config, ads):
     ek.run(config(mode="train", max_steps=6))
     new = config(mode="train", max_steps=None, epochs=1, train_files=(f"{ads}/train-0.tfrecord",))
@@ -310,7 +311,7 @@ def test_an_undefined_metric_is_no_reason_to_stop(config, tmp_path, caplog):
     assert "auc/click is undefined: the evaluation files have no rows for it" in caplog.text
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_more_epochs_begin_with_the_first_row_of_the_next_one(config, ads):
     """The last batch of the epoch with which training ended was smaller than the batch size."""
     one = (f"{ads}/train-0.tfrecord",)  # 150 rows: four batches of 40, the last of 30.
@@ -347,6 +348,7 @@ def test_a_second_start_on_one_model_dir_is_refused(config):
     assert not (pathlib.Path(run.model_dir) / "result.json").exists()
 
 
+@pytest.mark.ci
 def test_a_start_that_another_one_overtook_is_refused(config, monkeypatch):
     run = config(mode="train")
     original = Training.plan

@@ -216,7 +216,7 @@ def test_a_cycle_that_died_goes_on_where_it_stopped(fresh, monkeypatch, caplog):
     assert [c.outcome for c in state.cycles(str(fresh / "model"))] == ["promoted"]
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 # On a busy machine the limit may be exceeded while the stage still opens its files.
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 def test_a_stage_over_its_time_ends_with_its_state_saved(fresh, monkeypatch):

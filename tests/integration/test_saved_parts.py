@@ -30,7 +30,7 @@ def _equal(ours, expected):
 @pytest.mark.parametrize(
     "params",
     [
-        pytest.param({}, marks=pytest.mark.ci),
+        pytest.param({}, marks=pytest.mark.nightly),
         pytest.param({"moving_average": 0.9}, marks=pytest.mark.nightly),
     ],
 )

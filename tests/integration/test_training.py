@@ -187,7 +187,7 @@ def test_early_stopping_ends_training_and_stays(config):
         ek.run(run)
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_model_with_its_own_losses_metrics_and_hooks(config, read_lines, caplog):
     run = config(
         model=MissedClicks, model_params={"learning_rate": 2.0}, max_steps=1000,
@@ -247,7 +247,7 @@ def test_warm_start_takes_the_weights_and_no_slots_but_those_of_ftrl(
     assert not np.allclose(before[kernel], after[kernel])
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_ftrl_keeps_the_weights_of_a_warm_start(config, tmp_path, caplog):
     model = {"model": "linear", "model_params": {"learning_rate": 0.2}, "mode": "train"}
     old = config(**model)
@@ -345,6 +345,7 @@ def test_the_same_file_may_not_train_and_score(config, ads):
         ek.run(config(eval_files=(f"{ads}/train-0.tfrecord",)))
 
 
+@pytest.mark.ci
 def test_files_without_records_never_train_zero_steps(config, tmp_path):
     writing.write_examples(f"{tmp_path}/empty.tfrecord.gz", [])
     with pytest.raises(ek.DataError, match="--train_files: its 1 files have no records"):
@@ -363,6 +364,7 @@ BAD_RECORDS = [
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("where", "change", "message"),
     [

@@ -86,7 +86,8 @@ def versions():
 @pytest.mark.ci
 @pytest.mark.parametrize(
     "model, direction",
-    [("linear", "to_other"), pytest.param("wide_deep", "from_other", marks=pytest.mark.nightly),
+    [pytest.param("linear", "to_other", marks=pytest.mark.nightly),
+     pytest.param("wide_deep", "from_other", marks=pytest.mark.nightly),
      pytest.param("wide_deep", "to_other", marks=pytest.mark.nightly),
      pytest.param("dnn", "from_other", marks=pytest.mark.nightly)],
 )  # fmt: skip

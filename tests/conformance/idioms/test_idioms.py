@@ -26,7 +26,7 @@ def some_of_each_family(count: int) -> set[str]:
     return chosen
 
 
-IN_CI = some_of_each_family(2)
+IN_CI = some_of_each_family(3)
 
 
 @pytest.mark.parametrize(

@@ -219,6 +219,7 @@ def test_float64_is_found():
     )
 
 
+@pytest.mark.ci
 def test_the_mode_shows_a_spec_with_its_statistics(ads, tmp_path):
     spec = tmp_path / "spec.yaml"
     spec.write_text((ads / "spec.yaml").read_text())

@@ -40,7 +40,7 @@ def turn(python, model, model_dir, steps, output):
 @pytest.mark.parametrize(
     "model",
     [
-        "custom",
+        pytest.param("custom", marks=pytest.mark.nightly),
         pytest.param("linear", marks=pytest.mark.nightly),
         pytest.param("dnn", marks=pytest.mark.nightly),
         "combined",

@@ -94,6 +94,7 @@ def test_training_adds_the_penalty_and_moves_only_rows_of_the_batch(spec, combin
         np.testing.assert_allclose(change, -0.05 * wanted, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.ci
 def test_an_evaluation_averages_the_penalty_over_rows(spec):
     """Over uneven batches, which have other ids."""
     batches = [make_rows(30, seed=1), make_rows(7, seed=2)]

@@ -37,6 +37,7 @@ def test_products_by_hand(left, right, flags, expected):
     assert product(left, right, **flags) == expected
 
 
+@pytest.mark.ci
 def test_a_dnn_costs_its_kernels(ads, tmp_path):
     """2 operations for each weight of the kernels; the export has no others."""
     folder = tmp_path / "run"

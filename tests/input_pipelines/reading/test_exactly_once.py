@@ -49,6 +49,7 @@ def row_numbers(input_fn):
     return [row for batch in batches for row in batch]
 
 
+@pytest.mark.ci
 @hypothesis.settings(max_examples=5, deadline=None)
 @hypothesis.given(
     sizes=st.lists(st.integers(0, 60), min_size=1, max_size=20),
@@ -87,7 +88,7 @@ def test_each_record_is_read_once_an_epoch(
         assert sorted(rows) == list(range(sum(sizes)))
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 @hypothesis.settings(max_examples=3, deadline=None)
 @hypothesis.given(
     sizes=st.lists(st.integers(0, 40), min_size=1, max_size=6).filter(lambda s: sum(s) > 4),

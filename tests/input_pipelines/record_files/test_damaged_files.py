@@ -126,7 +126,7 @@ def run_cases(folder: pathlib.Path, count: int, seed: int = 0) -> None:
 
 
 def test_some_random_damage(tmp_path):
-    run_cases(tmp_path, 30)
+    run_cases(tmp_path, 10)
 
 
 @pytest.mark.ci

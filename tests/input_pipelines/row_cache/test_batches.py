@@ -188,6 +188,7 @@ def test_a_bad_record_leaves_nothing_behind(spec, files, cache):
                 and name != ".lock"]  # fmt: skip
 
 
+@pytest.mark.ci
 def test_changed_data_are_transformed_again(document, tmp_path):
     (tmp_path / "cities.txt").write_text("rome\noslo\nlima\n")
     document["columns"]["city"] = {"vocabulary": "city", "file": "cities.txt"}
