@@ -25,6 +25,7 @@ class RunResult:
       exports: the SavedModel of each exporter.
       export_path: the export to serve: the final one, else the best, else the latest.
       examples_per_second: the speed of training in this start, without evaluations and exports.
+      rows_a_step: the most rows of a training step of this process, of all its devices.
       rows_trained: how many rows this start trained on.
       rows_lost: how many rows of the epochs were lost with a worker of --data_service.
       steps_planned: the global step at which training was to end.
@@ -51,6 +52,7 @@ class RunResult:
     metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
     exports: Mapping[str, str] = dataclasses.field(default_factory=dict)
     examples_per_second: Optional[float] = None
+    rows_a_step: Optional[int] = None
     rows_trained: int = 0
     rows_lost: int = 0
     steps_planned: Optional[int] = None

@@ -1,9 +1,10 @@
 """`--mode=data_service_dispatcher` and `--mode=data_service_worker`: servers of a tf.data service.
 
 The servers are TensorFlow's own. When a server is ready, it reports its address in one line. It
-runs until SIGTERM or Ctrl-C, and then exits with status 0. The servers have no authentication:
-everyone who reaches their ports can read files and run graphs, so keep them inside a private
-network.
+runs until SIGTERM or Ctrl-C, and then exits with status 0. A worker whose dispatcher is gone is not
+stopped before that: TensorFlow's `stop` would wait for the dispatcher, and block the whole process.
+The servers have no authentication: everyone who reaches their ports can read files and run graphs,
+so keep them inside a private network.
 
 With --data_service_dir, a dispatcher writes down its state. If you start it again with the same
 folder, it continues the trainings that it served, on the same port.
@@ -14,12 +15,14 @@ from __future__ import annotations
 import os
 import re
 import socket
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.distributed import servers
 from estimator_kit.errors import ConfigError
 from estimator_kit.result import RunResult
 from estimator_kit.signals import until_signalled
@@ -48,11 +51,23 @@ def serve(config: ExperimentConfig, tell: Callable[[str], None]) -> None:
         if config.mode == "data_service_dispatcher":
             server, address = _dispatcher(config)
         else:
-            server, address = _worker(config)
+            server, address = _worker(config, ended)
+        if server is None:
+            return
         tell(f"{config.mode}: {address}")
         while not ended.wait(1.0):  # In short waits, because one long wait can delay signals.
             pass
-        server.stop()
+        if _stops(config):
+            server.stop()
+        else:
+            servers.STARTED.append(server)  # `main` ends the process without stopping it.
+
+
+def _stops(config: ExperimentConfig) -> bool:
+    """Whether the server can be stopped. A worker asks its dispatcher for as long as it takes."""
+    if config.mode == "data_service_dispatcher":
+        return True
+    return data_service.answers(str(config.data_service), seconds=1.0)
 
 
 def _dispatcher(config: ExperimentConfig) -> tuple[Any, str]:
@@ -78,11 +93,14 @@ def _dispatcher(config: ExperimentConfig) -> tuple[Any, str]:
     return server, f"grpc://{config.data_service_host or socket.gethostname()}:{bound}"
 
 
-def _worker(config: ExperimentConfig) -> tuple[Any, str]:
+def _worker(config: ExperimentConfig, ended: threading.Event) -> tuple[Any, str]:
+    """The server and its address. The server is None if a signal came before it could start."""
     service = tf.data.experimental.service
     assert config.data_service is not None
     dispatcher = config.data_service.partition("://")[2]
-    data_service.wait_for_service(config, workers=False)
+    data_service.wait_for_service(config, workers=False, ended=ended)
+    if ended.is_set():
+        return None, ""
     host = config.data_service_host
     if host is None:  # The trainer gets this name, and connects to it.
         is_here = dispatcher.rpartition(":")[0] in _LOOPBACK

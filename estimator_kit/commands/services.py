@@ -10,6 +10,7 @@ outcome of the run does not change.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Mapping
@@ -22,6 +23,8 @@ from estimator_kit.observing.page import page
 from estimator_kit.observing.tracking import run_log
 from estimator_kit.result_file import read_result
 from estimator_kit.retraining.state import CycleFolder
+
+_log = logging.getLogger("estimator_kit")
 
 
 class Services:
@@ -78,7 +81,7 @@ class Services:
             f"gate/{name}": both.get("candidate") for name, both in report["metrics"].items()
         }
         promote = cycle.read("promote") or {}
-        run_log.log_training(
+        began = run_log.log_training(
             self._tracker,
             cycle.train_dir,
             status=report["outcome"],
@@ -87,8 +90,12 @@ class Services:
             parameters={"cycle": cycle.name},
             at_end=candidate,
         )
-        if promote.get("version") is not None:
+        if promote.get("version") is None:
+            return
+        if began:
             self.live(promote["version"], promote["path"])
+        else:  # A service that is away would keep the cycle waiting once more.
+            _log.warning("--tracking was not told that version %d is live", promote["version"])
 
     def live(self, version: int, path: str) -> None:
         """Tells the tracking service that a version is live."""

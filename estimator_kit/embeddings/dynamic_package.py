@@ -24,7 +24,7 @@ from estimator_kit.errors import ConfigError
 # The newest TensorFlow version that the package supports.
 _NEWEST = (2, 15)
 
-_INSTALL = "pip install estimator-kit[dynamic]"
+_INSTALL = "pip install 'estimator-kit[dynamic]'"
 _PACKAGE = "tensorflow_recommenders_addons"
 
 # The prefix of the names of the package's ops in a serialized graph.

@@ -7,7 +7,8 @@
 
 A version is written under the staging name and renamed after its checks, so an incomplete export
 never has the name of a version. (A store that cannot rename folders, such as a bucket, copies file
-by file.) Retention never deletes a version that `keep.json` names.
+by file.) Retention never deletes a version that `keep.json` names. Users write this file. The kit
+only reads it.
 """
 
 from __future__ import annotations

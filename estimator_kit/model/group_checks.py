@@ -6,11 +6,14 @@ tensors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, Optional, get_args
 
 from estimator_kit.errors import ConfigError
 from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
+
+Check = Callable[[FeatureSpec, str], None]
 
 # The dense forms of columns that are embedding vectors.
 VECTORS = ("embedding", "dynamic_embedding")
@@ -64,13 +67,52 @@ def _refuse_ragged(spec: FeatureSpec, group: str, name: str) -> None:
     )
 
 
+class MissingGroup(ConfigError):
+    """A model reads a group that the spec does not have."""
+
+    def __init__(self, spec: FeatureSpec, group: str):
+        super().__init__(f"{_missing(spec, group)}, or set the model parameter that names it.")
+        self.spec, self.group = spec, group
+
+    def naming_parameter(self, params: Any) -> ConfigError:
+        """The error with the model's parameter that names the group, if there is one."""
+        names = [
+            name
+            for name in type(params).model_fields
+            if name.split("_")[-1] == "group" and getattr(params, name) == self.group
+        ]
+        if not names:
+            return ConfigError(str(self))
+        name = names[0]
+        part = self.group if name == "group" else name.removesuffix("_group")
+        fits = [group for group in self.spec.groups if _takes(_CHECKS.get(part), self.spec, group)]
+        remedy = f", or name another one with the model parameter {name}"
+        if fits:
+            remedy += f", as in --model_params={name}={fits[0]}"
+        if type(None) in get_args(type(params).model_fields[name].annotation):
+            remedy += f". {name}=null reads no group for it"
+        return ConfigError(f"{_missing(self.spec, self.group)}{remedy}.")
+
+
+def _missing(spec: FeatureSpec, group: str) -> str:
+    return (
+        f"the model needs a group {group!r}, but {spec.source} only has {', '.join(spec.groups)}. "
+        "Add the group"
+    )
+
+
+def _takes(check: Optional[Check], spec: FeatureSpec, group: str) -> bool:
+    try:
+        (check or check_dense_group)(spec, group)
+    except ConfigError:
+        return False
+    return True
+
+
 def columns_of(spec: FeatureSpec, group: str) -> tuple[str, ...]:
     """The names of the columns of a group."""
     if group not in spec.groups:
-        raise ConfigError(
-            f"the model needs a group {group!r}, but {spec.source} only has "
-            f"{', '.join(spec.groups)}. Add the group, or set the model parameter that names it."
-        )
+        raise MissingGroup(spec, group)
     return spec.groups[group]
 
 
@@ -135,6 +177,14 @@ def check_ragged_group(spec: FeatureSpec, group: str) -> None:
                 f"group {group!r}: column {name!r} is {spec.columns[name].kind}, expected a ragged "
                 "column"
             )
+
+
+# What a group must be, by the name of the parameter that names it. Otherwise it is dense.
+_CHECKS: dict[str, Check] = {
+    "wide": check_linear_group,
+    "fields": check_field_group,
+    "steps": check_sequence_group,
+}
 
 
 def check_numeric(spec: FeatureSpec, name: str) -> None:

@@ -112,7 +112,10 @@ class ModelFn(abc.ABC):
         self._check_combination()
         dynamic_problems.check_model(self)
         with user_code.explained(self, "check_spec"):
-            self.check_spec()
+            try:
+                self.check_spec()
+            except group_checks.MissingGroup as error:
+                raise error.naming_parameter(self.params) from None
 
     # --- To override -----------------------------------------------------------------------------
 

@@ -61,8 +61,8 @@ MODEL_DIR: Mapping[str, str] = {
     "export/<exporter>/best.json": "The best metric so far, for the exporter `best`.",
     "export/<exporter>/best_k.json": "The metrics of the kept exports, for the exporter `best_k`.",
     "export/<exporter>/step.json": "The step of the last export, for the exporter `step`.",
-    "export/<exporter>/keep.json": "Versions that are never deleted: those that you pinned and "
-    "those that are live.",
+    "export/<exporter>/keep.json": "The versions that are never deleted, `pinned` or `live`. You "
+    "write this file.",
     "export/<exporter>/<version>/**": "An export: see the next table.",
     "trials/<trial>/**": "A trial of `--mode=tune`: the model directory of its training, its "
     "flagfile (`trial.flags`), its output (`log.txt`), and the lock of its owner (`owner/`).",

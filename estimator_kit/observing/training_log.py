@@ -3,9 +3,10 @@
     {"step": 800, "loss": 0.181, "losses": {"click": 0.171, "purchase": 0.02},
      "learning_rate": 0.05, "gradient_norm": 0.83, "examples_per_second": 71500.0}
 
-`loss` and `losses` are for one batch. `gradient_norm` is the norm of all gradients together, before
-clipping. `examples_per_second` is the rate since the previous measurement. If a model does not have
-a number, the number is left out.
+`step` is the global step after the batch, as in TensorBoard. `loss` and `losses` are for one batch,
+and with several devices the mean of their batches. `gradient_norm` is the norm of all gradients
+together, before clipping. `examples_per_second` is the rate since the previous measurement. If a
+model does not have a number, the number is left out.
 
 A training that starts again removes the lines of steps that it repeats. The file has at most 2,000
 lines. If it would have more, the training removes every second line and writes half as often.

@@ -11,6 +11,12 @@ stay, because they are small. These cycles are kept whatever their age:
 
 Abandoned cycles do not count, and are removed. Cached input has its own limit
 (`--input_cache_gib`).
+
+Several model directories may share one serving directory, and another program may put versions
+there. Only the model directory knows which of its cycles are pinned, so only versions of these
+cycles are removed, and none that `keep.json` in the serving directory names (as in the folder of an
+exporter: `exporters.versions`). A version of others that a pinned cycle started from needs
+`keep.json`: its owner does not know of the pin.
 """
 
 from __future__ import annotations
@@ -22,7 +28,9 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 from estimator_kit import storage
-from estimator_kit.errors import Locked
+from estimator_kit.errors import ConfigError, Locked
+from estimator_kit.exporters import versions as exported
+from estimator_kit.retraining import publication
 from estimator_kit.retraining.promotion import Serving, Version
 from estimator_kit.retraining.state import THROUGH, CycleFolder
 
@@ -92,8 +100,9 @@ def clean(
 
     Args:
       cycles, newest, days, today: see `kept_cycles`.
-      serving: the serving directory. Old versions are removed, except the versions of pinned
-        cycles and the versions that a pinned cycle started from.
+      serving: the serving directory. Old versions of these cycles are removed, except the versions
+        of pinned cycles, the versions that a pinned cycle started from, and those that `keep.json`
+        names.
       versions: how many of the newest versions stay.
     """
     gone = _remove_versions(cycles, serving, versions)
@@ -112,18 +121,29 @@ def clean(
 def _remove_versions(cycles: Sequence[CycleFolder], serving: Serving, newest: int) -> list[int]:
     """Removes old versions, and returns their numbers."""
     pinned = [cycle for cycle in cycles if cycle.pinned]
-    names = {cycle.name for cycle in pinned}
     # A cycle may have started from a served version. Its number is enough: the path of the serving
     # directory may have been written otherwise, and no checkpoint has a number as its name.
     sources = [(cycle.read("start") or {}).get("source") or "" for cycle in pinned]
     starts = {os.path.basename(os.path.normpath(source)) for source in sources}
-    gone = []
+    gone: list[int] = []
+    of_others: list[str] = []
     try:
         serving.clean()
+        keep = {*starts, *exported.kept(serving.folder)}
         for version in serving.versions()[:-newest]:
-            if version.cycle not in names and str(version.number) not in starts:
+            owner = publication.owner(version, serving, cycles)
+            if owner is None:
+                of_others.append(str(version.number))
+            elif not owner.pinned and str(version.number) not in keep:
                 serving.remove(version)
                 gone.append(version.number)
-    except Locked as error:
+    except (Locked, ConfigError) as error:
         _log.warning("old versions stay until the next cycle: %s", error)
+    if of_others:
+        _log.info(
+            "%s: the old versions %s stay, because no cycle of this model directory made them. "
+            "Remove the folders that nobody needs.",
+            serving.folder,
+            ", ".join(of_others),
+        )
     return gone

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -129,7 +130,10 @@ def _of_tables(spec: FeatureSpec, paths: Sequence[str], name: str, size: int) ->
 def _names(batch: Batch, examples: Sequence[Any], name: str) -> list[bytes]:
     """The names of the items of a batch, as bytes."""
     if batch.kept:
-        stored = [[value] if value is not None else [] for value in batch.kept[0].to_pylist()]
+        kept = batch.kept[0].to_pylist()
+        if kinds.kind_of(batch.path) == kinds.JSON:
+            kept = [None if text is None else _json_value(text) for text in kept]
+        stored = [[value] if value is not None else [] for value in kept]
     else:
         stored = [_values(example.features.feature.get(name)) for example in examples]
     found = []
@@ -142,6 +146,13 @@ def _names(batch: Batch, examples: Sequence[Any], name: str) -> list[bytes]:
         value = values[0]
         found.append(value if isinstance(value, bytes) else str(value).encode())
     return found
+
+
+def _json_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return float("inf")  # pyarrow accepts `Inf`, which is not JSON.
 
 
 def _values(feature: Any) -> list[Any]:

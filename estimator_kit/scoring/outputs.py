@@ -6,9 +6,10 @@
     Parquet         a column                  a column of lists
     CSV             a column                  one column each: probabilities/0, probabilities/1
 
-Kept columns come first. A kept CSV field keeps its text, and a missing one is empty. A kept feature
-of a TFRecord is copied unchanged. The output contains no time: the same rows and the same export
-give the same file.
+Kept columns come first. A kept CSV field keeps its text, and a missing one is empty. A kept value
+of JSON lines keeps its text, and a missing key stays missing. A kept feature of a TFRecord is
+copied unchanged. No type is inferred from the rows. The output contains no time: the same rows and
+the same export give the same file.
 """
 
 from __future__ import annotations
@@ -155,18 +156,23 @@ def _too_large(name: str, wrong: np.ndarray, batch: Batch, dtype: str) -> DataEr
 class _JsonLines:
     def __init__(self, file: ShardFile, keep: Sequence[str]):
         self._file = file
-        self._keep = keep
+        self._keep = [json.dumps(name, ensure_ascii=False) for name in keep]
 
     def write(self, answers: Answers, batch: Batch) -> None:
-        columns = {name: column.to_pylist() for name, column in zip(self._keep, batch.kept)}
+        columns = [column.to_pylist() for column in batch.kept]
         lines = []
         for i in range(len(batch.records)):
-            row = {name: values[i] for name, values in columns.items() if values[i] is not None}
             try:
-                row.update((name, json_value(values[i])) for name, values in answers.items())
+                row = {name: json_value(values[i]) for name, values in answers.items()}
             except UnicodeDecodeError as error:
                 raise DataError(f"{batch.where(i)}: an output {_NO_TEXT}") from error
-            lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+            members = [
+                f"{name}: {texts[i]}"
+                for name, texts in zip(self._keep, columns)
+                if texts[i] is not None
+            ]
+            members.append(json.dumps(row, ensure_ascii=False)[1:-1])
+            lines.append("{" + ", ".join(members) + "}\n")
         _add(self._file, "".join(lines).encode())
 
     def finish(self) -> None:

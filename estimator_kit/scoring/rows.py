@@ -30,8 +30,8 @@ class Batch:
 
     Attributes:
       records: serialized records, an object array [rows].
-      kept: for a table, an Arrow array for each column that is kept; empty for TFRecords, whose
-        records contain them.
+      kept: for a table, an Arrow array for each column that is kept, of JSON text for JSON lines
+        (see `json_texts`); empty for TFRecords, whose records contain them.
       path, first: the file, and the number of rows before this batch.
       csv: for a CSV file, where its rows start.
     """
@@ -87,7 +87,7 @@ def of_table(
     """
     encoder = Encoder(fields)
     count = 0
-    for rows, kept in reader.read_beside(part, keep, rounded):
+    for rows, kept in reader.read_beside(part, keep, rounded, as_text=True):
         field_rules.check(rows, fields, spec_source, remedy=field_rules.CORRECT_ROW)
         for start in range(0, rows.batch.num_rows, size):
             records = encoder.encode(rows.batch.slice(start, size)).to_pylist()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit import tensorflow_errors
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from feature_specs.spec import FeatureSpec
@@ -35,6 +37,13 @@ _STEP_TIMEOUTS = 3
 
 # Lists the workers that a dispatcher knows. It is the dispatcher's only call without an argument.
 _GET_WORKERS = "/tensorflow.data.DispatcherService/GetWorkers"
+
+# What a dispatcher says about a dataset or a reader that it has forgotten.
+_FORGOTTEN = re.compile(
+    r"(dataset|iteration|job|task)( client)?( id)? \d+ not found|unknown \w+ client id|"
+    r"dispatcher restart",
+    re.IGNORECASE,
+)
 
 
 def check_process() -> None:
@@ -55,8 +64,27 @@ def check_process() -> None:
         ) from error
 
 
-def wait_for_service(config: ExperimentConfig, *, workers: bool = True) -> None:
+def answers(address: str, *, seconds: float) -> bool:
+    """Whether a dispatcher answers within some seconds."""
+    import grpc
+
+    with grpc.insecure_channel(address.partition("://")[2]) as channel:
+        try:
+            channel.unary_unary(_GET_WORKERS)(b"", timeout=seconds)
+        except grpc.RpcError:
+            return False
+    return True
+
+
+def wait_for_service(
+    config: ExperimentConfig, *, workers: bool = True, ended: Optional[threading.Event] = None
+) -> None:
     """Returns when the dispatcher answers and, with `workers`, when it has a worker.
+
+    Args:
+      config: names the service, and the seconds to wait.
+      workers: whether to wait for a worker, too.
+      ended: an event that ends the wait, such as a signal.
 
     Raises:
       tf.errors.UnavailableError: this did not happen within `data_service_timeout_secs`.
@@ -89,7 +117,8 @@ def wait_for_service(config: ExperimentConfig, *, workers: bool = True) -> None:
                     seconds,
                     problem,
                 )
-            threading.Event().wait(min(0.2, max(left, 0)))
+            if (ended or threading.Event()).wait(min(0.2, max(left, 0))):
+                return
     what = "got no worker" if problem.startswith("it has no worker") else "did not answer"
     raise tf.errors.UnavailableError(
         None,
@@ -167,7 +196,10 @@ def hooks(config: ExperimentConfig) -> list[StepTimeout]:
 
 @contextlib.contextmanager
 def naming_the_service(config: ExperimentConfig) -> Iterator[None]:
-    """Replaces the error of a step that waited too long by one that names the service."""
+    """Replaces errors of the service by one that names it, and has the status of a temporary error.
+
+    A step waited too long, or the dispatcher was started again without what it knew.
+    """
     try:
         yield
     except tf.errors.DeadlineExceededError as error:
@@ -180,6 +212,17 @@ def naming_the_service(config: ExperimentConfig) -> Iterator[None]:
             f"--data_service={config.data_service}: a step got no batch within {seconds:g} "
             "seconds, three times --data_service_timeout_secs. Check that the dispatcher and a "
             "worker run, then start again to go on from the last checkpoint.",
+        ) from error
+    except tf.errors.OpError as error:
+        reason = tensorflow_errors.reason(error)
+        if config.data_service is None or _FORGOTTEN.search(reason) is None:
+            raise
+        raise tf.errors.UnavailableError(
+            None,
+            None,
+            f"--data_service={config.data_service}: the dispatcher does not know this training any "
+            f"more ({reason.rstrip('.')}.) Was it started again without --data_service_dir? Start "
+            "this training again to go on from the last checkpoint.",
         ) from error
 
 

@@ -371,6 +371,7 @@ class Training:
                 rows_evaluated=int(after.metrics.get("rows", 0)),
                 exports={**after.exports, **self._result.exports},
                 examples_per_second=self._progress.examples_per_second,
+                rows_a_step=self._progress.rows_a_step,
                 steps_planned=self._plan.max_steps,
                 rows_selected=selected_rows(self._source, self._plan, counts),
                 input_cache=input_cache.summary(self._cache),

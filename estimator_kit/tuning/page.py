@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
-from estimator_kit.observing.page import page
+from estimator_kit.observing.page import charts, page
 from estimator_kit.observing.page.sections import Section, number, with_charts
 from estimator_kit.tuning.library import optuna
 from estimator_kit.tuning.study import SearchStudy, Trial
@@ -120,14 +120,47 @@ def _figures(study: SearchStudy) -> list[Optional[Section]]:
             "is a guess. Parameters that only some trials have are left out.",
             [_drawn(draw.plot_param_importances, study, {**given, "evaluator": evaluator})],
         ),
-        _wide("Slices", _drawn(draw.plot_slice, study, given)),
-        _wide("Parallel coordinates", _drawn(draw.plot_parallel_coordinate, study, given)),
+        with_charts(
+            "Slices",
+            "The metric by each parameter. A pruned trial has the metric of its last evaluation.",
+            [slice_of(study, name) for name in study.search.parameters],
+        ),
+        _wide(
+            "Parallel coordinates",
+            "Finished trials only.",
+            _drawn(draw.plot_parallel_coordinate, study, given),
+        ),
     ]
     return made
 
 
-def _wide(title: str, figure: Any) -> Optional[Section]:
-    section = with_charts(title, "", [figure])
+def slice_of(study: SearchStudy, name: str) -> Any:
+    """The metric of all trials by one parameter, or None. Optuna's own figure has no pruned trials,
+    and puts all parameters side by side, so that it is wider than a page."""
+    parameter = study.search.parameters[name]
+    fig = charts.figure(name, name, study.search.metric)
+    for state, style in (("done", {"size": 8}), ("pruned", {"size": 8, "symbol": "x-thin-open"})):
+        points = [
+            (trial.values[name], trial.value, f"trial {name_of(trial.number)}")
+            for trial in study.trials()
+            if trial.state == state and name in trial.values and trial.value is not None
+        ]
+        if points:
+            values, metrics, texts = zip(*points)
+            shown = values if parameter.choice is None else [text_of(value) for value in values]
+            fig.add_scatter(
+                x=list(shown), y=list(metrics), text=list(texts), mode="markers", name=state,
+                marker=style,
+            )  # fmt: skip
+    if parameter.log:
+        fig.update_xaxes(type="log")
+    if parameter.choice is not None:
+        fig.update_xaxes(type="category")
+    return fig if fig.data else None
+
+
+def _wide(title: str, intro: str, figure: Any) -> Optional[Section]:
+    section = with_charts(title, intro, [figure])
     return section._replace(wide=True) if section is not None else None
 
 

@@ -94,7 +94,7 @@ def test_without_beam(run, tmp_path, monkeypatch, mode):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     assert run(*mode, BEAM) == (
         2, "", "error: --beam_options needs the package 'apache-beam'; install it with: pip "
-        "install estimator-kit[beam]\n",
+        "install 'estimator-kit[beam]'\n",
     )  # fmt: skip
     assert not (tmp_path / "x").exists()
 

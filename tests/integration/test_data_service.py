@@ -18,6 +18,9 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
+from estimator_kit import exit_codes
+from estimator_kit.commands import data_service as commands
+from estimator_kit.distributed.launcher import free_ports
 from estimator_kit.training import data_service
 from tests.conftest import DOCUMENT, ROOT, make_rows, place
 
@@ -41,6 +44,9 @@ class Processes:
             )  # fmt: skip
         self.started.append((process, log))
         return process
+
+    def log(self, process: subprocess.Popen) -> str:
+        return next(path for started, path in self.started if started is process).read_text()
 
     def wait_for(self, process: subprocess.Popen, pattern: str) -> str:
         """Waits for a pattern in a log, and returns its first group. Fails if the process ends."""
@@ -201,6 +207,73 @@ def test_servers_say_what_is_missing_and_come_back(processes, rows, tmp_path, ca
         )  # fmt: skip
     assert f"{tmp_path}/bad.tfrecord: {place(f'{tmp_path}/bad.tfrecord', 77)}" in str(error.value)
     assert "city" in str(error.value)
+
+
+@pytest.mark.nightly
+def test_a_dispatcher_that_forgets_ends_the_training_for_now(processes, rows, tmp_path):
+    """Restarted without its folder. Then the worker ends at once, although it has none to ask."""
+    (port,) = free_ports(1)
+    first, address = processes.dispatcher(f"--data_service_port={port}")
+    (worker,) = processes.workers(address, 1)
+    trainer = processes.start(
+        "--mode=train", f"--spec={rows}/spec.yaml", "--model=linear", "--batch_size=64",
+        f"--model_dir={tmp_path}/m", f"--train_files={rows}/train-*", "--epochs=1000",
+        f"--data_service={address}", "--data_service_timeout_secs=30", "--log_every_secs=0.01",
+    )  # fmt: skip
+    processes.wait_for(trainer, r"step (\d+) of ")
+    first.kill()
+    first.wait(LIMIT)
+    second, again = processes.dispatcher(f"--data_service_port={port}")
+    assert again == address
+    assert trainer.wait(LIMIT) == exit_codes.TEMPORARY
+    (line,) = re.findall(r"^error: .*", processes.log(trainer), re.M)
+    assert line.startswith(f"error: --data_service={address}: the dispatcher does not know this ")
+    assert "Traceback" not in processes.log(trainer)
+    second.kill()
+    second.wait(LIMIT)
+    assert processes.end(worker) == 0  # TensorFlow asks the dispatcher for up to an hour.
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Failed to get tasks: Unknown iteration client id 3000. The dispatcher is not configured "
+        "to be fault tolerant, so this could be caused by a dispatcher restart.",
+        "Failed to get element from worker localhost:1: Failed to get element: Failed to get "
+        "split: Iteration id 2000 not found",
+        "Failed to get dataset: Dataset id 1000 not found.",
+    ],
+)
+def test_a_dispatcher_that_forgot_is_one_line(rows, tmp_path, text):
+    config = training(rows, tmp_path / "m", data_service="grpc://localhost:1", epochs=1)
+    long = (
+        f"Graph execution error:\n\nDetected at ...\nNode: 'IteratorGetNext'\n{text}\n\t [[{{x}}]]"
+    )
+    with (
+        pytest.raises(tf.errors.UnavailableError) as error,
+        data_service.naming_the_service(config),
+    ):
+        raise tf.errors.NotFoundError(None, None, long)
+    assert error.value.message == (
+        "--data_service=grpc://localhost:1: the dispatcher does not know this training any more "
+        f"({text.rstrip('.')}.) Was it started again without --data_service_dir? Start this "
+        "training again to go on from the last checkpoint."
+    )
+    assert exit_codes.exit_code(error.value) == exit_codes.TEMPORARY
+    without = config.model_copy(update={"data_service": None})
+    for given, message in ((without, long), (config, "x/model.ckpt not found")):
+        with pytest.raises(tf.errors.NotFoundError), data_service.naming_the_service(given):
+            raise tf.errors.NotFoundError(None, None, message)
+
+
+def test_a_worker_ends_while_it_waits_for_its_dispatcher(rows, tmp_path):
+    """And it does not stop a server whose dispatcher is away: TensorFlow would block."""
+    ended = threading.Event()
+    ended.set()
+    config = ek.ExperimentConfig(mode="data_service_worker", data_service="grpc://localhost:1")
+    assert commands._worker(config, ended) == (None, "")
+    assert not commands._stops(config)
+    assert commands._stops(config.model_copy(update={"mode": "data_service_dispatcher"}))
 
 
 def test_a_step_without_a_batch_ends_the_run(rows, tmp_path):

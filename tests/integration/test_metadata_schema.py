@@ -108,7 +108,7 @@ def test_without_the_package(folder, capsys, monkeypatch):
     assert main(EXPORT) == 2
     assert capsys.readouterr().err == (
         "error: a Schema needs the package 'tensorflow-metadata'; install it with: pip install "
-        "estimator-kit[metadata]\n"
+        "'estimator-kit[metadata]'\n"
     )
 
 

@@ -55,6 +55,7 @@ def test_each_replica_has_its_own_outputs_and_losses(ads, tmp_path, monkeypatch)
     for folder, replicas in (("one", {}), ("two", {"strategy": "mirrored", "mirrored_devices": 2})):
         result = ek.run(small_run(ads, tmp_path / folder, **given, **replicas)())
         found = variables(tmp_path / folder)
+        assert result.rows_a_step == (100 if replicas else 50)
         assert found["keys"] == sum(row["row"] for row in rows), folder
         steps = int(found["global_step"])
         assert [found["rows"], found["batch"]] == pytest.approx([-steps] * 2, rel=1e-5), folder

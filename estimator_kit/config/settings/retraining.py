@@ -65,8 +65,9 @@ class RetrainingSettings(Settings):
     )
     keep_versions: PositiveInt = setting(
         3,
-        "Keep this many of the newest versions in --serving_dir, at least 2. Pinned versions "
-        "stay too.",
+        "Keep this many of the newest versions in --serving_dir, at least 2. Pinned versions stay "
+        "too, and versions that another model directory or program made, or that keep.json in this "
+        "folder names.",
     )
     stage_limits: tuple[str, ...] = setting(
         (),

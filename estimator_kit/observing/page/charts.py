@@ -52,12 +52,37 @@ def figure(title: str, x: str, y: str, *, height: int = _HEIGHT, **layout: Any) 
 def html(figure: go.Figure) -> str:
     """A figure for a page that has Plotly's JavaScript."""
     document = figure.to_plotly_json()
-    document["layout"] = {**document["layout"], "template": _template()}
+    document["layout"] = {**_with_room(document), "template": _template()}
     config = {"displayModeBar": False, "responsive": True}
     text: str = plotly.io.to_html(
         document, full_html=False, include_plotlyjs=False, config=config, validate=False
     )
     return text
+
+
+def _with_room(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The layout. An axis whose numbers are all equal begins at 0.
+
+    Plotly would draw 0.001 in the middle of -0.999 and 1.001, where it looks like 0.
+    """
+    layout = dict(document["layout"])
+    for axis in ("x", "y"):
+        found = {
+            value
+            for trace in document["data"]
+            if trace.get(f"{axis}axis") in (None, axis)
+            for value in _numbers(trace.get(axis))
+        }
+        if len(found) == 1 and found != {0.0}:
+            layout[f"{axis}axis"] = {**layout.get(f"{axis}axis", {}), "rangemode": "tozero"}
+    return layout
+
+
+def _numbers(values: Any) -> list[float]:
+    """The finite numbers of one axis of a trace."""
+    listed = values if isinstance(values, (list, tuple, np.ndarray)) else ()
+    numbers = [float(v) for v in listed if isinstance(v, (int, float, np.number))]
+    return [number for number in numbers if math.isfinite(number)]
 
 
 @functools.cache

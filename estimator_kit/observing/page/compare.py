@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 from estimator_kit.observing.page import charts
 from estimator_kit.observing.page.findings import main_metric
-from estimator_kit.observing.page.numbers import Numbers
+from estimator_kit.observing.page.numbers import Numbers, flags_by_name
 from estimator_kit.observing.page.sections import Section, number, with_charts
 
 
@@ -52,22 +52,14 @@ def _curves(runs: Sequence[Numbers]) -> Optional[Section]:
 
 
 def _flags(runs: Sequence[Numbers]) -> Section:
-    by_run = [_by_name(run.flags) for run in runs]
+    by_run = [flags_by_name(run.flags) for run in runs]
     names = sorted({name for flags in by_run for name in flags})
     rows = [
-        [name, *("; ".join(flags.get(name, ())) or "(default)" for flags in by_run)]
+        [f"--{name}", *("; ".join(flags.get(name, ())) or "(default)" for flags in by_run)]
         for name in names
         if len({tuple(flags.get(name, ())) for flags in by_run}) > 1
     ]
     return Section("Flags that differ", table=(["flag", *map(name_of, runs)], rows))
-
-
-def _by_name(lines: Sequence[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for line in lines:
-        name, _, value = line.partition("=")
-        found.setdefault(name, []).append(value)
-    return found
 
 
 def _specs(runs: Sequence[Numbers]) -> list[Section]:

@@ -10,6 +10,7 @@ should have written. A part that a run did not write is empty, and the page leav
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 import re
@@ -19,16 +20,18 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit import storage
-from estimator_kit.checkpoints import run_record
+from estimator_kit.checkpoints import reading, run_record
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing import curves, training_log
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.result_file import read_result
 from feature_specs.spec import FeatureSpec
 
-# Endings of the variables that an optimizer adds to each weight.
+# Variables that only training has: what an optimizer adds to each weight, the sums of `accumulate`,
+# and the estimates of `item_frequency`.
 _SLOT = re.compile(
-    r"/(Adagrad|Adam|Adam_1|Adadelta|Adadelta_1|Ftrl|Ftrl_1|Momentum|RMSProp|RMSProp_1|"
+    r"^accumulated/|(^|/)(last_step|gap)$|/(Adagrad|Adam|Adam_1|Adadelta|Adadelta_1|Ftrl|Ftrl_1|Momentum|RMSProp|RMSProp_1|"
     r"ExponentialMovingAverage)(_\d+)?$"
 )
 
@@ -42,7 +45,7 @@ class Table:
       shape: of the whole variable.
       parameters: how many numbers it holds.
       bytes: its size in the checkpoint.
-      is_slot: whether the optimizer added it.
+      is_slot: whether only training needs it, as what an optimizer adds.
     """
 
     name: str
@@ -64,7 +67,7 @@ class Numbers:
       versions: of Python and packages, by name.
       flags: lines of `flags.txt`, without defaults that nobody set.
       evaluations: (step, metrics) by step.
-      curves: `{step: {objective: curve}}`; see `observing.curves`.
+      curves: `{step: {objective: curve}}` of these evaluations; see `observing.curves`.
       training: entries of `training.jsonl`; see `observing.training_log`.
       slices, importance, flops: as `slices.json`, `importance.json` and `flops.json` hold them, or
         None.
@@ -86,8 +89,11 @@ class Numbers:
     tables: Sequence[Table]
 
     @property
-    def batch_size(self) -> Optional[int]:
-        """The rows of a training step in one process."""
+    def rows_a_step(self) -> Optional[int]:
+        """The rows of a training step in one process, of all its devices together."""
+        counted: Optional[int] = self.result.get("rows_a_step")
+        if counted:
+            return counted
         given = [line for line in self.flags if line.startswith("--batch_size=")]
         return int(given[-1].partition("=")[2]) if given else None
 
@@ -119,6 +125,9 @@ def read(model_dir: str) -> Numbers:
             "neither or only one of them. Name the --model_dir of a training."
         )
     observed = os.path.join(model_dir, "observed")
+    evaluations = read_evaluations(model_dir)
+    by_step = curves.read(model_dir)
+    went_back = (result.get("global_step") or 0) > _last_step(model_dir)
     return Numbers(
         model_dir=model_dir,
         result=result,
@@ -126,14 +135,18 @@ def read(model_dir: str) -> Numbers:
         document=storage.read_json(os.path.join(folder, "spec.json"), dict[str, Any]) or {},
         versions=storage.read_json(os.path.join(model_dir, "versions.json"), dict[str, str]) or {},
         flags=read_flags(model_dir),
-        evaluations=read_evaluations(model_dir),
-        curves=curves.read(model_dir),
-        training=training_log.read(model_dir),
-        slices=storage.read_json(os.path.join(observed, "slices.json"), dict[str, Any]),
-        importance=storage.read_json(os.path.join(observed, "importance.json"), dict[str, Any]),
-        flops=storage.read_json(os.path.join(observed, "flops.json"), dict[str, Any]),
+        evaluations=evaluations,
+        curves={step: by_step[step] for step, _ in evaluations if step in by_step},
+        training=read_training(model_dir),
+        slices=None if went_back else _read(observed, "slices.json"),
+        importance=None if went_back else _read(observed, "importance.json"),
+        flops=_read(observed, "flops.json"),
         tables=_tables(model_dir),
     )
+
+
+def _read(folder: str, name: str) -> Optional[dict[str, Any]]:
+    return storage.read_json(os.path.join(folder, name), dict[str, Any])
 
 
 def read_flags(model_dir: str) -> list[str]:
@@ -149,7 +162,41 @@ def read_flags(model_dir: str) -> list[str]:
 def read_evaluations(model_dir: str) -> list[tuple[int, Mapping[str, float]]]:
     """(step, metrics) of each evaluation, by step."""
     entries = EvaluationHistory(model_dir).read()
-    return [(entry["global_step"], entry["metrics"]) for entry in entries]
+    last = _last_step(model_dir)
+    return [(e["global_step"], e["metrics"]) for e in entries if e["global_step"] <= last]
+
+
+def read_training(model_dir: str) -> list[dict[str, Any]]:
+    """The entries of `training.jsonl`."""
+    last = _last_step(model_dir)
+    return [entry for entry in training_log.read(model_dir) if entry["step"] <= last]
+
+
+def _last_step(model_dir: str) -> float:
+    """The step of the latest checkpoint, infinite without one.
+
+    If somebody went back to an earlier checkpoint, what later ones have left is not of this model.
+    """
+    step = reading.latest_step(model_dir)
+    return math.inf if step is None else step
+
+
+def flags_by_name(lines: Sequence[str]) -> dict[str, list[str]]:
+    """The values of each flag: `--noshuffle` is `false` for `shuffle`, `--shuffle` is `true`."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        name, equal, value = line.removeprefix("--").partition("=")
+        if not equal:
+            value = "true"
+            if name.startswith("no") and name[2:] in _names_of_flags():
+                name, value = name[2:], "false"
+        found.setdefault(name, []).append(value)
+    return found
+
+
+@functools.cache
+def _names_of_flags() -> frozenset[str]:
+    return frozenset(ExperimentConfig.model_fields)
 
 
 def _tables(model_dir: str) -> list[Table]:

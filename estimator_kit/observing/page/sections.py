@@ -223,7 +223,7 @@ def _step_time(numbers: Numbers) -> str:
         if share is not None
         else "Train with --profile_input to measure how long it waits for its input."
     )
-    rate, rows = numbers.result.get("examples_per_second"), numbers.batch_size
+    rate, rows = numbers.result.get("examples_per_second"), numbers.rows_a_step
     if not rate or rows is None:
         return waiting if share is not None else ""
     return f"A training step takes {1000 * rows / rate:,.2f} ms for {rows:,} rows. {waiting}"

@@ -5,19 +5,29 @@ MLflow reads its own settings: `MLFLOW_TRACKING_URI`, `MLFLOW_REGISTRY_URI`, and
 flags goes on with its run; with other flags it begins a new one, because MLflow does not change
 parameters. A promoted version is uploaded to its run, and registered under the name of the model
 with the alias `live`, so a server needs no access to the serving directory.
+
+In a name, MLflow takes only letters, digits, spaces and `_-./`. So `recall@0.5` is logged as
+`recall_at_0.5`, and any other character as `_`. What MLflow refuses for another reason is left out
+with a warning, and does not keep the rest away. A server that does not answer is given up after
+seconds, not after the minutes that MLflow takes; its own settings `MLFLOW_HTTP_REQUEST_MAX_RETRIES`
+and `MLFLOW_HTTP_REQUEST_TIMEOUT` change that.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Optional
 
 from estimator_kit.observing.tracking.tracker import Tracker
 from input_pipelines.errors import MissingPackageError
 from input_pipelines.record_files import file_systems
+
+_log = logging.getLogger("estimator_kit")
 
 ALIAS = "live"
 
@@ -30,7 +40,35 @@ _VERSION = "estimator_kit.serving_version"
 # What one request of MLflow may have.
 _MOST_METRICS, _MOST_PARAMETERS, _LONGEST = 1000, 100, 6000
 
+# What no name may have, and its length.
+_NOT_IN_NAMES = re.compile(r"[^\w\-./ ]", re.ASCII)
+_LONGEST_NAME = 250
+
+# For a server that does not answer. 3 more tries wait for 0, 4 and 8 seconds. MLflow's defaults, 7
+# tries and 120 seconds, are made for servers that limit the rate of requests.
+_PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3", "MLFLOW_HTTP_REQUEST_TIMEOUT": "15"}
+
+# The codes of an error about what was sent.
+_REFUSED = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
+
 _STATES = {"failed": "FAILED", "stopped": "KILLED"}
+
+
+def allowed_names(names: Iterable[str]) -> dict[str, str]:
+    """For each name, the name that MLflow takes. Different names stay different."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in sorted(names, key=lambda name: (bool(_NOT_IN_NAMES.search(name)), name)):
+        plain = _NOT_IN_NAMES.sub("_", name.replace("@", "_at_"))
+        plain = "/".join(part for part in plain.split("/") if part.strip("."))  # No `..` or `//`.
+        plain = plain[:_LONGEST_NAME].rstrip("/") or "_"
+        number, start = 1, plain
+        while plain in taken:
+            number += 1
+            plain = f"{start[: _LONGEST_NAME - 8]}_{number}"
+        taken.add(plain)
+        found[name] = plain
+    return found
 
 
 class MLflowTracker(Tracker):
@@ -53,6 +91,8 @@ class MLflowTracker(Tracker):
             ) from error
         # MLflow prints the address of each run, with the password in MLFLOW_TRACKING_URI.
         os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+        for setting, value in _PATIENCE.items():
+            os.environ.setdefault(setting, value)
         self._mlflow: Any = mlflow
         self._run: Any = None
         self._made_client: Any = None
@@ -65,35 +105,66 @@ class MLflowTracker(Tracker):
         return self._made_client
 
     def start(self, parameters: Mapping[str, str]) -> None:
-        entities = self._mlflow.entities
-        given = {name: value[:_LONGEST] for name, value in parameters.items() if value}
+        names = allowed_names(parameters)
+        given = {names[name]: value[:_LONGEST] for name, value in parameters.items() if value}
         known = self._last_run()
         if known is not None and known.data.params == given:
             self._run = known
             self._client.update_run(known.info.run_id, status="RUNNING")
             return
         self._run = self._new_run()
-        values = [entities.Param(name, value) for name, value in given.items()]
-        for i in range(0, len(values), _MOST_PARAMETERS):
-            self._client.log_batch(self._run_id, params=values[i : i + _MOST_PARAMETERS])
+        values = [self._mlflow.entities.Param(name, value) for name, value in given.items()]
+        self._send(
+            "parameter", values, _MOST_PARAMETERS,
+            lambda some: self._client.log_batch(self._run_id, params=some),
+        )  # fmt: skip
 
     def metrics(self, by_step: Mapping[int, Mapping[str, float]]) -> None:
         now = int(1000 * time.time())
+        names = allowed_names({name for metrics in by_step.values() for name in metrics})
         values = [
-            self._mlflow.entities.Metric(name, value, now, step)
+            self._mlflow.entities.Metric(names[name], value, now, step)
             for step, metrics in by_step.items()
             for name, value in metrics.items()
         ]
-        for i in range(0, len(values), _MOST_METRICS):
-            self._client.log_batch(self._run_id, metrics=values[i : i + _MOST_METRICS])
+        self._send(
+            "metric", values, _MOST_METRICS,
+            lambda some: self._client.log_batch(self._run_id, metrics=some),
+        )  # fmt: skip
+
+    def _send(
+        self, noun: str, values: list[Any], most: int, send: Callable[[list[Any]], None]
+    ) -> None:
+        """Sends values, `most` at once. If MLflow refuses some names, sends the rest."""
+        for i in range(0, len(values), most):
+            some = values[i : i + most]
+            try:
+                send(some)
+            except self._mlflow.exceptions.MlflowException as error:
+                if error.error_code not in _REFUSED:
+                    raise
+                self._send_by_name(noun, some, send)
+
+    def _send_by_name(
+        self, noun: str, values: list[Any], send: Callable[[list[Any]], None]
+    ) -> None:
+        for name in dict.fromkeys(value.key for value in values):
+            try:
+                send([value for value in values if value.key == name])
+            except self._mlflow.exceptions.MlflowException as error:
+                if error.error_code not in _REFUSED:
+                    raise
+                _log.warning("MLflow refused the %s %r: %s", noun, name, error)
 
     def end(self, status: str, files: Sequence[str], model: Optional[str]) -> None:
-        for path in files:
-            self._client.log_artifact(self._run_id, path)
-        if model is not None:
-            self._client.set_tag(self._run_id, _MODEL, file_systems.absolute(model))
-        self._client.set_tag(self._run_id, _STATUS, status)
-        self._client.set_terminated(self._run_id, _STATES.get(status, "FINISHED"))
+        try:
+            for path in files:
+                self._client.log_artifact(self._run_id, path)
+            if model is not None:
+                self._client.set_tag(self._run_id, _MODEL, file_systems.absolute(model))
+            self._client.set_tag(self._run_id, _STATUS, status)
+        finally:  # Whatever MLflow refuses, its run does not stay in the state RUNNING.
+            self._client.set_terminated(self._run_id, _STATES.get(status, "FINISHED"))
 
     def promoted(self, version: int, path: str) -> None:
         if self._run is None:  # A rollback has no training.

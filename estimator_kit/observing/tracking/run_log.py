@@ -5,7 +5,7 @@
     log_promotion(tracker, version, path)        if a version of retraining went live
 
 It reads what the report page reads, so a run costs nothing while it trains. An error of a tracker
-is a warning.
+is a warning. After an error in `metrics`, the run still gets its end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any, Optional
 
 from estimator_kit.config import user_class
 from estimator_kit.errors import ConfigError
-from estimator_kit.observing import training_log
 from estimator_kit.observing.page import numbers
 from estimator_kit.observing.tracking.tracker import Tracker
 from feature_specs.errors import did_you_mean
@@ -71,8 +70,8 @@ def log_training(
     model: Optional[str] = None,
     parameters: Optional[Mapping[str, str]] = None,
     at_end: Optional[Mapping[str, Any]] = None,
-) -> None:
-    """Logs a training, or the training of a cycle of retraining.
+) -> bool:
+    """Logs a training, or the training of a cycle of retraining; returns whether it could begin.
 
     Args:
       tracker: gets everything.
@@ -81,45 +80,45 @@ def log_training(
       parameters: more parameters than the flags.
       at_end: metrics to add to the last step, such as the metrics of the gate.
     """
-    with _warning(tracker):
-        tracker.start({**_parameters(numbers.read_flags(model_dir)), **(parameters or {})})
+    began = False
+    with _warning(tracker, "the run"):
+        flags = numbers.flags_by_name(numbers.read_flags(model_dir))
+        given = {name: "; ".join(values) for name, values in flags.items()}
+        tracker.start({**given, **(parameters or {})})
+        began = True
+    if not began:
+        return False
+    with _warning(tracker, "the metrics of the run"):
         by_step = _metrics(model_dir)
         if at_end:
             by_step.setdefault(max(by_step, default=0), {}).update(_finite(at_end))
         tracker.metrics({step: by_step[step] for step in sorted(by_step)})
+    with _warning(tracker, "the end of the run"):
         tracker.end(status, [path for path in files if os.path.exists(path)], model)
+    return True
 
 
 def log_promotion(tracker: Tracker, version: int, path: str) -> None:
     """Logs that a version of retraining is live."""
-    with _warning(tracker):
+    with _warning(tracker, f"that version {version} is live"):
         tracker.promoted(version, path)
 
 
 @contextlib.contextmanager
-def _warning(tracker: Tracker) -> Iterator[None]:
+def _warning(tracker: Tracker, what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
         # The address of a service may have a user and a password.
         text = re.sub(r"//[^/\s]+@", "//", str(error))
         _log.warning(
-            "%s could not log the run: %s: %s", type(tracker).__name__, type(error).__name__, text
+            "%s could not log %s: %s: %s", type(tracker).__name__, what, type(error).__name__, text
         )
-
-
-def _parameters(lines: Sequence[str]) -> dict[str, str]:
-    """Flags by name. A flag that is given several times has all of its values."""
-    found: dict[str, list[str]] = {}
-    for line in lines:
-        name, equal, value = line.removeprefix("--").partition("=")
-        found.setdefault(name, []).append(value if equal else "true")
-    return {name: "; ".join(values) for name, values in found.items()}
 
 
 def _metrics(model_dir: str) -> dict[int, dict[str, float]]:
     found: dict[int, dict[str, float]] = {}
-    for entry in training_log.read(model_dir):
+    for entry in numbers.read_training(model_dir):
         values = {name: value for name, value in entry.items() if name not in ("step", "losses")}
         values.update({f"losses/{name}": v for name, v in (entry.get("losses") or {}).items()})
         named = {f"training/{name}": value for name, value in values.items()}

@@ -15,8 +15,9 @@
 
 `--tracking=my_package.my_module:PrintTracker` uses it. The kit makes one instance a run, and calls
 the methods in this order at the end of the run, whether it succeeded or not. An error in a method
-is a warning: it does not change the outcome of the run. Secrets never get here, because flags hold
-only the paths of files with secrets.
+is a warning: it does not change the outcome of the run. After an error in `start`, no other method
+is called. A method that waits keeps the program waiting, so give its requests a time limit. Secrets
+never get here, because flags hold only the paths of files with secrets.
 """
 
 from __future__ import annotations

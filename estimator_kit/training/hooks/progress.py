@@ -38,6 +38,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
 
     Attributes:
       rows: how many rows were trained on so far.
+      rows_a_step: the most rows of a step, on all devices together; None before the first step.
       seconds: how long the training steps took.
     """
 
@@ -50,6 +51,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         shared: bool = False,
     ):
         self.rows = 0
+        self.rows_a_step: Optional[int] = None
         self._shared = shared
         self.seconds = 0.0
         self._max_steps = max_steps
@@ -82,7 +84,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._ended = None
         graph = run_context.session.graph
         return tf.compat.v1.train.SessionRunArgs(
-            [_of_devices(graph, ROWS_TENSOR), _of_devices(graph, LOSS_TENSOR)]
+            [of_devices(graph, ROWS_TENSOR), of_devices(graph, LOSS_TENSOR)]
         )
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -90,6 +92,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         rows, loss = sum(map(int, each)), sum(map(float, losses)) / len(losses)
         now = self._clock()
         self.rows += rows
+        self.rows_a_step = max(rows, self.rows_a_step or 0)
         self._steps += 1
         self._step += 1
         # The first step builds and optimizes the graph; it would spoil the rate.
@@ -192,7 +195,7 @@ class EvaluationProgressHook(tf.compat.v1.train.SessionRunHook):
         self._progress.close()
 
 
-def _of_devices(graph: tf.Graph, name: str) -> list[tf.Tensor]:
+def of_devices(graph: tf.Graph, name: str) -> list[tf.Tensor]:
     """The tensor with a name on each device that the graph trains on."""
     found, prefix = [], ""
     while True:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from estimator_kit.model.names import LOSS_TENSOR, LOSSES_SCOPE
 from estimator_kit.observing.training_log import TrainingLog
 from estimator_kit.optimizers.choice import GRADIENT_NORM_TENSOR, LEARNING_RATE_TENSOR
-from estimator_kit.training.hooks.progress import ProgressHook, Speed
+from estimator_kit.training.hooks.progress import ProgressHook, Speed, of_devices
 
 
 class TrainingLogHook(tf.compat.v1.train.SessionRunHook):
@@ -25,25 +25,22 @@ class TrainingLogHook(tf.compat.v1.train.SessionRunHook):
         self._log = log
         self._progress = progress
         self._every = every_steps
-        self._tensors: dict[str, tf.Tensor] = {}
+        self._tensors: dict[str, list[tf.Tensor]] = {}
         self._steps = 0
 
     def begin(self) -> None:
         self._speed = Speed(self._progress)
         graph = tf.compat.v1.get_default_graph()
-        self._tensors = {"step": tf.compat.v1.train.get_global_step(graph)}
         names = {
             "loss": LOSS_TENSOR,
             "learning_rate": LEARNING_RATE_TENSOR,
             "gradient_norm": GRADIENT_NORM_TENSOR,
         }
-        outputs = {operation.name: operation for operation in graph.get_operations()}
-        self._tensors.update(
-            {key: outputs[name].outputs[0] for key, name in names.items() if name in outputs}
-        )
-        for name, operation in outputs.items():
-            if name.startswith(f"{LOSSES_SCOPE}/"):
-                self._tensors[name] = operation.outputs[0]
+        outputs = {operation.name for operation in graph.get_operations()}
+        names.update({name: name for name in outputs if name.startswith(f"{LOSSES_SCOPE}/")})
+        self._tensors = {
+            key: of_devices(graph, name) for key, name in names.items() if name in outputs
+        }
 
     def before_run(self, run_context: Any) -> Any:
         due = self._steps % self._every == 0
@@ -53,8 +50,14 @@ class TrainingLogHook(tf.compat.v1.train.SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         if run_values.results is None:
             return
-        found = {name: float(value) for name, value in run_values.results.items()}
-        entry: dict[str, Any] = {"step": int(found.pop("step"))}
+        found = {
+            name: sum(map(float, values)) / len(values)
+            for name, values in run_values.results.items()
+        }
+        # Read after the step, as TensorBoard's events: fetched with it, it may be the one before.
+        session = run_context.session
+        step = int(session.run(tf.compat.v1.train.get_global_step(session.graph)))
+        entry: dict[str, Any] = {"step": step}
         prefix = f"{LOSSES_SCOPE}/"
         entry["losses"] = {
             name[len(prefix) :]: found.pop(name) for name in list(found) if name.startswith(prefix)

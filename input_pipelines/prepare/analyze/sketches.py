@@ -31,7 +31,7 @@ def library() -> Any:
     except ImportError as error:
         raise MissingPackageError(
             "analysis needs the package 'datasketches'; "
-            "install it with: pip install estimator-kit[analyze]"
+            "install it with: pip install 'estimator-kit[analyze]'"
         ) from error
     return datasketches
 
@@ -45,10 +45,11 @@ def union(*sketches: Any) -> Any:
     """Merges HyperLogLog sketches.
 
     The estimate of a union depends only on the values, not on their order. The estimate of a sketch
-    that was only updated depends on the order, too. So every estimate comes from a union.
+    that was only updated depends on the order, too, and a union of one sketch is a copy of it. So
+    every estimate comes from a union, and the first sketch is added twice: it changes no register.
     """
     result = library().hll_union(_LG_REGISTERS)
-    for sketch in sketches:
+    for sketch in (*sketches, sketches[0]):
         result.update(sketch)
     return result.get_result(library().tgt_hll_type.HLL_8)
 
@@ -59,5 +60,9 @@ def frequent_words() -> Any:
 
 
 def quantiles() -> Any:
-    """A t-digest. Unlike a KLL sketch, it uses no random numbers: same data, same quantiles."""
+    """A t-digest. Its quantiles depend on the order of the values, within the error above.
+
+    Unlike a KLL sketch, it uses no random numbers: the same data in the same order give the same
+    quantiles.
+    """
     return library().tdigest_double(_CENTROIDS)

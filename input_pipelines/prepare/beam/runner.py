@@ -60,7 +60,7 @@ def library(part: str = "") -> Any:
     except ImportError as error:
         raise MissingPackageError(
             "--beam_options needs the package 'apache-beam'; "
-            "install it with: pip install estimator-kit[beam]"
+            "install it with: pip install 'estimator-kit[beam]'"
         ) from error
 
 

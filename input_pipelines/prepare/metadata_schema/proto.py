@@ -32,7 +32,7 @@ def library() -> Any:
         if (missing or "").partition(".")[0] == "tensorflow_metadata":
             raise MissingPackageError(
                 "a Schema needs the package 'tensorflow-metadata'; "
-                "install it with: pip install estimator-kit[metadata]"
+                "install it with: pip install 'estimator-kit[metadata]'"
             ) from error
         raise MissingPackageError(
             f"the installed tensorflow-metadata cannot be imported ({error}). With protobuf before "

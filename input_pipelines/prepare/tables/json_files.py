@@ -3,21 +3,23 @@
 pyarrow infers types from each block, and `JsonColumns` collects them. Text that looks like a date
 stays text. In a block where a key has integers and fractions, pyarrow reads all of them as float64.
 Integers of more than 64 bits are errors there, and `batches_with_digits` reads large integers again
-as text. Fractions keep the digits of a float64.
+as text. Fractions keep the digits of a float64, also in that text, so that no number depends on the
+other numbers of its block. `json_texts` reads values that are kept as they are.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Optional
 
 import numpy as np
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import json_depth, streams
+from input_pipelines.prepare.tables import json_depth, json_texts, streams
 from input_pipelines.prepare.tables.columns import Column, NoFeature, column_of, is_list, is_text
 from input_pipelines.prepare.tables.csv_files import utf8
 from input_pipelines.prepare.tables.csv_stream import LONGEST_LINE
@@ -38,8 +40,14 @@ _BIG = 2.0**63
 _LARGE = 2.0**53
 _LARGE_INTEGER = re.compile(rb"[0-9]{16}")
 
+
+def _digits_of_float64(text: str) -> str:
+    number = float(text)
+    return repr(number) if math.isfinite(number) else text
+
+
 # Numbers as their text. Accepts line breaks in text, like pyarrow.
-_AS_TEXT = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
+_AS_TEXT = json.JSONDecoder(parse_int=str, parse_float=_digits_of_float64, strict=False)
 
 _EMPTY_LISTS = "a list"
 _BLANK = b" \t\r\n\xef\xbb\xbf"
@@ -55,15 +63,22 @@ def batches(path: str) -> Iterator[Any]:
         yield batch
 
 
-def batches_with_digits(path: str) -> Iterator[tuple[Any, Any]]:
+def batches_with_digits(
+    path: str, texts: Optional[Sequence[str]] = None
+) -> Iterator[tuple[Any, Any]]:
     """The same batches, and with each batch the same rows with all the digits of integers.
 
     In the second batch, a column of floats is text if it has integers that a float64 may round.
+    With `texts`, the first batch has just these columns, as the JSON text of the file: see
+    `json_texts`.
     """
     before = 0
     for batch, block in _batches(path):
-        yield batch, _with_digits(batch, block, path, before)
-        before += batch.num_rows
+        exact = _with_digits(batch, block, path, before)
+        if texts is not None:
+            batch = json_texts.batch(block, texts, path, before, batch.num_rows)
+        yield batch, exact
+        before += exact.num_rows
 
 
 def _batches(path: str) -> Iterator[tuple[Any, bytes]]:
@@ -285,11 +300,7 @@ def _with_digits(batch: Any, block: bytes, path: str, before: int) -> Any:
             if _LARGE_INTEGER.search(block) is None:
                 return batch
             rows = _rows_as_text(block)
-            if len(rows) != batch.num_rows:
-                raise DataError(
-                    f"{path}: got {len(rows):,} objects after row {before}, expected "
-                    f"{batch.num_rows:,}. Check whether each line has one object"
-                )
+            json_texts.check_count(len(rows), path, before, batch.num_rows)
         dtype = pa.list_(pa.string()) if is_list(array.type) else pa.string()
         batch = batch.set_column(i, name, pa.array([row.get(name) for row in rows], dtype))
     return batch

@@ -29,7 +29,7 @@ def arrow(part: str = "") -> Any:
     except ImportError as error:
         raise MissingPackageError(
             "reading CSV, JSON lines and Parquet needs the package 'pyarrow'; "
-            "install it with: pip install estimator-kit[tables]"
+            "install it with: pip install 'estimator-kit[tables]'"
         ) from error
 
 

@@ -295,17 +295,23 @@ def read_beside(
     beside: Sequence[str],
     rounded: Optional[Rounded] = None,
     written: Collection[str] = (),
+    *,
+    as_text: bool = False,
 ) -> Iterator[tuple[Rows, Any]]:
     """The rows of a part, and for each batch some columns as the file stores them.
 
-    Batches have the sizes of the file's reader. For CSV files, the columns in `beside` are text. A
-    column that a batch lacks is null. For the other arguments and errors, see `read`.
+    Batches have the sizes of the file's reader. For CSV files, the columns in `beside` are text.
+    For JSON lines, they have the types that pyarrow infers from some lines, so a column may be
+    int64 in one batch and float64 in the next. With `as_text`, they are the JSON text of the file
+    instead: see `json_texts`. Other files do not change with `as_text`. A column that a batch lacks
+    is null. For the other arguments and errors, see `read`.
     """
     rounded = Counter() if rounded is None else rounded
     names = tuple(column.name for column in part.columns)
     wanted = (*names, *(name for name in beside if name not in names))
     first = part.first + part.skip
-    for raw, batch, numbers in _read(part, wanted, rounded, written):
+    texts = beside if as_text and beside else None  # A batch without columns has no rows.
+    for raw, batch, numbers in _read(part, wanted, rounded, written, texts):
         arrays = [array_of(raw, name) for name in beside]
         yield Rows(batch, part.path, first, part.csv_rows, numbers), arrays
         first += batch.num_rows
@@ -332,15 +338,20 @@ def _stored(part: Part, rounded: Rounded, written: Collection[str]) -> Iterator[
 
 
 def _read(
-    part: Part, names: Sequence[str], rounded: Rounded, written: Collection[str]
+    part: Part,
+    names: Sequence[str],
+    rounded: Rounded,
+    written: Collection[str],
+    texts: Optional[Sequence[str]] = None,
 ) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
     """Batches of the file's reader: unchanged, stored, and the numbers of `written`.
 
-    `names` are read from Parquet.
+    `names` are read from Parquet. With `texts`, the unchanged batch of JSON lines has these columns
+    as text.
     """
     row = part.first + part.skip
     pa = arrow()
-    for raw, batch in batches.taken(_pairs(part, names), part.skip, part.count):
+    for raw, batch in batches.taken(_pairs(part, names, texts), part.skip, part.count):
         rows = Rows(raw, part.path, row, part.csv_rows)
         try:
             if part.kind == kinds.CSV:
@@ -361,10 +372,12 @@ def _read(
         row += batch.num_rows
 
 
-def _pairs(part: Part, names: Sequence[str]) -> Iterator[tuple[Any, Any]]:
+def _pairs(
+    part: Part, names: Sequence[str], texts: Optional[Sequence[str]]
+) -> Iterator[tuple[Any, Any]]:
     """Batches of the file's reader, and the same rows with all digits of the file."""
     if part.kind == kinds.JSON:
-        yield from json_files.batches_with_digits(part.path)
+        yield from json_files.batches_with_digits(part.path, texts)
     elif part.kind == kinds.CSV:
         for batch in csv_files.batches(part.path, part.csv, part.names):
             yield (batches.with_missing(batch, part.columns, part.csv),) * 2

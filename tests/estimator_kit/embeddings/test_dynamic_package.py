@@ -45,7 +45,7 @@ def test_a_model_says_what_to_install(absent):
         Model(SPEC)
     assert str(error.value) == (
         "the dynamic_embedding 'user_emb' needs the package 'tensorflow-recommenders-addons'. "
-        "Install it with: pip install estimator-kit[dynamic]"
+        "Install it with: pip install 'estimator-kit[dynamic]'"
     )
 
 
@@ -56,7 +56,7 @@ def test_a_model_says_which_tensorflow_it_needs(monkeypatch):
     assert str(error.value) == (
         "the dynamic_embedding 'user_emb' needs tensorflow-recommenders-addons 0.7.2, which needs "
         "TensorFlow 2.15.1 or older, got 2.16.2. Run it in an environment with TensorFlow 2.15.1 "
-        "(pip install estimator-kit[dynamic])."
+        "(pip install 'estimator-kit[dynamic]')."
     )
 
 
@@ -76,7 +76,7 @@ def test_an_export_says_what_loading_it_needs(absent, tmp_path):
     assert str(error.value) == (
         f"{path}, a SavedModel with dynamic embeddings, needs the package "
         "'tensorflow-recommenders-addons'. Install it with: "
-        "pip install estimator-kit[dynamic]"
+        "pip install 'estimator-kit[dynamic]'"
     )
 
 

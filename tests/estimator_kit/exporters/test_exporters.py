@@ -16,6 +16,7 @@ from estimator_kit.exporters.run_exports import RunExports, export_folder
 from estimator_kit.exporters.step import StepRecord
 from estimator_kit.training import after_evaluation
 from estimator_kit.training.hooks.stop import StopRequest
+from tests.conftest import ROOT
 
 
 @pytest.fixture
@@ -58,6 +59,23 @@ def test_a_keep_file_that_cannot_be_read_stops_retention(folder, text):
         "the file: without it, versions that are pinned or live could be deleted."
     )
     assert names(folder) == ["9", "10", "11", "12"]
+
+
+def test_the_keep_file_of_the_guide(folder):
+    """The guide says that only users write it, so no module may."""
+    guide = (ROOT / "docs/guides/exports.md").read_text(encoding="utf-8")
+    place = guide.index("`keep.json`")
+    example = json.loads(guide[place:].split("```json\n")[1].split("```")[0])
+    assert "The kit only reads it" in guide[place : guide.index("```json", place)]
+    keep(folder, example)
+    assert versions.kept(folder) == {"1767225600", "1767312000"} == {
+        *example["pinned"], *example["live"],
+    }  # fmt: skip
+    sources = (ROOT / "estimator_kit").rglob("*.py")
+    named = [p.name for p in sources if '"keep.json"' in p.read_text(encoding="utf-8")]
+    assert named == ["versions.py"]
+    text = (ROOT / "estimator_kit/exporters/versions.py").read_text(encoding="utf-8")
+    assert "write_json" not in text
 
 
 def test_a_version_is_higher_than_those_that_are_there(folder):

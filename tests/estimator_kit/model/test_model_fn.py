@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Optional
 
 import numpy as np
@@ -299,10 +300,18 @@ def test_built_in_models_say_which_group_they_cannot_take(document, name):
     document["groups"] = {"other": document["groups"]["wide"] + document["groups"]["deep"]}
     document["groups"]["other"] = list(dict.fromkeys(document["groups"]["other"]))
     spec = feature_specs.parse(document)
-    with pytest.raises(
-        ek.ConfigError, match=r"^the model needs a group '\w+', but <dict> only has "
-    ):
+    with pytest.raises(ek.ConfigError) as error:
         MODELS[name](spec)
+    message = re.fullmatch(
+        r"the model needs a group '(\w+)', but <dict> only has other\. Add the group, or name "
+        r"another one with the model parameter (\w+)(, as in --model_params=\2=other)?"
+        r"(\. \2=null reads no group for it)?\.",
+        str(error.value),
+    )
+    assert message, str(error.value)
+    field = MODELS[name].Params.model_fields[message[2]]  # It is a parameter with this default.
+    assert field.default == message[1]
+    assert bool(message[4]) == (field.annotation == Optional[str])
 
 
 def test_columns_that_a_part_cannot_take_are_refused(document):

@@ -172,6 +172,20 @@ def test_two_groups_with_two_embeddings_of_one_feature(fields_document):
     MODELS["deepfm"](feature_specs.parse(fields_document))
 
 
+def test_the_group_that_fits_is_named(fields_document):
+    deep = fields_document["groups"].pop("deep")
+    fields_document["groups"]["other"] = deep
+    fields_document["groups"] = dict(sorted(fields_document["groups"].items()))
+    spec = feature_specs.parse(fields_document)
+    with pytest.raises(ek.ConfigError) as error:
+        MODELS["deepfm"](spec, {"deep_group": "deep"})
+    assert str(error.value).endswith(
+        "Add the group, or name another one with the model parameter deep_group, as in "
+        "--model_params=deep_group=fields."
+    ), str(error.value)
+    MODELS["deepfm"](spec, {"deep_group": "fields"})
+
+
 def test_a_mixture_needs_a_rank(document):
     with pytest.raises(ek.ConfigError, match="more than one expert needs a rank"):
         MODELS["dcn"](feature_specs.parse(document), {"experts": 2})

@@ -6,13 +6,15 @@ import builtins
 import dataclasses
 import html.parser
 import re
+import shutil
 
 import pytest
+import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit import commands
 from estimator_kit.errors import ConfigError
-from estimator_kit.observing.page import findings, numbers, page, sections
+from estimator_kit.observing.page import compare, findings, numbers, page, sections
 from tests import programs
 from tests.conftest import small_run
 
@@ -104,6 +106,51 @@ def test_the_page_says_what_a_step_and_a_row_cost(read):
     assert "In 100 profiled steps, it waited for its input 25% of the time." in page.html(waited)
 
 
+def test_the_sums_of_accumulate_are_no_parameters(read, tmp_path):
+    """Nor the estimates of item frequencies; both are in the checkpoint with the weights."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        for name in ("dnn/kernel", "dnn/kernel/Adagrad", "accumulated/dnn/kernel",
+                     "accumulated/batches", "last_step", "gap", "linear/gap/weights"):  # fmt: skip
+            tf.compat.v1.get_variable(name, [2, 3], tf.float32)
+        session.run(tf.compat.v1.global_variables_initializer())
+        tf.compat.v1.train.Saver().save(session, f"{tmp_path}/model.ckpt")
+    tables = numbers._tables(str(tmp_path))
+    assert {t.name for t in tables if not t.is_slot} == {"dnn/kernel", "linear/gap/weights"}
+    assert "12 parameters take 48 bytes." in page.html(dataclasses.replace(read, tables=tables))
+
+
+def test_a_step_has_the_rows_of_all_devices(read):
+    result = {**read.result, "examples_per_second": 25_000.0}
+    assert result["rows_a_step"] == 50 == read.rows_a_step
+    mirrored = dataclasses.replace(read, result={**result, "rows_a_step": 100})
+    assert "A training step takes 4.00 ms for 100 rows." in page.html(mirrored)
+    del result["rows_a_step"]  # Of an older kit.
+    assert dataclasses.replace(read, result=result).rows_a_step == 50
+
+
+def test_after_going_back_the_page_is_of_the_checkpoint(run, read, tmp_path):
+    """Later curves, evaluations, measurements and slices are in their files, not on the page."""
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    (folder / "observed" / "slices.json").write_text('{"objectives": {}}')
+    state = (folder / "checkpoint").read_text()
+    assert sorted(read.curves) == [2, 4, 6] == [step for step, _ in read.evaluations]
+    (folder / "checkpoint").write_text(state.replace("model.ckpt-6", "model.ckpt-4"))
+    with (folder / "observed" / "training.jsonl").open("a") as file:
+        file.write('{"step": 5, "loss": 0.5}\n')
+    back = numbers.read(str(folder))
+    assert sorted(back.curves) == [2, 4] == [step for step, _ in back.evaluations]
+    assert back.metrics == read.evaluations[1][1] and back.slices is None
+    assert [entry["step"] for entry in back.training] == [1]
+    text = page.html(back)
+    assert "evaluation at step 4." in text and "evaluation at step 6." not in text
+    # A later training that ends without an evaluation does not bring the old curves back.
+    history = folder / "eval_history.jsonl"
+    history.write_text("".join(history.read_text().splitlines(keepends=True)[:2]))
+    (folder / "checkpoint").write_text(state)
+    assert sorted(numbers.read(str(folder)).curves) == [2, 4]
+
+
 def test_the_size_of_a_table_is_its_bytes_in_the_checkpoint(read):
     assert {table.bytes for table in read.tables} == {4 * t.parameters for t in read.tables}
 
@@ -124,6 +171,20 @@ def test_a_comparison_shows_both_runs_and_what_differs(run, ads, tmp_path):
     name = str(other).replace("/", r"\u002f")
     assert text.count(f'"name":"{name}"') == 3  # loss, auc/click and auc/buy.
     assert "<td>--spec</td>" not in text
+
+
+def test_a_comparison_shows_a_flag_once(read):
+    runs = [
+        dataclasses.replace(read, flags=flags, model_dir=name)
+        for name, flags in (("a", ["--importance"]), ("b", ["--noimportance"]), ("c", []))
+    ]
+    (section,) = [s for s in compare.sections(runs) if s.title == "Flags that differ"]
+    assert section.table == (
+        ["flag", "a", "b", "c"], [["--importance", "true", "false", "(default)"]],
+    )  # fmt: skip
+    assert numbers.flags_by_name(["--noshuffle", "--model=dnn", "--x=1", "--x=2"]) == {
+        "shuffle": ["false"], "model": ["dnn"], "x": ["1", "2"],
+    }  # fmt: skip
 
 
 def test_a_folder_without_a_run_is_an_error(tmp_path):

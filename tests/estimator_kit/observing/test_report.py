@@ -68,8 +68,9 @@ def test_a_result_is_kept_with_null_for_what_json_lacks(tmp_path):
     assert read_result(model_dir) == {
         "mode": "train", "status": "done", "stop_reason": None, "global_step": None,
         "metrics": {"auc/y": None, "loss": 2.0}, "exports": {}, "export_path": None,
-        "examples_per_second": None, "rows_trained": 0, "rows_evaluated": 0, "bad_data": {},
-        "error": None, "rows_selected": {}, "rows_lost": 0, "steps_planned": None,
+        "examples_per_second": None, "rows_a_step": None, "rows_trained": 0,
+        "rows_evaluated": 0, "bad_data": {}, "error": None, "rows_selected": {},
+        "rows_lost": 0, "steps_planned": None,
         "input_cache": {}, "metrics_left_out": {}, "input_profile": {}, "profile": {}, "task": None,
     }  # fmt: skip
 

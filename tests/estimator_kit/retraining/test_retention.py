@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime
 import logging
 import os
+import pathlib
 
 import pytest
 
-from estimator_kit.retraining import retention, state
+from estimator_kit.retraining import publication, retention, state
 from estimator_kit.retraining.promotion import Serving
 
 TODAY = datetime.date(2026, 1, 31)
@@ -34,7 +35,8 @@ def model(tmp_path):
         if number % 2:
             export = tmp_path / f"export-{number}"
             export.mkdir()
-            serving.publish(str(export), cycle=folder.name, verify=lambda path: None)
+            token = publication.begin(folder, serving)
+            serving.publish(str(export), cycle=folder.name, verify=lambda path: None, token=token)
     return tmp_path, serving
 
 
@@ -83,6 +85,62 @@ def test_what_a_pinned_one_started_from_stays_however_its_path_was_written(model
     (model[0] / "cycles/0004/PINNED").touch()
     monkeypatch.chdir("/")  # A later cycle may start in another folder.
     assert clean(model)["versions_removed"] == [2]
+
+
+def test_versions_of_another_model_directory_stay_for_it(model, caplog):
+    """Both directories have a cycle 0001. The other one has pinned it; nobody else knows that."""
+    folder, serving = model
+    other_dir = folder / "other"
+    other = Serving(serving.folder, str(other_dir))
+    (folder / "export").mkdir()
+    for number in range(1, 4):
+        cycle = state.new(str(other_dir))
+        cycle.write("window", {**WINDOW, "as_of": "2026-01-25"})
+        cycle.write("done", {"outcome": "promoted"})
+        token = publication.begin(cycle, other)
+        other.publish(
+            str(folder / "export"), cycle=cycle.name, verify=lambda path: None, token=token
+        )
+        assert cycle.name == f"000{number}"
+    other.publish(str(folder / "export"), cycle=None, verify=lambda path: None)  # By hand.
+    (other_dir / "cycles/0001/PINNED").touch()
+    with caplog.at_level(logging.INFO):
+        assert clean(model)["versions_removed"] == [1, 2, 3, 4]
+    assert caplog.messages == [
+        f"{serving.folder}: the old versions 5, 6 stay, because no cycle of this model directory "
+        "made them. Remove the folders that nobody needs."
+    ]
+    assert [v.number for v in serving.versions()] == [5, 6, 7, 8]
+    assert clean((other_dir, other), versions=1)["versions_removed"] == [6, 7]
+    assert [v.number for v in serving.versions()] == [5, 8]
+
+
+def test_what_a_keep_file_names_stays(model, caplog):
+    serving = model[1]
+    keep = pathlib.Path(serving.folder, "keep.json")
+    keep.write_text('{"pinned": {"1": "the one of the audit"}, "live": ["2"]}')
+    assert clean(model)["versions_removed"] == []
+    keep.write_text('{"pined": {}}')
+    with caplog.at_level(logging.WARNING):
+        assert clean(model)["versions_removed"] == []
+    assert caplog.messages[0].startswith(
+        f"old versions stay until the next cycle: {keep}: expected"
+    )
+    keep.write_text('{"live": ["2"]}')
+    assert clean(model)["versions_removed"] == [1]
+
+
+def test_a_rolled_back_copy_belongs_to_the_cycle_of_its_model(model):
+    folder, serving = model
+    (folder / "cycles/0001/PINNED").touch()
+    first = serving.find(1)
+    for _ in range(3):
+        serving.publish(
+            first.path, cycle=first.cycle, verify=lambda path: None, rollback_of=first.number
+        )
+    assert clean(model)["versions_removed"] == [2, 3, 4]  # 1 and 5 are the pinned model.
+    (folder / "cycles/0001/PINNED").unlink()
+    assert clean(model)["versions_removed"] == [1, 5]
 
 
 def test_while_another_process_publishes_old_versions_stay(model, caplog):

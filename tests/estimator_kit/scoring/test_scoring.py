@@ -29,6 +29,7 @@ from estimator_kit.scoring.rows import Batch
 from estimator_kit.serving.loaded_model import LoadedModel
 from input_pipelines import input_fns
 from input_pipelines.prepare.convert.shard_files import ShardFile
+from input_pipelines.prepare.tables import json_files
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.record_files import kinds, writing
 from tests.conftest import DOCUMENT, ROOT, make_rows, place
@@ -207,6 +208,30 @@ def test_parquet_keeps_the_types_of_columns_and_what_no_feature_can_hold(made, t
     assert found["click/logits"].type == pa.float32()
     assert found["click/probabilities"].type == pa.list_(pa.float32())
     assert found["click/class_ids"].type == pa.int64()
+
+
+def test_json_lines_keep_the_text_of_the_file(made, tmp_path, monkeypatch):
+    """Whatever stands next to a value, and wherever a block of lines ends."""
+    kept = [
+        '"id": 9007199254740993, "o": {"b": 1.50, "a": null}', '"id": 9007199254740992',
+        '"id": 0.5', '"o": {"c": [1, 2]}, "id": null', "",
+    ]  # fmt: skip
+    texts = [kept[0], kept[1], kept[2], '"id": null, "o": {"c": [1, 2]}', ""]
+    path = tmp_path / "a.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        for row, text in zip(rows_to_predict(len(kept), 0), kept):
+            file.write(json.dumps(row)[:-1] + (f", {text}" if text else "") + "}\n")
+    found = []
+    for block in (1, 4 * 2**20):
+        monkeypatch.setattr(json_files, "_BLOCK", block)
+        predict(made, path, tmp_path / str(block), keep_columns=("id", "o"),
+                predict_outputs=("click/logits",))  # fmt: skip
+        found.append((tmp_path / str(block) / "a.jsonl").read_text(encoding="utf-8").splitlines())
+    for lines in found:
+        starts = [line.partition('"click/logits": ')[0].rstrip(", ") for line in lines]
+        assert starts == ["{" + text for text in texts]
+    answers = [[json.loads(line)["click/logits"] for line in lines] for lines in found]
+    np.testing.assert_allclose(answers[0], answers[1], atol=1e-6)  # The batches differ.
 
 
 def test_wide_rows_of_parquet_are_written_before_they_fill_the_memory(made, tmp_path, monkeypatch):

@@ -126,9 +126,27 @@ def test_the_page_has_each_trial_and_optunas_figures(tmp_path):
     )
     assert "<td>auc/click on the test files</td><td>0.6543</td>" in text
     assert "the loss is NaN &lt;at 3&gt;" in text  # Escaped.
-    assert text.count('class="plotly-graph-div"') == 5
-    assert text.count('<div class="charts wide">') == 2
+    # Two of the history, one of the importance, one slice a parameter. Only a trial that failed
+    # has drawn clip_norm.
+    drawn = {name for t in study.trials() if t.state != "failed" for name in t.values}
+    assert text.count('class="plotly-graph-div"') == 4 + len(drawn)
+    assert text.count('<div class="charts wide">') == 1  # Parallel coordinates.
     assert "https://" not in text.replace("https://plot.ly", "")
+
+
+def test_a_slice_shows_finished_and_pruned_trials_in_the_width_of_the_page(tmp_path):
+    study = study_with(tmp_path)
+    figure = page.slice_of(study, "learning_rate")
+    shown = {t.name: list(zip(t.x, t.y, t.text)) for t in figure.data}
+    values = [trial.values["learning_rate"] for trial in study.trials()]
+    assert shown == {
+        "done": [(values[i], y, f"trial 000{i}") for i, y in ((0, 0.5), (1, 0.7), (3, 0.6))],
+        "pruned": [(values[4], 0.4, "trial 0004")],
+    }
+    assert figure.layout.xaxis.type == "log" and figure.layout.width is None
+    choices = page.slice_of(study, "hidden_units")
+    assert choices.layout.xaxis.type == "category"
+    assert {x for trace in choices.data for x in trace.x} <= {"[8]", "[8, 4]"}
 
 
 def test_the_page_of_a_search_without_a_result(tmp_path):

@@ -61,7 +61,7 @@ def test_without_beam(monkeypatch):
         beam_runner.check(FLAGS, [])
     assert str(error.value) == (
         "--beam_options needs the package 'apache-beam'; "
-        "install it with: pip install estimator-kit[beam]"
+        "install it with: pip install 'estimator-kit[beam]'"
     )
 
 

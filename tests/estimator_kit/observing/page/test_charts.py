@@ -48,6 +48,21 @@ def drawn(monkeypatch, label, objective, curve):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("values", "mode"),
+    [([0.001, 0.001, 0.001], "tozero"), ([0.001], "tozero"), ([-2.0], "tozero"), ([0.0], None),
+     ([0.001, 0.002], None), ([None, float("nan"), 0.5], "tozero"), (["a"], None)],
+)  # fmt: skip
+def test_equal_numbers_are_not_drawn_around_0(values, mode):
+    """Plotly would put 0.001 between -0.999 and 1.001."""
+    figure = charts.figure("Learning rate", "step", "learning rate")
+    charts.line(figure, range(len(values)), values, "rate")
+    charts.line(figure, [1, 2], [5, 6], "of another axis", yaxis="y2")
+    layout = charts._with_room(figure.to_plotly_json())
+    assert layout["yaxis"].get("rangemode") == mode
+    assert layout["yaxis"]["title"]["text"] == "learning rate"
+
+
 FLOAT, CLASS = {"dtype": "float32"}, {"dtype": "int64"}
 CASES = {
     "by_prediction": (

@@ -85,6 +85,7 @@ def test_training_has_rates_norms_and_means(run):
         assert list(scalars(found, tag)) == steps, tag
     assert list(scalars(found, "learning_rate").values()) == pytest.approx([0.05] * 4)
     logged = lines_of(run[0] / "observed" / "training.jsonl")
+    assert logged[0]["step"] == steps[0]  # One batch has one step in both.
     norms, losses = scalars(found, "gradient_norm"), scalars(found, "loss")
     assert norms[1] == pytest.approx(logged[0]["gradient_norm"], rel=1e-5)
     assert losses[1] == pytest.approx(logged[0]["loss"], rel=1e-5)

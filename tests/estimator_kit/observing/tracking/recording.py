@@ -32,6 +32,11 @@ class BrokenTracker(RecordingTracker):
         raise OSError("no route to https://ann:se@cret@host/api")
 
 
+class RefusingTracker(RecordingTracker):
+    def metrics(self, by_step):
+        raise ValueError("metrics/recall@0.5")
+
+
 def calls(model_dir):
     with open(os.path.join(model_dir, "calls.jsonl"), encoding="utf-8") as file:
         return [json.loads(line) for line in file]

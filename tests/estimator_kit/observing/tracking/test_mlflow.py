@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import socket
+import time
 
 import pytest
 
-from estimator_kit.observing.tracking.mlflow import MLflowTracker
+from estimator_kit.observing.tracking import run_log
+from estimator_kit.observing.tracking.mlflow import MLflowTracker, allowed_names
 
 pytest.importorskip("mlflow")
 
@@ -109,3 +113,75 @@ def test_a_promoted_version_is_registered_and_live(tracker, export):
     found = back._client.get_model_version_by_alias("ads", "live")
     assert found.tags == {"estimator_kit.serving_version": "13"}
     assert found.run_id == back._run_id != made._run_id
+
+
+def test_names_that_mlflow_takes():
+    """Different names stay different; a name that MLflow takes already stays as it is."""
+    names = [
+        "recall@0.5",
+        "recall_at_0.5",
+        "a:b",
+        "a_b",
+        "loss/click",
+        "../x",
+        "a//b",
+        "/",
+        "\u00e4",
+    ]
+    assert allowed_names(names) == {
+        "recall_at_0.5": "recall_at_0.5", "recall@0.5": "recall_at_0.5_2", "a_b": "a_b",
+        "a:b": "a_b_2", "loss/click": "loss/click", "../x": "x", "a//b": "a/b", "/": "_",
+        "\u00e4": "__2",
+    }  # fmt: skip
+    long = allowed_names(["x" * 300, "x" * 301])
+    assert len(set(long.values())) == 2 and max(map(len, long.values())) <= 250
+
+
+def test_a_name_with_a_forbidden_character_loses_nothing(tracker, tmp_path):
+    made = tracker()
+    made.start({"objective@1": "click"})
+    made.metrics({1: {"recall@0.5": 0.25, "loss": 0.5}, 2: {"recall@0.5": 0.75}})
+    made.end("done", [], None)
+    found = only_run(made._client)
+    assert found.data.params == {"objective_at_1": "click"}
+    assert found.data.metrics == {"recall_at_0.5": 0.75, "loss": 0.5}
+    assert found.info.status == "FINISHED"
+
+
+def test_what_mlflow_refuses_for_another_reason_loses_only_itself(tracker, caplog):
+    made = tracker()
+    made.start({})
+    with caplog.at_level(logging.WARNING):
+        made.metrics({1: {"loss": 0.5, "wrong": "text"}, 2: {"loss": 0.25}})
+    (message,) = caplog.messages
+    assert message.startswith("MLflow refused the metric 'wrong': ")
+    history = made._client.get_metric_history(only_run(made._client).info.run_id, "loss")
+    assert [entry.value for entry in history] == [0.5, 0.25]
+
+
+def test_a_run_ends_although_its_files_are_refused(tracker, tmp_path):
+    made = tracker()
+    made.start({})
+    with pytest.raises(OSError):
+        made.end("stopped", [f"{tmp_path}/missing"], None)
+    assert only_run(made._client).info.status == "KILLED"
+
+
+def test_a_server_that_is_away_is_given_up_after_seconds(tracker, tmp_path, monkeypatch, caplog):
+    with socket.socket() as taken:
+        taken.bind(("localhost", 0))  # Bound, but nobody listens: each connection is refused.
+        monkeypatch.setenv(
+            "MLFLOW_TRACKING_URI", f"http://ann:secret@localhost:{taken.getsockname()[1]}"
+        )
+        for name in ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT"):
+            monkeypatch.delenv(name, raising=False)
+        waits: list[float] = []
+        monkeypatch.setattr(time, "sleep", waits.append)
+        with caplog.at_level(logging.WARNING, "estimator_kit"):
+            assert not run_log.log_training(tracker(), str(tmp_path), status="done")
+    messages = [r.getMessage() for r in caplog.records if r.name == "estimator_kit"]
+    (message,) = messages
+    assert message.startswith("MLflowTracker could not log the run: MlflowException: ")
+    assert "secret" not in message
+    assert len(waits) <= 3 and sum(waits) <= 4 + 8 + 3  # With a random second each.
+    assert int(os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"]) * 4 <= 60

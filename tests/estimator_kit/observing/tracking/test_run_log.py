@@ -41,7 +41,7 @@ def test_a_tracker_gets_flags_metrics_files_and_the_model(run):
     tracker = run_log.make(RECORDING, str(run))
     run_log.log_training(tracker, str(run), status="done", files=files, model="export/1")
     assert calls(run) == [
-        ["start", "ads", {"model": "dnn", "noshuffle": "true", "model_params": "a=1; b=2"}],
+        ["start", "ads", {"model": "dnn", "shuffle": "false", "model_params": "a=1; b=2"}],
         ["metrics", {
             "1": {"training/loss": 0.7, "training/learning_rate": 0.1,
                   "training/losses/click": 0.5},
@@ -67,10 +67,20 @@ def test_metrics_of_the_end_belong_to_the_last_step(run):
 def test_an_error_of_the_service_is_a_warning(run, caplog):
     tracker = run_log.make(RECORDING.replace("Recording", "Broken"), str(run))
     with caplog.at_level(logging.WARNING):
-        run_log.log_training(tracker, str(run), status="done")
+        assert not run_log.log_training(tracker, str(run), status="done")
     # The address without its user and password.
     assert caplog.messages == [
         "BrokenTracker could not log the run: OSError: no route to https://host/api"
+    ]
+
+
+def test_refused_metrics_do_not_keep_the_end_away(run, caplog):
+    tracker = run_log.make(RECORDING.replace("Recording", "Refusing"), str(run))
+    with caplog.at_level(logging.WARNING):
+        assert run_log.log_training(tracker, str(run), status="failed")
+    assert [call[0] for call in calls(run)] == ["start", "end"]
+    assert caplog.messages == [
+        "RefusingTracker could not log the metrics of the run: ValueError: metrics/recall@0.5"
     ]
 
 

@@ -143,7 +143,7 @@ def test_without_the_library_the_extra_is_named(monkeypatch):
         sketches.library()
     assert str(error.value) == (
         "analysis needs the package 'datasketches'; "
-        "install it with: pip install estimator-kit[analyze]"
+        "install it with: pip install 'estimator-kit[analyze]'"
     )
 
 

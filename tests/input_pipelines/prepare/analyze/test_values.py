@@ -123,3 +123,13 @@ def test_the_library_is_deterministic():
 
     assert run() == run()
     assert datasketches.frequent_strings_sketch.get_epsilon_for_lg_size(17) < 3e-5
+
+
+def test_an_estimate_does_not_depend_on_the_order_of_the_values():
+    """A union of one sketch would be a copy, whose estimate does."""
+    words = [b"word %d" % i for i in range(5000)]
+    counters = [counter_of(words, limit=9), counter_of(words[::-1], limit=9)]
+    counters.append(counter_of(words[2500:], limit=9))
+    counters[-1].merge(counter_of(words[:2500], limit=9))
+    assert len({counter.cardinality for counter in counters}) == 1
+    assert counters[0].cardinality == pytest.approx(5000, rel=0.03)

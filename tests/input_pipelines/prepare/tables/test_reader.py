@@ -69,5 +69,5 @@ def test_the_package_that_is_not_installed(monkeypatch):
         reader.open_table(["a.csv"])
     assert str(error.value) == (
         "reading CSV, JSON lines and Parquet needs the package 'pyarrow'; "
-        "install it with: pip install estimator-kit[tables]"
+        "install it with: pip install 'estimator-kit[tables]'"
     )
