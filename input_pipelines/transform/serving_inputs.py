@@ -49,7 +49,7 @@ class ServingInputs:
 
         Records may lack what the part does not read.
         """
-        made = self.transform.of_part(part).features(self.examples)
+        made = self.transform.of_part(part).features(_as_rows(self.examples))
         return _apart(made, _PART)
 
 
@@ -60,7 +60,7 @@ def serving_inputs(spec: FeatureSpec) -> ServingInputs:
     raw = raw_inputs.placeholders(spec)
     return ServingInputs(
         examples,
-        _apart(transform.features(examples), _FEATURES),
+        _apart(transform.features(_as_rows(examples)), _FEATURES),
         raw,
         _apart(transform.features_of(raw_inputs.parsed(spec, raw)), _RAW_FEATURES),
         transform,
@@ -77,11 +77,16 @@ def features_and_receivers(spec: FeatureSpec) -> tuple[dict[str, Any], dict[str,
       so it needs no labels or weights.
     """
     examples = _examples()
-    return Transform(spec).features(examples), {EXAMPLES: examples}
+    return Transform(spec).features(_as_rows(examples)), {EXAMPLES: examples}
 
 
 def _examples() -> tf.Tensor:
     return tf.compat.v1.placeholder(tf.string, [None], name="input_example_tensor")
+
+
+def _as_rows(examples: tf.Tensor) -> tf.Tensor:
+    """Records, checked to be a list, which servers do not do. TensorFlow would parse a scalar."""
+    return tf.ensure_shape(examples, [None])
 
 
 def _apart(features: Features, name: str) -> Features:

@@ -114,6 +114,15 @@ def test_a_vector_of_another_shape_is_an_error(trained, clients, protocol, shape
         assert "is not compatible with expected shape [?,2,2]" in error.value.message
 
 
+@pytest.mark.parametrize("value", ["", [[""]]], ids=["a scalar", "a matrix"])
+def test_records_are_a_list(clients, value):
+    """TensorFlow parses a scalar as a record without a first dimension."""
+    with pytest.raises(ServingError) as error:
+        clients["rest"]._call("POST", ":predict", {"inputs": {"examples": value}})
+    assert error.value.code == "INVALID_ARGUMENT"
+    assert "is not compatible with expected shape [?]" in error.value.message
+
+
 @pytest.mark.parametrize("protocol", ["grpc", "rest"])
 def test_classes_and_values_are_those_of_the_estimator(trained, clients, protocol):
     client, (_, _, rows, expected) = clients[protocol], trained
