@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
@@ -19,11 +19,13 @@ _STATES = {0: "UNKNOWN", 10: "START", 20: "LOADING", 30: "AVAILABLE", 40: "UNLOA
 class GrpcClient(Client):
     """A model on a gRPC server.
 
+    The variable `http_proxy` of the environment has no effect, as with RestClient.
+
     Args:
       address: `host:port`.
       model: the name of the model on the server.
-      channel: a `grpc.Channel` to use instead of an insecure one, for example for TLS. The client
-        does not close it.
+      channel: a `grpc.Channel` to use instead of an insecure one, for example for TLS or a proxy.
+        The client does not close it.
       options: see `Client`.
     """
 
@@ -33,10 +35,12 @@ class GrpcClient(Client):
 
         self._own = channel is None
         # The size of an answer follows from the request, and the server limits requests.
-        unlimited = [("grpc.max_receive_message_length", -1)]
-        self._channel = channel or grpc.insecure_channel(address, options=unlimited)
+        chosen = [("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0)]
+        self._channel = channel or grpc.insecure_channel(address, options=chosen)
         self._rpc_error = grpc.RpcError
         self._methods: dict[str, Any] = {}
+
+    _answers_say_their_version = True
 
     def metadata(self) -> Metadata:
         request = self._request("GetModelMetadataRequest", "")
@@ -67,34 +71,56 @@ class GrpcClient(Client):
         if self._own:
             self._channel.close()
 
-    def _predict(self, arrays: Mapping[str, np.ndarray], signature: str) -> dict[str, np.ndarray]:
-        request = self._request("PredictRequest", signature)
+    def _predict(
+        self,
+        arrays: Mapping[str, np.ndarray],
+        signature: str,
+        version: Optional[int],
+        known: Optional[Metadata],
+    ) -> tuple[Optional[int], dict[str, np.ndarray]]:
+        request = self._request("PredictRequest", signature, version)
         for name, array in arrays.items():
             tensors.fill(request.inputs[name], array)
         response = self._call("Predict", "PredictResponse", request)
-        return {name: tensors.to_array(proto) for name, proto in sorted(response.outputs.items())}
+        outputs = {n: tensors.to_array(proto) for n, proto in sorted(response.outputs.items())}
+        return _version_of(response), outputs
 
-    def _classify(self, examples: list[Any], signature: str) -> Classes:
-        request = self._request("ClassificationRequest", signature)
+    def _classify(
+        self,
+        examples: list[Any],
+        signature: str,
+        version: Optional[int],
+        known: Optional[Metadata],
+    ) -> tuple[Optional[int], Classes]:
+        request = self._request("ClassificationRequest", signature, version)
         request.input.example_list.examples.extend(examples)
-        result = self._call("Classify", "ClassificationResponse", request).result
-        rows = [row.classes for row in result.classifications]
+        response = self._call("Classify", "ClassificationResponse", request)
+        rows = [row.classes for row in response.result.classifications]
         labels = np.array([[c.label.encode() for c in row] for row in rows], np.object_)
-        return Classes(labels, np.array([[c.score for c in row] for row in rows], np.float32))
+        scores = np.array([[c.score for c in row] for row in rows], np.float32)
+        return _version_of(response), Classes(labels, scores)
 
-    def _regress(self, examples: list[Any], signature: str) -> np.ndarray:
-        request = self._request("RegressionRequest", signature)
+    def _regress(
+        self,
+        examples: list[Any],
+        signature: str,
+        version: Optional[int],
+        known: Optional[Metadata],
+    ) -> tuple[Optional[int], np.ndarray]:
+        request = self._request("RegressionRequest", signature, version)
         request.input.example_list.examples.extend(examples)
-        result = self._call("Regress", "RegressionResponse", request).result
-        return np.array([row.value for row in result.regressions], np.float32)
+        response = self._call("Regress", "RegressionResponse", request)
+        values = [row.value for row in response.result.regressions]
+        return _version_of(response), np.array(values, np.float32)
 
-    def _request(self, kind: str, signature: str) -> Any:
+    def _request(self, kind: str, signature: str, version: Optional[int] = None) -> Any:
         request = messages.message(f"tensorflow.serving.{kind}")()
         request.model_spec.name = self._model
         request.model_spec.signature_name = signature
-        if self._version is not None:
-            request.model_spec.version.value = self._version
-        if self._label is not None:
+        version = self._version if version is None else version
+        if version is not None:
+            request.model_spec.version.value = version
+        elif self._label is not None:
             request.model_spec.version_label = self._label
         return request
 
@@ -114,3 +140,9 @@ class GrpcClient(Client):
                 raise ServingError(error.code().name, error.details() or "") from error
 
         return self._retries.call(attempt)
+
+
+def _version_of(response: Any) -> Optional[int]:
+    """The version that answered, if the server says it, as TensorFlow Serving does."""
+    spec = response.model_spec
+    return spec.version.value if spec.HasField("version") else None

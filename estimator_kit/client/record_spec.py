@@ -162,6 +162,33 @@ def load(path: str) -> RecordSpec:
         raise ValueError(f"{path}: {error}. {_REMEDY}") from error
 
 
+def load_needs(path: str) -> dict[str, list[str]]:
+    """`{signature: features that it reads}` of an export; empty if it has no such file.
+
+    Exports of earlier releases of the kit have none: their signatures need all features.
+
+    Raises:
+      ValueError: the file cannot be read, or is not such a document.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: is not JSON: {error}. Export the model again.") from error
+    lists = document.values() if isinstance(document, dict) else [None]
+    for names in lists:
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError(
+                f"{path}: got {names!r}, expected a list of features for each signature. Export "
+                "the model again."
+            )
+    return dict(document)
+
+
 def parse(document: Any) -> RecordSpec:
     """The spec in the document of a spec.json.
 

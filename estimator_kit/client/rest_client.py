@@ -1,7 +1,9 @@
 """The client for the REST paths. For requests it needs only Python and NumPy.
 
-It requests the metadata of a model once, because the JSON of an answer does not contain the types
-of outputs. It keeps as many open connections as it has had requests at the same time.
+The JSON of an answer contains neither its version nor the types of its outputs. So `predict` first
+asks for the state of the versions, which is a small request, and for the metadata of a version that
+is new. Then it asks this version by its number. It keeps as many open connections as it has had
+requests at the same time.
 """
 
 from __future__ import annotations
@@ -45,6 +47,8 @@ _CODES = {
 class RestClient(Client):
     """A model on a REST server.
 
+    The variable `http_proxy` of the environment has no effect, as with GrpcClient.
+
     Args:
       url: for example `http://host:8501`, with the path before `/v1` if a proxy adds one.
       model: the name of the model on the server.
@@ -58,15 +62,12 @@ class RestClient(Client):
             raise ValueError(f"got {url!r}, expected http://host:port")
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._host, self._port = parts.hostname, parts.port
-        path = f"{parts.path.rstrip('/')}/v1/models/{urllib.parse.quote(model, safe='')}"
-        if self._version is not None:
-            path += f"/versions/{self._version}"
-        if self._label is not None:
-            path += f"/labels/{urllib.parse.quote(self._label, safe='')}"
-        self._path = path
+        self._path = f"{parts.path.rstrip('/')}/v1/models/{urllib.parse.quote(model, safe='')}"
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self._closings = 0
+
+    _answers_say_their_version = False
 
     def metadata(self) -> Metadata:
         answer = self._call("GET", "/metadata")
@@ -88,37 +89,69 @@ class RestClient(Client):
         for connection in idle:
             connection.close()
 
-    def _predict(self, arrays: Mapping[str, np.ndarray], signature: str) -> dict[str, np.ndarray]:
+    def _predict(
+        self,
+        arrays: Mapping[str, np.ndarray],
+        signature: str,
+        version: Optional[int],
+        known: Optional[Metadata],
+    ) -> tuple[Optional[int], dict[str, np.ndarray]]:
+        assert known is not None, "an answer in JSON has no types"
         inputs = {name: _json(array) for name, array in arrays.items()}
-        answer = self._call("POST", ":predict", {**_named(signature), "inputs": inputs})
-        outputs = answer["outputs"]
-        forms = self._outputs(signature, outputs)
-        if not isinstance(outputs, dict) or len(forms) == 1:
+        body = {**_named(signature), "inputs": inputs}
+        outputs = self._call("POST", ":predict", body, version)["outputs"]
+        name = signature or signatures.DEFAULT_SIGNATURE
+        made = known.signatures.get(name)
+        forms = {} if made is None else made.outputs
+        if len(forms) == 1:
             outputs = {next(iter(forms)): outputs}
-        return {name: _array(outputs[name], form) for name, form in forms.items()}
+        try:
+            if not isinstance(outputs, dict) or set(outputs) != set(forms):
+                raise ValueError(f"expected {', '.join(sorted(forms)) or 'no output'}")
+            return version, {key: _array(outputs[key], form) for key, form in forms.items()}
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ServingError(
+                "ABORTED",
+                f"the outputs of {name} differ from the metadata of version {known.version}: "
+                f"{error}. Do not replace the files of a version that is served, and make a new "
+                "client.",
+            ) from error
 
-    def _outputs(self, signature: str, outputs: Any) -> Mapping[str, signatures.TensorForm]:
-        """Names and types of the outputs; requests metadata again if an answer has other names."""
-        for known in (self._metadata, None):
-            forms = (known or self.metadata()).signatures[signature or "serving_default"].outputs
-            if len(forms) == 1 or (isinstance(outputs, dict) and set(outputs) == set(forms)):
-                break
-        return forms
-
-    def _classify(self, examples: list[Any], signature: str) -> Classes:
-        results = self._examples(":classify", examples, signature)
+    def _classify(
+        self,
+        examples: list[Any],
+        signature: str,
+        version: Optional[int],
+        known: Optional[Metadata],
+    ) -> tuple[Optional[int], Classes]:
+        results = self._examples(":classify", examples, signature, version)
         labels = np.array([[label.encode() for label, _ in row] for row in results], np.object_)
-        return Classes(labels, np.array([[s for _, s in row] for row in results], np.float32))
+        scores = np.array([[score for _, score in row] for row in results], np.float32)
+        return version, Classes(labels, scores)
 
-    def _regress(self, examples: list[Any], signature: str) -> np.ndarray:
-        return np.array(self._examples(":regress", examples, signature), np.float32)
+    def _regress(
+        self,
+        examples: list[Any],
+        signature: str,
+        version: Optional[int],
+        known: Optional[Metadata],
+    ) -> tuple[Optional[int], np.ndarray]:
+        values = self._examples(":regress", examples, signature, version)
+        return version, np.array(values, np.float32)
 
-    def _examples(self, method: str, examples: list[Any], signature: str) -> Any:
+    def _examples(
+        self, method: str, examples: list[Any], signature: str, version: Optional[int]
+    ) -> Any:
         body = {**_named(signature), "examples": [_features(example) for example in examples]}
-        return self._call("POST", method, body)["results"]
+        return self._call("POST", method, body, version)["results"]
 
-    def _call(self, verb: str, path: str, body: Any = None) -> Any:
+    def _call(self, verb: str, path: str, body: Any = None, version: Optional[int] = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
+        version = self._version if version is None else version
+        if version is not None:
+            path = f"/versions/{version}{path}"
+        elif self._label is not None:
+            path = f"/labels/{urllib.parse.quote(self._label, safe='')}{path}"
         return self._retries.call(lambda seconds: self._attempt(verb, path, data, seconds))
 
     def _attempt(self, verb: str, path: str, data: Optional[bytes], seconds: float) -> Any:
@@ -198,8 +231,14 @@ def _json(array: np.ndarray) -> Any:
 
 
 def _array(value: Any, form: signatures.TensorForm) -> np.ndarray:
-    is_string = form.numpy == np.object_
-    array = np.array(_strings(value) if is_string else value, form.numpy)
+    kind = form.numpy
+    if kind == np.object_:
+        array = np.array(_strings(value), kind)
+    else:
+        plain = np.array(value)
+        if plain.size and plain.dtype.kind == "f" and kind is not None and kind.kind in "iub":
+            raise ValueError(f"expected {form.dtype}, got {plain.ravel()[0]}")
+        array = plain.astype(kind) if plain.dtype.kind in "iufb" else np.array(value, kind)
     if array.size or form.shape is None or len(form.shape) <= array.ndim:
         return array
     # Empty lists in JSON do not show the sizes of the dimensions that follow.

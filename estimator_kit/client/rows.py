@@ -1,4 +1,4 @@
-"""Converts rows (dicts or a DataFrame) to the serialized Examples that an export reads.
+"""Converts rows (dicts, a DataFrame, a Table) to the serialized Examples that an export reads.
 
 It uses the spec that an export keeps in `assets.extra/feature_spec`, so a request always fits what
 the model was trained to read. If the spec has feature lists, rows become SequenceExamples. Labels
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 
 from . import messages, record_spec
 from .errors import RowError, did_you_mean
+from .signatures import DEFAULT_SIGNATURE
 
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 _FIELDS = {"string": "bytes_list", "float32": "float_list", "int64": "int64_list"}
@@ -26,14 +27,17 @@ class Rows:
 
     Args:
       spec: a `RecordSpec` (see `of_export`), or a `FeatureSpec` of the kit.
+      needs: `{signature: features that it reads}`. Rows for a signature that is not in it must have
+        all features that are required.
 
     Attributes:
       sequence: whether records are SequenceExamples, which classify and regress do not accept.
     """
 
-    def __init__(self, spec: Any):
+    def __init__(self, spec: Any, needs: Optional[Mapping[str, Sequence[str]]] = None):
         self._spec = spec
         self._needed = [name for name in spec.used_features() if spec.features[name].is_required]
+        self._needs = needs or {}
         self.sequence: bool = spec.sequence_examples
 
     @classmethod
@@ -42,7 +46,8 @@ class Rows:
 
         Args:
           path: the folder of an export; or the spec.json in its `assets.extra/feature_spec`, the
-            only file of an export that a client needs; or a spec in YAML, which needs the kit.
+            only file of an export that a client needs; or a spec in YAML, which needs the kit. Only
+            the folder also says which features each signature needs.
 
         Raises:
           ValueError: the file does not exist, or cannot be read.
@@ -50,7 +55,9 @@ class Rows:
         """
         text = os.fspath(path)
         if os.path.isdir(text):
-            text = os.path.join(text, "assets.extra", "feature_spec", "spec.json")
+            extra = os.path.join(text, "assets.extra")
+            spec = record_spec.load(os.path.join(extra, "feature_spec", "spec.json"))
+            return cls(spec, record_spec.load_needs(os.path.join(extra, "signature_features.json")))
         if text.endswith(".json"):
             return cls(record_spec.load(text))
         try:
@@ -62,35 +69,41 @@ class Rows:
             ) from error
         return cls(feature_specs.load(text))
 
-    def examples(self, rows: Any) -> list[Any]:
+    def examples(self, rows: Any, signature: str = "") -> list[Any]:
         """The messages of rows.
 
         Args:
-          rows: dicts `{feature: value}`, or a DataFrame. Values that have no entry, and None, NaN
-            and pandas' NA, count as missing. An int64 feature also takes whole floats, because
-            pandas stores integers with missing values as floats; but not floats of 2^53 and more,
-            which may stand for several integers. A feature of several values takes a list or an
-            array; a fixed shape needs exactly its number of values.
+          rows: dicts `{feature: value}`; or a DataFrame of pandas or Polars, or a Table of pyarrow,
+            whose columns are features. Values that have no entry, and None, NaN and pandas' NA,
+            count as missing. An int64 feature also takes whole floats, because pandas stores
+            integers with missing values as floats; but not floats of 2^53 and more, which may stand
+            for several integers. It takes no booleans. A feature of several values takes a list or
+            an array; a fixed shape needs exactly its number of values.
+          signature: the name of the signature that gets them; empty for the default of the server.
+            A row may lack features that it does not read.
 
         Raises:
-          RowError: a name is not in the spec, or a value does not fit it.
+          RowError: a name is not in the spec, two columns have the same name, or a value does not
+            fit the spec.
         """
         make = self._sequence_example if self.sequence else self._example
-        return [make(row, number) for number, row in enumerate(_dicts(rows))]
+        read = self._needs.get(signature or DEFAULT_SIGNATURE, self._needed)
+        needed = [name for name in self._needed if name in read]
+        return [make(row, number, needed) for number, row in enumerate(_dicts(rows))]
 
-    def serialized(self, rows: Any) -> list[bytes]:
+    def serialized(self, rows: Any, signature: str = "") -> list[bytes]:
         """The serialized messages of rows, for a signature that takes `examples`."""
-        return [example.SerializeToString() for example in self.examples(rows)]
+        return [example.SerializeToString() for example in self.examples(rows, signature)]
 
-    def _example(self, row: Mapping[str, Any], number: int) -> Any:
+    def _example(self, row: Mapping[str, Any], number: int, needed: Sequence[str]) -> Any:
         example = messages.message("tensorflow.Example")()
-        for name, value in self._values(row, number):
+        for name, value in self._values(row, number, needed):
             self._fill(example.features.feature[name], name, value, number)
         return example
 
-    def _sequence_example(self, row: Mapping[str, Any], number: int) -> Any:
+    def _sequence_example(self, row: Mapping[str, Any], number: int, needed: Sequence[str]) -> Any:
         example = messages.message("tensorflow.SequenceExample")()
-        for name, value in self._values(row, number):
+        for name, value in self._values(row, number, needed):
             feature = self._spec.features[name]
             if not feature.feature_list:
                 self._fill(example.context.feature[name], name, value, number)
@@ -102,7 +115,9 @@ class Rows:
                 _extend(steps.feature.add(), feature.dtype, values, name, number)
         return example
 
-    def _values(self, row: Mapping[str, Any], number: int) -> Iterator[tuple[str, Any]]:
+    def _values(
+        self, row: Mapping[str, Any], number: int, needed: Sequence[str]
+    ) -> Iterator[tuple[str, Any]]:
         for name, value in row.items():
             if name not in self._spec.features:
                 if name in self._spec.labels:
@@ -113,7 +128,7 @@ class Rows:
                 )
             if not _is_missing(value):
                 yield name, value
-        for name in self._needed:
+        for name in needed:
             if _is_missing(row.get(name)):
                 raise RowError(f"row {number}: the required feature {name!r} is missing")
 
@@ -138,12 +153,38 @@ def _dicts(rows: Any) -> Iterable[Mapping[str, Any]]:
     """The rows as dicts."""
     if isinstance(rows, Mapping):
         raise RowError("expected a list of dicts, one for each row, or a DataFrame, got one dict")
-    if isinstance(rows, (str, bytes)) or not (hasattr(rows, "columns") or _iterates(rows)):
+    is_table = hasattr(rows, "columns")
+    if isinstance(rows, (str, bytes)) or not (is_table or _iterates(rows)):
         raise RowError(
             f"expected a list of dicts, one for each row, or a DataFrame, got {_short(rows)}"
         )
-    found = rows.to_dict("records") if hasattr(rows, "columns") else rows
+    found = _rows_of_table(rows) if is_table else rows
     return (_dict(row, number) for number, row in enumerate(found))
+
+
+def _rows_of_table(table: Any) -> Iterable[Any]:
+    """The rows of a DataFrame of pandas or Polars, or of a Table or RecordBatch of pyarrow."""
+    is_arrow = hasattr(table, "to_pylist")
+    names = list(table.schema.names if is_arrow else table.columns)
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise RowError(
+            f"the column {twice!r} occurs more than once. A row has one value for each name: "
+            "rename or remove the other columns."
+        )
+    found: Iterable[Any]
+    if is_arrow:
+        found = table.to_pylist()
+    elif hasattr(table, "to_dicts"):
+        found = table.to_dicts()
+    elif hasattr(table, "to_dict"):
+        found = table.to_dict("records")
+    else:
+        raise RowError(
+            f"got a {type(table).__name__}, expected a list of dicts, one for each row, or a "
+            "DataFrame of pandas or Polars, or a Table of pyarrow"
+        )
+    return found
 
 
 def _iterates(rows: Any) -> bool:
@@ -217,7 +258,7 @@ def _int(value: Any) -> int:
             raise ValueError
         if abs(value) >= 2 ** (np.finfo(type(value)).nmant + 1):
             raise ValueError(", and a float this large may have been another integer")
-    elif not isinstance(value, (int, np.integer, np.bool_)):
+    elif not isinstance(value, (int, np.integer)) or isinstance(value, bool):
         raise TypeError
     if not -(2**63) <= int(value) < 2**63:
         raise ValueError

@@ -8,6 +8,9 @@ from typing import Any, Optional
 
 from . import tensors
 
+# The signature of a request that names none.
+DEFAULT_SIGNATURE = "serving_default"
+
 
 @dataclasses.dataclass(frozen=True)
 class TensorForm:

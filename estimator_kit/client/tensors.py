@@ -114,15 +114,51 @@ def _as_bytes(item: Any) -> bytes:
 
 
 def fill(proto: Any, array: np.ndarray) -> None:
-    """Writes an array of `as_array` into a `TensorProto`."""
-    proto.dtype = _NUMBERS[array.dtype]
-    proto.tensor_shape.SetInParent()
-    for size in array.shape:
-        proto.tensor_shape.dim.add().size = size
+    """Writes an array of `as_array` into a `TensorProto`, numbers into `tensor_content`."""
+    _fill_form(proto, array)
     if proto.dtype == STRING:
         proto.string_val.extend(array.ravel().tolist())
     else:
         proto.tensor_content = np.ascontiguousarray(array).tobytes()
+
+
+def fill_fields(proto: Any, array: np.ndarray) -> None:
+    """Writes an array into a `TensorProto` as TensorFlow Serving answers: into the typed fields.
+
+    Its clients read `float_val`, `int64_val` and so on, and often nothing else.
+
+    Raises:
+      ValueError: `TensorProto` has no typed field for arrays of this type.
+    """
+    if array.dtype not in _NUMBERS:
+        raise ValueError(f"expected numbers, booleans or strings, got {array.dtype}")
+    _fill_form(proto, array)
+    field = _TYPES[proto.dtype][1]
+    if array.dtype == np.float16:
+        array = array.view(np.uint16)  # As TensorFlow does: the bits of each number.
+    if field in ("float_val", "double_val"):
+        # The encoding of a packed field is the bytes of the numbers, so no number is copied alone.
+        number = type(proto).DESCRIPTOR.fields_by_name[field].number
+        data = array.astype(array.dtype.newbyteorder("<")).tobytes()
+        proto.MergeFromString(bytes([number << 3 | 2]) + _varint(len(data)) + data)
+    else:
+        getattr(proto, field).extend(array.ravel().tolist())
+
+
+def _fill_form(proto: Any, array: np.ndarray) -> None:
+    proto.dtype = _NUMBERS[array.dtype]
+    proto.tensor_shape.SetInParent()
+    for size in array.shape:
+        proto.tensor_shape.dim.add().size = size
+
+
+def _varint(number: int) -> bytes:
+    made = bytearray()
+    while number > 0x7F:
+        made.append(number & 0x7F | 0x80)
+        number >>= 7
+    made.append(number)
+    return bytes(made)
 
 
 def to_array(proto: Any, max_bytes: Optional[int] = None) -> np.ndarray:

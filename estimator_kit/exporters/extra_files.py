@@ -3,6 +3,8 @@
 assets.extra/feature_spec/   the spec and its vocabularies, as in the model directory
 assets.extra/flags.txt       the resolved flags of the run; a flagfile
 assets.extra/metrics.json    the metrics of the checkpoint's evaluation
+assets.extra/signature_features.json
+                             the features that each signature needs in a record, for clients
 assets.extra/lineage.json    what the export was made from, and how it was checked
 assets.extra/tf_serving_warmup_requests, client_examples/   only if there are rows
 """
@@ -69,6 +71,8 @@ def write(
     elif tf.io.gfile.exists(flags):
         tf.io.gfile.copy(flags, os.path.join(extra, "flags.txt"))
     storage.write_json(os.path.join(extra, "metrics.json"), dict(origin.metrics))
+    needs = {name: list(features) for name, features in sorted(written.needs.items())}
+    storage.write_json(os.path.join(extra, "signature_features.json"), needs)
     if rows is None:
         return
     model = model_name(model_dir)
@@ -77,8 +81,8 @@ def write(
         written.signatures,
         rows.records[:_WARM_ROWS],
         {name: values[:_WARM_ROWS] for name, values in rows.sent.items()},
+        spec=spec,
         model=model,
-        sequence_examples=spec.sequence_examples,
     )
     row = int(rows.sendable.argmax())
     raw = {}

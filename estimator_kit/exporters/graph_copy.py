@@ -34,7 +34,7 @@ def copied(
     """
     graph = outputs[0].graph
     sources = {old.op: new for old, new in replaced}
-    above = _ancestors((tensor.op for tensor in outputs), stop=sources)
+    above = ancestors((tensor.op for tensor in outputs), stop=sources)
     part = _below(sources, above)
     bad = sorted(op.name for op in part if op.type in _OF_FRAMES)
     if bad:
@@ -70,10 +70,11 @@ def copied(
 
 def depends_on(outputs: Iterable[tf.Tensor], tensor: tf.Tensor) -> bool:
     """Whether any of the outputs depends on a tensor."""
-    return tensor.op in _ancestors((output.op for output in outputs), stop={})
+    return tensor.op in ancestors((output.op for output in outputs), stop={})
 
 
-def _ancestors(ops: Iterable[tf.Operation], stop: Mapping[tf.Operation, object]) -> set:
+def ancestors(ops: Iterable[tf.Operation], stop: Mapping[tf.Operation, object]) -> set:
+    """The ops that some ops depend on, with these ops, but nothing beyond the ops of `stop`."""
     found: set[tf.Operation] = set()
     waiting = list(ops)
     while waiting:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from feature_specs.spec import FeatureSpec
-from input_pipelines.transform.serving_inputs import COLUMN_SCOPES, column_op
+from input_pipelines.transform.serving_inputs import column_op, is_column_scope
 from input_pipelines.transform.transforms import raw_of
 
 
@@ -30,7 +30,7 @@ def columns_of_signatures(meta: Any) -> dict[str, set[str]]:
                 continue
             seen.add(node)
             scope, _, column = node.partition("/")
-            if scope in COLUMN_SCOPES:
+            if is_column_scope(scope):
                 columns.add(column.partition("/")[0])
                 continue
             waiting += [i.lstrip("^").partition(":")[0] for i in nodes[node].input]

@@ -8,13 +8,14 @@
   classify/<objective>  if the head has classes: `classes` and `scores`, from `inputs`
   regress/<objective>   if the head has a number: `outputs`, from `inputs`
   top_k/<objective>     the best `items` of the head next_item with their `scores`, from `examples`,
-                        `k` and `exclude_seen`, which have defaults
+                        `k` and `exclude_seen`
   user_vector/<objective>, item_vectors/<objective>
                         the vectors whose products are the scores of the head next_item, from
                         `examples` and from `ids` (`model.objectives.item_vectors`)
   <name>                what the model adds with `add_output`, from `examples`
 
-All of them take any number of rows.
+All of them take any number of rows. Each input has a first dimension, the rows, so that TensorFlow
+Serving can join requests into batches.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from estimator_kit.exporters.graph_copy import CopyError, copied, depends_on
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
 from feature_specs.errors import did_you_mean
+from feature_specs.heads.next_item import NextItem
+from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import EXAMPLES, ServingInputs
 from input_pipelines.transform.transforms import Transform
 
@@ -73,6 +76,17 @@ def make_signatures(
 def defaults_of(signature: Any) -> dict[str, np.ndarray]:
     """The values of inputs that a request may leave out, by input."""
     return {name: tf.make_ndarray(value) for name, value in signature.defaults.items()}
+
+
+def options_of(
+    name: str, signatures: Mapping[str, Any], spec: FeatureSpec
+) -> dict[str, np.ndarray]:
+    """One row of the inputs `k` and `exclude_seen` of a signature; empty if it has none."""
+    for objective, entry in spec.objectives.items():
+        if isinstance(entry, NextItem) and signatures[name] == signatures.get(f"top_k/{objective}"):
+            k, exclude_seen = np.array([entry.top_k], np.int32), np.array([entry.exclude_seen])
+            return {"k": k, "exclude_seen": exclude_seen}
+    return {}
 
 
 def raw_outputs(outputs: Mapping[str, tf.Tensor], inputs: ServingInputs) -> dict[str, tf.Tensor]:

@@ -130,14 +130,16 @@ def verify(
         (PREDICT_EXAMPLES, {EXAMPLES: examples}, names),
         *((name, rows.sent, []) for name in sorted(written.raw_signatures)),
     ]
-    more = {
-        name: signatures.defaults_of(made)
-        for name, made in written.signatures.items()
-        if made.defaults
-    }
-    for name, defaults in sorted(more.items()):
-        rows_of = {EXAMPLES: examples[:_FEW]} if EXAMPLES in written.signatures[name].inputs else {}
-        asked.append((name, {**rows_of, **defaults}, []))
+    more = {}
+    few = examples[:_FEW]
+    for name, made in sorted(written.signatures.items()):
+        options = signatures.options_of(name, written.signatures, spec)
+        if made.defaults:
+            more[name] = signatures.defaults_of(made)
+        elif options:
+            rows_of = {key: np.repeat(value, len(few), axis=0) for key, value in options.items()}
+            more[name] = {EXAMPLES: few, **rows_of}
+    asked += [(name, inputs, []) for name, inputs in more.items()]
     requests: list[dict[str, Any]] = [
         {
             "signature": name,
@@ -148,7 +150,7 @@ def verify(
     ]
     # In one run: the loader optimizes the graph for each run, which takes longer than answering.
     others = sorted(set(written.signatures) - {name for name, _, _ in asked} - set(more))
-    requests.append({"together": others, "value": c_session.encoded(examples[:_FEW])})
+    requests.append({"together": others, "value": c_session.encoded(few)})
     result = loader.ask(export_dir, requests)
     *single, together = result["answers"]
     answers = {

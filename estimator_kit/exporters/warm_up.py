@@ -1,7 +1,9 @@
 """`assets.extra/tf_serving_warmup_requests`: requests that a server sends to a new version first.
 
-A TFRecord file of `tensorflow.serving.PredictionLog`s, one for each signature, with real rows. This
-module writes the few messages field by field, with the field numbers of TensorFlow Serving's
+A TFRecord file of `tensorflow.serving.PredictionLog`s, one for each signature, with real rows. All
+inputs of a request have the same number of rows, as batching needs.
+
+This module writes the few messages field by field, with the field numbers of TensorFlow Serving's
 prediction_log.proto, predict.proto, classification.proto, regression.proto, input.proto and
 model.proto. So an export does not need the package `tensorflow-serving-api`. A test reads the file
 with that package.
@@ -15,7 +17,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.exporters.signatures import defaults_of
+from estimator_kit.exporters.signatures import defaults_of, options_of
+from feature_specs.spec import FeatureSpec
 
 NAME = "tf_serving_warmup_requests"
 
@@ -28,8 +31,8 @@ def write(
     records: Sequence[bytes],
     raw: Mapping[str, np.ndarray],
     *,
+    spec: FeatureSpec,
     model: str,
-    sequence_examples: bool,
 ) -> int:
     """Writes one request for each signature; returns the number of requests.
 
@@ -39,11 +42,12 @@ def write(
       records: serialized rows, for signatures that take records.
       raw: the rows as tensors, for signatures that take one tensor for each feature. Without rows,
         these signatures get no request.
+      spec: the feature spec. If records are SequenceExamples, which classify and regress requests
+        cannot hold, these signatures get predict requests.
       model: the name of the model in the requests; servers replace it.
-      sequence_examples: whether records are SequenceExamples. Classify and regress requests cannot
-        hold them, so these signatures get predict requests.
     """
     logs = []
+    sequence_examples = spec.sequence_examples
     for name, signature in sorted(signatures.items()):
         method = signature.method_name
         if not sequence_examples and method == tf.saved_model.CLASSIFY_METHOD_NAME:
@@ -52,13 +56,16 @@ def write(
             logs.append(_field(_REGRESS_LOG, _field(1, _of_examples(model, name, records))))
         else:
             inputs: Mapping[str, Any] = raw
-            defaults = defaults_of(signature)
-            needed = set(signature.inputs) - set(defaults)
+            options = {
+                key: np.repeat(value, len(records), axis=0)
+                for key, value in options_of(name, signatures, spec).items()
+            }
+            needed = set(signature.inputs) - set(options)
             if len(needed) == 1 and needed <= {"examples", "inputs"}:
                 (key,) = needed
-                inputs = raw if key in raw else {key: np.array(records, object), **defaults}
-            elif defaults and not needed:
-                inputs = defaults
+                inputs = raw if key in raw else {key: np.array(records, object), **options}
+            elif set(signature.inputs) == set(signature.defaults):
+                inputs = defaults_of(signature)
             if inputs and len(next(iter(inputs.values()))):
                 request = predict_request(model, name, inputs)
                 logs.append(_field(_PREDICT_LOG, _field(1, request)))

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
+from estimator_kit.exporters import signature_parts
 from estimator_kit.exporters.sample_rows import on_cpu
 from estimator_kit.exporters.signatures import make_signatures
 from estimator_kit.exporters.skew import parts_of
@@ -38,12 +39,14 @@ class Written:
       features: column -> the names of its tensors; see `skew.parts_of`.
       answers: `{signature: {output: array}}` for the given features. `predict_raw` has the answers
         of `predict_examples`.
+      needs: signature -> the features of the records that it takes; see `signature_parts`.
     """
 
     signatures: Mapping[str, Any]
     raw_signatures: frozenset[str]
     features: Mapping[str, tuple[str, ...]]
     answers: Mapping[str, Arrays]
+    needs: Mapping[str, tuple[str, ...]]
 
 
 def write_saved_model(
@@ -91,10 +94,10 @@ def write_saved_model(
             answers: Mapping[str, Arrays] = {}
             if features is not None:
                 session.run(main_op)
-                answers = _answers(session, signatures, inputs.features, features)
+                answers = _answers(session, made.whole, inputs.features, features)
     builder.save()
     raw = frozenset(n for n, made in signatures.items() if _is_raw(n, made, signatures))
-    return Written(signatures, raw, names, answers)
+    return Written(signatures, raw, names, answers, made.needs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,12 +107,16 @@ class ServingGraph:
     Attributes:
       inputs: the inputs of requests.
       signatures: `{name: SignatureDef}`.
+      whole: the same, but the outputs depend on `inputs.features`, except in raw signatures.
+      needs: signature -> the features of the records that it takes; see `signature_parts`.
       saver: restores the variables.
       main_op: runs when the export is loaded.
     """
 
     inputs: ServingInputs
     signatures: Mapping[str, Any]
+    whole: Mapping[str, Any]
+    needs: Mapping[str, tuple[str, ...]]
     saver: Any
     main_op: tf.Operation
 
@@ -125,12 +132,13 @@ def make_graph(
     problem = python_ops.problem("the model", tf.compat.v1.get_default_graph())
     if problem is not None:
         raise ConfigError(problem)
-    signatures = make_signatures(made.export_outputs, inputs, default_signature)
+    whole = make_signatures(made.export_outputs, inputs, default_signature)
+    signatures, needs = signature_parts.of_parts(whole, spec, inputs)
     saver = made.scaffold.saver or tf.compat.v1.train.Saver(sharded=True)
     main_op = made.scaffold.local_init_op
     if main_op is None:
         main_op = tf.compat.v1.train.Scaffold.default_local_init_op()
-    return ServingGraph(inputs, signatures, saver, main_op)
+    return ServingGraph(inputs, signatures, whole, needs, saver, main_op)
 
 
 class _StartValues:

@@ -78,7 +78,8 @@ class Export:
       argument: the name of the signature's input.
       outputs: the outputs of the signature, sorted by name.
       spec: its feature spec, or None if neither the export nor the user has one.
-      given: the values of the signature's other inputs, such as `k`.
+      given: the values of the signature's other inputs, such as `k`. Arrays of the shape [1]
+        are for each row.
     """
 
     path: str
@@ -169,6 +170,8 @@ def _top_k(path: str, spec_path: str, signatures: Any, k: int) -> Export:
         )
     (name,) = found
     outputs = signatures[name].outputs
+    # Exports of earlier releases of the kit have one k for all rows.
+    shape = [1] if signatures[name].inputs["k"].tensor_shape.dim else []
     return Export(
         path,
         _digest(path),
@@ -176,7 +179,7 @@ def _top_k(path: str, spec_path: str, signatures: Any, k: int) -> Export:
         EXAMPLES,
         tuple(_output(key, outputs[key], path) for key in sorted(outputs)),
         _spec(path, spec_path),
-        {"k": np.array(k, np.int32)},
+        {"k": np.full(shape, k, np.int32)},
     )
 
 
@@ -243,7 +246,11 @@ def ask(
       ExportError: an output does not have one value for each row.
       tf.errors.OpError: a record cannot be used.
     """
-    answers = model.run(signature, {argument: records, **(given or {})}, names)
+    others = {
+        key: np.repeat(value, len(records), axis=0) if value.ndim else value
+        for key, value in (given or {}).items()
+    }
+    answers = model.run(signature, {argument: records, **others}, names)
     for name in names:
         shape = np.shape(answers[name])
         if shape[:1] != (len(records),):

@@ -73,7 +73,7 @@ class Plan:
                 "version": self.export.version,
                 "digest": self.export.digest,
                 **({"outputs": list(self.chosen)} if self.chosen else {}),
-                **{name: value.tolist() for name, value in self.export.given.items()},
+                **{name: value.item() for name, value in self.export.given.items()},
             },
             "export_dir": self.export.path,
             "files": [{"path": shard.path, "stamp": list(shard.stamp)} for shard in self.shards],

@@ -64,7 +64,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             response = predict_pb2.PredictResponse()
             _fill_spec(response.model_spec, request, model.version)
         for name, array in outputs.items():
-            tensors.fill(response.outputs[name], array)
+            _fill_output(response.outputs[name], name, array)
         return response
 
     def _classify(self, request: Any) -> Any:
@@ -124,6 +124,13 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         _check_spec(request)
         name, version, label = _asked(request)
         return status_message(self._models.states(name, version, label))
+
+
+def _fill_output(proto: Any, name: str, array: Any) -> None:
+    try:
+        tensors.fill_fields(proto, array)
+    except ValueError as error:
+        raise RequestError("UNIMPLEMENTED", f"output {name}: {error}") from error
 
 
 def signature_map(model: Any) -> Any:

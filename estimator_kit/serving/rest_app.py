@@ -32,6 +32,10 @@ _LOOK = re.compile(
     rf"(?i)/v1/models(?:/(?P<model>[^/:]+))?{_VERSION}(?:/(?P<more>metadata))?", re.A
 )
 
+# What TensorFlow says about an Example with an int64 where the model parses a float.
+_INTEGER_FOR_FLOAT = "Data type: int64 but expected type: float"
+_WRITE_A_POINT = "In the JSON of `examples`, a number without a point is an int64: write 2.0 for 2."
+
 
 class _TooLarge(Exception):
     pass
@@ -129,9 +133,14 @@ def _ask(model: Any, method: str, document: Any, signature: str, max_bytes: int)
         inputs, by_row = json_requests.predict_inputs(document, known)
         return json_answers.predictions(answers.predict(model, signature, inputs), by_row)
     examples = answers.with_context(*json_requests.examples(document), max_bytes)
-    if method == "classify":
-        return json_answers.classes(*answers.classify(model, signature, examples))
-    return json_answers.values(answers.regress(model, signature, examples))
+    try:
+        if method == "classify":
+            return json_answers.classes(*answers.classify(model, signature, examples))
+        return json_answers.values(answers.regress(model, signature, examples))
+    except RequestError as error:
+        if _INTEGER_FOR_FLOAT not in error.message:
+            raise
+        raise invalid(f"{error.message}. {_WRITE_A_POINT}") from error
 
 
 def _host(text: str) -> str:

@@ -50,10 +50,13 @@ class NextItem(HeadEntry):
     exclude_seen: bool = Field(
         False,
         description="`true` leaves out the items of the row's own steps from rankings: in metrics "
-        "and in the signature `top_k`. If the next item is one of them, metrics count a miss.",
+        "and with the flag `--top_k`. If the next item is one of them, metrics count a miss. A "
+        "request to the signature `top_k` says itself whether to leave them out.",
     )
     top_k: PositiveInt = Field(
-        10, description="The number of items that the signature `top_k` returns by default."
+        10,
+        description="The number of items that the signature `top_k` returns for a row whose `k` is "
+        "0.",
     )
     metrics: metrics_of(  # type: ignore[valid-type]
         "recall", "hit_rate", "ndcg", "mrr", "coverage", "popularity_lift"

@@ -93,10 +93,15 @@ def parsed(spec: FeatureSpec, raw: dict[str, tf.Tensor]) -> dict[str, Any]:
     """Converts the tensors of `placeholders` to the form of `RecordParser.flat`.
 
     Raises (in the graph):
-      tf.errors.InvalidArgumentError: the tensors differ in their number of rows.
+      tf.errors.InvalidArgumentError: a tensor has another shape than its placeholder, which servers
+        do not compare; or the tensors differ in their number of rows.
     """
     with tf.name_scope("raw_parse"):
-        raw = checks.same_rows(raw)
+        shaped = {
+            name: tf.ensure_shape(values, _shape(spec.features[name]), op_name(name))
+            for name, values in raw.items()
+        }
+        raw = checks.same_rows(shaped)
         return {
             name: _ragged(spec.features[name], raw[key])
             if spec.features[name].variable

@@ -20,7 +20,7 @@ from input_pipelines.transform.transforms import Features, Transform, raw_featur
 EXAMPLES = "examples"
 
 # The scopes of the ops that `ServingInputs` gives the model. The ops have the names of columns.
-COLUMN_SCOPES = ("features", "raw_features")
+_FEATURES, _RAW_FEATURES, _PART = "features", "raw_features", "features_of_part"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,12 +35,22 @@ class ServingInputs:
       raw: a tensor for each feature; see `raw_inputs`.
       raw_features: the features that the model would read from `raw`, with the same structure as
         `features`.
+      transform: what makes the features.
     """
 
     examples: tf.Tensor
     features: Features
     raw: dict[str, tf.Tensor]
     raw_features: Features
+    transform: Transform
+
+    def features_of_part(self, part: FeatureSpec) -> Features:
+        """The features of a part of the spec, from `examples`, like those in `features`.
+
+        Records may lack what the part does not read.
+        """
+        made = self.transform.of_part(part).features(_as_rows(self.examples))
+        return _apart(made, _PART)
 
 
 def serving_inputs(spec: FeatureSpec) -> ServingInputs:
@@ -50,9 +60,10 @@ def serving_inputs(spec: FeatureSpec) -> ServingInputs:
     raw = raw_inputs.placeholders(spec)
     return ServingInputs(
         examples,
-        _apart(transform.features(examples), COLUMN_SCOPES[0]),
+        _apart(transform.features(_as_rows(examples)), _FEATURES),
         raw,
-        _apart(transform.features_of(raw_inputs.parsed(spec, raw)), COLUMN_SCOPES[1]),
+        _apart(transform.features_of(raw_inputs.parsed(spec, raw)), _RAW_FEATURES),
+        transform,
     )
 
 
@@ -66,17 +77,28 @@ def features_and_receivers(spec: FeatureSpec) -> tuple[dict[str, Any], dict[str,
       so it needs no labels or weights.
     """
     examples = _examples()
-    return Transform(spec).features(examples), {EXAMPLES: examples}
+    return Transform(spec).features(_as_rows(examples)), {EXAMPLES: examples}
 
 
 def _examples() -> tf.Tensor:
     return tf.compat.v1.placeholder(tf.string, [None], name="input_example_tensor")
 
 
+def _as_rows(examples: tf.Tensor) -> tf.Tensor:
+    """Records, checked to be a list, which servers do not do. TensorFlow would parse a scalar."""
+    return tf.ensure_shape(examples, [None])
+
+
 def _apart(features: Features, name: str) -> Features:
     """The same values from new identity ops. Ragged tensors lose their cached row partitions."""
     with tf.name_scope(name):
         return {column: _identity(column, value) for column, value in features.items()}
+
+
+def is_column_scope(name: str) -> bool:
+    """Whether the ops in a scope have the names of columns."""
+    # TensorFlow adds a number to the name of a scope that exists.
+    return name in (_FEATURES, _RAW_FEATURES) or name.startswith(_PART)
 
 
 def column_op(column: str) -> str:

@@ -14,6 +14,7 @@ out-of-vocabulary buckets. The weights of a weighted column have a separate entr
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Optional, Union
 
 import tensorflow as tf
@@ -45,6 +46,11 @@ def raw_feature(key: str) -> Optional[str]:
     return key.removesuffix(_RAW) if key.endswith(_RAW) else None
 
 
+def _read_by_model(spec: FeatureSpec) -> tuple[str, ...]:
+    """The columns that the model reads; for embeddings and indicators, their categorical column."""
+    return tuple(dict.fromkeys(spec.category_of(name)[0] for name in spec.used_columns()))
+
+
 class Transform:
     """Parses and transforms batches of one spec.
 
@@ -57,12 +63,15 @@ class Transform:
     def __init__(self, spec: FeatureSpec):
         self._spec = spec
         self._parser = RecordParser(spec)
-        # What the model reads; for embeddings and indicators, their categorical column.
-        self._outputs = tuple(
-            dict.fromkeys(spec.category_of(name)[0] for name in spec.used_columns())
-        )
+        self._outputs = _read_by_model(spec)
         self._tables = lookup_tables(spec)
         self._labels = LabelReader(spec, self._tables)
+
+    def of_part(self, part: FeatureSpec) -> Transform:
+        """The transform of a part of the spec, which shares the lookup tables of this one."""
+        made = copy.copy(self)
+        made._spec, made._parser, made._outputs = part, RecordParser(part), _read_by_model(part)
+        return made
 
     def features(self, serialized: tf.Tensor) -> Features:
         """Transforms a string [rows] of serialized records to `{column: numbers or ids}`.

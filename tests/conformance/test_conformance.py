@@ -19,7 +19,7 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.client import GrpcClient, RestClient
 from estimator_kit.commands import transform
-from estimator_kit.exporters import c_session, sample_rows, saved_model
+from estimator_kit.exporters import c_session, sample_rows, saved_model, warm_up
 from estimator_kit.model.names import read_metrics
 from estimator_kit.models import MODELS
 from feature_specs.heads.objectives import HEADS
@@ -27,7 +27,7 @@ from feature_specs.kinds import COLUMN_KINDS
 from input_pipelines.record_files import writing
 from input_pipelines.transform import raw_inputs
 from input_pipelines.transform.record_parsing import RecordParser
-from tests.conformance import table
+from tests.conformance import batching, table
 from tests.estimator_kit.serving.small_models import serving
 from tests.estimator_kit.small_training import batch_of
 
@@ -157,12 +157,20 @@ def test_a_model_trains_exports_and_answers_the_same_elsewhere(name, heads, serv
     records = [writing.example(row).SerializeToString() for row in unlabelled]
     export = saved_model.export_saved_model(trained, spec, str(tmp_path / "export"))
     raw = raw_request(spec, records)
+    signatures = batching.signatures_of(export)
+    warm_up.write(str(tmp_path / "warm_up"), signatures, records, raw, spec=spec, model="ads")
+    requests = batching.requests_of(tmp_path / "warm_up")
+    assert set(requests) == set(signatures)
     found = served(
-        export, {"predict_examples": {"examples": np.array(records, object)}, "predict_raw": raw}
-    )
+        export,
+        {**requests, "predict_examples": {"examples": np.array(records, object)},
+         "predict_raw": raw},
+    )  # fmt: skip
+    for name, inputs in requests.items():
+        assert batching.rows(inputs) == batching.rows(found[name]), name
     predicted = list(trained.predict(batch_of(spec, unlabelled, labels=False)))
-    for name, answer in found.items():
-        check_same(answer, predicted, name)
+    for name in ("predict_examples", "predict_raw"):
+        check_same(found[name], predicted, name)
     assert len(predicted[0]) >= len(objectives)
 
 
@@ -302,6 +310,9 @@ def test_every_kind_of_column_answers_the_same_elsewhere(served, tmp_path):
     sample = sample_rows.sample_rows(spec, [path])
     export = saved_model.export_saved_model(trained, spec, str(tmp_path / "export"), rows=sample)
     assert os.listdir(os.path.join(export, "assets")) == ["cities.txt"]
+    signatures = batching.signatures_of(export)
+    requests = batching.requests_of(os.path.join(export, "assets.extra", warm_up.NAME))
+    assert set(requests) == set(signatures)
     found = served(
         export,
         {"predict_examples": {"examples": np.array(sample.records, object)},

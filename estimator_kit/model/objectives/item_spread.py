@@ -31,7 +31,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_sum
-from estimator_kit.model.objectives.top_items import Options, top_items
+from estimator_kit.model.objectives.top_items import first_items
 from feature_specs.heads.metric_choices import MetricChoice
 
 METRICS = ("coverage", "popularity_lift")
@@ -56,7 +56,7 @@ def metric(
     """
     items = scores.shape[1]
     gone = tf.zeros_like(scores, tf.bool) if hidden is None else hidden
-    first, _ = top_items(scores, gone, Options(tf.constant(chosen.value), tf.constant(True)))
+    first, _ = first_items(scores, gone, tf.constant(chosen.value))
     weights = tf.cast(weights, tf.float64)
     if chosen.name == "coverage":
         totals, update = streaming_sum(_summed(first, weights, items), chosen.label)

@@ -60,6 +60,6 @@ def item_output(spec: FeatureSpec, column: str, scores: StepScores) -> ItemVecto
         tf.debugging.assert_less(given, tf.constant(size, tf.int64), message=message),
     ]
     with tf.control_dependencies(checks):
-        ids = tf.identity(given)
+        ids = tf.ensure_shape(given, [None])
     outputs = {"items": names_of(spec, column, ids), "vectors": scores.item_vectors(ids)}
     return ItemVectorsOutput(outputs, given, default)

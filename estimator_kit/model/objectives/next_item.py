@@ -124,13 +124,13 @@ class NextItemObjective(Objective):
         """
         steps = features[self.config.items].to_tensor(NO_STEP)
         ids = tf.where(steps < self.items, steps, NO_STEP * tf.ones_like(steps))
-        defaults = (self.config.top_k, self.config.exclude_seen)
-        chosen = top_items.options(*defaults)
+        every = predictions["scores"]
+        chosen = top_items.options(tf.shape(every)[0], self.config.exclude_seen)
         seen = item_ranks.seen_mask(ids, self.items)
-        best, scores = top_items.top_items(predictions["scores"], seen, chosen)
+        best, scores = top_items.top_items(every, seen, chosen, self.config.top_k)
         names = top_items.names_of(self._spec, self.config.items, best)
         found = {"items": names, "scores": scores}
-        made = {"top_k": top_items.TopKOutput(found, chosen, defaults)}
+        made = {"top_k": top_items.TopKOutput(found, chosen)}
         if isinstance(logits, StepScores):
             made["user_vector"] = item_vectors.user_output(predictions["user_vector"])
             made["item_vectors"] = item_vectors.item_output(self._spec, self.config.items, logits)

@@ -1,14 +1,20 @@
 """The best items of a catalogue for each row: the signature `top_k/<objective>` of an export.
 
     inputs    examples      string [rows], serialized records
-              k             int32, how many items; the default is the head's `top_k`
-              exclude_seen  bool, whether to leave out items of the row; the default is the head's
-    outputs   items         string [rows, k], the best item first
-              scores        float32 [rows, k]
+              k             int32 [rows], how many items; 0 for the head's `top_k`
+              exclude_seen  bool [rows], whether to leave out items of the row
+    outputs   items         string [rows, n], the best item first
+              scores        float32 [rows, n]
 
-Items of a vocabulary are its words. Items of identity columns and hash buckets are their ids, as
-decimal numbers. If `k` is larger than the catalogue, all items are returned. If a row has fewer
-than k items that it has not seen, its last items are empty strings with the score `NO_SCORE`.
+n is the largest k of the rows, and at most the size of the catalogue. Where a row asks for fewer
+items, or has seen all others, its last items are empty strings with the score `NO_SCORE`. Items of
+a vocabulary are its words. Items of identity columns and hash buckets are their ids, as decimal
+numbers.
+
+Every input has a value for each row, because TensorFlow Serving joins the rows of several requests
+into a batch: it refuses inputs without a first dimension, and those whose first dimension differs.
+For the same reason no input has a default, which could not have as many values as a request has
+rows. In the graph, inputs that are not fed have the values of the head.
 
 The search compares all items, so it is exact. Of equal scores, the smaller id comes first.
 """
@@ -21,6 +27,7 @@ import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import estimator
 from feature_specs.spec import FeatureSpec
+from input_pipelines.transform import checks
 
 # The score of a place without an item: the lowest float32, which JSON can hold.
 NO_SCORE = tf.float32.min
@@ -30,8 +37,8 @@ class Options(NamedTuple):
     """What a request may choose.
 
     Attributes:
-      k: int32 scalar, 1 or more.
-      exclude_seen: bool scalar.
+      k: int32 [rows], 0 or more.
+      exclude_seen: bool [rows].
     """
 
     k: tf.Tensor
@@ -39,43 +46,73 @@ class Options(NamedTuple):
 
 
 class TopKOutput(estimator.export.PredictOutput):
-    """The ExportOutput of the signature; its options are inputs with defaults."""
+    """The ExportOutput of the signature; its options are inputs."""
 
-    def __init__(self, outputs: dict[str, tf.Tensor], options: Options, defaults: tuple[int, bool]):
+    def __init__(self, outputs: dict[str, tf.Tensor], options: Options):
         super().__init__(outputs)
-        self._options, self._defaults = options, defaults
+        self._options = options
 
     def as_signature_def(self, receiver_tensors: dict[str, tf.Tensor]) -> Any:
-        made = super().as_signature_def({**receiver_tensors, **self._options._asdict()})
-        for (name, tensor), default in zip(self._options._asdict().items(), self._defaults):
-            made.defaults[name].CopyFrom(tf.make_tensor_proto(default, tensor.dtype))
-        return made
+        return super().as_signature_def({**receiver_tensors, **self._options._asdict()})
 
 
-def options(k: int, exclude_seen: bool) -> Options:
-    """The options as inputs of the graph, with these defaults."""
+def options(rows: tf.Tensor, exclude_seen: bool) -> Options:
+    """The options as inputs of the graph.
+
+    Args:
+      rows: int32 scalar, the number of rows.
+      exclude_seen: the value of the input if it is not fed. `k` is then 0.
+    """
     default = tf.compat.v1.placeholder_with_default
     return Options(
-        default(tf.constant(k, tf.int32), [], name="k"),
-        default(tf.constant(exclude_seen), [], name="exclude_seen"),
+        default(tf.zeros([rows], tf.int32), [None], name="k"),
+        default(tf.fill([rows], exclude_seen), [None], name="exclude_seen"),
     )
 
 
-def top_items(scores: tf.Tensor, seen: tf.Tensor, chosen: Options) -> tuple[tf.Tensor, tf.Tensor]:
-    """The ids, int64 [rows, k], and scores of the best items. An id is -1 for a place without one.
+def top_items(
+    scores: tf.Tensor, seen: tf.Tensor, chosen: Options, default_k: int
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The ids, int64 [rows, n], and scores of the best items. An id is -1 for a place without one.
 
     Args:
       scores: float32 [rows, items].
       seen: bool [rows, items], the items to leave out if the options say so.
       chosen: the options of the request.
+      default_k: the k of rows that ask for 0 items.
+
+    Raises (in the graph):
+      tf.errors.InvalidArgumentError: an option does not have one value for each row, or a k is
+        negative.
     """
-    check = tf.debugging.assert_positive(
-        chosen.k, message="the input k must be 1 or more. Ask for at least one item."
+    given = {name: tf.ensure_shape(value, [None]) for name, value in chosen._asdict().items()}
+    checked = checks.same_rows({"examples": scores, **given})
+    check = tf.debugging.assert_non_negative(
+        checked["k"],
+        message="the input k must be 1 or more, or 0 for the top_k of the objective. Ask for at "
+        "least one item.",
     )
     with tf.control_dependencies([check]):
-        k = tf.minimum(chosen.k, tf.shape(scores)[1])
-    gone = seen & chosen.exclude_seen
-    found, ids = tf.math.top_k(tf.where(gone, NO_SCORE * tf.ones_like(scores), scores), k)
+        k = tf.where(checked["k"] > 0, checked["k"], default_k * tf.ones_like(checked["k"]))
+    most = tf.reduce_max(tf.concat([k, [0]], axis=0))  # A request without rows has no largest k.
+    ids, found = first_items(scores, seen & checked["exclude_seen"][:, tf.newaxis], most)
+    asked = tf.range(tf.shape(ids)[1]) < k[:, tf.newaxis]
+    return (
+        tf.where(asked, ids, -tf.ones_like(ids)),
+        tf.where(asked, found, NO_SCORE * tf.ones_like(found)),
+    )
+
+
+def first_items(scores: tf.Tensor, gone: tf.Tensor, k: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The ids, int64 [rows, n], and scores of the k best items, or of all if there are fewer.
+
+    Args:
+      scores: float32 [rows, items].
+      gone: bool [rows, items], the items to leave out. Their places have the id -1 and `NO_SCORE`.
+      k: int32 scalar.
+    """
+    most = tf.minimum(k, tf.shape(scores)[1])
+    found, ids = tf.math.top_k(tf.where(gone, NO_SCORE * tf.ones_like(scores), scores), most)
     there = ~tf.gather(gone, ids, axis=1, batch_dims=1)
     return tf.where(there, tf.cast(ids, tf.int64), -tf.ones_like(ids, tf.int64)), found
 

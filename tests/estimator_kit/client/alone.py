@@ -41,7 +41,7 @@ class _Rest(http.server.BaseHTTPRequestHandler):
             "signature_def": {"serving_default": signature}}}})  # fmt: skip
 
     def do_POST(self):
-        assert self.path == "/v1/models/ads:predict"
+        assert self.path == "/v1/models/ads/versions/1:predict"
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         records = [base64.b64decode(item["b64"]) for item in body["inputs"]["examples"]]
         self._send({"outputs": [value(record) for record in records]})

@@ -117,7 +117,7 @@ def test_a_server_that_reads_slowly():
     with listening(talk) as port:
         client = RestClient(f"http://127.0.0.1:{port}", "ads", timeout_secs=0.2)
         with client, pytest.raises(ServingError) as error:
-            client.predict([b"a" * 30_000_000])
+            client._call("POST", ":predict", {"inputs": "a" * 30_000_000})
     assert error.value.code == "DEADLINE_EXCEEDED"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -63,6 +64,56 @@ def test_a_data_frame(rows):
     assert set(second.features.feature) == {"city", "vector", "visits"}
 
 
+def test_columns_of_one_name(rows):
+    frame = Frame({"city": ["rome"], "price": [1.0]})
+    frame.columns = ["city", "price", "city"]
+    with pytest.raises(RowError) as error:
+        rows.examples(frame)
+    assert str(error.value) == (
+        "the column 'city' occurs more than once. A row has one value for each name: rename or "
+        "remove the other columns."
+    )
+
+
+def test_tables_of_pyarrow(rows):
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"city": ["rome", "oslo"], "price": [1.5, None], "tags": [["a"], []],
+                      "vector": [[1, 2, 3, 4]] * 2, "visits": [2**53 + 1, None]})  # fmt: skip
+    expected = rows.serialized(table.to_pylist())
+    assert rows.serialized(table) == expected
+    assert rows.serialized(table.to_batches()[0]) == expected
+    first, second = rows.examples(table)
+    assert first.features.feature["visits"].int64_list.value[:] == [2**53 + 1]
+    assert set(second.features.feature) == {"city", "tags", "vector"}
+    twice = pa.Table.from_arrays([table["city"], table["price"], table["price"]],
+                                 names=["city", "price", "price"])  # fmt: skip
+    for given in (twice, twice.to_batches()[0]):
+        with pytest.raises(RowError, match="the column 'price' occurs more than once"):
+            rows.examples(given)
+
+
+def test_other_tables(rows):
+    class Polars:
+        columns = ("city", "vector")
+
+        def to_dicts(self):
+            return [dict(GOOD)]
+
+        def to_dict(self, as_series=True):
+            raise AssertionError("of pandas")
+
+    class Columns:
+        columns = ("city",)
+
+    assert rows.serialized(Polars()) == rows.serialized([GOOD])
+    with pytest.raises(RowError) as error:
+        rows.examples(Columns())
+    assert str(error.value) == (
+        "got a Columns, expected a list of dicts, one for each row, or a DataFrame of pandas or "
+        "Polars, or a Table of pyarrow"
+    )
+
+
 def test_integers_of_a_column_with_missing_ones(rows):
     """The values as pandas stores them: floats, and NaN."""
     nan = float("nan")
@@ -92,6 +143,8 @@ def test_integers_of_a_column_with_missing_ones(rows):
         ({"city": float("nan")}, "row 1: the required feature 'city' is missing"),
         ({"visits": 1.5}, "row 1: visits: got 1.5, expected an int64"),
         ({"visits": float("inf")}, "row 1: visits: got inf, expected an int64"),
+        ({"visits": True}, "row 1: visits: got True, expected an int64"),
+        ({"visits": np.bool_(False)}, f"row 1: visits: got {np.bool_(False)!r}, expected an int64"),
         ({"visits": 2.0**53}, "row 1: visits: got 9007199254740992.0, expected an int64, and a "
                               "float this large may have been another integer"),
         ({"vector": [1, 2, "a", float("nan")]}, "row 1: vector: got 'a', expected a number"),
@@ -105,6 +158,39 @@ def test_what_does_not_fit(rows, row, message):
     with pytest.raises(RowError) as error:
         rows.examples([GOOD, {**GOOD, **row}])
     assert str(error.value) == message
+
+
+def test_a_signature_needs_only_what_it_reads(document):
+    spec = ek.parse_spec(document)
+    rows = Rows(spec, {"user_vector": ["user"], "serving_default": ["city", "user"]})
+    assert rows.examples([{"user": "ann"}], "user_vector")[0].features.feature.keys() == {"user"}
+    for signature in ("", "serving_default", "other"):
+        with pytest.raises(RowError, match="row 0: the required feature 'city' is missing"):
+            rows.examples([{"user": "ann"}], signature)
+    # What a signature does not read is checked all the same.
+    with pytest.raises(RowError, match="row 0: city: got 5, expected str or bytes"):
+        rows.examples([{"user": "ann", "city": 5}], "user_vector")
+
+
+def test_what_an_export_says_about_its_signatures(tmp_path, document):
+    extra = tmp_path / "assets.extra"
+    (extra / "feature_spec").mkdir(parents=True)
+    spec = ek.parse_spec(document).to_dict()
+    (extra / "feature_spec" / "spec.json").write_text(json.dumps(spec))
+    missing = pytest.raises(RowError, match="the required feature 'city' is missing")
+    with missing:  # An export of an earlier release.
+        Rows.of_export(tmp_path).examples([{"user": "ann"}], "by_user")
+    needs = extra / "signature_features.json"
+    needs.write_text('{"by_user": ["user"]}')
+    assert len(Rows.of_export(tmp_path).examples([{"user": "ann"}], "by_user")) == 1
+    alone = Rows.of_export(extra / "feature_spec" / "spec.json")
+    with pytest.raises(RowError, match="the required feature 'city' is missing"):
+        alone.examples([{"user": "ann"}], "by_user")
+    for text, problem in (("[]", "got None"), ('{"a": 1}', "got 1"), ("{", "is not JSON")):
+        needs.write_text(text)
+        with pytest.raises(ValueError, match=problem) as error:
+            Rows.of_export(tmp_path)
+        assert str(needs) in str(error.value) and "Export the model again" in str(error.value)
 
 
 def test_one_dict_is_not_a_list_of_rows(rows):

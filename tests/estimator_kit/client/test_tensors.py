@@ -29,6 +29,55 @@ def test_an_array_goes_to_tensorflow_and_back(kind, shape):
         np.testing.assert_array_equal(back, array)
 
 
+# The field that clients of TensorFlow Serving, such as min-tfs-client, read for each type.
+FIELDS = {
+    np.float32: "float_val", np.float64: "double_val", np.int32: "int_val", np.uint8: "int_val",
+    np.int16: "int_val", np.int8: "int_val", np.int64: "int64_val", np.bool_: "bool_val",
+    np.uint16: "int_val", np.float16: "half_val", np.uint32: "uint32_val", np.uint64: "uint64_val",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: np.dtype(kind).name)
+@pytest.mark.parametrize("shape", [(), (0, 3), (2, 3)], ids=str)
+def test_an_answer_is_in_the_typed_fields(kind, shape):
+    rng = np.random.default_rng(1)
+    if np.dtype(kind).kind == "f":
+        array = np.asarray(rng.normal(size=shape)).astype(kind)
+        array.ravel()[:2] = [np.nan, -np.inf][: array.size]
+    elif kind is np.bool_:
+        array = np.asarray(rng.random(shape) < 0.5)
+    else:
+        limits = np.iinfo(kind)
+        array = np.asarray(rng.integers(limits.min, limits.max, shape, kind, endpoint=True))
+        array.ravel()[:2] = [limits.min, limits.max][: array.size]
+    # A view of every second column: the memory has other numbers between.
+    spread = np.repeat(array, 2, axis=-1)[..., ::2] if array.ndim else array
+    theirs = proto(values=1)
+    theirs.Clear()
+    tensors.fill_fields(theirs, spread)
+    assert not theirs.tensor_content
+    np.testing.assert_array_equal(tf.make_ndarray(theirs), array)
+    values = np.array(getattr(theirs, FIELDS[kind]), np.uint16 if kind is np.float16 else kind)
+    read = values.view(kind) if kind is np.float16 else values
+    np.testing.assert_array_equal(read.reshape(shape), array)
+    np.testing.assert_array_equal(tensors.to_array(theirs), array)
+    ours = messages.message("tensorflow.TensorProto")()
+    tensors.fill_fields(ours, spread)
+    assert ours.SerializeToString(deterministic=True) == theirs.SerializeToString(
+        deterministic=True
+    )
+
+
+def test_strings_and_other_types_of_an_answer():
+    theirs = proto(values=1)
+    theirs.Clear()
+    tensors.fill_fields(theirs, tensors.as_array([["a", b"\xff"]]))
+    assert list(theirs.string_val) == [b"a", b"\xff"]
+    assert tf.make_ndarray(theirs).tolist() == [[b"a", b"\xff"]]
+    with pytest.raises(ValueError, match="expected numbers, booleans or strings, got complex64"):
+        tensors.fill_fields(theirs, np.zeros(1, np.complex64))
+
+
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: np.dtype(kind).name)
 def test_values_in_typed_fields(kind):
     made = proto(values=kind(1), dtype=kind, shape=[2, 2])  # One value, which is repeated.

@@ -13,11 +13,12 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit.client import GrpcClient, RestClient
-from estimator_kit.exporters import c_session, quality_change, sample_rows, saved_model
+from estimator_kit.client import GrpcClient, RestClient, RowError, ServingError
+from estimator_kit.exporters import c_session, quality_change, sample_rows, saved_model, warm_up
 from estimator_kit.models import find_model
 from input_pipelines.record_files import writing
 from tests import rounding
+from tests.conformance import batching
 from tests.estimator_kit.serving.small_models import serving
 from tests.estimator_kit.small_training import batch_of
 
@@ -117,8 +118,10 @@ def test_the_best_items_are_the_same_everywhere(tmp_path):
 
     choices = [(4, False), (4, True), (99, True)]
     answers = in_a_bare_process(
-        export, [{"examples": examples, "k": np.int32(k), "exclude_seen": s} for k, s in choices]
-    )
+        export,
+        [{"examples": examples, "k": np.full(4, k, np.int32), "exclude_seen": np.full(4, s)}
+         for k, s in choices],
+    )  # fmt: skip
     for answer, (k, exclude_seen) in zip(answers, choices):
         same(answer, by_hand(scores, k, exclude_seen=exclude_seen))
 
@@ -128,11 +131,19 @@ def test_the_best_items_are_the_same_everywhere(tmp_path):
         RestClient(url, "ads") as second,
     ):
         for client in (first, second):
-            same(client.predict(list(examples), signature="top_k/next"),
-                 by_hand(scores, 3, exclude_seen=False))  # fmt: skip
-            inputs = {"examples": examples, "k": 5, "exclude_seen": True}
-            same(client.predict_tensors(inputs, signature="top_k/next"),
-                 by_hand(scores, 5, exclude_seen=True))  # fmt: skip
+            for k, asked in ((0, 3), (5, 5), ([5] * 4, 5)):
+                inputs = {"examples": examples, "k": k, "exclude_seen": True}
+                same(client.predict_tensors(inputs, signature="top_k/next"),
+                     by_hand(scores, asked, exclude_seen=True))  # fmt: skip
+            with pytest.raises(ServingError, match=r"Missing (but required|named input)"):
+                client.predict(list(examples), signature="top_k/next")
+            inputs = {"examples": examples, "k": [5], "exclude_seen": True}
+            with pytest.raises(RowError, match="inputs differ in their number of rows"):
+                client.predict_tensors(inputs, signature="top_k/next")
+    signatures = batching.signatures_of(export)
+    requests = batching.requests_of(pathlib.Path(export) / "assets.extra" / warm_up.NAME)
+    assert set(requests) == set(signatures) >= {"top_k/next", "item_vectors/next"}
+    assert requests["top_k/next"]["k"].tolist() == [3] * 4
 
     output = tmp_path / "best.jsonl"
     fields = {"mode": "predict", "spec": str(tmp_path / "spec.json"), "export_dir": export,
@@ -146,6 +157,33 @@ def test_the_best_items_are_the_same_everywhere(tmp_path):
     (many,) = pathlib.Path(tmp_path / "many").glob("rows*")
     stored = [tf.train.Example.FromString(r) for r in tf.compat.v1.io.tf_record_iterator(str(many))]
     assert [list(row.features.feature["items"].bytes_list.value) for row in stored] == words
+
+
+def test_an_export_of_an_earlier_release_has_one_k_for_all_rows(tmp_path):
+    """Its inputs `k` and `exclude_seen` are scalars with defaults."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        examples = v1.placeholder(tf.string, [None])
+        k = v1.placeholder_with_default(tf.constant(3, tf.int32), [])
+        scores = tf.tile([[0.5, 0.25, 0.125]], [tf.size(examples), 1])[:, :k]
+        items = tf.tile([["a", "b", "c"]], [tf.size(examples), 1])[:, :k]
+        made = v1.saved_model.predict_signature_def(
+            {"examples": examples, "k": k}, {"items": items, "scores": scores}
+        )
+        made.defaults["k"].CopyFrom(tf.make_tensor_proto(3, tf.int32))
+        builder = v1.saved_model.Builder(str(tmp_path / "1"))
+        builder.add_meta_graph_and_variables(session, ["serve"], {"top_k/next": made})
+        builder.save()
+    (tmp_path / "spec.json").write_text(json.dumps(SPEC))
+    writing.write_examples(str(tmp_path / "rows.tfrecord"), [{"item": ["a"]}] * 2)
+    output = tmp_path / "best.jsonl"
+    ek.run(ek.ExperimentConfig(
+        mode="predict", spec=str(tmp_path / "spec.json"), export_dir=str(tmp_path),
+        predict_files=(str(tmp_path / "rows.tfrecord"),), top_k=2, predict_output=str(output),
+    ))  # fmt: skip
+    found = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [row["items"] for row in found] == [["a", "b"]] * 2
+    assert [row["scores"] for row in found] == [[0.5, 0.25]] * 2
 
 
 def test_the_flag_needs_an_export():

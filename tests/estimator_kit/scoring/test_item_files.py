@@ -16,6 +16,7 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.checkpoints import run_record
+from estimator_kit.client import GrpcClient, RestClient, RowError, Rows, ServingError
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import sample_rows, saved_model
 from estimator_kit.models import find_model
@@ -25,6 +26,7 @@ from estimator_kit.scoring.rows import Batch
 from input_pipelines.record_files import writing
 from tests import rounding
 from tests.conftest import DOCUMENT, make_rows, place
+from tests.estimator_kit.serving.small_models import serving
 from tests.estimator_kit.small_training import batch_of
 
 WORDS = [f"w{i}" for i in range(30)]
@@ -241,6 +243,26 @@ def test_names_of_json_lines_have_all_digits():
         batch = Batch(records, [pa.array(["1", text], pa.string())], "a.jsonl", 4)
         with pytest.raises(ek.DataError, match=r"^a\.jsonl: row 6: expected one string or int64"):
             item_rows._names(batch, examples, "id")
+
+
+def test_a_client_asks_for_users_without_items(towers):
+    expected, rows = towers.predictions("user_vector"), Rows.of_export(towers.export)
+    users = [{name: row[name] for name in ("price", "tags")} for row in towers.rows]
+    with (
+        serving(pathlib.Path(towers.export).parent) as (address, url, _),
+        GrpcClient(address, "ads", rows=rows, batch_rows=8) as first,
+        RestClient(url, "ads", rows=rows, batch_rows=8) as second,
+    ):
+        for client in (first, second):
+            found = client.predict(users, signature="user_vector")
+            np.testing.assert_allclose(found["user_vector"], expected, atol=1e-6)
+            with pytest.raises(RowError, match="row 0: the required feature 'price' is missing"):
+                client.predict([{"tags": []}], signature="user_vector")
+            with pytest.raises(RowError, match="row 0: the required feature 'user' is missing"):
+                client.predict(users)
+            records = [writing.example({"tags": ["a"]}).SerializeToString()]
+            with pytest.raises(ServingError, match=r"Feature: price .* is required but could not"):
+                client.predict(records, signature="user_vector")
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

@@ -4,6 +4,8 @@
 shape [rows, 2], and echoes the strings `name`. Its Examples have one float `v`: `classify` scores
 the classes `low` and `high` with -v and v, `regress` returns 3 * v, and `by_examples` returns 3 * v
 as `value`. `half_plus_two` returns x / 2 + 2 for x of the shape [rows, 1].
+
+`write_form(folder, 3, inputs, outputs)` makes a version with any inputs and outputs.
 """
 
 from __future__ import annotations
@@ -61,6 +63,39 @@ def write_version(folder, version, *, warm_up=None):
             for log in warm_up:
                 writer.write(log.SerializeToString())
     return path
+
+
+def write_form(folder, version, inputs, outputs):
+    """Writes a version whose values tell which version and output they are of; see `value_of`.
+
+    Args:
+      folder, version: see `write_version`.
+      inputs, outputs: `{name: dtype}`, of the shape [rows].
+    """
+    path = pathlib.Path(folder) / str(version)
+    with tf.Graph().as_default(), v1.Session() as session:
+        fed = {name: v1.placeholder(dtype, [None]) for name, dtype in inputs.items()}
+        x = tf.add_n([tf.cast(values, tf.float64) for values in fed.values()])
+        made = {}
+        for name, dtype in outputs.items():
+            number = x + value_of(version, name, "float64", 0)
+            if dtype == "string":
+                made[name] = tf.strings.join([f"{version} {name} ", tf.as_string(x, precision=1)])
+            else:
+                made[name] = tf.cast(number, dtype)
+        builder = saved_model.Builder(str(path))
+        signature = _signature(fed, made, "predict")
+        builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signature})
+        builder.save()
+    return path
+
+
+def value_of(version, name, dtype, x):
+    """The value of an output for inputs with the sum x. A float32 can hold it."""
+    if dtype == "string":
+        return f"{version} {name} {x:.1f}".encode()
+    number = 1000 * version + 10 * ord(name[0]) + x + 0.75
+    return number if dtype.startswith("float") else int(number)
 
 
 def info(tensor):

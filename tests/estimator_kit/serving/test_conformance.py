@@ -9,10 +9,12 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
-from estimator_kit.client import GrpcClient, RestClient, Rows
+from estimator_kit.client import GrpcClient, RestClient, RowError, Rows, ServingError
 from estimator_kit.exporters import saved_model
 from estimator_kit.models import MODELS
+from input_pipelines.record_files import writing
 from tests.conformance import table
+from tests.conformance.test_conformance import raw_request
 from tests.estimator_kit.serving.small_models import serving
 from tests.estimator_kit.small_training import batch_of
 
@@ -93,6 +95,32 @@ def test_predictions_are_those_of_the_estimator(trained, clients, protocol):
     assert set(found) == set(expected) and len(found) >= 2 * len(spec.objectives)
     for name, values in expected.items():
         same(found[name], values)
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "rest"])
+@pytest.mark.parametrize("shape", [(2, 2, 4), (4, 2, 1), (2, 4), (2, 3, 3)])
+def test_a_vector_of_another_shape_is_an_error(trained, clients, protocol, shape):
+    _, spec, rows, _ = trained
+    records = [writing.example(row).SerializeToString() for row in rows[:2]]
+    raw = raw_request(spec, records)
+    found = clients[protocol].predict_tensors(raw, signature="predict_raw")
+    assert {len(values) for values in found.values()} == {2}
+    assert raw["vector"].shape == (2, 2, 2)
+    raw["vector"] = np.zeros(shape, np.float32)
+    with pytest.raises((ServingError, RowError)) as error:
+        clients[protocol].predict_tensors(raw, signature="predict_raw")
+    if shape[0] == 2:
+        assert error.value.code == "INVALID_ARGUMENT"
+        assert "is not compatible with expected shape [?,2,2]" in error.value.message
+
+
+@pytest.mark.parametrize("value", ["", [[""]]], ids=["a scalar", "a matrix"])
+def test_records_are_a_list(clients, value):
+    """TensorFlow parses a scalar as a record without a first dimension."""
+    with pytest.raises(ServingError) as error:
+        clients["rest"]._call("POST", ":predict", {"inputs": {"examples": value}})
+    assert error.value.code == "INVALID_ARGUMENT"
+    assert "is not compatible with expected shape [?]" in error.value.message
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "rest"])

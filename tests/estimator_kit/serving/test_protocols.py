@@ -106,6 +106,51 @@ def test_predict_by_grpc(stub):
     assert tf.make_ndarray(response.outputs["name"]).tolist() == NAMES
 
 
+def test_an_answer_is_in_the_fields_that_clients_of_tensorflow_serving_read(stub):
+    outputs = dict(stub.Predict(named([[1.0, 2.0], [3.0, 4.0]])).outputs)
+    outputs.update(stub.Predict(predict_request(signature="counts", count=np.int64([5]))).outputs)
+    assert list(outputs["y"].float_val) == [3.0, 6.0, 9.0, 12.0]
+    assert list(outputs["name"].string_val) == NAMES
+    assert list(outputs["double"].int64_val) == [10]
+    assert [d.size for d in outputs["y"].tensor_shape.dim] == [2, 2]
+    assert not any(output.tensor_content for output in outputs.values())
+
+
+@pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY", "all_proxy", "grpc_proxy"])
+def test_neither_client_uses_the_proxy_of_the_environment(server, monkeypatch, variable):
+    monkeypatch.setenv(variable, "http://127.0.0.1:9")  # Nothing listens there.
+    for kind, place in ((GrpcClient, server[0]), (RestClient, server[1])):
+        with kind(place, "ads") as client:
+            assert client.predict_tensors({"x": X, "name": ["a", "b"]})["y"].tolist()[0] == [
+                3.0,
+                6.0,
+            ]
+
+
+@pytest.mark.parametrize("key", ["instances", "inputs"])
+def test_an_integer_for_a_float_by_rest(post, key):
+    """TensorFlow Serving takes it in predict. In an Example it is an int64, in both servers."""
+    rows = [{"x": [1, 2], "name": "a"}, {"x": [3, 4.5], "name": "b"}]
+    columns = {"x": [[1, 2], [3, 4.5]], "name": ["a", "b"]}
+    status, answer = post(PREDICT, {key: rows if key == "instances" else columns})
+    assert status == 200
+    found = [row["y"] for row in answer["predictions"]] if key == "instances" else (
+        answer["outputs"]["y"])  # fmt: skip
+    assert found == [[3.0, 6.0], [9.0, 13.5]]
+
+
+@pytest.mark.parametrize("method", ["classify", "regress"])
+def test_an_integer_for_a_float_in_an_example(post, method):
+    body = {"signature_name": method, "examples": [{"v": 2}]}
+    status, answer = post(f"/v1/models/ads:{method}", body)
+    assert status == 400
+    assert answer["error"].endswith(
+        ". In the JSON of `examples`, a number without a point is an int64: write 2.0 for 2."
+    )
+    body["examples"] = [{"v": 2.0}]
+    assert post(f"/v1/models/ads:{method}", body)[0] == 200
+
+
 def named(x, **options):
     request = predict_request(x=np.float32(x), **options)
     request.inputs["name"].CopyFrom(tf.make_tensor_proto(NAMES))
@@ -289,15 +334,21 @@ def test_clients_ask_in_batches_and_get_arrays(server, kind):
 
 
 @pytest.mark.parametrize("kind", [GrpcClient, RestClient])
-def test_clients_send_numbers_of_python_as_the_signature_has_them(server, kind, monkeypatch):
+@pytest.mark.parametrize("options", [{}, {"label": "stable"}, {"version": 2}], ids=str)
+def test_clients_send_numbers_of_python_as_the_signature_has_them(
+    server, kind, options, monkeypatch
+):
     asked = []
     of = kind.metadata
     monkeypatch.setattr(kind, "metadata", lambda self: asked.append(1) or of(self))
-    with kind(server[0 if kind is GrpcClient else 1], "ads", label="stable") as client:
+    with kind(server[0 if kind is GrpcClient else 1], "ads", **options) as client:
         for x in ([[0.1, 2]], np.array([[0.1, 2]]), [[3, 4]]):
             outputs = client.predict_tensors({"x": x, "name": ["a"]}, signature="")
-            np.testing.assert_array_equal(outputs["y"], np.float32(x) * np.float32(2))
-        assert len(asked) == 1
+            np.testing.assert_array_equal(
+                outputs["y"], np.float32(x) * np.float32(2 if options else 3)
+            )
+        # Only metadata says which version a label means.
+        assert len(asked) == (3 if "label" in options else 1)
         with pytest.raises(RowError) as error:
             client.predict_tensors({"x": [[1e39, 0.0]], "name": ["a"]})
         assert str(error.value) == "input x: expected a value that fits into float32, got 1e+39"

@@ -7,11 +7,13 @@ import keyword
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
 
 import feature_specs
 from input_pipelines.record_files import writing
 from input_pipelines.transform import raw_inputs
 from input_pipelines.transform.record_parsing import RecordParser
+from input_pipelines.transform.transforms import Transform
 
 
 def spec_of(features, columns, group):
@@ -55,6 +57,56 @@ def round_trip(spec, raw):
         tensors = raw_inputs.placeholders(spec)
         feeds = {tensors[name]: value for name, value in raw.items()}
         return session.run(raw_inputs.parsed(spec, tensors), feeds)
+
+
+@pytest.fixture(scope="module")
+def send():
+    """A function from tensors to numeric columns, which compares no shapes, as in a server."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tensors = raw_inputs.placeholders(EXAMPLES)
+        features = Transform(EXAMPLES).features_of(raw_inputs.parsed(EXAMPLES, tensors))
+        parts = tf.nest.flatten(features, expand_composites=True)
+        options = config_pb2.CallableOptions(
+            feed=[tensors[name].name for name in GOOD],
+            fetch=[features["price"].name, features["size"].name, *(p.name for p in parts)],
+        )
+        call = session._make_callable_from_options(options)
+        yield lambda raw: call(*[raw[name] for name in GOOD])[:2]
+
+
+GOOD = {
+    "price": np.zeros(2, np.float32), "size": np.zeros([2, 2], np.float32),
+    "words": np.full([2, 3], "", object), "ids": np.zeros([2, 0], np.int64),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "expected"),
+    [
+        ("size", [2, 3], "[?,2]"),
+        ("size", [2, 4], "[?,2]"),  # Twice as many rows.
+        ("size", [4, 1], "[?,2]"),
+        ("size", [4], "[?,2]"),
+        ("size", [2, 2, 1], "[?,2]"),
+        ("size", [], "[?,2]"),
+        ("price", [2, 1], "[?]"),
+        ("price", [1, 2], "[?]"),
+        ("price", [], "[?]"),
+        ("words", [2], "[?,?]"),
+        ("words", [2, 3, 1], "[?,?]"),
+        ("ids", [2], "[?,?]"),
+    ],
+)
+def test_tensors_of_another_shape_are_an_error(send, name, shape, expected):
+    assert [values.shape for values in send(GOOD)] == [(2, 1), (2, 2)]
+    value = np.zeros(shape, GOOD[name].dtype)
+    if value.dtype == object:
+        value[...] = b"a"
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        send({**GOOD, name: value})
+    text = f"{shape}".replace(" ", "")
+    assert f"{name}" in error.value.message.partition(text)[0]
+    assert f"{text} is not compatible with expected shape {expected}" in error.value.message
 
 
 def rows_of(flat):

@@ -13,10 +13,13 @@ from estimator_kit.model.objectives.top_items import NO_SCORE, Options
 RNG = np.random.default_rng(2)
 
 
-def best(scores, k, seen=None, *, exclude_seen=True):
+def best(scores, k, seen=None, *, exclude_seen=True, default_k=3):
+    """One k and one `exclude_seen` for all rows, or a list with one for each."""
+    count = len(scores)
     hidden = np.zeros(np.shape(scores), bool) if seen is None else seen
-    chosen = Options(tf.constant(k), tf.constant(exclude_seen))
-    ids, found = top_items.top_items(tf.constant(scores), tf.constant(hidden), chosen)
+    each = [v if isinstance(v, list) else [v] * count for v in (k, exclude_seen)]
+    chosen = Options(tf.constant(each[0], tf.int32), tf.constant(each[1], tf.bool))
+    ids, found = top_items.top_items(tf.constant(scores), tf.constant(hidden), chosen, default_k)
     return ids.numpy(), found.numpy()
 
 
@@ -43,10 +46,54 @@ def test_more_items_than_there_are():
     assert found.tolist() == [[1.0, NO_SCORE], [6.0, 5.0]]
 
 
-def test_a_k_below_1_is_an_error():
-    message = "the input k must be 1 or more. Ask for at least one item."
+def test_each_row_has_its_options():
+    """As in a batch that TensorFlow Serving makes of several requests."""
+    scores = np.array([[1.0, 3.0, 2.0, 0.0]] * 4, "f")
+    seen = np.array([[False, True, True, False]] * 4)
+    ids, found = best(scores, [1, 4, 0, 2], seen, exclude_seen=[False, True, True, False])
+    assert ids.tolist() == [[1, -1, -1, -1], [0, 3, -1, -1], [0, 3, -1, -1], [1, 2, -1, -1]]
+    low = NO_SCORE
+    assert found.tolist() == [
+        [3.0, low, low, low], [1.0, 0.0, low, low], [1.0, 0.0, low, low], [3.0, 2.0, low, low],
+    ]  # fmt: skip
+    # The answers of a row do not depend on its neighbors.
+    for row, (k, exclude) in enumerate([(1, False), (4, True), (3, True), (2, False)]):
+        alone, _ = best(scores[:1], k, seen[:1], exclude_seen=exclude)
+        assert ids[row, : alone.shape[1]].tolist() == alone[0].tolist()
+
+
+def test_a_request_without_rows():
+    ids, found = best(np.zeros((0, 3), "f"), [])
+    assert ids.shape == found.shape == (0, 0)
+
+
+def test_a_k_of_0_is_the_one_of_the_objective():
+    ids, _ = best(np.array([[1.0, 3.0, 2.0]], "f"), 0, default_k=2)
+    assert ids.tolist() == [[1, 2]]
+    message = "the input k must be 1 or more, or 0 for the top_k of the objective."
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        best(np.zeros((1, 3), "f"), 0)
+        best(np.zeros((1, 3), "f"), -1)
+
+
+@pytest.mark.parametrize(
+    ("k", "exclude_seen", "message"),
+    [
+        ([1], [True, True], "the tensors differ in their number of rows: examples, k, exclude_see"),
+        ([1, 1], [True], "the tensors differ in their number of rows: examples, k, exclude_seen"),
+        (1, [True, True], "not compatible with expected shape"),
+    ],
+)
+def test_options_that_do_not_fit_the_rows(k, exclude_seen, message):
+    zeros = tf.zeros([2, 3])
+    chosen = Options(tf.constant(k, tf.int32), tf.constant(exclude_seen))
+
+    @tf.function
+    def ask(k, exclude_seen):
+        return top_items.top_items(zeros, zeros > 0, Options(k, exclude_seen), 3)
+
+    shapes = [tf.TensorSpec(None, value.dtype) for value in chosen]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        ask.get_concrete_function(*shapes)(*chosen)
 
 
 @pytest.mark.parametrize(
