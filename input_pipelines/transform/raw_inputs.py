@@ -97,16 +97,17 @@ def parsed(spec: FeatureSpec, raw: dict[str, tf.Tensor]) -> dict[str, Any]:
         do not compare; or the tensors differ in their number of rows.
     """
     with tf.name_scope("raw_parse"):
+        names = input_names(spec.used_features())
         shaped = {
-            name: tf.ensure_shape(values, _shape(spec.features[name]), op_name(name))
-            for name, values in raw.items()
+            key: tf.ensure_shape(raw[key], _shape(spec.features[name]), op_name(name))
+            for name, key in names.items()
         }
-        raw = checks.same_rows(shaped)
+        checked = checks.same_rows(shaped)
         return {
-            name: _ragged(spec.features[name], raw[key])
+            name: _ragged(spec.features[name], checked[key])
             if spec.features[name].variable
-            else raw[key]
-            for name, key in input_names(spec.used_features()).items()
+            else checked[key]
+            for name, key in names.items()
         }
 
 
