@@ -62,7 +62,7 @@ def round_trip(spec, raw):
 @pytest.fixture(scope="module")
 def send():
     """A function from tensors to numeric columns, which compares no shapes, as in a server."""
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    with tf.Graph().as_default() as graph:
         tensors = raw_inputs.placeholders(EXAMPLES)
         features = Transform(EXAMPLES).features_of(raw_inputs.parsed(EXAMPLES, tensors))
         parts = tf.nest.flatten(features, expand_composites=True)
@@ -70,8 +70,10 @@ def send():
             feed=[tensors[name].name for name in GOOD],
             fetch=[features["price"].name, features["size"].name, *(p.name for p in parts)],
         )
-        call = session._make_callable_from_options(options)
-        yield lambda raw: call(*[raw[name] for name in GOOD])[:2]
+    session = tf.compat.v1.Session(graph=graph)
+    call = session._make_callable_from_options(options)
+    yield lambda raw: call(*[raw[name] for name in GOOD])[:2]
+    session.close()
 
 
 GOOD = {
