@@ -108,7 +108,7 @@ def scan(path: str) -> Iterator[Union[Record, BadRecord]]:
             else:
                 have = len(raw) if ends is None else ends - offset
                 reason = _lost_framing(header, length, have, lost, next_offset, at_end)
-                if at_end and not number:
+                if at_end and not number and not is_too_large:
                     table = _is_table(path)
                     if table:
                         yield BadRecord(number, offset, table, lost, data.packed, is_table=True)
