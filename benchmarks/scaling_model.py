@@ -32,7 +32,7 @@ def _wait() -> int:
     time.sleep(float(os.environ["SCALING_STEP_MS"]) / 1000)
     path = os.path.join(os.environ["SCALING_DIR"], f"{os.getpid()}.txt")
     with open(path, "a") as file:
-        file.write(f"{time.time()} {_loopback_bytes()}\n")
+        file.write(f"{time.monotonic()} {_loopback_bytes()}\n")
     return 0
 
 

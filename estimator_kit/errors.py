@@ -16,7 +16,7 @@ class CheckpointError(ConfigError):
 
 
 class ExportError(RuntimeError):
-    """An export does not load, or its predictions differ from the model's; it has no final name."""
+    """An export does not load, was changed, or its predictions differ from the model's."""
 
 
 class LossError(ArithmeticError):

@@ -42,8 +42,8 @@ MEANING = {
     BAD_DATA: "bad data: a file or record cannot be used (or more than the limits allow), or the "
     "loss became NaN or infinite",
     BUG: "a bug, in the kit or in a model; the traceback says where",
-    EXPORT_REFUSED: "an export was refused: it does not load, or answers otherwise than the "
-    "input pipeline and the model; it is under no version's name",
+    EXPORT_REFUSED: "an export was refused: it does not load, its vocabulary was changed, or it "
+    "answers otherwise than the input pipeline and the model; a new one gets no version's name",
     TEMPORARY: "temporary (unavailable, aborted, out of memory or disk, another start at work in "
     "the same folder, or, in --mode=retrain, a stage over its time); try again",
     REFUSED: "refused: the candidate of --mode=retrain did not pass the gate; the live model stays",

@@ -87,9 +87,12 @@ def program() -> NoReturn:
     """Runs `main` as a process, and ends it."""
     code = main()
     servers = sys.modules.get("estimator_kit.distributed.servers")
-    if servers is not None and servers.STARTED:
-        # A TensorFlow server cannot be stopped. When Python removes what its threads use, some
-        # abort the process, and the exit status would be the status of a signal.
+    serving = sys.modules.get("estimator_kit.serving.server")
+    is_loading = serving is not None and any(thread.is_alive() for thread in serving.LEFT)
+    if is_loading or (servers is not None and servers.STARTED):
+        # A TensorFlow server, and a load of a model, cannot be stopped. When Python removes what
+        # their threads use, some abort the process, and the exit status would be the status of a
+        # signal.
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()

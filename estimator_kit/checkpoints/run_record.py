@@ -24,6 +24,7 @@ import tensorflow as tf
 from pydantic import Field
 
 from estimator_kit import storage
+from estimator_kit.checkpoints import kept_files
 from estimator_kit.checkpoints.warm_start import place_moves
 from estimator_kit.checkpoints.warm_start.place_moves import Record
 from estimator_kit.config.flags import resolved_flags
@@ -95,9 +96,10 @@ def write_record(
     storage.write_json(os.path.join(config.model_dir, "versions.json"), used)
     folder = os.path.join(config.model_dir, "feature_spec")
     for file in _files(spec):
-        words = (spec.directory / file).read_text(encoding="utf-8")
-        storage.write_text(os.path.join(folder, file), words)
-    storage.write_json(os.path.join(folder, "digests.json"), _digests(spec))
+        # With unchanged line breaks, because their digests are compared.
+        with open(spec.directory / file, encoding="utf-8", newline="") as words:
+            storage.write_text(os.path.join(folder, file), words.read())
+    storage.write_json(os.path.join(folder, kept_files.NAME), _digests(spec))
     if places is not None:
         storage.write_json(os.path.join(folder, _PLACES), place_moves.to_json(places))
     # Not sorted, because the order of the objectives is the order of their logits.
@@ -136,11 +138,14 @@ def kept_spec(folder: str) -> Optional[FeatureSpec]:
     A folder in a store is copied to a local one, which exists until the process ends: a spec reads
     its vocabularies later.
 
-    Raises SpecError if the spec is damaged.
+    Raises:
+      SpecError: the spec is damaged.
+      ExportError, CheckpointError: a vocabulary was changed; see `kept_files`.
     """
     path = os.path.join(folder, "spec.json")
     if not tf.io.gfile.exists(path):
         return None
+    kept_files.check_folder(folder)
     if file_systems.scheme_of(folder) is None:
         return parser.load(path)
     local = tempfile.TemporaryDirectory(prefix="estimator_kit-spec-")
@@ -168,7 +173,7 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
     changes: dict[tuple[str, str], str] = {}
     if kept is None:
         return changes
-    digests = storage.read_json(os.path.join(folder, "digests.json"), _Digests) or {}
+    digests = storage.read_json(os.path.join(folder, kept_files.NAME), _Digests) or {}
     digests_now = _digests(spec)
     for section, entries in spec.to_dict().items():
         if section in _COMPARED_ELSEWHERE:

@@ -17,6 +17,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit import storage
+from estimator_kit.checkpoints import kept_files
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import extra_files, verification
 from estimator_kit.exporters.extra_files import Origin
@@ -77,6 +78,10 @@ def export_saved_model(
             features=rows.features if rows is not None else None,
         )
         extra_files.write(staged, trained.model_dir, spec, origin, written, rows)
+        try:  # Another file since the start of the training would give other ids.
+            kept_files.check_export(staged)
+        except ExportError as error:
+            raise ExportError(f"the export of {checkpoint} was refused: {error}") from error
         report, missing = None, extra_files.NOT_CHECKED
         if rows is None:
             _log.info("the export of %s is %s", checkpoint, missing)
@@ -112,6 +117,7 @@ def copy_saved_model(
     staged = new_staging(folder, moment)
     with contextlib.ExitStack() as stack:
         stack.callback(_remove, staged)
+        kept_files.check_export(source)
         storage.copy_folder(source, staged)
         expected, found = _digests(source), _digests(staged)
         wrong = sorted(n for n in {*expected, *found} if expected.get(n) != found.get(n))

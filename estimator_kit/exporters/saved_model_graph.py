@@ -10,6 +10,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow.core.protobuf import saved_model_pb2
 
+from estimator_kit.checkpoints import kept_files
 from estimator_kit.errors import ConfigError, ExportError
 
 
@@ -18,11 +19,13 @@ def read_saved_model(path: str) -> Any:
 
     Raises:
       ConfigError: the folder is not an export.
-      ExportError: the file with the graph is damaged; the message names it.
+      ExportError: the file with the graph is damaged, or a vocabulary was changed; the message
+        names it.
     """
     file = saved_model_file(path)
     if file is None:
         raise ConfigError(f"{path} has no saved_model.pb. Name the folder of an export.")
+    kept_files.check_export(path)
     if tf.io.gfile.isdir(file):
         raise _damaged(file, "it is a folder")
     saved = saved_model_pb2.SavedModel()

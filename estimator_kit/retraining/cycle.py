@@ -57,6 +57,10 @@ _Document = dict[str, Any]
 def run(config: RetrainConfig, *, clock: Callable[[], float] = time.time) -> tuple[RunResult, str]:
     """Runs one cycle, or the rest of a cycle that died. Returns its result and its report.
 
+    Args:
+      config: what is retrained.
+      clock: returns seconds since 1970, for dates. Durations are measured with monotonic time.
+
     Raises:
       NothingToDo: the last cycle had the same window, spec, code and flags. Nothing was changed.
       Refused: the candidate did not pass the gate. The live model stays.
@@ -91,8 +95,8 @@ def _run(
     there = state.cycles(config.model_dir)
     last = _last(there)
     seconds = stage_limits(config)
-    begun, cpu = clock(), _cpu_seconds()
-    today = datetime.date.fromtimestamp(begun)
+    begun, cpu = time.monotonic(), _cpu_seconds()
+    today = datetime.date.fromtimestamp(clock())
     try:
         with limits.stage("window", seconds.get("window")):
             window = choose(
@@ -117,7 +121,7 @@ def _run(
             **window.to_dict(),
             "identity": identity,
             "made_with": lineage.made_with(config),
-            "seconds": clock() - begun,
+            "seconds": time.monotonic() - begun,
             "cpu_seconds": round(_cpu_seconds() - cpu, 3),
         }
         folder.write("window", document)
@@ -246,10 +250,10 @@ def _run_stages(
             continue
         held.check()
         _log.info("cycle %s: %s", cycle.folder.name, name)
-        begun, cpu = clock(), _cpu_seconds()
+        begun, cpu = time.monotonic(), _cpu_seconds()
         with limits.stage(name, seconds.get(name)):
             output = function(cycle)
-        took = {"seconds": clock() - begun, "cpu_seconds": _cpu_seconds() - cpu}
+        took = {"seconds": time.monotonic() - begun, "cpu_seconds": _cpu_seconds() - cpu}
         took = {key: round(value, 3) for key, value in took.items()}
         cycle.folder.write(name, {**output, **took})
     lineage.write(cycle.folder, owner=held.owner, identity=identity)

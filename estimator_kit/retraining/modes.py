@@ -7,6 +7,7 @@ import os
 
 import tensorflow as tf
 
+from estimator_kit.checkpoints import kept_files
 from estimator_kit.config.mode_configs import ModelDirConfig, RollbackConfig
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
@@ -46,6 +47,7 @@ def roll_back(config: RollbackConfig) -> str:
 
 
 def _loads(path: str) -> None:
+    kept_files.check_export(path)
     dynamic_package.load_ops_of(path)
     with loading.as_export_error(f"{path} does not load"):
         signatures = tf.saved_model.load(path).signatures

@@ -232,8 +232,9 @@ def _day(
             return None
     try:
         paths = files.expand(patterns, days=(name,))
-    except DataError:
-        left_out[name] = "it has no file"
+    except DataError as error:
+        of_day = [windows.of_days(pattern, (name,))[0] for pattern in patterns]
+        left_out[name] = str(error) if all(map(files.glob, of_day)) else "it has no file"
         return None
     found = facts.of_files(paths)
     for pattern, folder in zip(patterns, folders):

@@ -18,6 +18,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from estimator_kit import storage
+from estimator_kit.checkpoints import kept_files
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import loading
@@ -124,6 +125,7 @@ def asker(
     spec: FeatureSpec, export: str, objectives: Sequence[str], batch_size: int
 ) -> importance.Ask:
     """A function from serialized records to predictions by objective."""
+    kept_files.check_export(export)
     dynamic_package.load_ops_of(export)
     with loading.as_export_error(f"{export} does not load"):
         loaded = tf.saved_model.load(export)

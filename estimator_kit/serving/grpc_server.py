@@ -28,6 +28,9 @@ from estimator_kit.serving.versions import Models
 # Reflection calls that are answered at the same time.
 _REFLECTIONS = 4
 
+# Seconds for a new connection to begin to speak HTTP/2, and that one without calls stays open.
+_HANDSHAKE_SECS, _IDLE_SECS = 10.0, 120.0
+
 
 def _full_name(service: str, module: str) -> str:
     """Imports a service of TensorFlow Serving, and returns its full name.
@@ -61,6 +64,7 @@ class GrpcServer:
         have separate threads.
       waiting: the most requests that wait for a thread; further requests get RESOURCE_EXHAUSTED.
       max_bytes: the most bytes of a message, and of an array of a request.
+      connections: the most open connections. gRPC closes further ones at once.
 
     Attributes:
       port: the bound port.
@@ -69,7 +73,16 @@ class GrpcServer:
       RuntimeError: the port cannot be bound.
     """
 
-    def __init__(self, models: Models, *, address: str, threads: int, waiting: int, max_bytes: int):
+    def __init__(
+        self,
+        models: Models,
+        *,
+        address: str,
+        threads: int,
+        waiting: int,
+        max_bytes: int,
+        connections: int = 800,
+    ):
         logging.getLogger("grpc._common").addFilter(_in_one_line)
         self._server = grpc.server(
             futures.ThreadPoolExecutor(threads, thread_name_prefix="grpc"),
@@ -78,6 +91,9 @@ class GrpcServer:
                 ("grpc.max_receive_message_length", max_bytes),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.so_reuseport", 0),  # A port in use is an error.
+                ("grpc.max_allowed_incoming_connections", connections),
+                ("grpc.server_handshake_timeout_ms", int(1000 * _HANDSHAKE_SECS)),
+                ("grpc.max_connection_idle_ms", int(1000 * _IDLE_SECS)),
             ],
         )
         self._health = Health(models)

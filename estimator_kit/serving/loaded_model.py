@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 
+from estimator_kit.checkpoints import kept_files
 from estimator_kit.embeddings import dynamic_package
 
 DEFAULT_SIGNATURE = "serving_default"
@@ -52,6 +53,7 @@ class LoadedModel:
       signatures: `{name: SignatureDef}`, without the signature that initializes the model.
 
     Raises:
+      ExportError: a vocabulary of the export was changed.
       OSError, tf.errors.OpError, ValueError, RuntimeError: the model does not load, or needs the
         ops of a package that is not installed.
     """
@@ -74,6 +76,7 @@ class LoadedModel:
             inter_op_parallelism_threads=inter_op_threads,
             gpu_options=tf.compat.v1.GPUOptions(allow_growth=memory_growth),
         )
+        kept_files.check_export(path)
         dynamic_package.load_ops_of(path)
         self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
         try:

@@ -48,14 +48,22 @@ class RestApp:
       models: the models of the server.
       max_bytes: the most bytes of a body, and of all its examples with their context.
       hosts: the names by which requests may call the server, in addition to `localhost` and
-        addresses; `*` allows any name. This keeps out web pages of other sites, which can make a
-        browser send requests here only with a name of their site.
+        addresses; `*` allows any name. This keeps out web pages whose site's name leads here.
+      origins: the hosts whose web pages may send requests; `*` allows any page. A browser sends
+        with each POST of a page where the page is from. Pages of this server may always send.
     """
 
-    def __init__(self, models: Models, max_bytes: int, hosts: Sequence[str] = ()):
+    def __init__(
+        self,
+        models: Models,
+        max_bytes: int,
+        hosts: Sequence[str] = (),
+        origins: Sequence[str] = (),
+    ):
         self._models = models
         self._max_bytes = max_bytes
         self._hosts = {"localhost", *map(_host, hosts)}
+        self._origins = {*map(_host, origins)}
 
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
@@ -79,6 +87,7 @@ class RestApp:
 
     def _answer(self, environ: dict[str, Any]) -> bytes:
         self._check_host(environ.get("HTTP_HOST"))
+        self._check_origin(environ.get("HTTP_ORIGIN"), environ.get("HTTP_HOST"))
         verb = environ["REQUEST_METHOD"]
         path = environ["PATH_INFO"]
         if not path.lower().startswith("/v1/"):
@@ -113,6 +122,19 @@ class RestApp:
                 f"the host {given[:100]!r} is not allowed. If it is a name of this server, add it "
                 "to --serving_allowed_hosts.",
             ) from error
+
+    def _check_origin(self, origin: Optional[str], host: Optional[str]) -> None:
+        if origin is None:
+            return
+        page = origin.partition("://")[2].lower()  # Nothing of `null`, the origin of a file.
+        if page and host is not None and page == host.lower():
+            return
+        if self._origins.isdisjoint({"*", _host(page)} if page else {"*"}):
+            raise RequestError(
+                "PERMISSION_DENIED",
+                f"a web page of {origin[:100]!r} may not send requests. If it is yours, add its "
+                "host to --serving_allowed_hosts.",
+            )
 
     def _look(
         self, model: str, version: Optional[int], label: Optional[str], more: Optional[str]

@@ -3,23 +3,26 @@
 The server prints one line with both addresses, polls the folders of versions, and runs until
 SIGTERM or Ctrl-C. Then it answers the open requests and exits with status 0. After SIGTERM it still
 accepts requests for some seconds, while gRPC's health service says NOT_SERVING. It has no
-authentication and no encryption.
+authentication and no encryption. Loading may block as long as a file system does, so the thread
+that reacts to signals never loads.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import resource
 import signal
-import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Optional
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.rules.serving import served_models
 from estimator_kit.errors import ConfigError
+from estimator_kit.serving import addresses
 from estimator_kit.signals import until_signalled
 from input_pipelines.errors import MissingPackageError
 
@@ -34,6 +37,15 @@ _LONGEST_RUN = 60.0
 # The most requests that wait for each thread. The server refuses further requests.
 _WAITING = 16
 
+# The most open connections of gRPC, and of REST; and the number of other open files.
+_MOST_CONNECTIONS, _OTHER_FILES = 800, 128
+
+# Seconds that a thread has to finish its look when the server ends.
+_LAST_LOOK = 1.0
+
+# Threads that were still loading when their server had ended.
+LEFT: list[threading.Thread] = []
+
 
 def serve(config: ExperimentConfig, tell: Callable[[str], None]) -> None:
     """Runs both servers until a signal ends them; tells their addresses.
@@ -42,12 +54,12 @@ def serve(config: ExperimentConfig, tell: Callable[[str], None]) -> None:
       ConfigError: a folder does not exist, or a port cannot be bound.
       MissingPackageError: the extra `serving` is not installed.
     """
-    with until_signalled() as ended, running(config) as (server, models):
-        grpc_address, rest_address = server.addresses
-        tell(f"serve: grpc {grpc_address} rest {rest_address}")
-        while not ended.wait(config.serving_poll_secs):
-            models.poll()
-        if ended.number == signal.SIGTERM and config.serving_lame_duck_secs:
+    models = _models(config)  # Looks at folders, so signals still end the process here.
+    with until_signalled() as ended, _bound(config, models) as server:
+        looks = _Looks(config, models, server, tell, ended.set)
+        ended.wait()
+        has_started = looks.stop()
+        if ended.number == signal.SIGTERM and has_started and config.serving_lame_duck_secs:
             server.leave()
             _log.info(
                 "SIGTERM: the server accepts requests for %g more seconds",
@@ -55,6 +67,7 @@ def serve(config: ExperimentConfig, tell: Callable[[str], None]) -> None:
             )
             ended.clear()
             ended.wait(config.serving_lame_duck_secs)
+    looks.end()
 
 
 @contextmanager
@@ -65,17 +78,91 @@ def running(config: ExperimentConfig) -> Iterator[tuple[Server, Any]]:
     open requests and closes all versions.
     """
     models = _models(config)
-    server = Server(config, models)
-    try:
+    with _bound(config, models) as server:
         models.poll()
         # The second poll sees whether the files of a version are still changing.
-        time.sleep(min(config.serving_poll_secs, 1.0))
+        time.sleep(_pause(config))
         models.poll()
         server.start()
         yield server, models
+
+
+@contextmanager
+def _bound(config: ExperimentConfig, models: Any) -> Iterator[Server]:
+    """The servers with bound ports. At the end, stops them and closes the models."""
+    server = Server(config, models)
+    try:
+        yield server
     finally:
         server.stop()
         models.close()
+
+
+def _pause(config: ExperimentConfig) -> float:
+    """Seconds between the first two looks."""
+    return min(config.serving_poll_secs, 1.0)
+
+
+class _Looks:
+    """A thread that looks for versions and loads them. After two looks it starts the server.
+
+    Args:
+      config, models, server: what it serves.
+      tell: gets the line with the addresses when the server has started.
+      failed: called if the thread ends with an error, which `end` raises.
+    """
+
+    def __init__(
+        self,
+        config: ExperimentConfig,
+        models: Any,
+        server: Server,
+        tell: Callable[[str], None],
+        failed: Callable[[], None],
+    ):
+        self._config, self._models, self._server = config, models, server
+        self._tell, self._failed = tell, failed
+        self._error: Optional[BaseException] = None
+        self._stopped = threading.Event()
+        self._has_started = False
+        self._starting = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="versions", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> bool:
+        """Makes this look the last one; returns whether the server has started."""
+        with self._starting:
+            self._stopped.set()
+            return self._has_started
+
+    def end(self) -> None:
+        """Raises the error of the thread. Does not wait for a load that blocks."""
+        self._thread.join(_LAST_LOOK)
+        if self._thread.is_alive():
+            LEFT.append(self._thread)
+            _log.warning("the server ended while a version was still loading")
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            self._models.poll()
+            # The second look sees whether the files of a version are still changing.
+            if self._stopped.wait(_pause(self._config)):
+                return
+            self._models.poll()
+            with self._starting:
+                if self._stopped.is_set():
+                    return
+                self._server.start()
+                self._has_started = True
+            grpc_address, rest_address = self._server.addresses
+            self._tell(f"serve: grpc {grpc_address} rest {rest_address}")
+            while not self._stopped.wait(self._config.serving_poll_secs):
+                self._models.poll()
+        except BaseException as error:
+            self._error = error
+            self._failed()
 
 
 class Server:
@@ -95,19 +182,22 @@ class Server:
             "threads": config.serving_threads,
             "waiting": _WAITING * config.serving_threads,
             "max_bytes": config.serving_max_request_mib * 2**20,
+            "connections": most_connections(),
         }
-        shown = f"[{host}]" if ":" in host else host
-        sock = _bound(host, config.serving_rest_port)
+        sock = addresses.bound(host, config.serving_rest_port, flag="--serving_rest_port")
+        address = addresses.with_port(addresses.of_socket(sock), config.serving_grpc_port)
         try:
-            self._grpc = GrpcServer(models, address=f"{shown}:{config.serving_grpc_port}", **limits)
+            self._grpc = GrpcServer(models, address=address, **limits)
         except RuntimeError as error:
             sock.close()
             raise ConfigError(
                 f"--serving_grpc_port={config.serving_grpc_port}: {host} cannot be bound: {error}"
             ) from error
-        hosts = (host, *config.serving_allowed_hosts)
-        self._rest = RestServer(RestApp(models, limits["max_bytes"], hosts), sock, **limits)
-        self.addresses = (f"{shown}:{self._grpc.port}", f"http://{shown}:{sock.getsockname()[1]}")
+        names = config.serving_allowed_hosts
+        app = RestApp(models, limits["max_bytes"], (host, *names), origins=names)
+        self._rest = RestServer(app, sock, **limits)
+        rest = addresses.with_port(host, sock.getsockname()[1])
+        self.addresses = (addresses.with_port(host, self._grpc.port), f"http://{rest}")
 
     def start(self) -> None:
         self._grpc.start()
@@ -122,6 +212,17 @@ class Server:
         stopped = self._grpc.stop(_GRACE)
         self._rest.stop(_GRACE)
         stopped.wait(_GRACE)
+
+
+def most_connections() -> int:
+    """The most open connections of each of the two servers, by the limit of open files.
+
+    Models and the log need open files too. Without a free one, a server accepts no connection.
+    """
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return _MOST_CONNECTIONS
+    return min(max((files - _OTHER_FILES) // 2, 16), _MOST_CONNECTIONS)
 
 
 def _models(config: ExperimentConfig) -> Any:
@@ -157,22 +258,3 @@ def _models(config: ExperimentConfig) -> Any:
         )
 
     return Models(served, load)
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        sock = socket.socket(family, kind, protocol)
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind(address)
-        except OSError:
-            sock.close()
-            raise
-    except OSError as error:
-        raise ConfigError(
-            f"--serving_rest_port={port}: {host} cannot be bound: {error.strerror or error}"
-        ) from error
-    return sock

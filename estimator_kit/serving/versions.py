@@ -75,6 +75,7 @@ class Versions:
         self._said: dict[Any, str] = {}
         self._names: dict[int, str] = {}  # Names of folders; `007` is version 7.
         self._closed = 0
+        self._ended = False
 
     @property
     def live(self) -> list[int]:
@@ -158,7 +159,9 @@ class Versions:
             gc.collect()  # Graphs contain reference cycles.
 
     def close(self) -> None:
-        """Closes all versions."""
+        """Closes all versions. A version that another thread still loads does not become live."""
+        with self._lock:
+            self._ended = True
         self._retire(self.live)
 
     def _found(self) -> list[int]:
@@ -240,11 +243,16 @@ class Versions:
             return self._refuse(version, f"it does not answer: {_one_line(error)}")
         with self._lock:
             old = self._live.get(version)
-            self._live[version] = _Live(model, looks)
+            is_late = self._ended
+            if not is_late:
+                self._live[version] = _Live(model, looks)
             self._failed.pop(version, None)
             if old is not None:
                 old.retired = True
             is_unused = old is not None and not old.users
+        if is_late:
+            model.close()
+            return False
         if old is not None and is_unused:
             self._close(old)
         self._set_state(version, State("AVAILABLE"))
@@ -271,7 +279,9 @@ class Versions:
     def _retire(self, versions: Sequence[int]) -> None:
         for version in versions:
             with self._lock:
-                live = self._live.pop(version)
+                live = self._live.pop(version, None)
+                if live is None:  # Another thread has closed it.
+                    continue
                 live.retired = True
                 unused = not live.users
             self._set_state(version, State("UNLOADING"))

@@ -18,6 +18,7 @@ from estimator_kit.serving import answers
 from estimator_kit.serving.errors import RequestError
 from estimator_kit.serving.loaded_model import LoadedModel
 from input_pipelines.record_files import file_lengths
+from input_pipelines.record_files.crc32c import LARGEST_RECORD
 
 # TensorFlow Serving has the same limit.
 _MOST_RECORDS = 1000
@@ -58,8 +59,8 @@ def _ask_without_rows(model: LoadedModel, name: str) -> None:
 def _replay(model: LoadedModel, path: str) -> int:
     from tensorflow_serving.apis import prediction_log_pb2
 
-    if file_lengths.says_too_much(path):
-        raise ValueError(f"a request of {path} says more bytes than the file has")
+    if file_lengths.has_too_large(path):
+        raise ValueError(f"a request of {path} has more than {LARGEST_RECORD:,} bytes")
     count = 0
     for record in tf.compat.v1.io.tf_record_iterator(path):
         if count == _MOST_RECORDS:

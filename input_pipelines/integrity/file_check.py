@@ -141,8 +141,8 @@ class FileCheck:
 
     def _quickly(self, path: str, sums: _Sums) -> Iterator[tuple[Optional[BadRecord], int]]:
         """Bad records, or None after a block, each with the bytes read so far."""
-        if file_lengths.says_too_much(path):
-            raise _CannotRead("a record is longer than the file")
+        if file_lengths.has_too_large(path):
+            raise _CannotRead("a record is too large")
         packed = file_bytes.is_gzip(path)
         records = tf.data.TFRecordDataset(path, tfrecords.compression_type(path))
         offset = 0

@@ -47,9 +47,9 @@ def expand(
         Only the files of one pattern are ordered then.
 
     Raises:
-      DataError: a pattern or one of its days matches nothing, two days are the same folder, or
-        `patterns` is empty. Without this error, training on zero files would end after 0 steps and
-        look successful.
+      DataError: a pattern or one of its days matches nothing, a match is a link to a file that does
+        not exist, two days are the same folder, or `patterns` is empty. Without this error,
+        training on zero files would end after 0 steps and look successful.
       MissingPackageError: TensorFlow cannot read such paths.
     """
     if not patterns:
@@ -64,6 +64,8 @@ def expand(
         if not matches:
             raise DataError(f"no file matches {pattern!r} of {flag}")
         paths += unique(matches) if as_given else matches
+    for path in paths:
+        _check_link(path, flag)
     return paths if as_given else unique(paths)
 
 
@@ -91,6 +93,16 @@ def glob(pattern: str, *, with_folders: bool = False) -> list[str]:
     pattern = _with_literal_names(pattern)
     matches = (path for path in _glob(pattern) if not _is_hidden(path, pattern))
     return [_tidy(path) for path in matches if with_folders or not _is_folder(path)]
+
+
+def _check_link(path: str, flag: str) -> None:
+    """A link whose file was removed is in the list of its folder, and cannot be opened."""
+    is_local = file_systems.scheme_of(path) is None
+    if is_local and os.path.islink(path) and not os.path.exists(path):
+        raise DataError(
+            f"{flag}: {path} is a link to {os.readlink(path)}, which does not exist. Remove the "
+            "link, or restore its file"
+        )
 
 
 def _of_days(pattern: str, days: tuple[str, ...], flag: str) -> list[str]:

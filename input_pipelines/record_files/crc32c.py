@@ -23,6 +23,10 @@ import numpy as np
 HEADER = 12
 FRAME = 16
 
+# The most bytes of a record's payload, and of a line of a table. A reader holds a whole record in
+# memory, and a few hundred bytes of GZIP can stand for any number of equal bytes.
+LARGEST_RECORD = 64 * 2**20
+
 _MASK_DELTA = 0xA282EAD8
 
 

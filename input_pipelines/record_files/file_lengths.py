@@ -3,9 +3,10 @@
 This serves two purposes:
 - `count` counts records. It takes about 0.3 s for a million of them, a tenth of what TensorFlow's
   reader needs.
-- `check` finds records that are longer than their file before TensorFlow reads the file. The reader
-  allocates as many bytes as the length of a record says, if the checksum of the length is correct.
-  If they do not fit into memory, a signal ends the process, and no code can catch it.
+- `check` finds records that are larger than `LARGEST_RECORD` before TensorFlow reads the file. The
+  reader allocates as many bytes as the length of a record says, if the checksum of the length is
+  correct, even if the file is shorter. If they do not fit into memory, a signal ends the process,
+  and no code can catch it.
 
 A process looks at each file once, as long as its inode, size and times stay the same. Remote files
 are not looked at, and `check` leaves out files that are so large that it would take minutes. This
@@ -22,11 +23,8 @@ from typing import NamedTuple, Optional
 
 from input_pipelines.errors import DataError
 from input_pipelines.record_files import file_bytes, file_systems, record_scanner
-from input_pipelines.record_files.crc32c import FRAME, HEADER, masked
+from input_pipelines.record_files.crc32c import FRAME, HEADER, LARGEST_RECORD, masked
 from input_pipelines.record_files.file_bytes import FileBytes
-
-# TensorFlow may allocate this many bytes in vain.
-_HARMLESS = 2**30
 
 # The most bytes that are checked, which takes about ten seconds. A byte of a GZIP file has to be
 # unpacked, and takes as long as 32 other bytes.
@@ -42,11 +40,11 @@ class _Walk(NamedTuple):
     """What following the lengths of a file found.
 
     Attributes:
-      too_much: whether TensorFlow would allocate 1 GiB or more for a record that does not exist.
+      too_large: whether the length of a record is larger than `LARGEST_RECORD`.
       records: the number of records; None if a length is wrong, or the last record is incomplete.
     """
 
-    too_much: bool
+    too_large: bool
     records: Optional[int]
 
 
@@ -68,23 +66,22 @@ def check(paths: Sequence[str]) -> None:
     """Checks TFRecord files that are local, if they have at most 8 GiB together.
 
     Raises:
-      DataError: the length of a record is 1 GiB or more, and more than its file has. Names the
-        record.
+      DataError: a record is larger than `LARGEST_RECORD`, by its length. Names the record.
     """
     sizes = [_size(path) * (_BYTES_OF_GZIP if file_bytes.is_gzip(path) else 1) for path in paths]
     if sum(sizes) > _MOST:
         return
     for path in paths:
-        if says_too_much(path):
+        if has_too_large(path):
             raise DataError(f"{path}: {_first_bad(path)}")
 
 
-def says_too_much(path: str) -> bool:
-    """Whether TensorFlow would allocate 1 GiB or more for a record that does not exist."""
+def has_too_large(path: str) -> bool:
+    """Whether a record of a local file is larger than `LARGEST_RECORD`, by its length."""
     if file_systems.scheme_of(path) is not None:
         return False
     try:
-        return _looked_at(path).too_much
+        return _looked_at(path).too_large
     except OSError:
         return False  # Reading the file reports the error.
 
@@ -153,9 +150,11 @@ def _walk(at: Callable[..., bytes]) -> _Walk:
                 if masked(piece[place : place + 8]) != checksum:
                     return _Walk(False, None)
                 checksums[length] = checksum
+            if length > LARGEST_RECORD:
+                return _Walk(True, None)
             end = place + FRAME + length
             if end > len(piece) and not at(offset + end - 1, 1):
-                return _Walk(length >= _HARMLESS, None)
+                return _Walk(False, None)
             records += 1
             place = end
         offset += place

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from input_pipelines.record_files.crc32c import FRAME, HEADER, masked
+from input_pipelines.errors import DataError
+from input_pipelines.record_files.crc32c import FRAME, HEADER, LARGEST_RECORD, masked
 
 FOOTER = FRAME - HEADER
 
@@ -23,7 +24,16 @@ _CHECKSUM = struct.Struct("<I")
 
 @functools.lru_cache(4096)
 def _header(size: int) -> bytes:
-    """The bytes before a payload of `size` bytes. Cached, because most records have a few sizes."""
+    """The bytes before a payload of `size` bytes. Cached, because most records have a few sizes.
+
+    Raises:
+      DataError: it is larger than `LARGEST_RECORD`. Then nobody could read it.
+    """
+    if size > LARGEST_RECORD:
+        raise DataError(
+            f"a record would have {size:,} bytes, expected at most {LARGEST_RECORD:,}. Leave out "
+            "its largest fields, or keep fewer steps of its lists."
+        )
     length = struct.pack("<Q", size)
     return length + _CHECKSUM.pack(masked(length))
 

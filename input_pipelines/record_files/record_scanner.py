@@ -6,11 +6,11 @@ two records. This scanner continues after the damage if the framing allows it. A
 of these:
 
 - A record with a correct length and a wrong payload. The next record follows directly.
-- A stretch in which the framing is lost, because a length is wrong or larger than the rest of the
-  file. It ends where the next twelve bytes are a length with its correct checksum, or at the end of
-  the file. It counts as one bad record, even if it had contained several. If no record follows a
-  wrong payload, bytes are missing from the file, and the scanner searches inside this payload in
-  the same way.
+- A stretch in which the framing is lost, because a length is wrong, larger than the rest of the
+  file, or larger than `LARGEST_RECORD`. It ends where the next twelve bytes are a length with its
+  correct checksum, or at the end of the file. It counts as one bad record, even if it had contained
+  several. If no record follows a wrong payload, bytes are missing from the file, and the scanner
+  searches inside this payload in the same way.
 - The place where a GZIP stream breaks, with the incomplete record before it. Everything before the
   break is kept; everything after it cannot be read.
 - A whole file that is empty, or whose compression does not match its name.
@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Optional, Union
 
 from input_pipelines.record_files import crc32c, file_bytes, kinds
-from input_pipelines.record_files.crc32c import FRAME, HEADER
+from input_pipelines.record_files.crc32c import FRAME, HEADER, LARGEST_RECORD
 from input_pipelines.record_files.file_bytes import FileBytes
 
 # How many bytes are searched for the next record at a time.
@@ -93,8 +93,10 @@ def scan(path: str) -> Iterator[Union[Record, BadRecord]]:
         if not header:
             break
         length = crc32c.length_of(header)
+        is_too_large = length is not None and length > LARGEST_RECORD
+        is_inside = ends is None or offset + FRAME + (length or 0) <= ends
         raw = b""
-        if length is not None and (ends is None or offset + FRAME + length <= ends):
+        if length is not None and not is_too_large and is_inside:
             raw = data.at(offset, FRAME + length + HEADER)
         if length is None or len(raw) < FRAME + length:
             next_offset = _next_record(data, offset + 1)
@@ -106,7 +108,7 @@ def scan(path: str) -> Iterator[Union[Record, BadRecord]]:
             else:
                 have = len(raw) if ends is None else ends - offset
                 reason = _lost_framing(header, length, have, lost, next_offset, at_end)
-                if at_end and not number:
+                if at_end and not number and not is_too_large:
                     table = _is_table(path)
                     if table:
                         yield BadRecord(number, offset, table, lost, data.packed, is_table=True)
@@ -200,5 +202,10 @@ def _lost_framing(
         return f"it is cut off: the file has only {len(header)} of its first {HEADER} bytes"
     if length is None:
         return f"the checksum of its length is wrong; {lost:,} bytes are lost, up to {to}"
+    if length > LARGEST_RECORD:
+        return (
+            f"its length is {length:,} bytes, expected at most {LARGEST_RECORD:,}; {lost:,} bytes "
+            f"are lost, up to {to}"
+        )
     cut = f"it is cut off: the file has only {have:,} of its {FRAME + length:,} bytes"
     return cut if at_end else f"{cut}; {lost:,} bytes are lost, up to {to}"

@@ -19,7 +19,7 @@ import tensorflow as tf
 from input_pipelines.autograph import as_written
 from input_pipelines.errors import DataError
 from input_pipelines.record_files import file_bytes, file_end, file_lengths, record_scanner
-from input_pipelines.record_files.crc32c import FRAME
+from input_pipelines.record_files.crc32c import FRAME, LARGEST_RECORD
 from input_pipelines.record_files.sharding import Shard
 
 # Records in a block: large enough to make tf.data's per-element cost vanish, small enough to
@@ -150,15 +150,20 @@ def whole_file(
 
     def count(total: tf.Tensor, block: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         rows = tf.size(block, tf.int64)
-        length = tf.reduce_sum(tf.cast(tf.strings.length(block), tf.int64)) + FRAME * rows
+        lengths = tf.cast(tf.strings.length(block), tf.int64)
+        length = tf.reduce_sum(lengths) + FRAME * rows
         measured = tf.where(tf.equal(compression, "GZIP"), total % 2**32, total)
         whole = tf.cond(
             (rows > 0) | ((total > 0) & tf.equal(measured, stored)),
             lambda: tf.constant(True),
             lambda: tf.constant(False) if in_graph else _asked(path, total),
         )
-        check = tf.debugging.Assert(whole, [f"{problem}:", path])
-        with tf.control_dependencies([check]):
+        small = tf.reduce_all(lengths <= LARGEST_RECORD)
+        checks = [
+            tf.debugging.Assert(whole, [f"{problem}:", path]),
+            tf.debugging.Assert(small, [f"a record has more than {LARGEST_RECORD} bytes:", path]),
+        ]
+        with tf.control_dependencies(checks):
             return total + length, tf.identity(block)
 
     counted = records.concatenate(end).scan(tf.constant(0, tf.int64), count)

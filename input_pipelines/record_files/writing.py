@@ -16,6 +16,7 @@ from typing import Any, Optional, Union
 import numpy as np
 import tensorflow as tf
 
+from input_pipelines.record_files.crc32c import LARGEST_RECORD
 from input_pipelines.record_files.tfrecords import compression_type
 
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
@@ -124,7 +125,13 @@ def _write(path: str, rows: Iterable[Any], encode: Callable[[Any], Any]) -> int:
                     record = encode(row)
                 except (TypeError, ValueError) as error:
                     raise type(error)(f"{path}: row {count}: {error}") from error
-                writer.write(record.SerializeToString(deterministic=True))
+                content = record.SerializeToString(deterministic=True)
+                if len(content) > LARGEST_RECORD:
+                    raise ValueError(
+                        f"{path}: row {count}: it has {len(content):,} bytes, expected at most "
+                        f"{LARGEST_RECORD:,}. Leave out its largest features."
+                    )
+                writer.write(content)
                 count += 1
         tf.io.gfile.rename(temporary, path, overwrite=True)
     finally:

@@ -33,7 +33,8 @@ class ServingSettings(Settings):
     serving_host: Annotated[str, Field(min_length=1)] = setting(
         "127.0.0.1",
         "The address to listen on. The server has no authentication and no encryption; with "
-        "0.0.0.0, every machine that reaches this one can send requests.",
+        "0.0.0.0 or ::, which both mean all IPv4 and IPv6 addresses, every machine that reaches "
+        "this one can send requests.",
     )
     serving_grpc_port: Annotated[int, Field(ge=0, le=65535)] = setting(
         8500,
@@ -63,7 +64,8 @@ class ServingSettings(Settings):
         "Host names that REST requests may use for this server, such as models.example.com, or "
         "* for all names. Addresses, localhost and --serving_host are always allowed. Other "
         "names are refused, so that a web page cannot reach the server through a name of its "
-        "own.",
+        "own. Requests of web pages are refused unless the page is of this server or of one of "
+        "these hosts.",
     )
     serving_lame_duck_secs: Annotated[float, Field(ge=0)] = setting(
         5.0,

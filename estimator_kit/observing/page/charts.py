@@ -15,7 +15,7 @@ import numpy as np
 import plotly.graph_objects as go
 import plotly.io
 
-from estimator_kit.observing.page import findings
+from estimator_kit.observing.page import findings, texts
 from estimator_kit.observing.page.numbers import Numbers
 
 COLORS = ("#2563eb", "#db2777", "#059669", "#d97706", "#7c3aed", "#0891b2", "#65a30d", "#dc2626")
@@ -51,7 +51,7 @@ def figure(title: str, x: str, y: str, *, height: int = _HEIGHT, **layout: Any) 
 
 def html(figure: go.Figure) -> str:
     """A figure for a page that has Plotly's JavaScript."""
-    document = figure.to_plotly_json()
+    document = texts.shown(figure.to_plotly_json())
     document["layout"] = {**_with_room(document), "template": _template()}
     config = {"displayModeBar": False, "responsive": True}
     text: str = plotly.io.to_html(
@@ -406,15 +406,11 @@ def parameters(numbers: Numbers) -> Any:
     fig = figure("Parameters of the largest variables", "parameters", "",
                  height=120 + 24 * len(shown))  # fmt: skip
     fig.add_trace(
-        go.Bar(x=[table.parameters for table in shown], y=[_short(t.name) for t in shown],
+        go.Bar(x=[table.parameters for table in shown], y=[t.name for t in shown],
                orientation="h", name="parameters")
     )  # fmt: skip
     fig.update_layout(margin_l=260)
     return fig
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 36 else f"…{name[-35:]}"
 
 
 def _distance(high: Optional[float], low: Optional[float]) -> float:

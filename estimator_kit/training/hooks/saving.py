@@ -19,13 +19,25 @@ import tensorflow as tf
 
 
 class AtMultiples(tf.compat.v1.train.SecondOrStepTimer):
-    """Triggers at multiples of `every_steps`. With `every_secs` it acts like its base class."""
+    """Triggers at multiples of `every_steps`, or `every_secs` after its last time.
+
+    The base class reads the clock of the system. Without this class, a clock that is set back an
+    hour would stop the saving of checkpoints for an hour.
+    """
+
+    _since = 0.0
 
     def should_trigger_for_step(self, step: int) -> bool:
         last, every = self.last_triggered_step(), self._every_steps
-        if last is None or not every:
-            return bool(super().should_trigger_for_step(step))
-        return bool(step // every > last // every)
+        if last is None or last == step:
+            return last is None
+        if every:
+            return bool(step // every > last // every)
+        return bool(time.monotonic() >= self._since + self._every_secs)
+
+    def update_last_triggered_step(self, step: int) -> Any:
+        self._since = time.monotonic()
+        return super().update_last_triggered_step(step)
 
 
 class SaverHook(tf.compat.v1.train.CheckpointSaverHook):

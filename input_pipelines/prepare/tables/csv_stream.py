@@ -12,13 +12,14 @@ import re
 from typing import Any
 
 from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.record_files.crc32c import LARGEST_RECORD
 
 _TAIL = 1 << 16
 
 SIGNATURE = b"\xef\xbb\xbf"  # the UTF-8 signature before the first line
 
 # Complete lines are cleaned in memory. A longer line is an error.
-LONGEST_LINE = 64 * 2**20
+LONGEST_LINE = LARGEST_RECORD
 
 
 class LineCleaner:

@@ -14,7 +14,7 @@ import tensorflow as tf
 import estimator_kit as ek
 from estimator_kit import commands
 from estimator_kit.errors import ConfigError
-from estimator_kit.observing.page import compare, findings, numbers, page, sections
+from estimator_kit.observing.page import compare, findings, numbers, page, sections, texts
 from tests import programs
 from tests.conftest import small_run
 
@@ -168,7 +168,7 @@ def test_a_comparison_shows_both_runs_and_what_differs(run, ads, tmp_path):
         text = file.read()
     assert "<td>--batch_size</td><td>50</td><td>40</td>" in text
     assert "<td>--max_steps</td><td>6</td><td>4</td>" in text
-    name = str(other).replace("/", r"\u002f")
+    name = texts.shortened(str(other), 36).replace("/", r"\u002f")
     assert text.count(f'"name":"{name}"') == 3  # loss, auc/click and auc/buy.
     assert "<td>--spec</td>" not in text
 

@@ -133,22 +133,13 @@ class Ended(Signalled):
 
 def test_between_sigterm_and_the_end(made, tmp_path, monkeypatch):
     shutil.copytree(made / "1", tmp_path / "1")
-    ended, addresses, real = Ended(), queue.Queue(), server.running
-
-    @contextlib.contextmanager
-    def running(config):
-        with real(config) as pair:
-            addresses.put(pair[0].addresses[0])
-            yield pair
-
+    ended, lines = Ended(), queue.Queue()
     monkeypatch.setattr(server, "until_signalled", lambda: contextlib.nullcontext(ended))
-    monkeypatch.setattr(server, "running", running)
-    thread = threading.Thread(
-        target=server.serve, args=(config(tmp_path, serving_lame_duck_secs=10 * LONG), print)
-    )
+    made = config(tmp_path, serving_lame_duck_secs=10 * LONG)
+    thread = threading.Thread(target=server.serve, args=(made, lines.put))
     thread.start()
     try:
-        with grpc.insecure_channel(addresses.get(timeout=LONG)) as channel:
+        with grpc.insecure_channel(lines.get(timeout=LONG).split()[2]) as channel:
             seen = watch(channel, "ads")
             assert (next(seen).status, check(channel)) == (SERVING, SERVING)
             ended.number = signal.SIGTERM

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import http.client
 import json
+import logging
+import resource
 import socket
 import threading
+import time
 from types import SimpleNamespace
 
 import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
+import waitress.wasyncore
 from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 
-from estimator_kit.serving import answers, grpc_service, rest_server
+from estimator_kit.serving import answers, grpc_server, grpc_service, rest_server, server
 from estimator_kit.serving.errors import RequestError
 from estimator_kit.serving.grpc_server import GrpcServer
 from estimator_kit.serving.loaded_model import LoadedModel
@@ -182,6 +187,7 @@ def test_a_request_that_takes_the_model_too_long(tmp_path):
                                   b"\r\n\r\na"], ids=["headers", "body"])  # fmt: skip
 def test_a_request_that_never_ends_is_closed(monkeypatch, sent):
     monkeypatch.setattr(rest_server, "_SLOW_SECS", 0.2)
+    monkeypatch.setattr(rest_server, "_LOOK_SECS", 0.05)
     done = threading.Event()
     with serving(Gate()) as (address, _), socket.create_connection(address, LONG) as slow:
         slow.sendall(sent)
@@ -203,16 +209,15 @@ def test_a_request_that_never_ends_is_closed(monkeypatch, sent):
 
 
 def test_a_connection_without_requests_is_closed(monkeypatch):
-    monkeypatch.setattr(rest_server, "_SLOW_SECS", 0.1)
+    monkeypatch.setattr(rest_server, "_LOOK_SECS", 0.05)
     monkeypatch.setattr(rest_server, "_IDLE_SECS", 0.1)
     with serving(Gate()) as (address, _), socket.create_connection(address, LONG) as idle:
         assert idle.recv(100) == b""
 
 
-def test_more_connections_than_are_kept(monkeypatch):
-    monkeypatch.setattr(rest_server, "_CONNECTIONS", 20)
+def test_more_connections_than_are_kept():
     gate = Gate()
-    with serving(gate) as (address, made), contextlib.ExitStack() as stack:
+    with serving(gate, connections=25) as (address, made), contextlib.ExitStack() as stack:
         answers = []
         asking = threading.Thread(target=lambda: answers.append(get(address, "/slow")))
         asking.start()
@@ -221,7 +226,98 @@ def test_more_connections_than_are_kept(monkeypatch):
             slow = stack.enter_context(socket.create_connection(address, LONG))
             slow.sendall(b"GET / HTTP/1.1\r\n" if i % 2 else b"")
         assert get(address) == (200, b"done")
-        assert len(made._server.active_channels) <= 40
+        assert len(made._server.active_channels) <= 25
         gate.open.set()  # The oldest connection has a request that is being answered.
         asking.join(LONG)
         assert answers == [(200, b"done")]
+
+
+def test_silent_connections_to_grpc_are_limited_and_end(monkeypatch):
+    monkeypatch.setattr(grpc_server, "_HANDSHAKE_SECS", 0.2)
+    gate = Gate()
+    gate.open.set()
+    made = GrpcServer(
+        gate, address="127.0.0.1:0", threads=1, waiting=1, max_bytes=1000, connections=5
+    )
+    made.start()
+    try:
+        with contextlib.ExitStack() as stack:
+            silent = [
+                stack.enter_context(socket.create_connection(("127.0.0.1", made.port), LONG))
+                for _ in range(20)
+            ]
+            for each in silent:  # The first five get the settings of HTTP/2 before their end.
+                with contextlib.suppress(ConnectionResetError):
+                    while each.recv(1000):
+                        pass
+            request = get_model_status_pb2.GetModelStatusRequest()
+            request.model_spec.name = "ads"
+            with grpc.insecure_channel(f"127.0.0.1:{made.port}") as channel:
+                ask = model_service_pb2_grpc.ModelServiceStub(channel).GetModelStatus
+                answer = ask(request, timeout=LONG, wait_for_ready=True)
+            assert len(answer.model_version_status) == 1
+    finally:
+        made.stop(0).wait(LONG)
+
+
+def test_a_connection_without_a_free_file_is_one_line_of_the_log(monkeypatch, caplog):
+    monkeypatch.setattr(rest_server, "_PAUSE", 0.01)
+    monkeypatch.setattr(rest_server, "_LOOK_SECS", 0.01)
+    real, tries = waitress.wasyncore.dispatcher.accept, []
+
+    def accept(self):
+        tries.append(None)
+        if len(tries) <= 20:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(self)
+
+    monkeypatch.setattr(waitress.wasyncore.dispatcher, "accept", accept)
+    with caplog.at_level(logging.WARNING), serving(Gate()) as (address, _):
+        assert get(address) == (200, b"done")
+    assert [record.getMessage() for record in caplog.records] == [
+        "REST: a connection was not accepted: Too many open files; new connections wait until "
+        "others are closed"
+    ]
+
+
+def test_the_limit_of_open_files_limits_the_connections(monkeypatch):
+    def most(files):
+        monkeypatch.setattr(resource, "getrlimit", lambda kind: (files, resource.RLIM_INFINITY))
+        return server.most_connections()
+
+    # Each server gets half of what is left after 128 other files.
+    assert [most(files) for files in (64, 256, 1024, 2**20)] == [16, 64, 448, 800]
+    assert most(resource.RLIM_INFINITY) == 800
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_clock_that_is_set_changes_no_limit(monkeypatch, hours):
+    """An open connection stays open if the clock goes ahead; an old one ends if it goes back.
+
+    A client that reads its answer slowly gets all of it.
+    """
+
+    def app(environ, start_response):
+        size = 2**24 if environ["PATH_INFO"] == "/large" else 4
+        start_response("200 OK", [("Content-Length", str(size))])
+        return [bytes(size)]
+
+    real = time.time
+    monkeypatch.setattr(rest_server, "_IDLE_SECS", LONG if hours > 0 else 0.3)
+    monkeypatch.setattr(rest_server, "_LOOK_SECS", 0.05)
+    with serving(app) as (address, made):
+        idle, slow = (http.client.HTTPConnection(*address, timeout=LONG) for _ in range(2))
+        with contextlib.closing(idle), contextlib.closing(slow):
+            idle.request("GET", "/")
+            assert idle.getresponse().read() == bytes(4)
+            slow.request("GET", "/large")
+            answer = slow.getresponse()
+            monkeypatch.setattr(time, "time", lambda: real() + 3600 * hours)
+            if hours > 0:
+                looks = made._tidied
+                until(lambda: made._tidied > looks + 0.2)
+                idle.request("GET", "/")
+                assert idle.getresponse().read() == bytes(4)
+            else:
+                assert idle.sock.recv(100) == b""
+            assert len(answer.read()) == 2**24

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import http.client
 import json
 import logging
+import os
+import queue
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 
 import grpc
 import numpy as np
@@ -19,16 +23,19 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import estimator_kit as ek
 from estimator_kit.client import GrpcClient, RestClient
-from estimator_kit.serving import server
+from estimator_kit.serving import addresses, loaded_model, server
+from estimator_kit.serving.grpc_server import GrpcServer
 from estimator_kit.serving.rest_app import RestApp
 from estimator_kit.serving.rest_server import RestServer
 from estimator_kit.serving.versions import Models
+from estimator_kit.signals import Signalled
 from tests.conftest import ROOT
 from tests.estimator_kit.serving.small_models import config, serving, write_version
 
 
 @pytest.mark.ci
 def test_the_program_serves_and_ends_with_sigterm(tmp_path):
+    """Also while another version loads that never ends, as from a mount that hangs."""
     write_version(tmp_path, 3)
     process = subprocess.Popen(
         [sys.executable, "run.py", "--mode=serve", f"--serving_models=ads={tmp_path}",
@@ -44,6 +51,11 @@ def test_the_program_serves_and_ends_with_sigterm(tmp_path):
             for client in (first, second):
                 assert ask(client).tolist() == [[3.0, 6.0]]
             assert health(grpc_address) == health_pb2.HealthCheckResponse.SERVING
+            (tmp_path / "4").mkdir()
+            os.mkfifo(tmp_path / "4" / "saved_model.pb")  # Nobody writes into it.
+            end = time.monotonic() + 60
+            while first.status().get(4) != "LOADING":
+                assert time.monotonic() < end
             process.send_signal(signal.SIGTERM)
             assert process.stderr is not None
             # Each line begins with its time.
@@ -58,6 +70,58 @@ def test_the_program_serves_and_ends_with_sigterm(tmp_path):
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.parametrize("is_live", [False, True], ids=["at the start", "with a live version"])
+def test_a_server_ends_while_a_version_loads(tmp_path, monkeypatch, is_live):
+    write_version(tmp_path, 3)
+    real, ended, lines = loaded_model.LoadedModel, Signalled(), queue.Queue()
+    loads, go_on, closed = threading.Event(), threading.Event(), threading.Event()
+
+    def load(path, version, **given):
+        if version == 4 or not is_live:
+            loads.set()
+            assert go_on.wait(60)
+        made = real(path, version, **given)
+        close = made.close
+        made.close = lambda: (close(), closed.set())
+        return made
+
+    monkeypatch.setattr(loaded_model, "LoadedModel", load)
+    monkeypatch.setattr(server, "until_signalled", lambda: contextlib.nullcontext(ended))
+    monkeypatch.setattr(server, "_LAST_LOOK", 0.01)
+    made = config(tmp_path, serving_lame_duck_secs=0)
+    serving = threading.Thread(target=server.serve, args=(made, lines.put))
+    serving.start()
+    try:
+        if is_live:
+            assert lines.get(timeout=60).startswith("serve: grpc 127.0.0.1:")
+            write_version(tmp_path, 4)
+        assert loads.wait(60)
+        ended.number = signal.SIGTERM
+        ended.set()
+        serving.join(60)
+        assert not serving.is_alive()
+        (left,) = server.LEFT
+        closed.clear()
+        go_on.set()
+        left.join(60)
+        assert closed.is_set()  # The version that comes too late is not kept.
+    finally:
+        ended.set()
+        go_on.set()
+        server.LEFT.clear()
+    assert lines.empty()
+
+
+def test_an_error_while_a_server_looks_ends_it(tmp_path):
+    write_version(tmp_path, 3)
+
+    def tell(line):
+        raise BrokenPipeError(line)
+
+    with pytest.raises(BrokenPipeError, match="serve: grpc"):
+        server.serve(config(tmp_path), tell)
 
 
 def ask(client):
@@ -128,6 +192,69 @@ def test_hosts_by_which_requests_may_call_a_server():
             "--serving_allowed_hosts."
         )
     assert status("evil.example", ("*",)) == good
+
+
+def test_web_pages_that_may_send_requests():
+    def status(origin, host="models:8501", allowed=()):
+        found = []
+        environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/v1/models", "HTTP_HOST": host}
+        if origin is not None:
+            environ["HTTP_ORIGIN"] = origin
+        app = RestApp(Models([]), 1000, ("models", *allowed), origins=allowed)
+        (body,) = app(environ, lambda line, headers: found.append(line))
+        return found[0], json.loads(body)["error"]
+
+    good = ("400 Bad Request", "Missing model name in request.")
+    assert status(None) == good
+    assert status("http://models:8501") == good
+    assert status("https://MODELS:8501") == good  # Behind a proxy that ends TLS.
+    assert status("http://127.0.0.1:8501", "127.0.0.1:8501") == good
+    assert status("http://[::1]:8501", "[::1]:8501") == good
+    assert status("http://pages.example:3000", allowed=("pages.example",)) == good
+    for origin in ("http://evil.example", "null", "http://any", "file://"):
+        assert status(origin, allowed=("*",)) == good, origin
+    for origin in ("http://evil.example", "http://models:3000", "http://models", "null", "", "://",
+                   "http://localhost:3000", "http://models:8501.evil.example", "models:8501",
+                   "file://"):  # fmt: skip
+        line, error = status(origin)
+        assert line == "403 Forbidden", origin
+        assert error == (
+            f"a web page of {origin!r} may not send requests. If it is yours, add its host to "
+            "--serving_allowed_hosts."
+        )
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::", "localhost"])
+def test_both_servers_listen_at_the_same_addresses(host):
+    try:
+        with socket.socket(socket.AF_INET6) as looking:
+            looking.bind(("::1", 0))
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    sock = addresses.bound(host, 0, flag="--serving_rest_port")
+    rest = RestServer(lambda environ, start: [], sock, threads=1, waiting=1, max_bytes=1000)
+    address = addresses.with_port(addresses.of_socket(sock), 0)
+    grpc_server = GrpcServer(Models([]), address=address, threads=1, waiting=1, max_bytes=1000)
+    grpc_server.start()
+    rest.start()
+    try:
+        found = {
+            name: {place for place in ("127.0.0.1", "::1") if listens(place, port)}
+            for name, port in (("grpc", grpc_server.port), ("rest", sock.getsockname()[1]))
+        }
+    finally:
+        grpc_server.stop(0).wait(60)
+        rest.stop(0)
+    expected = {"127.0.0.1"} if host in ("127.0.0.1", "localhost") else {"127.0.0.1", "::1"}
+    assert found == {"grpc": expected, "rest": expected}
+
+
+def listens(place, port):
+    try:
+        socket.create_connection((place, port), 60).close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 def test_bytes_that_are_no_message_are_one_line_of_the_log(tmp_path, caplog):

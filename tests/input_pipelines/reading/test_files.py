@@ -213,6 +213,23 @@ def test_a_link_to_a_file_keeps_its_name(tmp_path):
     assert found == [f"{tmp_path}/a.tfrecord.gz", f"{tmp_path}/blob"]
 
 
+@pytest.mark.parametrize("pattern", ["*.tfrecord", "gone.tfrecord", "dt=*/*"])
+def test_a_link_to_a_file_that_does_not_exist(tmp_path, pattern):
+    place = tmp_path / "dt=2026-01-01" if "dt" in pattern else tmp_path
+    place.mkdir(exist_ok=True)
+    (place / "a.tfrecord").touch()
+    (place / "gone.tfrecord").symlink_to("removed")
+    days = ["2026-01-01"] if "dt" in pattern else []
+    with pytest.raises(DataError) as error:
+        files.expand([f"{tmp_path}/{pattern}"], flag="--predict_files", days=days)
+    assert str(error.value) == (
+        f"--predict_files: {place}/gone.tfrecord is a link to removed, which does not exist. "
+        "Remove the link, or restore its file"
+    )
+    (place / "removed").touch()
+    assert f"{place}/gone.tfrecord" in files.expand([f"{tmp_path}/{pattern}"], days=days)
+
+
 def test_two_days_that_are_one_folder_are_refused(folder):
     (folder / "dt=2026-01-03").symlink_to(folder / "dt=2026-01-02")
     with pytest.raises(DataError) as error:

@@ -1,4 +1,4 @@
-"""Finds lengths that would make TensorFlow allocate too much memory and die."""
+"""Finds lengths that would make TensorFlow allocate much memory, or all of it, and die."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import tensorflow as tf
 
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import data_scan
-from input_pipelines.record_files import file_lengths, tfrecords, writing
+from input_pipelines.record_files import (
+    file_lengths,
+    framing,
+    record_scanner,
+    tfrecords,
+    writing,
+)
 from input_pipelines.record_files.sharding import Shard
 from tests.conftest import make_rows
 from tests.input_pipelines.record_files.test_record_scanner import checksum, frame
@@ -34,9 +40,8 @@ def test_a_length_beyond_the_file_is_a_bad_record(tmp_path, name, length):
         file.write(gzip.compress(data) if packed else data)
     byte = "unpacked byte" if packed else "byte"
     message = (
-        f"{path}: record 3 at {byte} {len(BEFORE)}: it is cut off: the file has only "
-        f"{62 + len(BEFORE)} of its {16 + length:,} bytes; 62 bytes are lost, up to the next "
-        f"record at byte {len(BEFORE) + 62}"
+        f"{path}: record 3 at {byte} {len(BEFORE)}: its length is {length:,} bytes, expected at "
+        f"most 67,108,864; 62 bytes are lost, up to the next record at byte {len(BEFORE) + 62}"
     )
     for read in (tfrecords.blocks, tfrecords.first_records, tfrecords.count_records):
         with pytest.raises(DataError) as error:
@@ -54,22 +59,72 @@ def test_errors_that_tensorflow_reports_are_left_to_it(tmp_path, name):
     path = tmp_path / name
     wrong = bytearray(header(2**40))
     wrong[8] ^= 1
-    for data in (BEFORE, BEFORE[:-5], b"", BEFORE + bytes(wrong), BEFORE + header(2**29)):
+    for data in (BEFORE, BEFORE[:-5], b"", BEFORE + bytes(wrong), BEFORE + header(2**26)):
         path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-        assert not file_lengths.says_too_much(str(path))
+        assert not file_lengths.has_too_large(str(path))
     path.write_bytes(b"\x1f\x8b\x08 no more of it")
-    assert not file_lengths.says_too_much(str(path))
+    assert not file_lengths.has_too_large(str(path))
+
+
+@pytest.mark.parametrize("name", ["a.tfrecord", "a.tfrecord.gz"])
+def test_a_record_has_a_largest_size(tmp_path, monkeypatch, name):
+    """The record is all there, and TensorFlow could read it. Nothing else is lost."""
+    for module in (file_lengths, record_scanner, tfrecords):
+        monkeypatch.setattr(module, "LARGEST_RECORD", 1000)
+    path = str(tmp_path / name)
+
+    def write(size):
+        data = BEFORE + frame(bytes(size)) + BEFORE
+        with open(path, "wb") as file:
+            file.write(gzip.compress(data) if name.endswith(".gz") else data)
+
+    write(1000)
+    assert [r for block in tfrecords.blocks([path]) for r in block.numpy()] == [
+        *GOOD, bytes(1000), *GOOD
+    ]  # fmt: skip
+    write(1001)
+    byte = "unpacked byte" if name.endswith(".gz") else "byte"
+    message = (
+        f"{path}: record 3 at {byte} {len(BEFORE)}: its length is 1,001 bytes, expected at most "
+        f"1,000; 1,017 bytes are lost, up to the next record at byte {len(BEFORE) + 1017}"
+    )
+    for read in (tfrecords.blocks, tfrecords.first_records, tfrecords.count_records):
+        with pytest.raises(DataError) as error:
+            read([path])
+        assert str(error.value) == message
+    report = data_scan.scan([path])[0]
+    assert (report.records, report.bad_records) == (7, 1)
+    blocks = list(tfrecords.blocks([path], damaged={path: report.left_out}))
+    assert [record for block in blocks for record in block.numpy()] == GOOD * 2
+    # The graph finds it too where a file was not looked at before, because it is remote.
+    monkeypatch.setattr(file_lengths, "has_too_large", lambda path: False)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a record has more than 1000 bytes"):
+        list(tfrecords.blocks([path]))
+
+
+def test_nothing_writes_a_record_that_is_too_large(tmp_path, monkeypatch):
+    monkeypatch.setattr(writing, "LARGEST_RECORD", 100)
+    monkeypatch.setattr(framing, "LARGEST_RECORD", 100)
+    path = str(tmp_path / "a.tfrecord")
+    size = len(writing.example({"a": 98 * "x"}).SerializeToString())
+    with pytest.raises(ValueError, match=rf"a\.tfrecord: row 1: it has {size} bytes, expected at "
+                                         r"most 100\. Leave out"):  # fmt: skip
+        writing.write_examples(path, [{"a": "x"}, {"a": 98 * "x"}])
+    assert not tf.io.gfile.exists(path)
+    framing.framed([bytes(100)])
+    with pytest.raises(DataError, match=r"a record would have 101 bytes, expected at most 100\."):
+        framing.framed([bytes(101)])
 
 
 def test_a_record_may_be_as_long_as_its_file(tmp_path):
     path = str(tmp_path / "a.tfrecord")
     with open(path, "wb") as file:
-        file.write(BEFORE + header(2**30))
-        file.truncate(len(BEFORE) + 12 + 2**30 + 4)  # A hole, which takes no disk space.
-    assert not file_lengths.says_too_much(path)
+        file.write(BEFORE + header(2**26))
+        file.truncate(len(BEFORE) + 12 + 2**26 + 4)  # A hole, which takes no disk space.
+    assert not file_lengths.has_too_large(path)
     with open(path, "ab") as file:
         file.write(header(2**40))
-    assert file_lengths.says_too_much(path)
+    assert file_lengths.has_too_large(path)
 
 
 def test_a_walk_crosses_the_pieces_that_it_reads(tmp_path, monkeypatch):
@@ -78,7 +133,7 @@ def test_a_walk_crosses_the_pieces_that_it_reads(tmp_path, monkeypatch):
         path = tmp_path / name
         for data, found in ((BEFORE * 9, False), (BEFORE * 9 + header(2**40), True)):
             path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-            assert file_lengths.says_too_much(str(path)) == found
+            assert file_lengths.has_too_large(str(path)) == found
 
 
 def test_too_many_bytes_are_not_checked(tmp_path, monkeypatch):

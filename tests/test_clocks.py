@@ -1,0 +1,104 @@
+"""No duration is taken from the clock of the system, which may be set while a program runs.
+
+`time.monotonic` and `time.perf_counter` measure durations. The clock of the system is for dates,
+and for times that other processes, other machines or people read.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.test_layering import tree_of
+
+pytestmark = pytest.mark.no_tensorflow
+
+FOLDERS = ("estimator_kit", "input_pipelines", "feature_specs", "tools", "benchmarks", "examples")
+
+# Modules that read the clock of the system, and what for.
+DATES = {
+    "estimator_kit/commands/services.py": "when a run ended, for Prometheus",
+    "estimator_kit/commands/transform.py": "the name of a staging folder",
+    "estimator_kit/exporters/runtimes/conversion.py": "the name of a staging folder",
+    "estimator_kit/exporters/versions.py": "the number of a version, the name of a staging folder",
+    "estimator_kit/observing/console.py": "the date of a line of the log",
+    "estimator_kit/observing/tensorboard/once.py": "the date of an event",
+    "estimator_kit/observing/tracking/mlflow.py": "the date of a metric",
+    "estimator_kit/retraining/cycle.py": "the day of a cycle, when it ended",
+    "estimator_kit/retraining/promotion.py": "when a version was published",
+    "estimator_kit/scoring/item_files.py": "the name of a staging folder",
+    "estimator_kit/training/hooks/saving.py": "the date of an event",
+    "estimator_kit/training/lock.py": "a heartbeat that other machines read",
+    "input_pipelines/row_cache/digests.py": "compared with the time at which a file was changed",
+}
+
+# The only one that subtracts: the time of a file is of the clock of the system, too.
+SUBTRACT = {"input_pipelines/row_cache/digests.py"}
+
+# Modules without such a text are not parsed.
+CLOCK = re.compile(
+    r"\.(time|time_ns|[ac]time|gmtime|localtime|strftime|now|utcnow|today)\b"
+    r"|from time import|import time as|SecondOrStepTimer"
+)
+
+OF_TIME = {"time", "time_ns", "ctime", "asctime", "gmtime", "localtime", "strftime"}
+OF_DATETIME = {"now", "utcnow", "today"}
+
+
+def modules():
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            # Most modules read no clock.
+            if "build" not in path.relative_to(ROOT).parts and CLOCK.search(
+                path.read_text("utf-8")
+            ):
+                yield path.relative_to(ROOT).as_posix(), tree_of(path)
+
+
+def reads(node: ast.AST) -> bool:
+    """Whether a node is the clock of the system, called or passed on."""
+    if not isinstance(node, ast.Attribute) or node.attr not in OF_TIME | OF_DATETIME:
+        return False
+    owner = ast.unparse(node.value)
+    if owner == "time":
+        return node.attr in OF_TIME
+    return owner.endswith(("datetime", "date")) and node.attr in OF_DATETIME
+
+
+def test_the_clock_of_the_system_is_read_only_for_dates():
+    found, hidden = set(), set()
+    for name, tree in modules():
+        for node in ast.walk(tree):
+            if reads(node):
+                found.add(name)
+            elif isinstance(node, ast.ImportFrom) and node.module == "time":
+                hidden.update((name, each.name) for each in node.names if each.name in OF_TIME)
+            elif isinstance(node, ast.Import):
+                hidden.update((name, e.asname) for e in node.names if e.name == "time" and e.asname)
+    assert not hidden, "write `time.time`, so that this test sees it"
+    assert found == {*DATES}
+
+
+def test_nothing_is_subtracted_from_the_clock_of_the_system():
+    found = {
+        name
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
+        if any(map(reads, ast.walk(node)))
+    }
+    assert found == SUBTRACT
+
+
+def test_timers_of_tensorflow_are_replaced():
+    """They read the clock of the system. `AtMultiples` replaces what it takes from this class."""
+    users = {
+        name
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "SecondOrStepTimer"
+    }
+    assert users == {"estimator_kit/training/hooks/saving.py"}

@@ -1,0 +1,128 @@
+"""Each digest that the code makes is compared where its file is read, or only names something.
+
+The list of the functions that make digests is read from the code. The tables say for each one where
+the comparison is, or what the digest names. `test_digests_of_exports` changes every file of an
+export that has a digest, and reads it in every way.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tests.test_layering import MODULES, NAMES, module_of, tree_of
+
+pytestmark = pytest.mark.no_tensorflow
+
+# The function that makes a digest, and the comparisons: a function, and an expression in it.
+COMPARED = {
+    "estimator_kit.checkpoints.kept_files:_problems": {
+        "estimator_kit.checkpoints.kept_files:_problems": "digest in expected",
+    },
+    "estimator_kit.checkpoints.run_record:_digests": {
+        "estimator_kit.checkpoints.kept_files:_problems": "digest in expected",
+        "estimator_kit.checkpoints.run_record:changes_since": "digests.get(file, digest) != digest",
+    },
+    "estimator_kit.retraining.day_summaries:_digest": {
+        "estimator_kit.retraining.day_summaries:_read": "digest != _digest(content)",
+    },
+    "estimator_kit.retraining.lineage:code": {
+        "estimator_kit.retraining.reproduction:compared": "code != kept['code']",
+    },
+    "estimator_kit.retraining.lineage:identity": {
+        "estimator_kit.retraining.cycle:_folder": "window['identity'] == identity",
+    },
+    "estimator_kit.retraining.window:_day": {
+        "estimator_kit.retraining.window:_changes": "old.get(name, now[name]) != now[name]",
+    },
+    "estimator_kit.scoring.export:_digest": {
+        "input_pipelines.prepare.convert.folder:check": "before[key] != self._document[key]",
+    },
+    "estimator_kit.training.bad_data:_digest": {
+        "estimator_kit.training.position:find_position": "kept.get(name) != identity.get(name)",
+        "input_pipelines.prepare.convert.folder:check": "before[key] != self._document[key]",
+    },
+    "input_pipelines.prepare.analyze.folder:_digest": {
+        "input_pipelines.prepare.analyze.folder:check":
+            "_digest((folder / name).read_bytes()) not in known[name]",
+    },
+    "input_pipelines.prepare.convert.shard_files:is_whole": {
+        "input_pipelines.prepare.convert.shard_files:is_whole": "crc == expected.crc32",
+    },
+    "input_pipelines.prepare.convert.shard_files:write": {
+        "input_pipelines.prepare.convert.shard_files:is_whole": "crc == expected.crc32",
+    },
+    "input_pipelines.reading.own_rows:identity": {
+        "estimator_kit.training.position:find_position": "kept.get(name) != identity.get(name)",
+    },
+    "input_pipelines.row_cache.digests:sha256_of": {
+        "estimator_kit.exporters.saved_model:copy_saved_model": "expected.get(n) != found.get(n)",
+        "estimator_kit.retraining.facts:check_unchanged": "now != file.sha256",
+        "estimator_kit.retraining.facts:_is_as_it_was":
+            "self._digests.of(file.path) == file.sha256",
+        "estimator_kit.retraining.reproduction:_check_there":
+            "digests.of(file['path']) != file['sha256']",
+    },
+}  # fmt: skip
+
+# The function that makes a digest, and what the digest names. With other content, it is another
+# name, so there is nothing to compare.
+NAMES_OF = {
+    "estimator_kit.embeddings.dynamic_tables:_devices": "the device of a table",
+    "estimator_kit.observing.tracking.mlflow:_key": "a model directory, for the tracking service",
+    "estimator_kit.retraining.day_summaries:_place": "the file of a day's summary",
+    "estimator_kit.retraining.facts:_place": "the file of facts about data",
+    "estimator_kit.retraining.lineage:code_of_kit": "a part of `code`, and of names of summaries",
+    "estimator_kit.retraining.window:digest": "a part of `identity`",
+    "estimator_kit.tuning.library:sampler": "the seed of a sampler",
+    "feature_specs.spec:fingerprint": "a spec, in versions.json, lineage.json and `identity`",
+    "input_pipelines.prepare.analyze.summary:_positions": "a row, in a sum for equal columns",
+    "input_pipelines.prepare.analyze.values:_short": "a long word",
+    "input_pipelines.prepare.convert.split:is_eval": "the side of a key",
+    "input_pipelines.row_cache.fingerprint:_of_code": "a part of `of_rows`",
+    "input_pipelines.row_cache.fingerprint:of_rows": "a part of `of_shard`",
+    "input_pipelines.row_cache.fingerprint:of_shard": "a cached shard",
+}
+
+
+def with_functions(tree):
+    """(function, node) of each node in a function; the innermost one counts."""
+    left = [("", tree)]
+    while left:
+        function, node = left.pop()
+        for child in ast.iter_child_nodes(node):
+            name = child.name if isinstance(child, ast.FunctionDef) else function
+            left.append((name, child))
+            yield name, child
+
+
+def makes_a_digest(node):
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+        return False
+    return node.value.id == "hashlib" or (node.value.id, node.attr) == ("zlib", "crc32")
+
+
+def test_the_tables_have_every_function_that_makes_a_digest():
+    found = {
+        f"{module_of(path)}:{name}"
+        for path in MODULES
+        if re.search("hashlib|zlib", path.read_text(encoding="utf-8"))
+        for name, node in with_functions(tree_of(path))
+        if makes_a_digest(node)
+    }
+    assert found == {*COMPARED, *NAMES_OF}
+    assert not {*COMPARED} & {*NAMES_OF}
+
+
+@pytest.mark.parametrize("made", sorted(COMPARED))
+def test_a_digest_is_compared(made):
+    for place, expression in COMPARED[made].items():
+        module, _, wanted = place.partition(":")
+        compared = {
+            ast.unparse(node)
+            for name, node in with_functions(tree_of(NAMES[module]))
+            if name == wanted and isinstance(node, ast.Compare)
+        }
+        assert expression in compared, place
