@@ -84,6 +84,10 @@ tensorflow.SignatureDef
   map<string, tensorflow.TensorInfo> inputs = 1
   map<string, tensorflow.TensorInfo> outputs = 2
   string method_name = 3
+tensorflow.MetaGraphDef
+  map<string, tensorflow.SignatureDef> signature_def = 5
+tensorflow.SavedModel
+  repeated tensorflow.MetaGraphDef meta_graphs = 2
 
 tensorflow.serving.ModelSpec
   string name = 1

@@ -27,6 +27,7 @@ from estimator_kit.client.base import BATCH_ROWS
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import ServingFilesConfig
 from estimator_kit.config.rules.serving import ServedModel, served_models
+from estimator_kit.serving import splitting
 from input_pipelines.errors import MissingPackageError
 
 _HEAD = "# Written by estimator-kit --mode=serving_config; the next run overwrites it.\n"
@@ -57,8 +58,10 @@ def write(config: ServingFilesConfig) -> str:
         "monitoring.config": monitoring_config(),
         "docker-compose.yaml": docker_compose(config, models, image),
     }
+    reason = splitting.reason_against(models)
     if config.serving_batch_rows:
-        files["batching_parameters.txt"] = batching_parameters(config)
+        parameters = batching_parameters(config, splits=reason is None)
+        files["batching_parameters.txt"] = parameters
     protos = {name: text for name, text in files.items() if not name.endswith(".yaml")}
     files["kubernetes.yaml"] = kubernetes(config, models, image, protos)
     folder = config.serving_config_dir
@@ -68,6 +71,9 @@ def write(config: ServingFilesConfig) -> str:
     for model in models:
         lines.append(f"  {model.name}: {model.path}, {_policy_text(model)}")
         lines += [f"  warning: {text}" for text in _missing_versions(model)]
+    if config.serving_batch_rows and reason is not None:
+        rows = max(config.serving_batch_rows, BATCH_ROWS)
+        lines.append(f"  batches of up to {rows} rows, without splitting requests: {reason}")
     lines.append(f"  start: docker compose -f {folder}/docker-compose.yaml up")
     return "\n".join(lines)
 
@@ -108,18 +114,21 @@ def models_config(models: Sequence[ServedModel]) -> str:
     return _checked(made)
 
 
-def batching_parameters(config: ExperimentConfig) -> str:
+def batching_parameters(config: ExperimentConfig, *, splits: bool) -> str:
     """`BatchingParameters` in text format.
 
-    The model gets `--serving_batch_rows` rows at once, and the server splits larger requests.
+    If the server `splits` requests (see `splitting`), the model gets at most `--serving_batch_rows`
+    rows at once. Otherwise it gets as many as a request may have.
+
     `num_batch_threads` keeps its default, the number of cores. `pad_variable_length_inputs` is
     false, because padding a list with its first value would change its meaning.
     """
     made = messages.message("tensorflow.serving.BatchingParameters")()
     # The server refuses larger requests, and the client sends BATCH_ROWS rows.
     made.max_batch_size.value = max(config.serving_batch_rows, BATCH_ROWS)
-    made.enable_large_batch_splitting.value = True
-    made.max_execution_batch_size.value = config.serving_batch_rows
+    if splits:
+        made.enable_large_batch_splitting.value = True
+        made.max_execution_batch_size.value = config.serving_batch_rows
     made.batch_timeout_micros.value = config.serving_batch_timeout_micros
     made.max_enqueued_batches.value = 100
     return _checked(made)

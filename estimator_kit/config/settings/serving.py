@@ -88,8 +88,9 @@ class ServingSettings(Settings):
         128,
         "The most rows that TensorFlow Serving joins into one batch; 0 turns batching off. "
         "TensorFlow Serving splits larger requests, up to 1000 rows or this number, and "
-        "refuses requests with more rows. Requests to predict_raw whose lists differ in width "
-        "cannot share a batch.",
+        "refuses requests with more rows. If the width of an output differs between batches, or "
+        "a model cannot be read, it splits no request, and joins up to 1000 rows or this number. "
+        "Requests to predict_raw whose lists differ in width cannot share a batch.",
     )
     serving_batch_timeout_micros: Count = setting(
         1000,

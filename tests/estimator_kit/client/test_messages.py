@@ -7,7 +7,7 @@ import tensorflow as tf
 from google.protobuf import any_pb2, wrappers_pb2
 from google.protobuf.descriptor import FieldDescriptor
 from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2
-from tensorflow.core.protobuf import meta_graph_pb2
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 from tensorflow_serving.apis import (
     classification_pb2,
     get_model_metadata_pb2,
@@ -24,7 +24,7 @@ from estimator_kit.client import messages, tensors
 _MODULES = (
     classification_pb2, get_model_metadata_pb2, get_model_status_pb2, input_pb2, model_pb2,
     predict_pb2, regression_pb2, status_pb2, any_pb2, wrappers_pb2, tensor_pb2, tensor_shape_pb2,
-    meta_graph_pb2, tf.train,
+    meta_graph_pb2, saved_model_pb2, tf.train,
 )  # fmt: skip
 
 # Configuration files. No package has their messages; TensorFlow Serving's sources define them.

@@ -19,6 +19,7 @@ from estimator_kit import storage
 from estimator_kit.commands import inspect, transform
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
 from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.rules.serving import ServedModel
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import (
     c_session,
@@ -33,6 +34,7 @@ from estimator_kit.exporters.extra_files import Origin
 from estimator_kit.exporters.graph_copy import CopyError, copied
 from estimator_kit.exporters.run_exports import RunExports
 from estimator_kit.scoring import export as exports
+from estimator_kit.serving import splitting
 from input_pipelines.record_files import writing
 from tests.conftest import DOCUMENT, make_rows, place
 from tests.estimator_kit.small_training import trained_wide_deep
@@ -88,6 +90,8 @@ def test_every_signature_is_there_and_takes_any_number_of_rows(export):
     assert set(loaded["classify/click"].structured_outputs) == {"classes", "scores"}
     assert list(loaded["classify/click"].structured_input_signature[1]) == ["inputs"]
     assert list(loaded["regress/click"].structured_outputs) == ["outputs"]
+    # TensorFlow Serving may split requests: no output differs in width between batches.
+    assert splitting.reason_against([ServedModel("ads", str(export.parent))]) is None
 
 
 def test_extra_files(export, trained):

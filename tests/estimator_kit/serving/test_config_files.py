@@ -17,7 +17,7 @@ import estimator_kit as ek
 from estimator_kit.client import messages
 from estimator_kit.client.base import BATCH_ROWS
 from estimator_kit.config.rules.serving import ServedModel
-from estimator_kit.serving import config_files
+from estimator_kit.serving import config_files, splitting
 
 
 def config(folder, **changes):
@@ -58,20 +58,72 @@ def test_batching_and_monitoring(files):
     kind = messages.message("tensorflow.serving.BatchingParameters")
     read = text_format.Parse(files["batching_parameters.txt"], kind())
     assert read.batch_timeout_micros.value == 1000
-    # The server splits a client's request of 1000 rows, and does not refuse it.
+    # The server does not refuse a client's request of 1000 rows.
     assert read.max_batch_size.value == BATCH_ROWS == 1000
-    assert read.enable_large_batch_splitting.value
-    assert read.max_execution_batch_size.value == 128
+    # The models do not exist, so that their outputs are unknown.
+    assert not read.enable_large_batch_splitting.value
+    assert not read.HasField("max_execution_batch_size")
     assert files["monitoring.config"].endswith(
         'prometheus_config {\n  enable: true\n  path: "/monitoring/prometheus/metrics"\n}\n'
     )
 
 
 def test_more_rows_a_batch_than_a_client_sends(tmp_path):
-    text = config_files.batching_parameters(config(tmp_path, serving_batch_rows=4096))
+    made = config(tmp_path, serving_batch_rows=4096)
+    text = config_files.batching_parameters(made, splits=True)
     kind = messages.message("tensorflow.serving.BatchingParameters")
     read = text_format.Parse(text, kind())
     assert (read.max_batch_size.value, read.max_execution_batch_size.value) == (4096, 4096)
+
+
+def write_signature(folder, version, *shapes):
+    """Writes the graph of a version, whose signature `ask` has outputs of these shapes."""
+    saved = messages.message("tensorflow.SavedModel")()
+    for i, shape in enumerate(shapes):
+        info = saved.meta_graphs.add().signature_def["ask"].outputs[f"y{i}"]
+        info.tensor_shape.unknown_rank = shape is None
+        for size in shape or ():
+            info.tensor_shape.dim.add().size = size
+    (folder / version).mkdir(parents=True)
+    (folder / version / "saved_model.pb").write_bytes(saved.SerializeToString())
+
+
+def test_requests_are_split_if_no_output_differs_in_width(tmp_path):
+    ads, steps = tmp_path / "ads", tmp_path / "steps"
+    write_signature(ads, "1", [-1], [-1, 3], [-1, 2, 2], [])
+    write_signature(steps, "1", [-1, 3])
+    made = config(tmp_path / "out", serving_models=(f"ads={ads}", f"steps={steps}"),
+                  serving_versions=(), serving_labels=())  # fmt: skip
+    assert "without splitting" not in config_files.write(made)
+    kind = messages.message("tensorflow.serving.BatchingParameters")
+    path = tmp_path / "out" / "batching_parameters.txt"
+    read = text_format.Parse(path.read_text(), kind())
+    assert read.enable_large_batch_splitting.value
+    assert (read.max_batch_size.value, read.max_execution_batch_size.value) == (1000, 128)
+    write_signature(steps, "2", [-1, 3], [-1, -1])
+    assert (
+        "\n  batches of up to 1000 rows, without splitting requests: steps: the width of 'y1' of "
+        "ask differs between batches\n"
+    ) in config_files.write(made)
+    assert not text_format.Parse(path.read_text(), kind()).enable_large_batch_splitting.value
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("gs://b/ads", "ads: gs://b/ads is not read"),
+        ("none", "ads: none has no version yet"),
+        ("damaged", "ads: damaged/3/saved_model.pb cannot be read (DecodeError)"),
+        ("empty", "ads: empty/3/saved_model.pb cannot be read (FileNotFoundError)"),
+        ("rank", "ads: the width of 'y0' of ask differs between batches"),
+    ],
+)
+def test_why_requests_are_not_split(tmp_path, path, reason):
+    for name in ("damaged", "empty"):
+        (tmp_path / name / "3").mkdir(parents=True)
+    (tmp_path / "damaged" / "3" / "saved_model.pb").write_bytes(b"\xff")
+    write_signature(tmp_path / "rank", "3", None)
+    assert splitting.reason_against([ServedModel("ads", path)]) == reason
 
 
 ARGUMENTS = [
