@@ -31,7 +31,7 @@ def definition(config: ExperimentConfig, spec: FeatureSpec) -> dict[str, Any]:
     values = {name: getattr(config, name) for name in sorted(counted("tune", _ASPECTS))}
     named = ("model", "model_params", "corrupt_data_policy", "warm_start_from")
     days = {part: config.days_of(part) for part in ("train", "eval")}
-    found = {}
+    found: dict[str, Any] = {}
     for flag, part in (("train_files", "train"), ("eval_files", "eval")):
         patterns = getattr(config, flag)
         paths = files.expand(patterns, flag=f"--{flag}", days=days[part]) if patterns else []

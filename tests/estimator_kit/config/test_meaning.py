@@ -98,13 +98,13 @@ def search(tmp_path, document):
         writing.write_examples(f"{tmp_path}/{name}.tfrecord", [{"click": 1}])
     spec = parser.parse(document)
 
-    def define(spec=spec, **values):
+    def define(of=spec, **values):
         config = ek.ExperimentConfig(
             mode="tune", spec="s.yaml", model_dir="m", search="s", max_steps=5,
             train_files=(f"{tmp_path}/[a]*.tfrecord",), eval_files=(f"{tmp_path}/b.tfrecord",),
         )  # fmt: skip
         return {"search": {"parameters": {}},
-                "flags": definition.definition(config.model_copy(update=values), spec)}  # fmt: skip
+                "flags": definition.definition(config.model_copy(update=values), of)}  # fmt: skip
 
     return define
 
@@ -127,8 +127,8 @@ def test_a_search_compares_what_names_point_at(search, tmp_path, document):
     before = search()
     spelled = (f"{tmp_path}/../{tmp_path.name}/a.tfrecord",)
     assert definition.changes(before, search(train_files=spelled)) == []
-    spec = parser.parse({**document, "ignored": ["other"]})
-    found = definition.changes(before, search(spec=spec))
+    document["objectives"]["click"]["loss_weight"] = 2.0
+    found = definition.changes(before, search(of=parser.parse(document)))
     assert [line.split(":")[0] for line in found] == ["content of --spec"]
     writing.write_examples(f"{tmp_path}/aa.tfrecord", [{"click": 1}])  # One more day.
     (line,) = definition.changes(before, search())
