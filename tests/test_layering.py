@@ -25,7 +25,7 @@ ORDER = {
     "feature_specs": (
         "json_schema", "parser", "validation", "reference", "embeddings", "spec", "kinds", "label",
         "feature", "sections", "heads", "statistics", "encoded_bytes", "vocabulary", "entry",
-        "errors",
+        "meaning", "errors",
     ),
     "input_pipelines": (
         "data_service", "input_fns", "row_cache", "integrity", "prepare", "reading",
@@ -43,8 +43,8 @@ ORDER = {
 WITHOUT_TENSORFLOW = {
     "feature_specs": {
         "__init__", "embeddings/pretrained_files", "embeddings/vector_files", "encoded_bytes",
-        "entry", "errors", "feature", "json_schema", "kinds/*", "label", "parser/*",
-        "reference/naming", "sections/drift_thresholds", "sections/retraining", "spec",
+        "entry", "errors", "feature", "json_schema", "kinds/*", "label", "meaning/*",
+        "parser/*", "reference/naming", "sections/drift_thresholds", "sections/retraining", "spec",
         "statistics", "validation/*", "vocabulary",
     },
     "input_pipelines": {

@@ -58,7 +58,7 @@ def run(config: TuneConfig, tell: Callable[[str], None]) -> RunResult:
     checks.check_models(configs, search, spec)
     checks.check_folder(config.model_dir)
     study = SearchStudy(
-        config.model_dir, search, definition(config), stale_secs=config.lock_stale_secs
+        config.model_dir, search, definition(config, spec), stale_secs=config.lock_stale_secs
     )
     _check_left(config, study)
     board.write(os.path.join(config.model_dir, "trials"), search, spec)

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import importlib
 import inspect
+import json
 import pathlib
 from typing import Any
 
@@ -20,46 +21,35 @@ import input_pipelines
 from estimator_kit.checkpoints import run_record
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import resolved_flags
+from estimator_kit.config.settings import counted
 from estimator_kit.config.settings.retraining import STAGES
+from estimator_kit.model.model_params import checked_params
+from estimator_kit.models import find_model
 from estimator_kit.retraining.state import CycleFolder
 from estimator_kit.training.lock import Owner
 from feature_specs.parser import parser
 
-# Flags that do not affect the model of a cycle.
-_WITHOUT_EFFECT = {
-    "as_of",
-    "force",
-    "keep_cycles",
-    "keep_cycle_days",
-    "keep_versions",
-    "stage_limits",
-    "lock_stale_secs",
-    "prometheus_file",
-    "tracking",
-    "webhook_url_file",
-    "webhook_timeout_secs",
-    "exit_code_style",
-    "log_every_secs",
-    "log_format",
-    "to",
-    "cycle",
-    "mode",
-    "model_dir",
-    "serving_dir",
-    "generate_default_data",
-    "input_cache_dir",
-    "input_cache_gib",
-}
+# A cycle trains and judges one model. Limits accept or refuse it, and change no number.
+_ASPECTS = ("rows", "values", "weights", "outputs", "training", "scores")
 
 
 def identity(config: ExperimentConfig, spec_fingerprint: str, window_digest: str) -> str:
-    """A hash of window, spec, code and flags. Cycles with the same identity are the same."""
-    flags = {
-        name: value
-        for name, value in config.model_dump(mode="json").items()
-        if name not in _WITHOUT_EFFECT
+    """A hash of window, spec, code and settings. Cycles with the same identity are the same.
+
+    Of the settings, those count that change a result: where a cycle reports, how many threads it
+    has and which exports it keeps do not. Parameters of the model count with their defaults.
+    """
+    values = {name: getattr(config, name) for name in counted("retrain", _ASPECTS)}
+    kind = find_model(config.model)
+    params = checked_params(config.model, kind.Params, config.model_params)
+    resolved = {
+        "model": f"{kind.__module__}.{kind.__qualname__}",
+        "model_params": params.model_dump(mode="json"),
+        "corrupt_data_policy": config.corrupt_data_policy,
+        "min_count": config.min_count,
     }
-    parts = [window_digest, spec_fingerprint, code(config.model), repr(sorted(flags.items()))]
+    settings = json.dumps({**values, **resolved}, sort_keys=True, default=str)
+    parts = [window_digest, spec_fingerprint, code(config.model), settings]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

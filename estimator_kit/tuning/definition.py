@@ -1,45 +1,76 @@
 """The settings that all trials of a search share, and how they differ between two starts.
 
 Trials with other settings cannot be compared. So the journal keeps the settings that the search
-began with, and each start compares its own with them. Imports no TensorFlow.
+began with, and each start compares its own with them. Imports TensorFlow only for a mix.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.settings import settings_of
+from estimator_kit.config.settings import counted
+from feature_specs.spec import FeatureSpec
+from input_pipelines.prepare.convert import places
+from input_pipelines.reading import files
+from input_pipelines.record_files import file_systems
 
-# What does not change the result of a trial, so that a search may go on with another value.
-_NO_PART_OF_A_SEARCH = (
-    "model_dir", "search", "tune_processes", "test_files", "log_format", "log_every_secs",
-    "exit_code_style", "lock_stale_secs", "report", "tracking", "input_cache_dir",
-    "input_cache_gib", "intra_op_threads", "inter_op_threads", "memory_growth", "mode",
-    "generate_default_data", "exporters", "exports_to_keep", "export_check_rows",
-    "default_signature", "predict_files", "slices", "importance", "summary_steps", "histograms",
-    "profile_input", "profile", "timeline", "export_every_steps", "best_k", "keep_checkpoint_max",
-)  # fmt: skip
+# What changes the metric of a trial. Names of answers do not, and a trial is accepted or not.
+_ASPECTS = ("rows", "values", "weights", "training", "scores")
 
 
-def definition(config: ExperimentConfig) -> dict[str, Any]:
-    """The settings that all trials share, by name: every start of a search needs the same."""
-    names = settings_of("tune").difference(_NO_PART_OF_A_SEARCH)
-    return {name: getattr(config, name) for name in sorted(names)}
+def definition(config: ExperimentConfig, spec: FeatureSpec) -> dict[str, Any]:
+    """What all trials share, by name: every start of a search needs the same.
+
+    These are the settings that change the metric of a trial. What a setting points at counts, and
+    not how it is spelled: the content of the spec, and the files with their sizes and times.
+    """
+    values = {name: getattr(config, name) for name in sorted(counted("tune", _ASPECTS))}
+    named = ("model", "model_params", "corrupt_data_policy", "warm_start_from")
+    days = {part: config.days_of(part) for part in ("train", "eval")}
+    found: dict[str, Any] = {}
+    for flag, part in (("train_files", "train"), ("eval_files", "eval")):
+        patterns = getattr(config, flag)
+        paths = files.expand(patterns, flag=f"--{flag}", days=days[part]) if patterns else []
+        found[f"files of --{flag}"] = _stamped(paths)
+    if config.train_mix:
+        from input_pipelines.reading.mixing import Mix  # It imports TensorFlow.
+
+        mix = Mix.of(config.train_mix, days=days["train"], flag="--train_mix")
+        found["files of --train_mix"] = [[part.share, _stamped(part.files)] for part in mix.parts]
+    return {
+        **values,
+        **{name: getattr(config, name) for name in named},
+        "content of --spec": spec.fingerprint()[:16],
+        **found,
+    }
+
+
+def _stamped(paths: Sequence[str]) -> str:
+    """How many files there are, and a digest of their names, sizes and times."""
+    digest = hashlib.sha256()
+    for path, name in file_systems.names_of(paths).items():
+        digest.update(json.dumps([name, places.stamp(path)]).encode())
+    return f"{len(paths)} files ({digest.hexdigest()[:16]})"
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """A line for each entry of the search and each flag that differs."""
+    """A line for each entry of the search and each setting that differs.
+
+    What only one version of the kit stores contradicts nothing.
+    """
     found = []
     old, new = before["search"], now["search"]
     pairs = [(f"{key}", old.get(key), new.get(key)) for key in new if key != "parameters"]
     for name in dict.fromkeys([*old["parameters"], *new["parameters"]]):
         each = (old["parameters"].get(name), new["parameters"].get(name))
         pairs.append((f"parameters.{name}", *each))
-    for name in sorted({*before["flags"], *now["flags"]}):
-        pairs.append((f"--{name}", before["flags"].get(name), now["flags"].get(name)))
+    for name in sorted(before["flags"].keys() & now["flags"].keys()):
+        shown = name if " " in name else f"--{name}"
+        pairs.append((shown, before["flags"][name], now["flags"][name]))
     for name, was, is_now in pairs:
         if was != is_now:
             found.append(f"{name}: was {_shown(was)}, is {_shown(is_now)}")

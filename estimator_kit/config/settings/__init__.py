@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from estimator_kit.config.modes import EVERY_MODE_READS, EVERYTHING, MODES
 from estimator_kit.config.settings.analysis import AnalysisSettings
 from estimator_kit.config.settings.bad_data import BadDataSettings
-from estimator_kit.config.settings.base import Settings
+from estimator_kit.config.settings.base import Settings, changes_of
 from estimator_kit.config.settings.cluster import ClusterSettings
 from estimator_kit.config.settings.computing import ComputeSettings
 from estimator_kit.config.settings.conversion import ConversionSettings
@@ -99,3 +101,13 @@ def settings_of(mode: str) -> frozenset[str]:
 def modes_that_read(name: str) -> list[str]:
     """The modes that read a setting."""
     return [mode for mode in MODES if name in settings_of(mode)]
+
+
+def counted(mode: str, aspects: Iterable[str]) -> frozenset[str]:
+    """The settings of a mode whose own values change one of these aspects.
+
+    Settings that only point at something, such as files, are not among them: what they point at
+    counts.
+    """
+    found = {name: changes_of(AllSettings, name) for name in settings_of(mode)}
+    return frozenset(n for n, c in found.items() if not c.named and c.aspects & {*aspects})

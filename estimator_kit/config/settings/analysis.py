@@ -17,21 +17,26 @@ class AnalysisSettings(Settings):
         None,
         "The folder for the first spec, its vocabularies and its statistics. Files that "
         "analysis did not write are never overwritten.",
+        changes="nothing",
     )
     labels: tuple[str, ...] = setting(
         (),
         "The features to learn. A Schema can name them itself: by the tag label, or because "
         "they are absent in serving.",
+        changes="nothing",
     )
     min_count: PositiveInt = setting(
         5,
         "Words that are rarer than this are left out of vocabulary files.",
+        changes="values",
+        named=True,
     )
     schema_file: Optional[str] = setting(
         None,
         "--mode=import_schema: the TensorFlow Metadata Schema to read, in text format "
         "(schema.pbtxt). --mode=export_schema: the file to write. A file that holds anything "
         "else is never overwritten.",
+        changes="nothing",
     )
     beam_options: Optional[str] = setting(
         None,
@@ -41,6 +46,7 @@ class AnalysisSettings(Settings):
         "without Beam. The workers need estimator-kit, and must reach the files and "
         "--convert_dir by the same paths as this program. Analysis on other machines needs "
         "--temp_location. This flag needs `pip install 'estimator-kit[beam]'`.",
+        changes="nothing",
     )
 
     def beam_flags(self) -> Optional[tuple[str, ...]]:

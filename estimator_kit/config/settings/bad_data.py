@@ -23,14 +23,18 @@ class BadDataSettings(Settings):
         "records. quarantine: leave out each file that has a bad record, and list it. "
         "skip_record and quarantine first read all files once; the counts are in result.json "
         "and the files in model_dir/bad_data.json.",
+        changes="rows scores",
+        named=True,
     )
     max_bad_records: Optional[Annotated[Count, Field(strict=True)]] = setting(
         None,
         "With --corrupt_data_policy=skip_record or quarantine: if the files of one flag have "
         "more bad records than this, the run stops before it starts (exit status 65).",
+        changes="limits",
     )
     max_bad_fraction: Optional[Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]] = setting(
         None,
         "As --max_bad_records, for the share of records or of bytes that is left out, "
         "whichever is larger: 0.01 is 1 percent.",
+        changes="limits",
     )

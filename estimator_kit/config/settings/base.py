@@ -12,6 +12,8 @@ import pydantic
 from pydantic import Field
 from pydantic_core import PydanticCustomError
 
+from feature_specs.meaning import aspects
+
 # The largest number that TensorFlow holds, as int64.
 LARGEST = 2**63 - 1
 
@@ -52,9 +54,25 @@ class Settings(pydantic.BaseModel):
         return (value,) if several and isinstance(value, str) else value
 
 
-def setting(default: Any, help_text: str) -> Any:
-    """A field of settings, with its default and its text in `--help`."""
-    return Field(default, description=help_text)
+def setting(default: Any, help_text: str, *, changes: str, named: bool = False) -> Any:
+    """A field of settings.
+
+    Args:
+      default: its default.
+      help_text: its text in `--help`.
+      changes: the aspects that it changes, or `nothing`; see `feature_specs.meaning.aspects`.
+      named: whether it only points at what counts, as a path does.
+    """
+    field: Any = Field(default, description=help_text)
+    field.metadata.append(aspects.changes(changes, named=named))
+    return field
+
+
+def changes_of(kind: type[Settings], name: str) -> aspects.Changes:
+    """What a setting changes, as its field declares it."""
+    found = aspects.of_field(kind.model_fields[name])
+    assert found is not None, f"{name} is not declared with `setting`"
+    return found
 
 
 def _is_readable(text: str) -> bool:

@@ -17,9 +17,11 @@ class ComputeSettings(Settings):
         "Training multiplies the matrices of dense layers in this type. Variables, tables, losses "
         "and metrics stay float32, and evaluation, prediction and exports compute in float32. It "
         "pays on a GPU, or on a CPU with AMX.",
+        changes="training",
     )
     xla: Literal["on", "off"] = setting(
         "off",
         "on: training compiles the dense part of the model with XLA. Lookups in tables stay "
         "outside. Evaluation, prediction and exports are not compiled.",
+        changes="nothing",
     )

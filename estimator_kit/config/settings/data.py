@@ -22,12 +22,16 @@ class DataSettings(Settings):
         (),
         "TFRecord files to train on: paths or globs, separated by commas. --mode=analyze, and "
         "--mode=validate with a baseline, also take tables: Parquet, CSV or JSON lines.",
+        changes="rows",
+        named=True,
     )
     train_days: Optional[str] = setting(
         None,
         "Days to train on: 2026-01-01..2026-01-07, 7d..2026-01-07 (the seven days that end "
         "with it) or 2026-01-07. Each day replaces dt=* in --train_files "
         "(data/dt=*/*.tfrecord). A day without a file is an error.",
+        changes="rows",
+        named=True,
     )
     train_mix: tuple[str, ...] = setting(
         (),
@@ -35,6 +39,8 @@ class DataSettings(Settings):
         "a/*.tfrecord=3,b/*.tfrecord=1. Then three of four rows in every batch come from a, "
         "however many rows a and b have. When a part ends, it starts again. An epoch has as "
         "many rows as all parts together.",
+        changes="rows",
+        named=True,
     )
     input_fn: Optional[str] = setting(
         None,
@@ -42,34 +48,45 @@ class DataSettings(Settings):
         "It takes the mode, 'train' or 'eval', and returns the rows of one epoch: an iterable of "
         "dictionaries, or a tf.data.Dataset of them. Without --eval_files, it also gives the rows "
         "to evaluate on.",
+        changes="rows scores",
+        named=True,
     )
     input_version: Optional[str] = setting(
         None,
         "A name for the rows of --input_fn and their order, such as a day. Give it if each call "
         "returns the same rows in the same order; then a training that starts again goes on with "
         "the next row. With another name, rows and epochs are counted again from 0.",
+        changes="rows scores",
     )
     eval_files: tuple[str, ...] = setting(
         (),
         "TFRecord files to evaluate on. Each evaluation reads all of them.",
+        changes="scores",
+        named=True,
     )
     eval_days: Optional[str] = setting(
         None,
         "Days to evaluate on, such as 2026-01-08, in the form of --train_days. Each day "
         "replaces dt=* in --eval_files.",
+        changes="scores",
+        named=True,
     )
     predict_files: tuple[str, ...] = setting(
         (),
         "TFRecord files to predict. Their records need no labels. With --predict_dir, the "
         "files may also be tables.",
+        changes="",
+        named=True,
     )
     batch_size: PositiveInt = setting(
         512,
         "Rows in each training step.",
+        changes="training",
     )
     shuffle: bool = setting(
         True,
         "Shuffle the training rows.",
+        changes="rows",
     )
     keep_negatives: Optional[str] = setting(
         None,
@@ -77,6 +94,7 @@ class DataSettings(Settings):
         "are binary, name one: click=0.1. Each epoch keeps other rows, and the same rows if "
         "you train again. A kept row weighs 1 / share in the losses of all objectives, so "
         "predictions stay calibrated. Evaluation reads all rows.",
+        changes="rows",
     )
 
     @pydantic.field_validator("input_fn", mode="before")

@@ -21,36 +21,43 @@ class ExportSettings(Settings):
         "--best_metric is among the --best_k best values. step: every --export_every_steps. final: "
         "at the end. The kit checks each export with rows of --eval_files before the export gets "
         "its name.",
+        changes="nothing",
     )
     best_metric: str = setting(
         "loss",
         "The metric of the exporters best and best_k, such as auc/click. The run checks the "
         "name before it trains.",
+        changes="scores",
     )
     best_direction: Optional[Literal["min", "max"]] = setting(
         None,
         "Whether a better --best_metric is lower (min) or higher (max). Required for every "
         "metric except a loss.",
+        changes="scores",
     )
     best_k: PositiveInt = setting(
         3,
         "How many SavedModels best_k keeps. If two are equally good, the older one is better.",
+        changes="nothing",
     )
     export_every_steps: Optional[PositiveInt] = setting(
         None,
         "Steps between two exports of the exporter step. It exports the first evaluated "
         "checkpoint at or after each multiple of this number.",
+        changes="nothing",
     )
     exports_to_keep: PositiveInt = setting(
         5,
         "How many of the newest SavedModels latest, best and step keep. SavedModels that "
         "keep.json in their folder marks as pinned or live stay too.",
+        changes="nothing",
     )
     export_check_rows: PositiveInt = setting(
         100,
         "How many of the first rows of --eval_files the kit checks each export with, before the "
         "export gets its name. The kit adds rows with missing, unknown and extreme values of each "
         "feature, from the first 100,000 rows.",
+        changes="limits",
     )
     default_signature: str = setting(
         "predict_examples",
@@ -58,4 +65,5 @@ class ExportSettings(Settings):
         "objectives, from serialized records), predict_raw (all objectives, from one tensor "
         "for each feature), or predict/<objective>, classify/<objective> or "
         "regress/<objective>, depending on the head.",
+        changes="outputs",
     )

@@ -21,9 +21,11 @@ class InputCacheSettings(Settings):
         "file, the spec, a vocabulary or a version changes, its rows are transformed again. "
         "Several runs can share one folder. The first run is slower, because it writes the "
         "rows.",
+        changes="nothing",
     )
     input_cache_gib: Optional[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = setting(
         None,
         "The most GiB that --input_cache_dir may hold, 20 by default. To make room, the files "
         "that were used longest ago are removed.",
+        changes="nothing",
     )

@@ -15,12 +15,15 @@ class MachineSettings(Settings):
     intra_op_threads: Threads = setting(
         0,
         "Threads inside one op; 0 lets TensorFlow choose.",
+        changes="nothing",
     )
     inter_op_threads: Threads = setting(
         0,
         "Ops that run at the same time; 0 lets TensorFlow choose.",
+        changes="nothing",
     )
     memory_growth: bool = setting(
         True,
         "Take GPU memory when it is needed, and not all of it at the start.",
+        changes="nothing",
     )

@@ -17,27 +17,33 @@ class PredictionSettings(Settings):
         "--mode=predict and --mode=evaluate: the export (a SavedModel) to use instead of the "
         "latest checkpoint, or a folder of versions, whose newest version is used. You do not need "
         "--spec if the export keeps its feature spec. --mode=transform: the export to transform.",
+        changes="",
+        named=True,
     )
     predict_output: Optional[str] = setting(
         None,
         "The file for the predictions, in the order of --predict_files: .jsonl (one JSON object "
         "for each row) or .tfrecord (one Example for each row). By default, the program prints "
         "JSON to standard output.",
+        changes="nothing",
     )
     predict_limit: Optional[PositiveInt] = setting(
         None,
         "Stop after this many rows.",
+        changes="nothing",
     )
     predict_outputs: tuple[str, ...] = setting(
         (),
         "The outputs to write, in this order, such as click/class_ids,click/classes. By "
         "default all outputs, which for 10,000 classes are 20,000 numbers a row.",
+        changes="outputs",
     )
     top_k: Optional[PositiveInt] = setting(
         None,
         "With --export_dir and the head next_item: write the names and scores of this many best "
         "items for each row, instead of the scores of all items. The export decides whether items "
         "that a row has seen are left out (exclude_seen in the spec).",
+        changes="outputs",
     )
     predict_dir: Optional[str] = setting(
         None,
@@ -48,15 +54,18 @@ class PredictionSettings(Settings):
         "_MANIFEST.json and, at the end, _SUCCESS. If you start the same command again, it "
         "predicts the files that are missing. It never changes a folder that holds anything "
         "else.",
+        changes="nothing",
     )
     keep_columns: tuple[str, ...] = setting(
         (),
         "Columns of the tables, or features of the records, to write before the predictions of "
         "each row, such as user_id. --mode=transform with two_tower: the "
         "feature that names an item.",
+        changes="outputs",
     )
     predict_processes: Optional[PositiveInt] = setting(
         None,
         "With --predict_dir: how many processes share the files; by default one for each core, "
         "or fewer for small data. Each process loads the export.",
+        changes="nothing",
     )

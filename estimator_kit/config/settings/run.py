@@ -28,10 +28,13 @@ class RunSettings(Settings):
         "train_and_evaluate",
         "What to do; --help lists the modes. The mode may also be the first word after the "
         "program.",
+        changes="nothing",
     )
     spec: str = setting(
         "",
         "The feature spec, a YAML or JSON file. feature_specs/catalog has examples.",
+        changes="",
+        named=True,
     )
     model: str = setting(
         "wide_deep",
@@ -40,6 +43,8 @@ class RunSettings(Settings):
         "shared_bottom, mmoe, cgc, ple (several objectives); esmm, aitm (objectives that follow "
         "each other, such as click and purchase); two_tower (retrieval); or your own ModelFn "
         "as package.module:ClassName.",
+        changes="weights training outputs",
+        named=True,
     )
     model_params: dict[str, Any] = setting(
         {},
@@ -48,30 +53,37 @@ class RunSettings(Settings):
         "flag for more parameters. If a name is given twice, the later value counts. An empty "
         "--model_params= drops all parameters before it. For an unknown name, the error lists "
         "the known ones.",
+        changes="",
+        named=True,
     )
     model_dir: Optional[str] = setting(
         None,
         "The folder of the run: checkpoints, exports, TensorBoard events and result.json. If "
         "you start again with the same folder, training continues from the last checkpoint.",
+        changes="nothing",
     )
     generate_default_data: Optional[str] = setting(
         None,
         "A folder for the default data, a synthetic advertising log (200,000 rows in 8 days). "
         "If the data do not exist there, the program generates them first.",
+        changes="nothing",
     )
     log_format: Literal["text", "json"] = setting(
         "text",
         "json: write each line as one JSON object with time, level and message, and the numbers of "
         "progress and evaluations under their names.",
+        changes="nothing",
     )
     log_every_secs: PositiveFloat = setting(
         10.0,
         "Seconds between two lines of progress, if the output is not a terminal.",
+        changes="nothing",
     )
     exit_code_style: Literal["kit", "kubernetes"] = setting(
         "kit",
         "kubernetes: exit with status 0 instead of 99 (nothing to do), which a Kubernetes Job "
         "would treat as a failure.",
+        changes="nothing",
     )
 
     @pydantic.field_validator("model", mode="before")

@@ -19,10 +19,12 @@ class TransformSettings(Settings):
         None,
         "An export, a checkpoint or a model directory. Without it, --mode=inspect shows the model "
         "of --spec, --model and --model_params; with it, these three are not read.",
+        changes="nothing",
     )
     graph_dir: Optional[str] = setting(
         None,
         "The folder for an events file with the graph, for TensorBoard.",
+        changes="nothing",
     )
     transform: Optional[
         Literal[
@@ -47,41 +49,49 @@ class TransformSettings(Settings):
         "'estimator-kit[onnx]'`. item_vectors: the vectors of the items of a retrieval model, and "
         "their words or ids. item_index: a FAISS index over these vectors, which needs `pip "
         "install 'estimator-kit[index]'`.",
+        changes="nothing",
     )
     transform_dir: Optional[str] = setting(
         None,
         "The folder for the result. It must not exist yet.",
+        changes="nothing",
     )
     transform_inputs: Literal["features", "columns"] = setting(
         "features",
         "The inputs of a file for TensorFlow Lite or ONNX. features: one tensor for each "
         "feature, as in the signature predict_raw. columns: the ids and numbers that the model "
         "reads, so that the app does the hashing and the lookup of strings.",
+        changes="nothing",
     )
     representative_files: tuple[str, ...] = setting(
         (),
         "With --transform=tflite_int8: TFRecord files whose first 500 rows show the ranges of "
         "the numbers inside the model.",
+        changes="nothing",
     )
     transform_tolerance: PositiveFloat = setting(
         1e-5,
         "How far the predictions of the result may differ on the first 1,000 rows of "
         "--predict_files. The difference is absolute, or relative for numbers above 1. A result "
         "that differs more is refused.",
+        changes="limits",
     )
     item_vectors_format: Literal["npy", "parquet"] = setting(
         "npy",
         "The file of --transform=item_vectors. npy: vectors.npy for NumPy, and items.txt with the "
         "item of each row. parquet: one table with the columns item and vector.",
+        changes="nothing",
     )
     index_recall: Annotated[float, Field(gt=0, le=1)] = setting(
         0.95,
         "With --transform=item_index: the smallest share of the ten best items that the index must "
         "find, on the first 1,000 rows of --eval_files, or of --predict_files without it. The kit "
         "lets the index search as far as this takes. An index that finds fewer is refused.",
+        changes="limits",
     )
     transform_max_loss_increase: PositiveFloat = setting(
         0.01,
         "With --eval_files: by which share the loss of an objective may rise on their first "
         "10,000 rows; 0.01 is 1 percent. A result that loses more is refused.",
+        changes="limits",
     )

@@ -18,15 +18,20 @@ class TuningSettings(Settings):
         None,
         "A YAML file with the parameters to search, their ranges and choices, the metric, and the "
         "number of trials. The guide Search describes it. --eval_files guide the search.",
+        changes="",
+        named=True,
     )
     tune_processes: Annotated[int, Field(ge=1, le=MOST_DEVICES, strict=True)] = setting(
         1,
         "How many trials this command trains at the same time, each in its own process. The same "
         "command on other machines, with the same --model_dir on a shared disk, works at the same "
         "search.",
+        changes="nothing",
     )
     test_files: tuple[str, ...] = setting(
         (),
         "TFRecord files that score the best trial once, at the end of the search. They never "
         "guide it.",
+        changes="scores",
+        named=True,
     )

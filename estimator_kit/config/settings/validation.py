@@ -16,17 +16,20 @@ class ValidationSettings(Settings):
         0,
         "Also compare this many rows of --train_files with the spec. 0 reads no data and needs "
         "no TensorFlow.",
+        changes="nothing",
     )
     baseline_files: tuple[str, ...] = setting(
         (),
         "Earlier files to compare --train_files with: TFRecord, Parquet, CSV or JSON lines, by "
         "their names. The report shows how far --train_files drifted from them, and compares "
         "the drift with the section drift of the spec.",
+        changes="nothing",
     )
     baseline_statistics: Optional[str] = setting(
         None,
         "As --baseline_files, but with the statistics.json of an earlier --mode=analyze "
         "instead of records.",
+        changes="nothing",
     )
 
     @property

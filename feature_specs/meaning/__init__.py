@@ -1,0 +1,1 @@
+"""What settings, entries of a spec and parameters of a model change."""
