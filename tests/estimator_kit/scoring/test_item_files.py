@@ -232,6 +232,7 @@ def test_items_of_records_need_only_the_features_of_items(towers, tmp_path):
         np.testing.assert_allclose(vector, expected[last % len(towers.rows)], atol=1e-6)
 
 
+@pytest.mark.ci
 def test_a_client_asks_for_users_without_items(towers):
     expected, rows = towers.predictions("user_vector"), Rows.of_export(towers.export)
     users = [{name: row[name] for name in ("price", "tags")} for row in towers.rows]
