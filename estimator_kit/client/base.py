@@ -56,7 +56,8 @@ class Client(abc.ABC):
         gRPC's limit of 4 MiB. TensorFlow Serving refuses more rows than `max_batch_size` in its
         batching parameters, which --mode=serving_config sets to 1000 or more.
       timeout_secs: the time for one batch of rows, with all its tries and with the requests for
-        metadata that it needs. Each further batch has the same time.
+        metadata that it needs. Each further batch has the same time, and so has each batch of a
+        call that starts again because the server replaced the version.
       retries: repeats requests; by default until `timeout_secs` are over.
     """
 
@@ -241,7 +242,8 @@ class Client(abc.ABC):
         try:
             states = self.status()
         except ServingError as error:
-            if error.code != "UNIMPLEMENTED":
+            # Something before the server may allow only some requests.
+            if error.code not in ("UNIMPLEMENTED", "NOT_FOUND"):
                 raise
             return None
         return max((v for v, state in states.items() if state == "AVAILABLE"), default=None)

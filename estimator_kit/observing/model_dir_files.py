@@ -88,6 +88,7 @@ EXPORT: Mapping[str, str] = {
     "assets.extra/feature_spec/**": "The feature spec and the files that it names.",
     "assets.extra/flags.txt": "Every flag of the training, as a flagfile.",
     "assets.extra/metrics.json": "The metrics of the checkpoint.",
+    "assets.extra/signature_features.json": "The features that each signature needs in a record.",
     "assets.extra/lineage.json": "Checkpoint, step, files and versions, and how the export was "
     "checked.",
     "assets.extra/retraining.json": "The cycle of `--mode=retrain` that made the export.",

@@ -245,6 +245,7 @@ def test_names_of_json_lines_have_all_digits():
             item_rows._names(batch, examples, "id")
 
 
+@pytest.mark.ci
 def test_a_client_asks_for_users_without_items(towers):
     expected, rows = towers.predictions("user_vector"), Rows.of_export(towers.export)
     users = [{name: row[name] for name in ("price", "tags")} for row in towers.rows]

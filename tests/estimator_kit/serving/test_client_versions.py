@@ -170,6 +170,7 @@ def test_a_version_that_is_replaced_all_the_time(tmp_path, kind):
     assert error.value.message.endswith("Call again, or ask for one version with version=.")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", [GrpcClient, RestClient])
 def test_classes_and_values_are_of_one_version(tmp_path, kind):
     made = tmp_path / "made"
