@@ -38,7 +38,8 @@ STOPPED = 143
 MEANING = {
     DONE: "done",
     BAD_CONFIG: "bad flags, flagfile, spec, model or packages, or, in --mode=validate, data that "
-    "do not fit the spec or drifted too far; nothing was written",
+    "do not fit the spec or drifted too far; nothing was written, except by a model whose code "
+    "fails in a session",
     BAD_DATA: "bad data: a file or record cannot be used (or more than the limits allow), or the "
     "loss became NaN or infinite",
     BUG: "a bug, in the kit or in a model; the traceback says where",

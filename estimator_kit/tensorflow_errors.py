@@ -21,10 +21,13 @@ def reason(error: BaseException) -> str:
     nodes = [i for i, line in enumerate(lines[:-1]) if line.startswith("Node: '")]
     if not nodes:
         lines = [line.strip() for line in _without_trace(text) if line.strip()]
+        # The error of an op in the body of a condition or a loop has no trace.
+        if lines[:1] == ["Graph execution error:"] and lines[1:2] and "Detected" not in lines[1]:
+            lines = lines[1:]
     chosen = lines[nodes[-1] + 1] if nodes else next(iter(lines), "")
     if nodes and re.fullmatch(r"\d+ root error\(s\) found\.", chosen):
         chosen = next(iter(lines[nodes[-1] + 2 :]), chosen)
-    return re.sub(r"^\{\{.*?\}\} |^\(0\) ", "", chosen)[:_MOST]
+    return re.sub(r"^(\{\{.*?\}\} )+|^\(0\) ", "", chosen)[:_MOST]
 
 
 def _without_trace(lines: list[str]) -> list[str]:

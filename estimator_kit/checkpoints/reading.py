@@ -97,17 +97,22 @@ def outline(model: ModelFn) -> ModelOutline:
             variables = {**stored.variables, **stored.growing}
         made = weights_of(model)
         _check_rows(model, made.metrics)
+        _check_added_losses(model)
         graph, _ = build(model, ModeKeys.PREDICT, rows=_ROWS)
+        with graph.as_default():
+            answering = saved()
     unread = [name for name in model.spec.raw if name not in asked]
     if unread:
         text = "the model %s does not read %s, which the section `raw` of %s lists"
         _log.info(text, type(model).__name__, ", ".join(unread), model.spec.source)
-    unknown = sorted(made.shapes.keys() - variables.keys())
-    if unknown:
-        raise ConfigError(
-            f"{type(model).__name__} makes the variables {', '.join(unknown)} only in evaluation, "
-            "so no checkpoint would have them. Make the same variables in every mode."
-        )
+    inferred = {**answering.variables, **answering.growing}
+    for mode, shapes in (("evaluation", made.shapes), ("prediction", inferred)):
+        unknown = sorted(shapes.keys() - variables.keys())
+        if unknown:
+            raise ConfigError(
+                f"{type(model).__name__} makes the variables {', '.join(unknown)} only in {mode}, "
+                "so no checkpoint would have them. Make the same variables in every mode."
+            )
     weights = frozenset(made.shapes)
     return ModelOutline(
         variables,
@@ -118,6 +123,17 @@ def outline(model: ModelFn) -> ModelOutline:
         made.places,
         python_ops.problem(f"{type(model).__name__}.logits", graph),
     )
+
+
+def _check_added_losses(model: ModelFn) -> None:
+    """Raises ConfigError if the model adds a loss only in training, or only in evaluation."""
+    trained, evaluated = (model.loss_names[mode] for mode in (ModeKeys.TRAIN, ModeKeys.EVAL))
+    for name in sorted(trained ^ evaluated):
+        raise ConfigError(
+            f"{type(model).__name__}.logits adds the loss {name!r} only in "
+            f"{'training' if name in trained else 'evaluation'}, so evaluations would choose the "
+            "best model by another loss than training has. Call self.add_loss in every mode."
+        )
 
 
 def _check_rows(model: ModelFn, metrics: Collection[str]) -> None:

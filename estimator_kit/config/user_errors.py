@@ -107,6 +107,40 @@ def place_of_op(op: Any) -> Optional[str]:
     return None
 
 
+def places_of_op(error: Any) -> list[str]:
+    """`file:line` of the user's code that made the op of a session's error; empty if none did.
+
+    An error in the body of a `tf.cond`, a loop or a `tf.function` names the op, but not the body.
+    So these are the lines of all ops of this name in the functions of the session's graph.
+    """
+    op = getattr(error, "op", None)
+    if op is not None:
+        place = place_of_op(op)
+        return [] if place is None else [place]
+    nodes = re.findall(r"\[\[\{\{node ([^}]+)\}\}\]\]", str(error))
+    graph = _graph_of_session(error)
+    if not nodes or graph is None:
+        return []
+    functions = (getattr(made, "graph", None) for made in list(graph._functions.values()))
+    ops = [
+        op
+        for function in functions
+        if function is not None
+        for op in function.get_operations()
+        if op.name == nodes[0]
+    ]
+    return sorted({place for place in map(place_of_op, ops) if place is not None})
+
+
+def _graph_of_session(error: BaseException) -> Any:
+    """The graph of the session that raised an error, or None."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        session = frame.f_locals.get("self")
+        if hasattr(session, "_do_run") and hasattr(session, "graph"):
+            return session.graph
+    return None
+
+
 def is_of_kit(module: str) -> bool:
     """Whether a module is not a user's, by its name."""
     return module.partition(".")[0] in _NOT_OF_USERS

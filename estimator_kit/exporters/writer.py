@@ -24,7 +24,6 @@ from estimator_kit.model import python_ops
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import ServingInputs, serving_inputs
-from input_pipelines.transform.transforms import Features
 
 Arrays = dict[str, np.ndarray]
 
@@ -94,7 +93,7 @@ def write_saved_model(
             answers: Mapping[str, Arrays] = {}
             if features is not None:
                 session.run(main_op)
-                answers = _answers(session, made.whole, inputs.features, features)
+                answers = _answers(session, made.whole, inputs, features)
     builder.save()
     raw = frozenset(n for n, made in signatures.items() if _is_raw(n, made, signatures))
     return Written(signatures, raw, names, answers, made.needs)
@@ -167,9 +166,12 @@ class _StartValues:
 
 
 def _answers(
-    session: Any, signatures: Mapping[str, Any], tensors: Features, values: Mapping[str, Any]
+    session: Any, signatures: Mapping[str, Any], inputs: ServingInputs, values: Mapping[str, Any]
 ) -> dict[str, Arrays]:
-    feeds = {tensors[name]: value for name, value in values.items()}
+    feeds = {inputs.features[name]: value for name, value in values.items()}
+    # No output reads the records. But if TensorFlow inlines a tf.function, its ops wait for the op
+    # that parses them.
+    feeds[inputs.examples] = np.empty([0], np.object_)
     joint = signatures[PREDICT_EXAMPLES].outputs
     # The outputs of raw signatures are separate ops that read other tensors.
     same = {

@@ -18,7 +18,7 @@ import tensorflow as tf
 from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import pretrained_tables
-from estimator_kit.model.own_scaffold import merged
+from estimator_kit.model.own_scaffold import merged, run_init_fn
 from estimator_kit.optimizers.assignment import (
     assign_all,
     own_values,
@@ -137,7 +137,7 @@ def scaffold(
             if load_rows is not None:
                 load_rows(session, warm_start.checkpoint)
         if of_model is not None:
-            of_model(used, session)
+            run_init_fn(of_model, used, session)
             # It may have changed each weight.
             loaded.update(name for name in variables if average_name(name) in variables)
         # A moving average started at the value of the initializer. Set it to the new value.

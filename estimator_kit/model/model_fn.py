@@ -78,6 +78,7 @@ class ModelFn(abc.ABC):
         makes a step there of the batches that are left. The kit sets it.
       computing: how training computes the dense part. The kit sets it.
       combination: how training combines the losses of several objectives, from `params.combine`.
+      loss_names: the names of `add_loss` in each mode whose graph was made.
     """
 
     Params: type[ModelParams] = ModelParams
@@ -103,6 +104,7 @@ class ModelFn(abc.ABC):
         self.together: Optional[Synchronous] = None
         self.last_step: Optional[int] = None
         self.computing = Computing()
+        self.loss_names: dict[str, frozenset[str]] = {}
         for choice in (self.params.optimizer, *(self.params.optimizers or {}).values()):
             make_optimizer(choice, self.params.learning_rate)
         if self.params.schedule is not None:
@@ -434,6 +436,7 @@ class ModelFn(abc.ABC):
         ):
             logits, added = self._forward(features, mode)
         losses = added_losses.of_logits(type(self).__name__, of_rows)
+        self.loss_names[mode] = frozenset(loss.name for loss in of_rows)
         graph_collections.check(type(self).__name__)
         graph_collections.join_trainable(type(self).__name__)
         if mode == ModeKeys.PREDICT:

@@ -112,6 +112,8 @@ class OwnHook(tf.compat.v1.train.SessionRunHook):
         before = self._is_stopped(context)
         try:
             returned = getattr(self._hook, method)(*arguments)
+            if method == "before_run":
+                _check_names(returned, arguments[0].session.graph)
         except Exception as error:
             if user_errors.has_status(error) and not isinstance(error, (*_ENDS, *_LOSSES)):
                 raise
@@ -188,6 +190,14 @@ def of_training(model: Model, names: frozenset[str]) -> dict[str, Sequence[Hook]
 def of_evaluation(model: Model, names: frozenset[str]) -> list[Hook]:
     """The hooks of an `EstimatorSpec` of an evaluation."""
     return [EndOfInput(type(model).__name__, names), *checked_hooks(model, ModeKeys.EVAL)]
+
+
+def _check_names(asked: Any, graph: Any) -> None:
+    """Raises KeyError or ValueError if a run is asked for a name that the graph does not have."""
+    if isinstance(asked, tf.compat.v1.train.SessionRunArgs):
+        for item in tf.nest.flatten([asked.fetches, list(asked.feed_dict or ())]):
+            if isinstance(item, str):
+                graph.as_graph_element(item)
 
 
 def _start(error: BaseException) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit.config import user_errors
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import user_code
 from estimator_kit.model.modes.model import Model
@@ -41,6 +42,24 @@ def _checked(place: str, returned: Any) -> Optional[Any]:
             "tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS."
         )
     return returned
+
+
+def run_init_fn(init_fn: Callable[[Any, Any], None], scaffold: Any, session: Any) -> None:
+    """Calls the `init_fn` of a model.
+
+    Raises:
+      ConfigError: it raised an error that has no exit status of its own.
+    """
+    try:
+        init_fn(scaffold, session)
+    except Exception as error:
+        if user_errors.has_status(error):
+            raise
+        place = user_errors.place_of(error)
+        raise ConfigError(
+            f"{f'{place}: ' if place else ''}the init_fn of the scaffold raised "
+            f"{user_errors.text_of(error)} Mend it, or catch the error in it."
+        ) from error
 
 
 def merged(

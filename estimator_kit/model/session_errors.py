@@ -34,6 +34,14 @@ _SESSION_ERRORS = (
     estimator.NanLossDuringTrainingError,
 )
 
+# Other errors of ops, such as of a lookup table whose file does not exist.
+_ERRORS_OF_OPS = (
+    tf.errors.FailedPreconditionError,
+    tf.errors.AlreadyExistsError,
+    tf.errors.UnimplementedError,
+    tf.errors.InternalError,
+)
+
 # The name of the node that reads a checkpoint.
 _RESTORE = "save/RestoreV2"
 
@@ -70,9 +78,10 @@ def explained(
     except tf.errors.NotFoundError as error:
         _check_files(paths, error)
         gone = cache.remove_damaged() if cache is not None else None
-        if gone is None:
-            raise
-        raise DataError(gone) from error
+        if gone is not None:
+            raise DataError(gone) from error
+        _raise_of_user(error)
+        raise
     except _SESSION_ERRORS as error:
         of_model = user_code.check_text(error)
         if of_model is not None:
@@ -98,26 +107,27 @@ def explained(
             raise DataError(broken) from error
         nan_loss = isinstance(error, estimator.NanLossDuringTrainingError)
         if not nan_loss and NOT_FINITE not in str(error):
-            of_user = _of_users_op(error)
-            if of_user is None:
-                raise
-            raise ConfigError(of_user) from error
+            _raise_of_user(error)
+            raise
         what = "a gradient" if f"{NOT_FINITE}a gradient" in str(error) else "the loss"
         raise LossError(
             f"{what} became NaN or infinite, and the step was not applied. The input is finite. "
             "Lower the learning rate, set the model parameter clip_norm, or look for a division or "
             "logarithm in the model."
         ) from error
+    except _ERRORS_OF_OPS as error:
+        _raise_of_user(error)
+        raise
 
 
-def _of_users_op(error: tf.errors.OpError) -> Optional[str]:
-    """The message of an error in an op that a user's code made, with its place; otherwise None."""
-    op = error.op
-    place = None if op is None else user_errors.place_of_op(op)
-    if place is None:
-        return None
-    reason = tensorflow_errors.reason(error)
-    return f"{place}: the op {op.type} that this line makes failed: {reason}"
+def _raise_of_user(error: Exception) -> None:
+    """Raises ConfigError with the user's line if the error is of an op that a user's code made."""
+    places = user_errors.places_of_op(error)
+    if places:
+        raise ConfigError(
+            f"{' or '.join(places)}: an op that this line makes failed in the session: "
+            f"{tensorflow_errors.reason(error)}"
+        ) from error
 
 
 def _check_files(paths: list[str], error: Exception) -> None:

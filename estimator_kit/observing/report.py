@@ -6,7 +6,7 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.result import RunResult
@@ -21,9 +21,11 @@ _OF_THE_RUN = ("loss", "global_step", "rows")
 def metrics_table(metrics: Mapping[str, float], objectives: Sequence[str]) -> str:
     """A row for each metric and a column for each objective, from `<metric>/<objective>` names.
 
-    Metrics of `ModelFn.metrics` with other names follow, one on each line.
+    Other metrics, such as those of `ModelFn.metrics`, follow, one on each line.
     """
-    names = sorted({key.rpartition("/")[0] for key in metrics if "/" in key}, key=_order)
+    own = own_metrics(metrics, objectives)
+    of_kit = metrics.keys() - {*own, *_OF_THE_RUN}
+    names = sorted({key.rpartition("/")[0] for key in of_kit}, key=_order)
     header = ["metric", *objectives]
     body = [[name, *(_number(metrics.get(f"{name}/{o}")) for o in objectives)] for name in names]
     widths = [max(len(row[i]) for row in [header, *body]) for i in range(len(header))]
@@ -31,16 +33,19 @@ def metrics_table(metrics: Mapping[str, float], objectives: Sequence[str]) -> st
         "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:]))])
         for row in [header, ["-" * width for width in widths], *body]
     ]
-    own = own_metrics(metrics)
     if own:
         width = max(map(len, own))
         lines += ["", *(f"{key.ljust(width)}  {_number(metrics[key])}" for key in own)]
     return "\n".join(lines)
 
 
-def own_metrics(metrics: Mapping[str, float]) -> list[str]:
-    """The names of `ModelFn.metrics` that belong to no objective, sorted."""
-    return sorted(key for key in metrics if "/" not in key and key not in _OF_THE_RUN)
+def own_metrics(metrics: Mapping[str, float], objectives: Collection[str]) -> list[str]:
+    """The names of metrics that belong to no objective, such as `added_loss/decay`, sorted."""
+    return sorted(
+        key
+        for key in metrics
+        if key not in _OF_THE_RUN and ("/" not in key or key.rpartition("/")[2] not in objectives)
+    )
 
 
 def _order(name: str) -> tuple[int, str]:

@@ -234,7 +234,7 @@ def check_optimizers(optimizers: Any, trainable: Sequence[Any]) -> None:
         if i not in owners:
             raise ConfigError(
                 f"the optimizer for {prefix!r} has no variable. The variables are "
-                f"{', '.join(v.op.name for v in trainable)}."
+                f"{', '.join(v.op.name for v in trainable) or 'none'}."
             )
 
 

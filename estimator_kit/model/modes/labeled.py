@@ -117,16 +117,28 @@ def labeled(
         penalties = [tf.where(padding, tf.zeros_like(each), each) for each in penalties]
     if penalties or of_batch:
         loss = tf.add_n([loss, *of_batch.values(), *penalties])
-    loss = tf.identity(loss, name=LOSS_TENSOR)
+    loss = _named(model, loss, LOSS_TENSOR)
     with tf.name_scope("rows"):
         rows = tf.shape(tensors_of(logits)[0])[0]
         if padding is not None:
             rows = tf.where(padding, 0, rows)
-    rows = tf.identity(rows, name=ROWS_TENSOR)
+    rows = _named(model, rows, ROWS_TENSOR)
     return Labeled(
         features, labels, weights, logits, given, own, losses, of_rows, of_batch, penalties,
         loss=loss, rows=rows,
     )  # fmt: skip
+
+
+def _named(model: Model, value: tf.Tensor, name: str) -> tf.Tensor:
+    """The value under a name of the kit, which hooks of users read."""
+    made = tf.identity(value, name=name)
+    scope = tf.compat.v1.get_default_graph().get_name_scope()
+    if made.op.name != (f"{scope}/{name}" if scope else name):
+        raise ConfigError(
+            f"{type(model).__name__} makes an op with the name {name}, which the kit gives to its "
+            "own. Use another name."
+        )
+    return made
 
 
 def _own_losses(model: Model, given: Mapping[str, Any]) -> dict[str, Weighted]:

@@ -75,7 +75,7 @@ def _learning(numbers: Numbers) -> Optional[Section]:
 
 
 def _own(numbers: Numbers) -> Optional[Section]:
-    names = own_metrics(numbers.metrics)
+    names = own_metrics(numbers.metrics, numbers.spec.objectives)
     figures = [charts.learning_curve(numbers, name) for name in names]
     section = with_charts("Metrics of the model", "From the method `metrics`.", figures)
     rows = [[name, number(numbers.metrics[name])] for name in names]

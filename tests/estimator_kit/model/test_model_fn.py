@@ -284,6 +284,42 @@ def test_variables_of_evaluation_alone_are_refused(spec):
     )
 
 
+def test_variables_of_prediction_alone_are_refused(spec):
+    class Late(Constant):
+        def logits(self, features, mode):
+            logits = super().logits(features, mode)
+            return ek.dense_layer(logits, 2, "late") if mode == ModeKeys.PREDICT else logits
+
+    with pytest.raises(ek.ConfigError, match="late/bias, late/kernel only in prediction, so no"):
+        outline(Late(spec))
+
+
+@pytest.mark.parametrize("mode", [ModeKeys.TRAIN, ModeKeys.EVAL])
+def test_a_loss_that_is_added_in_one_mode_alone_is_refused(spec, mode):
+    class Sometimes(Constant):
+        def logits(self, features, where):
+            logits = super().logits(features, where)
+            if where == mode:
+                self.add_loss("size", logits[:, 0] ** 2)
+            return logits
+
+    only = "training" if mode == ModeKeys.TRAIN else "evaluation"
+    with pytest.raises(
+        ek.ConfigError, match=rf"Sometimes.logits adds the loss 'size' only in {only}, so evaluat"
+    ):
+        outline(Sometimes(spec))
+
+
+def test_an_op_with_the_name_of_the_loss_is_refused(spec):
+    class Same(Constant):
+        def logits(self, features, mode):
+            tf.constant(123.0, name="estimator_kit/loss")
+            return super().logits(features, mode)
+
+    with pytest.raises(ek.ConfigError, match="Same makes an op with the name estimator_kit/loss, "):
+        outline(Same(spec))
+
+
 def test_logits_by_objective_are_the_same_as_side_by_side(spec):
     class Named(Constant):
         def logits(self, features, mode):

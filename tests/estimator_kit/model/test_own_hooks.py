@@ -124,6 +124,18 @@ def test_an_error_of_each_method_of_a_hook_names_its_place(error, method, tmp_pa
     assert re.match(pattern + re.escape(what), str(found.value)), found.value
 
 
+class AsksFor(v1.train.SessionRunHook):
+    """Asks each step for a tensor that does not exist."""
+
+    def before_run(self, run_context):
+        return v1.train.SessionRunArgs({"mine": ["missing:0"]})
+
+
+def test_a_hook_that_asks_for_an_unknown_tensor_is_refused(tmp_path):
+    with pytest.raises(ek.ConfigError, match=r"AsksFor\.before_run raised KeyError: .*missing:0"):
+        trained(lambda to: AsksFor(), tmp_path / "own", wrap=True)
+
+
 def test_a_hook_that_makes_a_variable_too_late_is_refused(tmp_path):
     class Counts(v1.train.SessionRunHook):
         def begin(self):

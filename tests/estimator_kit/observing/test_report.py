@@ -36,14 +36,17 @@ def test_an_infinite_metric_is_told():
 
 
 def test_metrics_of_the_model_follow_the_table():
-    metrics = {"auc/y": 0.5, "loss": 1.0, "global_step": 3.0, "missed": 0.25, "mae": 2.0}
+    metrics = {"auc/y": 0.5, "loss": 1.0, "global_step": 3.0, "missed": 0.25, "mae": 2.0,
+               "added_loss/size": 3.0, "by_class/0": 4.0}  # fmt: skip
     assert metrics_table(metrics, ["y"]).splitlines() == [
         "metric       y",
         "------  ------",
         "auc     0.5000",
         "",
-        "mae     2.0000",
-        "missed  0.2500",
+        "added_loss/size  3.0000",
+        "by_class/0       4.0000",
+        "mae              2.0000",
+        "missed           0.2500",
     ]
 
 

@@ -114,6 +114,24 @@ def test_init_fn_runs_once_and_after_the_first_values(spec, tmp_path):
     np.testing.assert_allclose(trained(2), [[6, 8], [6, 8]], rtol=1e-6)  # A restart.
 
 
+class CannotStart(Constant):
+    def scaffold(self, mode):
+        def read(scaffold, session):
+            raise FileNotFoundError("words.txt")  # here
+
+        return v1.train.Scaffold(init_fn=read)
+
+
+def test_an_error_of_init_fn_names_its_line(spec, tmp_path):
+    made = tf.estimator.Estimator(CannotStart(spec), model_dir=str(tmp_path))
+    with pytest.raises(ek.ConfigError) as error:
+        made.train(batch_of(spec, make_rows(20)), max_steps=1)
+    assert re.match(
+        rf"{re.escape(__file__)}:\d+: the init_fn of the scaffold raised FileNotFoundError: words",
+        str(error.value),
+    )
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
