@@ -121,21 +121,16 @@ def places_of_op(error: Any) -> list[str]:
     graph = _graph_of_session(error)
     if not nodes or graph is None:
         return []
-    functions = (getattr(made, "graph", None) for made in list(graph._functions.values()))
-    ops = [
-        op
-        for function in functions
-        if function is not None
-        for op in function.get_operations()
-        if op.name == nodes[0]
-    ]
+    functions: list[Any] = [getattr(f, "graph", None) for f in list(graph._functions.values())]
+    bodies = [function for function in functions if function is not None]
+    ops = [op for body in bodies for op in body.get_operations() if op.name == nodes[0]]
     return sorted({place for place in map(place_of_op, ops) if place is not None})
 
 
 def _graph_of_session(error: BaseException) -> Any:
     """The graph of the session that raised an error, or None."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
-        session = frame.f_locals.get("self")
+        session: Any = frame.f_locals.get("self")
         if hasattr(session, "_do_run") and hasattr(session, "graph"):
             return session.graph
     return None

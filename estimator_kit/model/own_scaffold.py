@@ -48,7 +48,7 @@ def run_init_fn(init_fn: Callable[[Any, Any], None], scaffold: Any, session: Any
     """Calls the `init_fn` of a model.
 
     Raises:
-      ConfigError: it raised an error that has no exit status of its own.
+      ConfigError: it raised an error that has no separate exit status.
     """
     try:
         init_fn(scaffold, session)

@@ -21,7 +21,7 @@ _OF_THE_RUN = ("loss", "global_step", "rows")
 def metrics_table(metrics: Mapping[str, float], objectives: Sequence[str]) -> str:
     """A row for each metric and a column for each objective, from `<metric>/<objective>` names.
 
-    Other metrics, such as those of `ModelFn.metrics`, follow, one on each line.
+    Other metrics, such as the metrics of `ModelFn.metrics`, follow, one on each line.
     """
     own = own_metrics(metrics, objectives)
     of_kit = metrics.keys() - {*own, *_OF_THE_RUN}
