@@ -194,13 +194,22 @@ def _read(
         )
 
 
-def _encoded(encoder: Encoder, batch: Any) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """The frames of a batch, in pieces: the rows, their bytes, and where each frame begins."""
+def _encoded(
+    encoder: Encoder, batch: Any, path: str
+) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """The frames of a batch, in pieces: the rows, their bytes, and where each frame begins.
+
+    Raises:
+      DataError: a record is too large; the message names its file.
+    """
     pieces = max(1, -(-batch.nbytes // _PIECE))
     size = max(1, -(-batch.num_rows // pieces))
     for start in range(0, batch.num_rows, size):
         rows = slice(start, min(start + size, batch.num_rows))
-        data, at = frames(encoder.encode(batch.slice(start, size)))
+        try:
+            data, at = frames(encoder.encode(batch.slice(start, size)))
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from error
         yield rows, data, at
 
 
@@ -224,7 +233,7 @@ def _write(task: WriteTask, context: Context, advance: Advance) -> Done:
                 batch = rows.batch.slice(start, stop - start)
                 if mask is not None:
                     batch = batch.filter(arrow().array(mask[start:stop]))
-                for which, data, _ in _encoded(encoder, batch):
+                for which, data, _ in _encoded(encoder, batch, rows.path):
                     file.write(data, which.stop - which.start)
                 if shard.stop > last:
                     break
@@ -261,7 +270,7 @@ def _spill(task: SpillTask, context: Context, advance: Advance) -> Done:
                 batch = batch.filter(arrow().array(keep))
                 shards, numbers = shards[keep], numbers[keep]
             keys = row_order.places(numbers)
-            for which, data, at in _encoded(encoder, batch):
+            for which, data, at in _encoded(encoder, batch, rows.path):
                 spill.add(shards[which], keys[which], data, at)
             advance(count)
         spill.finish()

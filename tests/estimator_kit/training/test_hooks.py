@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+import time
 
 import pytest
 import tensorflow as tf
@@ -19,6 +20,7 @@ from estimator_kit.training.hooks.progress import (
     ProgressHook,
     Speed,
 )
+from estimator_kit.training.hooks.saving import AtMultiples
 from estimator_kit.training.hooks.stop import (
     SIGTERM,
     InterruptHook,
@@ -211,3 +213,25 @@ def test_the_best_is_remembered_with_its_metric(tmp_path):
         f"{folder}/best.json: expected the metric loss (min), got auc/y (max). Use the metric of "
         "the earlier runs, or move the folder away."
     )
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_that_is_set_changes_no_interval_of_checkpoints(monkeypatch, hours):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    timer = AtMultiples(every_secs=60)
+    assert timer.should_trigger_for_step(1)
+    timer.update_last_triggered_step(1)
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 3600 * hours)
+    now[0] = 159.0
+    assert not timer.should_trigger_for_step(2)
+    now[0] = 160.0
+    assert timer.should_trigger_for_step(2) and not timer.should_trigger_for_step(1)
+
+
+def test_checkpoints_at_multiples_of_steps():
+    timer = AtMultiples(every_steps=25)
+    assert timer.should_trigger_for_step(26)
+    timer.update_last_triggered_step(26)
+    assert next(step for step in range(26, 60) if timer.should_trigger_for_step(step)) == 50

@@ -105,6 +105,7 @@ def test_a_record_has_a_largest_size(tmp_path, monkeypatch, name):
 def test_nothing_writes_a_record_that_is_too_large(tmp_path, monkeypatch):
     monkeypatch.setattr(writing, "LARGEST_RECORD", 100)
     monkeypatch.setattr(framing, "LARGEST_RECORD", 100)
+    framing._header.cache_clear()
     path = str(tmp_path / "a.tfrecord")
     size = len(writing.example({"a": 98 * "x"}).SerializeToString())
     with pytest.raises(ValueError, match=rf"a\.tfrecord: row 1: it has {size} bytes, expected at "

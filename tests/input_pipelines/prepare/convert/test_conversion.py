@@ -27,6 +27,7 @@ from input_pipelines.prepare.convert.options import ConvertOptions, DerivedLabel
 from input_pipelines.prepare.convert.split import is_eval
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.reading.selection import Selection
+from input_pipelines.record_files import framing
 from input_pipelines.transform.transforms import Transform
 
 SPLIT = {"split_key": "user", "eval_fraction": 0.3}
@@ -111,6 +112,20 @@ def test_stable_order_of_one_file(tmp_path, small_shards):
     assert result.text().splitlines()[0] == (
         f"{tmp_path}/out: 2,000 rows of 1 file as Examples of 4 features"
     )
+
+
+@pytest.mark.parametrize("order", ["stable", "shuffled"])
+def test_a_row_that_is_too_large_for_a_record_names_its_file(tmp_path, monkeypatch, order):
+    monkeypatch.setattr(framing, "LARGEST_RECORD", 1000)
+    framing._header.cache_clear()
+    path = write(tmp_path / "a.jsonl", [{"user": "ann"}, {"user": "x" * 1000}])
+    options = ConvertOptions(order=order)
+    with pytest.raises(DataError) as error:
+        convert([path], directory=f"{tmp_path}/out", options=options, workers=1)
+    # 3 bytes each for the value, the list, the feature, the entry and the features; 6 for the name.
+    assert str(error.value).startswith(f"{path}: a record would have 1,021 bytes, expected at most "
+                                       "1,000. Leave out its largest fields")  # fmt: skip
+    assert not shards(tmp_path / "out")
 
 
 def test_the_manifest(tmp_path):
