@@ -150,9 +150,15 @@ def made_once(what: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
+        scope = tf.compat.v1.get_variable_scope().name
+        if "Trying to share variable" in str(error):  # With reuse, and of another column.
+            raise ConfigError(
+                f"{what} would be a variable in {scope}, which another column of the same features "
+                "has made there with another shape. Read each column in another `with "
+                "tf.compat.v1.variable_scope(name):`, or read the same column in both places."
+            ) from error
         if "already exists" not in str(error):
             raise
-        scope = tf.compat.v1.get_variable_scope().name
         raise ConfigError(
             f"{what} exists already as {scope}, got a second call for it. Keep the result of the "
             "first call. To read it again, put each call into `with tf.compat.v1.variable_scope"

@@ -136,25 +136,63 @@ def check_field_group(spec: FeatureSpec, group: str) -> None:
             )
 
 
-def check_same_scope(spec: FeatureSpec, groups: Iterable[str]) -> None:
+def check_same_scope(spec: FeatureSpec, groups: Iterable[str], parameter: str = "") -> None:
     """Rejects groups that a model reads in one scope if two embeddings would have equal variables.
 
     The spec checks this for the columns of one group. A column that is in two groups has one table.
+
+    Args:
+      spec: the feature spec.
+      groups: the groups.
+      parameter: the model's parameter that may name the first group for the last one, too.
     """
-    found: dict[str, tuple[str, str]] = {}
+    groups = list(groups)
+    groups_of: dict[str, str] = {}
     for group in groups:
         for name in columns_of(spec, group):
-            if spec.columns[name].dense not in VECTORS:
-                continue
-            variable = canned_name(spec, name)
-            first, where = found.setdefault(variable, (name, group))
+            groups_of.setdefault(name, group)
+    first, second = _clash(spec, groups_of)
+    if first:
+        remedy = ""
+        if parameter:
+            remedy = (
+                ", or let the model read one group for both, with --model_params="
+                f"{parameter}={groups[0]}"
+            )
+        raise ConfigError(
+            f"groups {groups_of[first]!r} and {groups_of[second]!r}: "
+            f"{_would_clash(spec, first, second)}, and this model reads both groups together. List "
+            f"the same column in both groups{remedy}."
+        )
+
+
+def check_clash(spec: FeatureSpec, names: Iterable[str]) -> None:
+    """Rejects columns that a model reads in one scope if two would have equal variables."""
+    first, second = _clash(spec, names)
+    if first:
+        raise ConfigError(
+            f"{_would_clash(spec, first, second)}, and the model reads them in one scope. Read the "
+            "same column in both places. In your own model, you can also read each in another "
+            "`with tf.compat.v1.variable_scope(name):`."
+        )
+
+
+def _clash(spec: FeatureSpec, names: Iterable[str]) -> tuple[str, str]:
+    """Two embeddings that would have equal variables, or two empty names."""
+    found: dict[str, str] = {}
+    for name in names:
+        if spec.columns[name].dense in VECTORS:
+            first = found.setdefault(canned_name(spec, name), name)
             if first != name:
-                raise ConfigError(
-                    f"groups {where!r} and {group!r}: columns {first!r} and {name!r} would both "
-                    f"have variables named {variable!r}, because TensorFlow names a column after "
-                    "its features, and this model reads both groups together. List the same "
-                    "column in both groups, or name another group in the model's parameters."
-                )
+                return first, name
+    return "", ""
+
+
+def _would_clash(spec: FeatureSpec, first: str, second: str) -> str:
+    return (
+        f"columns {first!r} and {second!r} would both have variables named "
+        f"{canned_name(spec, first)!r}, because TensorFlow names a column after its features"
+    )
 
 
 def check_sequence_group(spec: FeatureSpec, group: str) -> None:

@@ -16,6 +16,7 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.model import gathers, xla
 from estimator_kit.model.gathers import DENSE, STEPS
 from estimator_kit.model.group_checks import (
+    check_clash,
     check_dense_group,
     check_field_group,
     check_linear_group,
@@ -54,7 +55,8 @@ def dense_columns(
 
     Use it for a model whose groups share columns: each column is gathered once, from one table.
     """
-    order = sorted(set(names), key=lambda name: canned_name(spec, name))
+    order = sorted(set(names), key=lambda name: (canned_name(spec, name), name))
+    check_clash(spec, order)
     with xla.outside(), tf.compat.v1.variable_scope(DNN_SCOPE):
         made = {name: _dense_column(spec, name, features) for name in order}
         dense = gathers.completed(made)

@@ -35,7 +35,7 @@ class FieldModel(ModelFn):
             group = self._group(part)
             if group is not None:
                 check(self.spec, group)
-        group_checks.check_same_scope(self.spec, self._read_together())
+        group_checks.check_same_scope(self.spec, self._read_together(), "deep_group")
 
     def _read_together(self) -> list[str]:
         groups = (self._group("fields"), self._group("deep"))

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
+from estimator_kit.model import input_layer
 from estimator_kit.models import MODELS, autoint, dcn, fm, xdeepfm
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
@@ -165,8 +166,10 @@ def test_two_groups_with_two_embeddings_of_one_feature(fields_document):
             "groups 'fields' and 'deep': columns 'city_emb' and 'city_wider' would both have "
             "variables named 'city_embedding', because TensorFlow names a column after its "
             "features, and this model reads both groups together. List the same column in both "
-            "groups, or name another group in the model's parameters."
+            "groups, or let the model read one group for both, with "
+            "--model_params=deep_group=fields."
         )
+        MODELS[name](spec, {"deep_group": "fields"})
     del fields_document["columns"]["city_wider"]
     fields_document["groups"]["deep"][-1] = "city_emb"
     MODELS["deepfm"](feature_specs.parse(fields_document))
@@ -184,6 +187,47 @@ def test_the_group_that_fits_is_named(fields_document):
         "--model_params=deep_group=fields."
     ), str(error.value)
     MODELS["deepfm"](spec, {"deep_group": "fields"})
+
+
+class Clash(ek.ModelFn):
+    """Reads two embeddings of one feature: in one call, in one scope, or with reuse."""
+
+    how = "groups"
+
+    def logits(self, features, mode):
+        if self.how == "one call":
+            dense = input_layer.dense_columns(self.spec, ["city_wider", "city_emb"], features)
+            return dense["city_emb"]
+        reuse = tf.compat.v1.AUTO_REUSE if self.how == "reuse" else None
+        with tf.compat.v1.variable_scope("a", reuse=reuse):
+            self.dense_input(features, "wider")
+            return self.field_input(features, "fields")
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("one call", "columns 'city_emb' and 'city_wider' would both have variables named "
+                     "'city_embedding', because TensorFlow names a column after its features, and "
+                     "the model reads them in one scope. Read the same column in both places. In "),
+        ("groups", "the table of the column 'city_emb' exists already as a/input_from_feature_"),
+        ("reuse", "the table of the column 'city_emb' would be a variable in a/input_from_feature_"
+                  "columns/input_layer/city_embedding, which another column of the same features "
+                  "has made there with another shape. Read each column in another `with tf."),
+    ],
+)  # fmt: skip
+def test_columns_that_clash_in_a_model_of_ones_own(fields_document, monkeypatch, how, message):
+    fields_document["columns"]["city_wider"] = {"embedding": "city", "dimension": 8}
+    fields_document["groups"]["wider"] = ["city_wider"]
+    monkeypatch.setattr(Clash, "how", how)
+    model = Clash(feature_specs.parse(fields_document))
+    with tf.Graph().as_default():
+        tf.compat.v1.train.get_or_create_global_step()
+        records = [writing.example(row).SerializeToString() for row in make_rows(7)]
+        features, labels = Transform(model.spec).features_and_labels(tf.constant(records))
+        with pytest.raises(ek.ConfigError) as error:
+            model(features, labels, "train")
+    assert message in str(error.value), str(error.value)
 
 
 def test_a_mixture_needs_a_rank(document):
