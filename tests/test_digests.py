@@ -44,6 +44,9 @@ COMPARED = {
         "estimator_kit.training.position:find_position": "kept.get(name) != identity.get(name)",
         "input_pipelines.prepare.convert.folder:check": "before[key] != self._document[key]",
     },
+    "estimator_kit.tuning.definition:_stamped": {
+        "estimator_kit.tuning.definition:changes": "was != is_now",
+    },
     "input_pipelines.prepare.analyze.folder:_digest": {
         "input_pipelines.prepare.analyze.folder:check":
             "_digest((folder / name).read_bytes()) not in known[name]",
