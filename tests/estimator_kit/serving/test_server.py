@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import queue
+import resource
 import signal
 import socket
 import subprocess
@@ -70,6 +71,41 @@ def test_the_program_serves_and_ends_with_sigterm(tmp_path):
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("door", ["grpc", "rest"])
+def test_silent_connections_leave_both_servers_at_work(tmp_path, door):
+    """1,100 of them, while the process may open 1,024 files."""
+    before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most < 2000:
+        pytest.skip("this process may not open 1,100 connections")
+    (tmp_path / "ads").mkdir()
+    write_version(tmp_path / "ads", 3)
+    with (tmp_path / "log").open("w") as log, contextlib.ExitStack() as stack:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1024, most))  # The child has the same.
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (before, most))
+        process = subprocess.Popen(
+            [sys.executable, "run.py", "--mode=serve", f"--serving_models=ads={tmp_path}/ads",
+             "--serving_grpc_port=0", "--serving_rest_port=0"],
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True,
+        )  # fmt: skip
+        stack.callback(process.communicate)
+        stack.callback(process.kill)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(before, 2000), most))
+        assert process.stdout is not None
+        _, _, grpc_address, _, url = process.stdout.readline().split()
+        host, _, port = (grpc_address if door == "grpc" else url).rpartition(":")
+        for _ in range(1100):
+            silent = socket.create_connection((host.removeprefix("http://"), int(port)), 60)
+            stack.callback(silent.close)
+        # gRPC answers when its silent connections have ended.
+        for kind, address in ((RestClient, url), (GrpcClient, grpc_address)):
+            with kind(address, "ads", timeout_secs=60) as client:
+                assert ask(client).tolist() == [[3.0, 6.0]]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    assert (tmp_path / "log").stat().st_size < 10_000
 
 
 @pytest.mark.parametrize("is_live", [False, True], ids=["at the start", "with a live version"])
