@@ -130,7 +130,10 @@ def run(
 
 def _before(rows: EvalRows, live: Version, objectives: list[str]) -> tuple[dict[str, NDArray], str]:
     """The predictions of the live model, and why an objective has none."""
-    other = "the live model does not predict this objective, or has another head or other classes"
+    other = (
+        "the live model does not predict this objective, or has another head or label, or other "
+        "classes or boundaries"
+    )
     try:
         return rows.predictions(live.path, objectives, all_of_them=False), other
     except tf.errors.InvalidArgumentError as error:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.scoring import export as exports
+from estimator_kit.scoring.older_outputs import as_now
 from estimator_kit.scoring.row_metrics import OUTPUTS
 from estimator_kit.serving.loaded_model import LoadedModel
 from feature_specs.heads.objectives import Objective
@@ -105,16 +106,18 @@ class EvalRows:
         Args:
           export: the folder of the SavedModel.
           objectives: the objectives to predict.
-          all_of_them: if False, objectives that the model does not predict, or that it predicts
-            with another head, are left out. The spec may be newer than the model.
+          all_of_them: if False, the spec may be newer than the model. Classes whose words have
+            moved are put into the order of the spec. Objectives that the model does not predict, or
+            whose outputs mean something else, are left out; see `older_outputs`.
           model: the SavedModel, if it is loaded already.
 
         Raises:
           ConfigError: the model does not have such an output, or not one for each row.
         """
         known = exports.read(export, "")
-        if not all_of_them and known.spec is not None:
-            heads = {name: entry.head for name, entry in known.spec.objectives.items()}
+        older = None if all_of_them else known.spec
+        if older is not None:
+            heads = {name: entry.head for name, entry in older.objectives.items()}
             objectives = [n for n in objectives if heads.get(n) == self._spec.objectives[n].head]
         parts: dict[str, list[NDArray]] = {name: [] for name in objectives}
         for batch in exports.predictions(
@@ -140,7 +143,10 @@ class EvalRows:
                     f"{len(values):,}"
                 )
             found[name] = by_row(self._spec.objectives[name], values)
-        return found
+        if older is None:
+            return found
+        moved = {n: as_now(older, self._spec, n, values) for n, values in found.items()}
+        return {name: values for name, values in moved.items() if values is not None}
 
 
 def by_row(entry: Objective, outputs: NDArray) -> NDArray:

@@ -101,7 +101,8 @@ def test_an_objective_that_the_live_model_does_not_predict_is_not_judged(judged)
     found, _, _ = judged({}, {"click": CLICK})
     assert [entry["passed"] for entry in found["findings"]] == [True, None]
     assert found["findings"][1]["note"] == (
-        "the live model does not predict this objective, or has another head or other classes"
+        "the live model does not predict this objective, or has another head or label, or other "
+        "classes or boundaries"
     )
     assert found["passed"]
 
