@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from estimator_kit.model.keras.model_fn import KerasModelFn as KerasModelFn
     from estimator_kit.model.model_fn import ModelFn as ModelFn
     from estimator_kit.model.model_params import ModelParams as ModelParams
+    from estimator_kit.model.model_params import parameter as parameter
     from estimator_kit.model.objectives.step_scores import StepScores as StepScores
     from estimator_kit.models.layers import dense_layer as dense_layer
     from estimator_kit.models.layers import dnn_logits as dnn_logits
@@ -93,6 +94,7 @@ _HOMES = {
     "make_parse_example_spec": "feature_specs.reference.example_parsing",
     "make_parse_sequence_example_spec": "feature_specs.reference.example_parsing",
     "minimize": "estimator_kit.optimizers.choice",
+    "parameter": "estimator_kit.model.model_params",
     "parse_spec": "feature_specs:parse",
     "predict_input_fn": "input_pipelines.input_fns",
     "run": "estimator_kit.commands",

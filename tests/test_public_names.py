@@ -14,8 +14,8 @@ CheckpointError ConfigError DataError ExperimentConfig FeatureSpec KerasModelFn 
 ModelParams NothingToDo RunResult SpecError StepScores Stopped Tracker UnsupportedTensorFlowError
 batch_norm decode_features dense_layer dnn_logits eval_input_fn feature_columns hidden_layers
 layer_norm load_spec make_optimizer make_parse_example_spec make_parse_sequence_example_spec
-minimize parse_spec predict_input_fn run serving_input_receiver_fn train_input_fn write_examples
-write_sequence_examples
+minimize parameter parse_spec predict_input_fn run serving_input_receiver_fn train_input_fn
+write_examples write_sequence_examples
 """.split()
 
 # The names of `estimator_kit.client`, which needs no TensorFlow.

@@ -179,7 +179,8 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
         if section in _COMPARED_ELSEWHERE:
             continue
         before = kept.get(section, {})
-        for name in sorted({*entries, *before}):
+        known = _read(spec) if section == "features" else {*entries, *before}
+        for name in sorted(known):
             old, new = (_what_matters(section, x.get(name)) for x in (before, entries))
             if old != new and not _differ_in_path_alone(old, new, digests, digests_now):
                 was, now = _shown(old), _shown(new)
@@ -196,6 +197,20 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
                 sentence = f"columns.{name}: the words of {now} changed"
                 changes.setdefault(("columns", name), sentence)
     return changes
+
+
+def _read(spec: FeatureSpec) -> set[str]:
+    """The features that a model, a label, a weight, a group or the filter reads.
+
+    A checkpoint means the same with more features. If the kept spec read one that this
+    spec does not read, its columns, labels or objectives differ.
+    """
+    found: set[Optional[str]] = {*spec.used_features(), *spec.filter_features()}
+    for label in spec.labels.values():
+        found |= {label.weight, label.true_probability}
+    for objective in spec.objectives.values():
+        found |= {objective.group, *(part.name for part in objective.label_parts)}
+    return {name for name in spec.features if name in found}
 
 
 def _what_matters(section: str, entry: Any) -> Any:

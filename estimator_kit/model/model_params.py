@@ -1,6 +1,10 @@
 """The parameters of every model, and the check of a model's parameters.
 
-A model adds parameters as fields of its nested class `Params`, which pydantic checks.
+A model adds parameters as fields of its nested class `Params`, which pydantic checks. A parameter
+that changes only training says so, so that a checkpoint may go on with another value:
+
+    class Params(ek.ModelFn.Params):
+        noise: float = ek.parameter(0.1, changes="training")
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ import contextlib
 import contextvars
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Annotated, Any, Optional, TypeVar, Union
 
 import pydantic
 
@@ -17,6 +21,17 @@ from estimator_kit.config.patterns import Prefix
 from estimator_kit.errors import ConfigError
 from estimator_kit.optimizers.choice import OptimizerChoice
 from feature_specs.errors import did_you_mean
+from feature_specs.meaning import aspects
+
+# What a parameter changes: only how training finds its numbers, or only what it names. A parameter
+# without a declaration changes the logits of given variables, which is the strictest.
+TRAINING = aspects.changes("training")
+TRAINING_AND_SCORES = aspects.changes("training scores")
+NAMED = aspects.changes("", named=True)
+
+# The name of a group of the spec. Its columns count, and not its name.
+Group = Annotated[str, NAMED]
+OptionalGroup = Annotated[Optional[str], NAMED]
 
 # The names of the attributes that were read, while `noted_reads` notes them.
 _READ: contextvars.ContextVar[Optional[set[str]]] = contextvars.ContextVar("read", default=None)
@@ -76,18 +91,24 @@ class ModelParams(pydantic.BaseModel):
         frozen=True, extra="forbid", protected_namespaces=(), validate_default=True
     )
 
-    optimizer: OptimizerChoice = "adagrad"
-    learning_rate: float = pydantic.Field(default=0.05, gt=0, allow_inf_nan=False)
-    optimizers: Optional[dict[Prefix, OptimizerChoice]] = pydantic.Field(None, min_length=1)
-    schedule: Optional[Union[str, dict[str, Any]]] = None
-    warm_up_steps: int = pydantic.Field(default=0, ge=0, strict=True)
-    freeze: tuple[Prefix, ...] = ()
-    clip_norm: Optional[float] = pydantic.Field(default=None, gt=0)
-    clip_value: Optional[float] = pydantic.Field(default=None, gt=0)
-    accumulate: int = pydantic.Field(default=1, ge=1, strict=True)
-    moving_average: Optional[float] = pydantic.Field(default=None, gt=0, lt=1)
-    combine: Union[str, dict[str, Any]] = "weights"
-    forward_features: tuple[str, ...] = ()
+    optimizer: Annotated[OptimizerChoice, TRAINING] = "adagrad"
+    learning_rate: Annotated[float, TRAINING] = pydantic.Field(
+        default=0.05, gt=0, allow_inf_nan=False
+    )
+    optimizers: Annotated[Optional[dict[Prefix, OptimizerChoice]], TRAINING] = pydantic.Field(
+        None, min_length=1
+    )
+    schedule: Annotated[Optional[Union[str, dict[str, Any]]], TRAINING] = None
+    warm_up_steps: Annotated[int, TRAINING] = pydantic.Field(default=0, ge=0, strict=True)
+    freeze: Annotated[tuple[Prefix, ...], TRAINING] = ()
+    clip_norm: Annotated[Optional[float], TRAINING] = pydantic.Field(default=None, gt=0)
+    clip_value: Annotated[Optional[float], TRAINING] = pydantic.Field(default=None, gt=0)
+    accumulate: Annotated[int, TRAINING] = pydantic.Field(default=1, ge=1, strict=True)
+    moving_average: Annotated[Optional[float], aspects.changes("weights training")] = (
+        pydantic.Field(default=None, gt=0, lt=1)
+    )
+    combine: Annotated[Union[str, dict[str, Any]], TRAINING] = "weights"
+    forward_features: Annotated[tuple[str, ...], aspects.changes("outputs")] = ()
 
     if not TYPE_CHECKING:  # Otherwise a type checker would allow every name.
 
@@ -96,6 +117,33 @@ class ModelParams(pydantic.BaseModel):
             if read is not None:
                 read.add(name)
             return super().__getattribute__(name)
+
+
+def parameter(default: Any, *, changes: str, **limits: Any) -> Any:
+    """A parameter that says what it changes. Without this, it counts as `weights`.
+
+    A checkpoint that was trained with another value of a parameter that changes `weights` is
+    refused, because the same variables would give other answers.
+
+    Args:
+      default: its default.
+      changes: `nothing`, or words with spaces between them, such as `training` (how numbers are
+        found), `scores` (metrics of given answers), `outputs` (names and order of answers) and
+        `weights`. See `feature_specs.meaning.aspects`.
+      limits: arguments of `pydantic.Field`, such as `ge=0`.
+
+    Raises:
+      ValueError: a word of `changes` does not exist.
+    """
+    field: Any = pydantic.Field(default, **limits)
+    field.metadata.append(aspects.changes(changes))
+    return field
+
+
+def changes_of(kind: type[ModelParams], name: str) -> frozenset[str]:
+    """The aspects that a parameter changes; see `feature_specs.meaning.aspects`."""
+    declared = aspects.of_field(kind.model_fields[name])
+    return frozenset({"weights"}) if declared is None else declared.aspects
 
 
 # Parameters whose value is a name or {name: {field: value}}.

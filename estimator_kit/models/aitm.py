@@ -30,6 +30,7 @@ import tensorflow as tf
 
 from estimator_kit.model.example_losses import ExampleLosses
 from estimator_kit.model.model_fn import Logits
+from estimator_kit.model.model_params import TRAINING_AND_SCORES
 from estimator_kit.models.dnn_params import tower
 from estimator_kit.models.layers import dense_layer
 from estimator_kit.models.task_sequence import TaskSequenceModel, TaskSequenceParams
@@ -67,7 +68,9 @@ class AITMModel(TaskSequenceModel):
         calibrator: the factor of the calibrator loss. The paper uses 0.6. 0 turns it off.
         """
 
-        calibrator: Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)] = 0.6
+        calibrator: Annotated[
+            float, pydantic.Field(ge=0, allow_inf_nan=False), TRAINING_AND_SCORES
+        ] = 0.6
 
     def logits(self, features: Features, mode: str) -> Logits:
         p = self.params

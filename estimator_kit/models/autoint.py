@@ -12,11 +12,10 @@ With a deep group (AutoInt+ in the paper), the model adds the logits of a DNN.
 
 from __future__ import annotations
 
-from typing import Optional
-
 import tensorflow as tf
 
 from estimator_kit.model.model_fn import Logits
+from estimator_kit.model.model_params import Group, OptionalGroup
 from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower_logits
 from estimator_kit.models.field_model import FieldModel
 from estimator_kit.models.layers import dense_layer
@@ -52,8 +51,8 @@ class AutoIntModel(FieldModel):
         attention_dimension: the dimension of each head. The paper uses 32.
         """
 
-        fields_group: str = "fields"
-        deep_group: Optional[str] = None
+        fields_group: Group = "fields"
+        deep_group: OptionalGroup = None
         attention_layers: PositiveInt = 3
         heads: PositiveInt = 2
         attention_dimension: PositiveInt = 32

@@ -18,6 +18,7 @@ import pydantic
 import tensorflow as tf
 
 from estimator_kit.model.model_fn import Logits
+from estimator_kit.model.model_params import Group
 from estimator_kit.models.dense_group import DenseGroupModel
 from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower
 from estimator_kit.models.layers import dense_layer
@@ -69,7 +70,7 @@ class DCNModel(DenseGroupModel):
         structure: `stacked` or `parallel`. Which is better depends on the data.
         """
 
-        group: str = "deep"
+        group: Group = "deep"
         crosses: PositiveInt = 2
         rank: Optional[PositiveInt] = None
         experts: PositiveInt = 1

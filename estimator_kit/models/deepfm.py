@@ -10,6 +10,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from estimator_kit.model.model_fn import Logits
+from estimator_kit.model.model_params import Group
 from estimator_kit.models.dnn_params import DNNParams, tower_logits
 from estimator_kit.models.field_model import FieldModel
 from estimator_kit.models.fm import pairwise_logits
@@ -26,9 +27,9 @@ class DeepFMModel(FieldModel):
         deep_group: the group that the DNN reads. A column that is also in `fields` has one table.
         """
 
-        wide_group: str = "wide"
-        fields_group: str = "fields"
-        deep_group: str = "deep"
+        wide_group: Group = "wide"
+        fields_group: Group = "fields"
+        deep_group: Group = "deep"
 
     def logits(self, features: Features, mode: str) -> Logits:
         wide = self.wide_logits(features)

@@ -29,6 +29,7 @@ import pydantic
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys
+from estimator_kit.model.model_params import TRAINING
 from estimator_kit.models.dnn_params import PositiveInt
 from estimator_kit.models.layers import dense_layer
 from estimator_kit.models.recurrent import gru_layer
@@ -61,7 +62,9 @@ class DIENModel(TargetModel):
         """
 
         recurrent_units: PositiveInt = 32
-        auxiliary_weight: Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)] = 1.0
+        auxiliary_weight: Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False), TRAINING] = (
+            1.0
+        )
 
     def history(
         self, steps: tf.Tensor, lengths: tf.Tensor, target: tf.Tensor, mode: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from estimator_kit.model.model_fn import Logits
+from estimator_kit.model.model_params import Group
 from estimator_kit.models.dense_group import DenseGroupModel
 from estimator_kit.models.dnn_params import DNNParams, tower_logits
 from input_pipelines.transform.transforms import Features
@@ -18,7 +19,7 @@ class DNNModel(DenseGroupModel):
         group: the group that the model reads.
         """
 
-        group: str = "deep"
+        group: Group = "deep"
 
     def shared_prefix(self) -> str:
         return f"dnn/hiddenlayer_{len(self.params.hidden_units) - 1}/"

@@ -8,7 +8,7 @@ import pydantic
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys
-from estimator_kit.model.model_params import ModelParams
+from estimator_kit.model.model_params import TRAINING, TRAINING_AND_SCORES, ModelParams
 from estimator_kit.models.activations import Activation
 from estimator_kit.models.initializers import Initializer
 from estimator_kit.models.layers import dense_layer, hidden_layers
@@ -16,7 +16,7 @@ from estimator_kit.models.regularizers import Regularizer
 
 PositiveInt = Annotated[int, pydantic.Field(ge=1)]
 HiddenUnits = Annotated[tuple[PositiveInt, ...], pydantic.Field(min_length=1)]
-Dropout = Annotated[float, pydantic.Field(ge=0, lt=1)]
+Dropout = Annotated[float, pydantic.Field(ge=0, lt=1), TRAINING]
 
 
 class DNNParams(ModelParams):
@@ -39,11 +39,11 @@ class DNNParams(ModelParams):
     dropout: Dropout = 0.0
     activation: Activation = "relu"
     batch_norm: bool = False
-    batch_norm_momentum: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.99
+    batch_norm_momentum: Annotated[float, pydantic.Field(ge=0, lt=1), TRAINING] = 0.99
     layer_norm: bool = False
     residual: bool = False
-    initializer: Optional[Initializer] = None
-    regularizer: Optional[Regularizer] = None
+    initializer: Annotated[Optional[Initializer], TRAINING] = None
+    regularizer: Annotated[Optional[Regularizer], TRAINING_AND_SCORES] = None
 
     @pydantic.model_validator(mode="after")
     def _one_normalization(self) -> DNNParams:

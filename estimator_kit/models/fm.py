@@ -14,7 +14,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from estimator_kit.model.model_fn import Logits
-from estimator_kit.model.model_params import ModelParams
+from estimator_kit.model.model_params import Group, ModelParams
 from estimator_kit.models.field_model import FieldModel
 from estimator_kit.models.layers import dense_layer
 from input_pipelines.transform.transforms import Features
@@ -52,8 +52,8 @@ class FMModel(FieldModel):
         fields_group: the group of embeddings with equal dimensions for the second-order part.
         """
 
-        wide_group: str = "wide"
-        fields_group: str = "fields"
+        wide_group: Group = "wide"
+        fields_group: Group = "fields"
 
     def logits(self, features: Features, mode: str) -> Logits:
         wide = self.wide_logits(features)

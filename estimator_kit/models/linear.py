@@ -5,11 +5,13 @@ logit = w0 + sum_i w_i x_i
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import tensorflow as tf
 
 from estimator_kit.model.group_checks import check_linear_group
 from estimator_kit.model.model_fn import Logits, ModelFn
-from estimator_kit.model.model_params import ModelParams
+from estimator_kit.model.model_params import TRAINING, Group, ModelParams
 from estimator_kit.optimizers.choice import OptimizerChoice
 from input_pipelines.transform.transforms import Features
 
@@ -24,9 +26,9 @@ class LinearModel(ModelFn):
         learning_rate: the learning rate, above 0.
         """
 
-        group: str = "wide"
-        optimizer: OptimizerChoice = "ftrl"
-        learning_rate: float = 0.1
+        group: Group = "wide"
+        optimizer: Annotated[OptimizerChoice, TRAINING] = "ftrl"
+        learning_rate: Annotated[float, TRAINING] = 0.1
 
     def check_spec(self) -> None:
         check_linear_group(self.spec, self.params.group)

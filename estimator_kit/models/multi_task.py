@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from estimator_kit.model.model_fn import Logits
+from estimator_kit.model.model_params import Group
 from estimator_kit.models.dense_group import DenseGroupModel
 from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower_logits
 from estimator_kit.models.layers import dense_layer
@@ -26,7 +27,7 @@ class MultiTaskParams(DNNParams):
     tower_units: the number of units of each hidden layer of a tower. `[]` makes linear towers.
     """
 
-    group: str = "deep"
+    group: Group = "deep"
     hidden_units: tuple[PositiveInt, ...] = (128, 64)
     tower_units: tuple[PositiveInt, ...] = (32,)
 

@@ -19,7 +19,7 @@ from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.group_checks import check_sequence_group, columns_of
 from estimator_kit.model.model_fn import Logits, ModelFn
-from estimator_kit.model.model_params import ModelParams
+from estimator_kit.model.model_params import Group, ModelParams
 from estimator_kit.model.objectives.step_scores import StepScores
 from estimator_kit.models.dnn_params import Dropout
 from estimator_kit.models.layers import dense_layer
@@ -42,7 +42,7 @@ class NextItemParams(ModelParams):
     learning_rate: the learning rate, 0.001 as in the paper of SASRec.
     """
 
-    steps_group: str = "steps"
+    steps_group: Group = "steps"
     steps_dropout: Dropout = 0.0
     tied: bool = True
     item_bias: bool = False

@@ -7,13 +7,13 @@ group.
 from __future__ import annotations
 
 import abc
-from typing import Optional
 
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.model import group_checks
 from estimator_kit.model.model_fn import Logits, ModelFn
+from estimator_kit.model.model_params import Group, OptionalGroup
 from estimator_kit.models.dnn_params import DNNParams, Dropout, tower_logits
 from estimator_kit.models.steps import Pooling
 from input_pipelines.transform.transforms import Features
@@ -28,8 +28,8 @@ class SequenceParams(DNNParams):
     pooling: how the outputs of all steps become one vector: `last`, `max`, `mean` or `sum`.
     """
 
-    steps_group: str = "steps"
-    deep_group: Optional[str] = "deep"
+    steps_group: Group = "steps"
+    deep_group: OptionalGroup = "deep"
     steps_dropout: Dropout = 0.0
     pooling: Pooling = "mean"
 

@@ -11,13 +11,13 @@ a table.
 from __future__ import annotations
 
 import abc
-from typing import Optional
 
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import group_checks, input_layer
 from estimator_kit.model.model_fn import Logits, ModelFn
+from estimator_kit.model.model_params import Group, OptionalGroup
 from estimator_kit.models.dnn_params import DNNParams, tower_logits
 from input_pipelines.transform.transforms import Features
 
@@ -31,9 +31,9 @@ class TargetParams(DNNParams):
       is also in the target group has one table.
     """
 
-    steps_group: str = "steps"
-    target_group: str = "target"
-    deep_group: Optional[str] = "deep"
+    steps_group: Group = "steps"
+    target_group: Group = "target"
+    deep_group: OptionalGroup = "deep"
 
 
 class TargetModel(ModelFn):

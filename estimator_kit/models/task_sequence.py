@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.input_layer import DNN_SCOPE
+from estimator_kit.model.model_params import Group
 from estimator_kit.models.dense_group import DenseGroupModel
 from estimator_kit.models.dnn_params import DNNParams, HiddenUnits
 from feature_specs.errors import did_you_mean
@@ -30,7 +31,7 @@ class TaskSequenceParams(DNNParams):
     hidden_units: the number of units of each hidden layer of the DNN of a task.
     """
 
-    group: str = "deep"
+    group: Group = "deep"
     tasks: Optional[tuple[str, ...]] = None
     hidden_units: HiddenUnits = (128, 64)
 

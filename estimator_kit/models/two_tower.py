@@ -49,7 +49,7 @@ and `item_vector`, for an index of nearest neighbors.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Optional
+from typing import Annotated, Optional
 
 import pydantic
 import tensorflow as tf
@@ -59,6 +59,7 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.model.example_losses import ExampleLosses
 from estimator_kit.model.group_checks import check_dense_group, columns_of
 from estimator_kit.model.model_fn import Logits, ModelFn
+from estimator_kit.model.model_params import TRAINING, Group
 from estimator_kit.model.objectives.item_frequency import log_probability
 from estimator_kit.model.objectives.losses import unit_vectors
 from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower_logits
@@ -120,13 +121,13 @@ class TwoTowerModel(ModelFn):
           occurrences of an item.
         """
 
-        user_group: str = "user"
-        item_group: str = "item"
+        user_group: Group = "user"
+        item_group: Group = "item"
         dimension: PositiveInt = 32
         item_id: Optional[str] = "item"
         normalize: bool = True
         temperature: float = pydantic.Field(default=0.1, gt=0, allow_inf_nan=False)
-        frequency_rate: float = pydantic.Field(default=0.05, gt=0, le=1)
+        frequency_rate: Annotated[float, TRAINING] = pydantic.Field(default=0.05, gt=0, le=1)
 
     def check_spec(self) -> None:
         p, spec = self.params, self.spec

@@ -8,13 +8,14 @@ Cheng et al., Wide & Deep Learning for Recommender Systems, DLRS 2016:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import pydantic
 import tensorflow as tf
 
 from estimator_kit.model.group_checks import check_dense_group, check_linear_group
 from estimator_kit.model.model_fn import Logits, ModelFn
+from estimator_kit.model.model_params import TRAINING, Group
 from estimator_kit.models.dnn_params import DNNParams, tower_logits
 from estimator_kit.optimizers.choice import OptimizerChoice, make_optimizer
 from input_pipelines.transform.transforms import Features
@@ -34,10 +35,12 @@ class WideDeepModel(ModelFn):
         linear_learning_rate: the learning rate of the linear part, above 0.
         """
 
-        wide_group: str = "wide"
-        deep_group: str = "deep"
-        linear_optimizer: OptimizerChoice = "ftrl"
-        linear_learning_rate: float = pydantic.Field(default=0.1, gt=0, allow_inf_nan=False)
+        wide_group: Group = "wide"
+        deep_group: Group = "deep"
+        linear_optimizer: Annotated[OptimizerChoice, TRAINING] = "ftrl"
+        linear_learning_rate: Annotated[float, TRAINING] = pydantic.Field(
+            default=0.1, gt=0, allow_inf_nan=False
+        )
 
     def check_spec(self) -> None:
         check_linear_group(self.spec, self.params.wide_group)

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from estimator_kit.model.model_fn import Logits
+from estimator_kit.model.model_params import Group
 from estimator_kit.models.dnn_params import DNNParams, HiddenUnits, tower_logits
 from estimator_kit.models.field_model import FieldModel
 from estimator_kit.models.layers import dense_layer
@@ -54,9 +55,9 @@ class XDeepFMModel(FieldModel):
         maps: the number of maps of each interaction layer. The paper uses up to 200, which is slow.
         """
 
-        wide_group: str = "wide"
-        fields_group: str = "fields"
-        deep_group: str = "deep"
+        wide_group: Group = "wide"
+        fields_group: Group = "fields"
+        deep_group: Group = "deep"
         maps: HiddenUnits = (32, 32)
 
     def logits(self, features: Features, mode: str) -> Logits:

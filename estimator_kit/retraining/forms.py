@@ -147,6 +147,7 @@ class _Gate(_Stage):
     passed: bool
     candidate: str
     live_version: Optional[int]
+    live_token: Optional[str] = None
     rows: int
     findings: list[_GateFinding] = Field([])
     metrics: dict[str, _Both] = Field({})

@@ -115,6 +115,7 @@ def run(
         "passed": gate.passed(findings),
         "candidate": export,
         "live_version": live.number if live is not None else None,
+        "live_token": live.token if live is not None else None,
         "live_cycle": live.cycle if live is not None else None,
         "rows": len(rows),
         "findings": [

@@ -86,10 +86,21 @@ def look_again_at_live(cycle: Cycle) -> None:
     live = cycle.serving.live
     if gate is None or cycle.folder.read("promote") is not None:
         return
-    number = live.number if live is not None else None
     own = publication.find(cycle.folder, cycle.serving)
-    if number != gate["live_version"] and own is None:
+    if not _is_of_the_gate(live, gate) and own is None:
         cycle.folder.forget("gate")
+
+
+def _is_of_the_gate(live: Optional[Version], gate: _Document) -> bool:
+    """Whether the gate has compared with this version.
+
+    Another serving directory may have another model under the same number. Verdicts of older kits,
+    and versions of other programs, have no token.
+    """
+    token = gate.get("live_token")
+    if live is None:
+        return gate["live_version"] is None
+    return live.number == gate["live_version"] and token in (None, live.token)
 
 
 def check(cycle: Cycle) -> _Document:
@@ -259,16 +270,17 @@ def promote(cycle: Cycle) -> _Document:
             cycle=cycle.folder.name,
             verify=gate_stage.verify(spec, gate["candidate"], paths, cycle.answers),
             token=token,
-            check_live=functools.partial(_check_judged_against, gate["live_version"], cycle),
+            check_live=functools.partial(_check_judged_against, gate, cycle),
         )
     return {"version": own.number, "path": own.path}
 
 
-def _check_judged_against(number: Optional[int], cycle: Cycle, live: Optional[Version]) -> None:
+def _check_judged_against(gate: _Document, cycle: Cycle, live: Optional[Version]) -> None:
     """Raises Locked if another model than in the gate is live. The next start judges again."""
-    found = live.number if live is not None else None
-    if found != number:
-        expected, got = (f"version {n}" if n is not None else "no version" for n in (number, found))
+    if not _is_of_the_gate(live, gate):
+        numbers = (gate["live_version"], live.number if live is not None else None)
+        expected, got = (f"version {n}" if n is not None else "no version" for n in numbers)
+        got = f"another {got}" if expected == got else got
         raise Locked(
             f"another model went live in {cycle.serving.folder} after the gate: expected "
             f"{expected}, got {got}. Start again: the next start compares with the model that is "

@@ -34,7 +34,7 @@ def as_now(older: FeatureSpec, spec: FeatureSpec, name: str, values: NDArray) ->
     now, before = spec.objectives[name], older.objectives[name]
     if now.head != before.head or spec.label_of(name) != older.label_of(name):
         return None
-    if isinstance(now, Survival):
+    if isinstance(now, Survival) and isinstance(before, Survival):
         return values if now.boundaries == before.boundaries else None
     words, were = (each.labels[each.label_of(name)].vocabulary for each in (spec, older))
     if words == were:

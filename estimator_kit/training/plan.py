@@ -12,13 +12,14 @@ import math
 from collections.abc import Sequence
 from typing import Optional
 
-from estimator_kit.checkpoints import reading, run_record
+from estimator_kit.checkpoints import kept_params, reading, run_record
 from estimator_kit.checkpoints.reading import ModelOutline
 from estimator_kit.checkpoints.warm_start import warm_start
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError, NothingToDo
+from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.result_file import read_result
@@ -89,12 +90,15 @@ def check_metrics(config: ExperimentConfig, outline: ModelOutline) -> None:
             )
 
 
-def check_start(config: ModelDirConfig, spec: FeatureSpec, outline: ModelOutline) -> Optional[int]:
+def check_start(
+    config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, outline: ModelOutline
+) -> Optional[int]:
     """The step to go on from, or None. Raises an error for a checkpoint that does not fit."""
     checkpoint = reading.latest(config.model_dir)
     if checkpoint is None:
         return None
     run_record.check_spec_unchanged(config.model_dir, spec, outline.places)
+    kept_params.check(config.model_dir, type(model).__name__, model.params)
     reading.check_fit(checkpoint, outline.variables)
     return reading.latest_step(config.model_dir)
 

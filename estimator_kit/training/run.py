@@ -159,7 +159,7 @@ class Training:
                 raise ConfigError(
                     f"{self._outline.not_exportable} To train without exports, remove --exporters."
                 )
-        self._start_step = check_start(config, spec, self._outline)
+        self._start_step = check_start(config, spec, self._model, self._outline)
         self._warm = None
         if self._start_step is None:
             self._warm = find_warm_start(config, spec, self._outline)

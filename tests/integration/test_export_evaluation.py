@@ -140,6 +140,7 @@ def test_a_spec_that_means_the_same_says_rows_and_metrics(config, score, tmp_pat
         score(**fields)
 
 
+@pytest.mark.ci
 def test_a_folder_of_versions_has_its_newest_complete_one_scored(
     versions, export, score, caplog, tmp_path
 ):

@@ -43,6 +43,7 @@ def test_the_loss_is_that_of_the_rows_whatever_the_batches(config, trained):
         assert metrics["loss"] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("mode", "damage"),
     [("train", "lost"), ("train", "garbage"), ("evaluate", "lost"), ("evaluate", "garbage")],

@@ -488,6 +488,7 @@ def test_all_heads_in_one_model(config, tmp_path, document):
     }  # fmt: skip
 
 
+@pytest.mark.ci
 def test_a_model_directory_that_is_moved_still_works(config, trained, tmp_path):
     shutil.move(str(tmp_path / "model"), str(tmp_path / "moved"))
     assert ek.run(config(mode="evaluate", model_dir=str(tmp_path / "moved"))).rows_evaluated == 200

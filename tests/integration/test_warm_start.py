@@ -240,7 +240,10 @@ class Normalized(ek.ModelFn):
 
 @pytest.mark.parametrize(
     ("mode", "taken"),
-    [pytest.param("weights", False, marks=pytest.mark.ci), ("weights_and_stats", True)],
+    [
+        pytest.param("weights", False, marks=pytest.mark.nightly),
+        pytest.param("weights_and_stats", True, marks=pytest.mark.ci),
+    ],
 )
 def test_what_layers_keep_beside_weights(config, mode, taken):
     model = {"model": "tests.integration.test_warm_start:Normalized"}

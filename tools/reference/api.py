@@ -11,7 +11,7 @@ from tools.reference.source import Module
 # Titles, and which of the names belong there; every public name is in one of them.
 _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Runs", ("run", "ExperimentConfig", "RunResult", "Tracker")),
-    ("Models", ("ModelFn", "KerasModelFn", "ModelParams", "StepScores")),
+    ("Models", ("ModelFn", "KerasModelFn", "ModelParams", "parameter", "StepScores")),
     (
         "Layers and optimizers",
         (

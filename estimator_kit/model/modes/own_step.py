@@ -14,14 +14,18 @@ import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import user_code
-from estimator_kit.model.model_params import ModelParams, noted_reads
+from estimator_kit.model.model_params import ModelParams, changes_of, noted_reads
 from estimator_kit.model.modes.model import Model
 from estimator_kit.optimizers import freezing, moving_average
 from estimator_kit.optimizers.choice import GRADIENT_NORM_TENSOR, check_optimizers
 
 # The parameters that the kit's `train_op` and `optimizers` apply. `combine` is applied outside of
 # them; see `check_combination`.
-OF_STEP = tuple(name for name in ModelParams.model_fields if name != "combine")
+OF_STEP = tuple(
+    name
+    for name in ModelParams.model_fields
+    if "training" in changes_of(ModelParams, name) and name != "combine"
+)
 OF_OPTIMIZERS = ("optimizer", "learning_rate")
 
 # The ops that take a variable without changing it.

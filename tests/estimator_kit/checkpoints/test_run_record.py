@@ -69,3 +69,26 @@ def test_the_answers_of_a_next_item_head_may_change_and_its_loss_may_not(tmp_pat
     answers = spec(exclude_seen=True, top_k=3, metrics=[{"recall": 3}])
     assert run_record.changes_since(folder, answers) == {}
     assert set(run_record.changes_since(folder, spec(loss="bpr"))) == {("objectives", "next")}
+
+
+def test_features_that_nothing_reads_may_come_and_go(tmp_path):
+    def spec(**more):
+        features = {name: {"dtype": "string"} for name in ("tag", *more.pop("features", ()))}
+        document = {
+            "features": features, "columns": {"tag": {"hash_bucket": "tag", "size": 5}},
+            "groups": {"wide": ["tag"]}, "labels": {"click": {"dtype": "int64"}},
+            "objectives": {"click": {"head": "binary"}}, **more,
+        }  # fmt: skip
+        return feature_specs.parse(document)
+
+    config = ExperimentConfig(mode="validate", spec="s", model_dir=str(tmp_path))
+    folder = f"{tmp_path}/feature_spec"
+    run_record.write_record(config, spec())
+    more = spec(features=("note", "city"), ignored=["note", "city"])
+    assert run_record.changes_since(folder, more) == {}
+    run_record.write_record(config, more)
+    assert run_record.changes_since(folder, spec()) == {}
+    read = spec(features=("city",), filter=[{"feature": "city", "in": ["rome"]}])
+    assert run_record.changes_since(folder, read) == {}  # The position compares the filter.
+    run_record.write_record(config, spec())
+    assert set(run_record.changes_since(folder, read)) == {("features", "city")}

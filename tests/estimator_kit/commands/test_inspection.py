@@ -161,6 +161,7 @@ def test_many_more_ids_than_words():
     )
 
 
+@pytest.mark.ci
 def test_tables_that_could_be_shared():
     columns = {
         "seller_vec": {"embedding": "seller", "dimension": 8},

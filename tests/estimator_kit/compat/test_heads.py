@@ -103,6 +103,7 @@ def test_binary_head_loss_by_hand(tmp_path):
     assert estimator.evaluate(models.once)["average_loss"] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.ci
 def test_multi_head_with_train_op_fn(tmp_path):
     def heads():
         return tf.estimator.MultiHead(

@@ -130,6 +130,7 @@ def test_an_id_out_of_range_is_named(numbers, tmp_path, kind):
     )
 
 
+@pytest.mark.ci
 def test_losses_and_aucs_by_hand(numbers):
     spec = transformation.kept_spec(numbers[0])
     rows = [

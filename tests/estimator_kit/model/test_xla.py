@@ -42,6 +42,7 @@ def trained(spec, *, steps=4, name="wide_deep", params=PARAMS, xla=True, precisi
     return losses, values, executed
 
 
+@pytest.mark.ci
 def test_the_dense_part_is_compiled_and_the_results_are_equal(document):
     spec = feature_specs.parse(document)
     plain, compiled = trained(spec, xla=False), trained(spec)

@@ -66,6 +66,7 @@ def test_a_new_window_reads_the_records_of_new_days_alone(tmp_path, document, da
     assert found.text() == scan.scan(days[2:]).statistics(4).text()
 
 
+@pytest.mark.ci
 def test_stored_and_new_summaries_give_the_same_statistics(tmp_path, document, days):
     some = facts_of(tmp_path, document)
     some.statistics(some.of_files(days[2:4]))  # Only this day is stored.

@@ -108,7 +108,11 @@ def test_a_model_does_not_replace_one_that_it_was_not_compared_with(model, monke
     )
     assert model.serving.live.number == 1
     assert sorted(os.listdir(model.serving.folder)) == [".lock", "1"]
-    outputs["gate"]["live_version"] = 1
+    # The same number in another serving directory is another model.
+    outputs["gate"] |= {"live_version": 1, "live_token": "of another directory"}
+    with pytest.raises(Locked, match="expected version 1, got another version 1"):
+        stages.promote(running)
+    outputs["gate"]["live_token"] = None  # The verdict of an older kit.
     assert stages.promote(running)["version"] == 2
 
 

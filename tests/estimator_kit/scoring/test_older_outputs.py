@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import estimator_kit as ek
 import feature_specs
+from estimator_kit.checkpoints import run_record
 from estimator_kit.exporters import saved_model
 from estimator_kit.models import MODELS
 from estimator_kit.retraining import gate_stage
@@ -25,12 +27,12 @@ def document(words, **changes):
         for metric in ("accuracy/level", "log_loss/rank", "auc/bought", "concordance/days")
     ]
     return {
-        "features": {"x": {"dtype": "string"}},
+        "features": {"x": {"dtype": "string"}, "ended": {"dtype": "int64"}},
         "columns": {"x": {"vocabulary": "x", "list": ["a", "b", "c"]}},
         "groups": {"wide": ["x"]},
         "labels": {
             **{name: {"dtype": "string", "vocabulary": list(w)} for name, w in words.items()},
-            "days": {"dtype": "float32"}, "ended": {"dtype": "int64"},
+            "days": {"dtype": "float32"},
         },
         "objectives": {
             "level": {"head": "multi_class", "num_classes": 3},
@@ -87,6 +89,8 @@ def trained(folder, words, rows, steps):
         MODELS["linear"](spec, {"optimizer": "sgd", "learning_rate": 1.0}), config=config
     )
     made.train(batch_of(spec, rows), steps=steps)
+    fields = {"spec": "s", "model_dir": config.model_dir, "train_files": ("t",), "max_steps": 1}
+    run_record.write_record(ek.ExperimentConfig(mode="train", **fields), spec)
     return spec, saved_model.export_saved_model(made, spec, f"{folder}/export")
 
 

@@ -125,7 +125,7 @@ EVERY_KIND = {
 
 # The layers of tf.feature_column call a method that TensorFlow has deprecated.
 @pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
-@pytest.mark.parametrize("name", [pytest.param("linear", marks=pytest.mark.ci), "dnn"])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.ci) for n in ("linear", "dnn")])
 def test_weighted_shared_and_many_valued_columns_interchange(name, tmp_path):
     rng = np.random.default_rng(0)
     path = str(tmp_path / "rows.tfrecord")

@@ -234,7 +234,7 @@ def random_specs(directory, seeds):
 
 
 def test_random_specs_and_records_agree(tmp_path):
-    search([Readings(*spec) for spec in random_specs(tmp_path, [0])], examples=20)
+    search([Readings(*spec) for spec in random_specs(tmp_path, [0])], examples=10)
 
 
 @pytest.mark.ci

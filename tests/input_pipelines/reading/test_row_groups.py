@@ -82,6 +82,7 @@ def test_every_run_is_whole_and_in_one_batch_once_an_epoch(data):
     assert np.mean(np.abs(np.diff(places)) > 100) > 0.8
 
 
+@pytest.mark.ci
 def test_the_order_depends_on_the_seed(data):
     first, again, other = (
         numbers(input_fns.train_input_fn(SPEC, data[0], batch_size=64, epochs=1, seed=seed))
@@ -195,6 +196,7 @@ def test_bad_groups_and_labels_are_named(tmp_path):
     )
 
 
+@pytest.mark.ci
 def test_what_the_filter_drops_leaves_its_run_and_does_not_part_it(tmp_path):
     spec = feature_specs.parse({**DOCUMENT, "filter": [{"feature": "x", "max": 6}]})
     queries = ["a", "a", "a", "b", "a", "b", "b", "c", "c"]

@@ -437,6 +437,7 @@ def test_the_parts_of_a_mix(files, tmp_path):
     )
 
 
+@pytest.mark.ci
 def test_of_damaged_files_the_good_rows_are_selected(files, tmp_path):
     spec = make_spec()
     whole = Selection(spec, negatives=Negatives("click", 0.5), seed=3, of=files)

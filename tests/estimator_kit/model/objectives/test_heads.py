@@ -253,6 +253,7 @@ def evaluated(rows):
         return {**values, "batch_loss": session.run(built.loss)}
 
 
+@pytest.mark.ci
 def test_rows_without_a_label_are_in_none_of_its_metrics():
     names = tuple(f"/{name}" for name in ("click", "kind", "price", "vector"))
     whole = evaluated(incomplete_rows())

@@ -284,6 +284,7 @@ def test_options_of_csv_and_notes(tmp_path):
     ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("order", ["stable", pytest.param("shuffled", marks=pytest.mark.ci)])
 def test_a_split_without_a_key(tmp_path, small_shards, order):
     rows = make_rows(2000)
@@ -310,6 +311,7 @@ def test_a_split_without_a_key(tmp_path, small_shards, order):
     assert content(tmp_path / "from") == content(tmp_path / "time")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_every_shard_of_a_split_by_time_has_rows(tmp_path, small_shards, kind):
     """The rows are in the order of their times, so most parts of the files are on one side."""

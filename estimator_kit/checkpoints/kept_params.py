@@ -1,0 +1,69 @@
+"""Compares the parameters of a model with the parameters that its model directory was trained with.
+
+    kept_params.check(model_dir, type(model).__name__, model.params)
+
+Most parameters show in the shapes of variables, but an activation, the heads of an attention or a
+temperature do not: the checkpoint fits, and the model answers otherwise. So parameters that change
+the logits of given variables must be as they were (`feature_specs.meaning.aspects`). All others may
+change. The parameters come from `flags.txt`, completed with today's defaults. What the directory
+does not say contradicts nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Optional
+
+import pydantic
+import tensorflow as tf
+
+from estimator_kit.errors import CheckpointError
+from estimator_kit.model.model_params import ModelParams, changes_of
+
+_FLAG = "--model_params="
+
+
+def check(model_dir: str, model: str, params: ModelParams) -> None:
+    """Raises CheckpointError if a parameter differs that changes the logits of given variables."""
+    kept = _kept(model_dir, type(params))
+    if kept is None:
+        return
+    changed = [
+        f"  {name}: was {_text(kept[name])}, is {_text(value)}"
+        for name, value in params.model_dump(mode="json").items()
+        if name in kept and kept[name] != value and "weights" in changes_of(type(params), name)
+    ]
+    if changed:
+        listing = "\n".join(changed)
+        raise CheckpointError(
+            f"the parameters of the model {model} differ from the parameters that {model_dir} was "
+            f"trained with:\n{listing}\nWith other values, the same variables give other answers. "
+            "Go back to the old values with --model_params, or train into a new --model_dir (with "
+            "--warm_start_from, to take these variables)."
+        )
+
+
+def _kept(model_dir: str, kind: type[ModelParams]) -> Optional[dict[str, Any]]:
+    """The values with which the directory was trained, as JSON; None if it does not say."""
+    path = os.path.join(model_dir, "flags.txt")
+    if not tf.io.gfile.exists(path):
+        return None
+    with tf.io.gfile.GFile(path) as file:
+        lines = file.read().splitlines()
+    given: dict[str, Any] = {}
+    for line in lines:
+        name, equal, text = line.removeprefix(_FLAG).partition("=")
+        if line.startswith(_FLAG) and equal and name in kind.model_fields:
+            try:
+                given[name] = json.loads(text)
+            except ValueError:
+                return None
+    try:
+        return kind.model_validate(given).model_dump(mode="json")
+    except pydantic.ValidationError:  # Of an older version of the model.
+        return None
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value)
