@@ -98,8 +98,8 @@ def check_start(
     if checkpoint is None:
         return None
     run_record.check_spec_unchanged(config.model_dir, spec, outline.places)
-    kept_params.check(config.model_dir, type(model).__name__, model.params)
     reading.check_fit(checkpoint, outline.variables)
+    kept_params.check(config.model_dir, type(model).__name__, model.params)
     return reading.latest_step(config.model_dir)
 
 

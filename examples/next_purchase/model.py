@@ -12,8 +12,8 @@ class NextPurchase(ek.ModelFn):
         """`units` of the GRU layers, `dropout` of what enters them, and the share of a loss."""
 
         units: tuple[int, ...] = (32, 32)
-        dropout: float = 0.1
-        purchase_share: float = 0.5
+        dropout: float = ek.parameter(0.1, changes="training")
+        purchase_share: float = ek.parameter(0.5, changes="training scores")
 
     def check_spec(self):
         vector, bought = (self.spec.objectives.get(n) for n in ("next_vector", "bought"))

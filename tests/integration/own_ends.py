@@ -43,7 +43,7 @@ class Early(ek.ModelFn):
 
     class Params(ek.ModelParams):
         how: str = "no"
-        modes: tuple[str, ...] = (ModeKeys.TRAIN,)
+        modes: tuple[str, ...] = ek.parameter((ModeKeys.TRAIN,), changes="training")
 
     def logits(self, features, mode):
         hidden = self.dense_input(features, "deep")

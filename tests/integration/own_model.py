@@ -24,7 +24,7 @@ class MissedClicks(ek.ModelFn):
     """A click that is predicted to be no click costs more than the other way round."""
 
     class Params(ek.ModelParams):
-        penalty: float = 3.0
+        penalty: float = ek.parameter(3.0, changes="training scores")
 
     def logits(self, features, mode):
         hidden = ek.dense_layer(self.dense_input(features, "deep"), 8, "hidden", tf.nn.relu)

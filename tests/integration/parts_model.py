@@ -9,7 +9,7 @@ _v1 = tf.compat.v1
 
 class PartsModel(ek.ModelFn):
     class Params(ek.ModelParams):
-        parts: int = 2
+        parts: int = ek.parameter(2, changes="nothing")
 
     def logits(self, features, mode):
         inputs = self.dense_input(features, "deep")
