@@ -19,6 +19,7 @@ from collections.abc import Callable
 import pydantic
 import tensorflow as tf
 
+from estimator_kit.errors import ConfigError
 from estimator_kit.models.dnn_params import PositiveInt
 from estimator_kit.models.layers import dense_layer
 from estimator_kit.models.normalization import layer_norm
@@ -43,8 +44,16 @@ def self_attention(
     """Attention of all steps to the real steps: float32 [rows, steps, width].
 
     If `causal`, a step attends only to itself and to the steps before it.
+
+    Raises:
+      ConfigError: the heads do not divide the width of a step.
     """
-    width = steps.shape[2]
+    width = int(steps.shape[2])
+    if width % heads:
+        raise ConfigError(
+            f"heads: got {heads}, expected a number that divides the width of a step, {width}. "
+            "Choose other heads, or set the parameter width."
+        )
     size = tf.shape(steps)
     with tf.compat.v1.variable_scope(name):
         query, key, value = (

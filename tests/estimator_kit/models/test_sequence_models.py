@@ -266,6 +266,12 @@ def test_targets_that_do_not_fit_the_steps(groups, message):
         assert str(error.value) == message
 
 
+def test_heads_that_do_not_divide_the_width_of_a_step():
+    """As of `sasrec`, whose width is by default the width of the steps."""
+    with pytest.raises(ek.ConfigError, match=r"heads: got 2, expected a number that divides .*, 3"):
+        evaluate(lambda s, n: transformer.self_attention(s, n, "a", heads=2), STEPS, LENGTHS)
+
+
 def test_heads_that_do_not_divide_the_width():
     with pytest.raises(
         ek.ConfigError, match="width must be even and a multiple of heads, 4, got 10"
