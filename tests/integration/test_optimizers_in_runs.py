@@ -60,7 +60,7 @@ def stopped_after_a_checkpoint(run):
 STOPPED = "tests.integration.test_optimizers_in_runs:Stopped"
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_all_of_it_goes_on_where_it_was_stopped(config):
     params = {
         "optimizers": {"dnn/input": {"lazy_adam": {"beta1": 0.8}}, "": "adam"},

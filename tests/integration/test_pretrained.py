@@ -147,7 +147,7 @@ def test_the_first_checkpoint_has_the_vectors(config):
     )
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_warm_start_wins_over_the_file(config, tmp_path):
     first = config()
     ek.run(first)

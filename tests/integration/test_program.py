@@ -101,7 +101,7 @@ def test_the_log_of_a_run_is_one_line_an_evaluation_and_can_be_json(flagfile, tm
     assert (wrong.returncode, error["level"]) == (2, "error") and "batch_size" in error["message"]
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_run_prints_its_table_and_a_query_that_works(flagfile, tmp_path):
     done = program(f"--flagfile={flagfile}")
     assert done.returncode == 0, done.stderr

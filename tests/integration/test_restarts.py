@@ -328,7 +328,7 @@ def test_more_epochs_begin_with_the_first_row_of_the_next_one(config, ads):
     assert (last.rows_trained, last.global_step) == (150, 4 + 8 + 4)
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_checkpoints_and_evaluations_come_at_the_same_steps_after_a_stop(config):
     run = config(max_steps=7, save_checkpoints_steps=5, eval_throttle_secs=0)
     ek.run(run)

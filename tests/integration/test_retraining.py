@@ -253,7 +253,7 @@ def test_a_check_that_stops_trains_nothing(fresh):
     assert not (fresh / "model/cycles/0001/train").exists()
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_warm_start_that_does_not_fit_becomes_one_from_scratch(promoted):
     write_day(promoted, 4)
     text = (promoted / "spec.yaml").read_text()

@@ -179,7 +179,7 @@ def test_losses_of_heads_that_call_their_logits_otherwise():
     assert found["order"] == {"loss": pytest.approx(np.log1p(np.exp(-1)), rel=1e-6)}
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_transformed_export_says_what_it_changes(numbers, tmp_path):
     assert convert(numbers, tmp_path / "a", "freeze")[-1] == (
         "  the change of loss and AUC was not measured. Give --eval_files to measure it."

@@ -100,7 +100,7 @@ print(json.dumps([answer.tolist(), one.tolist()]))
 """
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_train_resume_evaluate_export_and_predict_in_another_process(tmp_path):
     spec = feature_specs.parse(DOCUMENT)
     model, rows = Both(spec, {"optimizer": "adam", "learning_rate": 0.02}), make_rows(64)
