@@ -141,9 +141,16 @@ def parameter(default: Any, *, changes: str, **limits: Any) -> Any:
 
 
 def changes_of(kind: type[ModelParams], name: str) -> frozenset[str]:
-    """The aspects that a parameter changes; see `feature_specs.meaning.aspects`."""
-    declared = aspects.of_field(kind.model_fields[name])
-    return frozenset({"weights"}) if declared is None else declared.aspects
+    """The aspects that a parameter changes; see `feature_specs.meaning.aspects`.
+
+    A class that only gives a parameter another default does not repeat what it changes.
+    """
+    for base in kind.__mro__:
+        fields = base.model_fields if issubclass(base, ModelParams) else {}
+        declared = aspects.of_field(fields[name]) if name in fields else None
+        if declared is not None:
+            return declared.aspects
+    return frozenset({"weights"})
 
 
 # Parameters whose value is a name or {name: {field: value}}.

@@ -147,8 +147,11 @@ def test_an_undeclared_parameter_of_a_user_counts_as_weights(tmp_path):
     class Params(ek.ModelParams):
         scale: float = 1.0
         noise: float = ek.parameter(0.1, changes="training", ge=0)
+        learning_rate: float = 0.3  # Another default of a declared parameter.
 
-    (tmp_path / "flags.txt").write_text("--model_params=scale=2.0\n--model_params=noise=0.5\n")
+    (tmp_path / "flags.txt").write_text(
+        "--model_params=scale=2.0\n--model_params=noise=0.5\n--model_params=learning_rate=1.0\n"
+    )
     kept_params.check(str(tmp_path), "Mine", Params(scale=2.0, noise=0.3))
     with pytest.raises(CheckpointError, match=r"scale: was 2\.0, is 1\.0"):
         kept_params.check(str(tmp_path), "Mine", Params(noise=0.5))
