@@ -160,7 +160,7 @@ def test_a_task_that_is_killed_while_a_checkpoint_is_saved_comes_back(made, vict
     check_end(cluster, model_dir, 600)
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_rows_of_a_worker_that_has_ended_are_read_again_when_the_chief_is_lost(made, tmp_path):
     """The chief is killed while it saves its own first steps and the worker's last steps."""
     for i, count in enumerate((2000, 300)):  # Shared row by row: 12 batches for each task.
@@ -266,7 +266,7 @@ def test_sigterm_is_answered_without_a_ps(made):
     assert set(cluster.codes(limit=25).values()) == {143}
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_synchronous_steps_and_their_backup_worker(made):
     cluster, model_dir = made(
         "--strategy=sync_replicas", "--backup_workers=1", "--epochs=4", OWN_MODEL, workers=2
@@ -472,7 +472,7 @@ def test_ten_clusters_leave_nothing_behind(rows, tmp_path):
     assert not [p for p in (tmp_path / "model").rglob("*") if "temp" in p.name or "tmp" in p.name]
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_the_launcher_passes_sigterm_on(rows, tmp_path):
     with subprocess.Popen(
         [sys.executable, str(ROOT / "run.py"), *flags(rows, tmp_path / "model"),

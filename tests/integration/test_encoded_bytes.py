@@ -108,7 +108,7 @@ def config(folder, tmp_path):
     )  # fmt: skip
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_model_learns_from_them_and_its_export_answers(config):
     result = ek.run(config)
     assert result.metrics["auc/y"] > 0.98

@@ -30,8 +30,8 @@ COUNTS = {
 }  # fmt: skip
 
 # Pages whose modes have other tests in `.ci/run`.
-NIGHTLY = ("data", "distributed", "exports", "first_spec", "item_index", "own_rows", "tables",
-           "training", "tuning_speed")  # fmt: skip
+NIGHTLY = ("data", "distributed", "exports", "first_spec", "item_index", "keras", "logs",
+           "own_rows", "tables", "training", "tuning_speed")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -196,7 +196,7 @@ def test_averages_begin_where_a_warm_start_does(config):
     np.testing.assert_allclose(variables(both.model_dir)[TABLE + AVERAGE], before[TABLE], atol=1e-6)
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_averages_that_were_not_kept_are_missed(config):
     ek.run(config())
     with pytest.raises(ek.CheckpointError, match=r"\n  moving_average: was null, is 0\.9\n"):

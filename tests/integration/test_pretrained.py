@@ -47,7 +47,7 @@ def table_of(config):
     return tf.train.load_variable(config.model_dir, TABLE)
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_frozen_table_is_what_the_file_says_and_a_restart_needs_no_file(config, tmp_path, caplog):
     writing.write_examples(f"{tmp_path}/eval.tfrecord", make_rows(50, seed=1))
     run = config(

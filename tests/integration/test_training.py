@@ -174,7 +174,7 @@ def test_the_best_export_survives_a_restart(config):
     assert second.exports == first.exports
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_early_stopping_ends_training_and_stays(config):
     # FTRL soon reaches the loss of a constant prediction, and the loss stops falling.
     run = config(

@@ -240,7 +240,7 @@ def test_quantized_files(numbers, tmp_path):
     assert size("int8") < size("float")
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_quantized_file_whose_loss_rises_is_refused(numbers, tmp_path, monkeypatch):
     fields = {"transform_tolerance": 10.0, "eval_files": numbers[1]}
     lines = convert(numbers, tmp_path / "a", "tflite_int8", **fields,

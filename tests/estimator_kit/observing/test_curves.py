@@ -191,7 +191,7 @@ def test_the_loss_by_length_of_list_by_hand():
     assert curve["loss"] == pytest.approx([np.log1p(np.e), np.log(2)], rel=1e-6)
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_each_evaluation_of_a_training_writes_its_curves(ads, tmp_path):
     config = small_run(ads, tmp_path / "run", max_steps=4, save_checkpoints_steps=2)
     result = ek.run(config())

@@ -335,7 +335,7 @@ def test_slow_input_is_named_with_its_advice(read):
 # --- At the end of a training --------------------------------------------------------------------
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_training_ends_with_the_page_slices_and_importance(ads, tmp_path, report_page):
     folder = tmp_path / "run"
     config = small_run(ads, folder, max_steps=4, exporters=("final",))

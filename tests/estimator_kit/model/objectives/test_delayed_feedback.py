@@ -139,7 +139,7 @@ def clicks(count, *, watched, seed):
     ]  # fmt: skip
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_probabilities_are_those_of_the_truth_where_log_loss_is_too_low(tmp_path):
     spec = feature_specs.parse(DELAYS)
     model = tf.estimator.Estimator(
