@@ -16,6 +16,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
+from estimator_kit.exporters.sample_rows import on_cpu
 from feature_specs.errors import did_you_mean
 from feature_specs.spec import FeatureSpec
 from input_pipelines.autograph import as_written
@@ -78,7 +79,19 @@ def of_files(
     A feature that the spec describes as a list is a list, also of one value.
     """
     lists = {name for name, feature in spec.features.items() if not feature.single}
-    for records in tfrecords.blocks(paths, damaged=damaged).rebatch(_BATCH).as_numpy_iterator():
+    # In a separate graph: an Estimator's prediction leaves its finished graph as the default one.
+    with tf.Graph().as_default() as graph:
+        batches = tfrecords.blocks(paths, damaged=damaged).rebatch(_BATCH)
+        iterator = tf.compat.v1.data.make_initializable_iterator(batches)
+        batch = iterator.get_next()
+    session = tf.compat.v1.Session(graph=graph, config=on_cpu())
+    session.run(iterator.initializer)
+    while True:
+        try:
+            records = session.run(batch)
+        except tf.errors.OutOfRangeError:
+            session.close()
+            return
         for record in records:
             stored = of_record(record)
             found: dict[str, Any] = {}

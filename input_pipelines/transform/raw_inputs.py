@@ -51,7 +51,7 @@ def input_names(features: Iterable[str]) -> dict[str, str]:
     features = list(features)
     found: dict[str, str] = {}
     taken: set[str] = set()
-    for name in features:
+    for name in sorted(features, key=lambda name: name != _parameter(name)):
         parameter = _parameter(name)
         if parameter not in taken and _can_be_a_parameter(parameter):
             found[name] = name

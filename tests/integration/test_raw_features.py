@@ -149,6 +149,13 @@ def test_a_built_in_model_forwards_features_as_tf_contrib_did(data, tmp_path):
         predict_files=(f"{data}/eval.tfrecord",), predict_output=str(output))  # fmt: skip
     found = [json.loads(line)["row"] for line in output.read_text().splitlines()]
     assert found == [row["row"] for row in rows]
+    # A checkpoint keeps features, too, of several batches.
+    run(data, tmp_path / "model", model="dnn", model_params={"hidden_units": [4]}, mode="predict",
+        predict_files=(f"{data}/eval.tfrecord",) * 2, predict_output=str(output),
+        keep_columns=("row", "tags"), eval_batch_size=30)  # fmt: skip
+    kept = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [row["row"] for row in kept] == [row["row"] for row in rows] * 2
+    assert [row["tags"] for row in kept] == [row["tags"] for row in rows] * 2
     run(data, tmp_path / "model", model="dnn", model_params={"hidden_units": [4]}, epochs=2)
 
 

@@ -209,3 +209,8 @@ def test_features_keep_their_names_where_python_can_load_them():
         "user": "user", "a b": "a b", "a.b": "a_b_", "class": "class_2", "class_": "class_",
         "None": "None_", "self": "self_", "²": "arg___", "1": "1", "_x": "_x",
     }  # fmt: skip
+
+
+def test_a_name_that_python_can_load_wins_over_one_that_becomes_it():
+    names = ["a-b", "a.b", "a_b"]
+    assert raw_inputs.input_names(names) == {"a-b": "a_b_", "a.b": "a_b_2", "a_b": "a_b"}
