@@ -175,6 +175,16 @@ class FeatureSpec:
         """The features that `filter` reads, each once."""
         return tuple(dict.fromkeys(entry.feature for entry in self.filter))
 
+    def features_read(self) -> tuple[str, ...]:
+        """The features that anything reads, in the document's order: groups, `raw`, labels with
+        their weights, objectives or `filter`."""
+        found: set[Optional[str]] = {*self.used_features(), *self.filter_features()}
+        for label in self.labels.values():
+            found |= {label.weight, label.true_probability}
+        for objective in self.objectives.values():
+            found |= {objective.group, *(part.name for part in objective.label_parts)}
+        return tuple(name for name in self.features if name in found)
+
     def to_dict(self) -> dict[str, Any]:
         """The document from which `parser.parse` makes an equal spec."""
 

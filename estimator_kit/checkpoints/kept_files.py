@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from estimator_kit import storage
 from estimator_kit.errors import CheckpointError, ExportError
-from input_pipelines.record_files import file_systems
+from input_pipelines.prepare.convert import places
 
 NAME = "digests.json"
 
@@ -29,7 +29,7 @@ _SPEC = "feature_spec"
 _EXTRA = "assets.extra"
 
 # The names, sizes and times of files that were found to be right, by folder.
-_checked: dict[str, tuple[tuple[str, int, int], ...]] = {}
+_checked: dict[str, list[tuple[str, list[int]]]] = {}
 
 
 def check_export(path: str) -> None:
@@ -78,14 +78,6 @@ def _digests(folder: str) -> dict[str, str]:
     return storage.read_json(os.path.join(folder, NAME), dict[str, str]) or {}
 
 
-def _size_and_time(path: str) -> tuple[int, int]:
-    if file_systems.scheme_of(path) is None:  # `tf.io.gfile` has only whole seconds for these.
-        local = os.stat(path)
-        return local.st_size, local.st_mtime_ns
-    stat = tf.io.gfile.stat(path)
-    return int(stat.length), int(stat.mtime_nsec)
-
-
 def _problems(place: str, pairs: list[tuple[str, set[str]]]) -> Iterator[str]:
     """What is wrong with files; `pairs` has each file with the digests that it may have."""
     looks = []
@@ -93,8 +85,8 @@ def _problems(place: str, pairs: list[tuple[str, set[str]]]) -> Iterator[str]:
         if not tf.io.gfile.exists(path):
             yield f"{path} is missing."
             return
-        looks.append((path, *_size_and_time(path)))
-    if _checked.get(place) == tuple(looks):
+        looks.append((path, places.stamp(path)))
+    if _checked.get(place) == looks:
         return
     for path, expected in pairs:
         with tf.io.gfile.GFile(path, "rb") as file:
@@ -112,4 +104,4 @@ def _problems(place: str, pairs: list[tuple[str, set[str]]]) -> Iterator[str]:
                 f"{found}..."
             )
             return
-    _checked[place] = tuple(looks)
+    _checked[place] = looks

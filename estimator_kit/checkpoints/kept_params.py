@@ -12,12 +12,11 @@ does not say contradicts nothing.
 from __future__ import annotations
 
 import json
-import os
 from typing import Any, Optional
 
 import pydantic
-import tensorflow as tf
 
+from estimator_kit.checkpoints import run_record
 from estimator_kit.errors import CheckpointError
 from estimator_kit.model.model_params import ModelParams, changes_of
 
@@ -30,7 +29,7 @@ def check(model_dir: str, model: str, params: ModelParams) -> None:
     if kept is None:
         return
     changed = [
-        f"  {name}: was {_text(kept[name])}, is {_text(value)}"
+        f"  {name}: was {json.dumps(kept[name])}, is {json.dumps(value)}"
         for name, value in params.model_dump(mode="json").items()
         if name in kept and kept[name] != value and "weights" in changes_of(type(params), name)
     ]
@@ -46,11 +45,9 @@ def check(model_dir: str, model: str, params: ModelParams) -> None:
 
 def _kept(model_dir: str, kind: type[ModelParams]) -> Optional[dict[str, Any]]:
     """The values with which the directory was trained, as JSON; None if it does not say."""
-    path = os.path.join(model_dir, "flags.txt")
-    if not tf.io.gfile.exists(path):
+    lines = run_record.read_flags(model_dir)
+    if not lines:
         return None
-    with tf.io.gfile.GFile(path) as file:
-        lines = file.read().splitlines()
     given: dict[str, Any] = {}
     for line in lines:
         name, equal, text = line.removeprefix(_FLAG).partition("=")
@@ -63,7 +60,3 @@ def _kept(model_dir: str, kind: type[ModelParams]) -> Optional[dict[str, Any]]:
         return kind.model_validate(given).model_dump(mode="json")
     except pydantic.ValidationError:  # Of an older version of the model.
         return None
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value)

@@ -106,6 +106,16 @@ def write_record(
     storage.write_json(os.path.join(folder, "spec.json"), spec.to_dict(), sort_keys=False)
 
 
+def read_flags(model_dir: str) -> list[str]:
+    """The lines of `flags.txt`. Empty if the run has not begun."""
+    path = os.path.join(model_dir, "flags.txt")
+    if not tf.io.gfile.exists(path):
+        return []
+    with tf.io.gfile.GFile(path, "rb") as file:
+        text = file.read().decode("utf-8", "replace")
+    return [line for line in text.splitlines() if line.startswith("--")]
+
+
 def check_spec_unchanged(model_dir: str, spec: FeatureSpec, places: Record) -> None:
     """Raises CheckpointError if the stored spec and the current spec differ in meaning.
 
@@ -179,7 +189,9 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
         if section in _COMPARED_ELSEWHERE:
             continue
         before = kept.get(section, {})
-        known = _read(spec) if section == "features" else {*entries, *before}
+        # A checkpoint means the same with more features. If the kept spec read one that this spec
+        # does not read, its columns, labels or objectives differ.
+        known = spec.features_read() if section == "features" else {*entries, *before}
         for name in sorted(known):
             old, new = (_what_matters(section, x.get(name)) for x in (before, entries))
             if old != new and not _differ_in_path_alone(old, new, digests, digests_now):
@@ -197,20 +209,6 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
                 sentence = f"columns.{name}: the words of {now} changed"
                 changes.setdefault(("columns", name), sentence)
     return changes
-
-
-def _read(spec: FeatureSpec) -> set[str]:
-    """The features that a model, a label, a weight, a group or the filter reads.
-
-    A checkpoint means the same with more features. If the kept spec read one that this
-    spec does not read, its columns, labels or objectives differ.
-    """
-    found: set[Optional[str]] = {*spec.used_features(), *spec.filter_features()}
-    for label in spec.labels.values():
-        found |= {label.weight, label.true_probability}
-    for objective in spec.objectives.values():
-        found |= {objective.group, *(part.name for part in objective.label_parts)}
-    return {name for name in spec.features if name in found}
 
 
 def _what_matters(section: str, entry: Any) -> Any:

@@ -11,7 +11,7 @@ import abc
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
@@ -42,6 +42,20 @@ class Classes:
 
     labels: np.ndarray
     scores: np.ndarray
+
+
+class Target(NamedTuple):
+    """What a request asks.
+
+    Attributes:
+      signature: the name of the signature; empty for the default of the server.
+      version: the version that must answer; None for the one that the user asks for.
+      known: the metadata of this version, if the client has asked for it.
+    """
+
+    signature: str
+    version: Optional[int]
+    known: Optional[Metadata]
 
 
 class Client(abc.ABC):
@@ -177,39 +191,16 @@ class Client(abc.ABC):
 
     @abc.abstractmethod
     def _predict(
-        self,
-        arrays: Mapping[str, np.ndarray],
-        signature: str,
-        version: Optional[int],
-        known: Optional[Metadata],
+        self, arrays: Mapping[str, np.ndarray], target: Target
     ) -> tuple[Optional[int], dict[str, np.ndarray]]:
-        """Sends one batch; returns the version that answered, if it is known, and the outputs.
-
-        Args:
-          arrays: the inputs.
-          signature: see `predict`.
-          version: the version that must answer; None for the one that the user asks for.
-          known: the metadata of this version, if the client has asked for it.
-        """
+        """Sends one batch; returns the version that answered, if it is known, and the outputs."""
 
     @abc.abstractmethod
-    def _classify(
-        self,
-        examples: list[Any],
-        signature: str,
-        version: Optional[int],
-        known: Optional[Metadata],
-    ) -> tuple[Optional[int], Classes]:
+    def _classify(self, examples: list[Any], target: Target) -> tuple[Optional[int], Classes]:
         """Sends one batch of `Example` messages, like `_predict`."""
 
     @abc.abstractmethod
-    def _regress(
-        self,
-        examples: list[Any],
-        signature: str,
-        version: Optional[int],
-        known: Optional[Metadata],
-    ) -> tuple[Optional[int], np.ndarray]:
+    def _regress(self, examples: list[Any], target: Target) -> tuple[Optional[int], np.ndarray]:
         """Sends one batch of `Example` messages, like `_predict`."""
 
     def __enter__(self) -> Any:
@@ -279,7 +270,8 @@ class Client(abc.ABC):
                             known, batches = prepared()
                             version = None if known is None else known.version
                         with _rows_named(first, end, count):
-                            answered, part = ask(batches[len(parts)], signature, version, known)
+                            target = Target(signature, version, known)
+                            answered, part = ask(batches[len(parts)], target)
                     version = answered if version is None else version
                     parts.append(part)
                 return parts

@@ -8,7 +8,7 @@ from typing import Any, Optional
 import numpy as np
 
 from . import messages, signatures, tensors
-from .base import Classes, Client
+from .base import Classes, Client, Target
 from .errors import ServingError
 from .signatures import Metadata
 
@@ -72,27 +72,17 @@ class GrpcClient(Client):
             self._channel.close()
 
     def _predict(
-        self,
-        arrays: Mapping[str, np.ndarray],
-        signature: str,
-        version: Optional[int],
-        known: Optional[Metadata],
+        self, arrays: Mapping[str, np.ndarray], target: Target
     ) -> tuple[Optional[int], dict[str, np.ndarray]]:
-        request = self._request("PredictRequest", signature, version)
+        request = self._request("PredictRequest", target.signature, target.version)
         for name, array in arrays.items():
             tensors.fill(request.inputs[name], array)
         response = self._call("Predict", "PredictResponse", request)
         outputs = {n: tensors.to_array(proto) for n, proto in sorted(response.outputs.items())}
         return _version_of(response), outputs
 
-    def _classify(
-        self,
-        examples: list[Any],
-        signature: str,
-        version: Optional[int],
-        known: Optional[Metadata],
-    ) -> tuple[Optional[int], Classes]:
-        request = self._request("ClassificationRequest", signature, version)
+    def _classify(self, examples: list[Any], target: Target) -> tuple[Optional[int], Classes]:
+        request = self._request("ClassificationRequest", target.signature, target.version)
         request.input.example_list.examples.extend(examples)
         response = self._call("Classify", "ClassificationResponse", request)
         rows = [row.classes for row in response.result.classifications]
@@ -100,14 +90,8 @@ class GrpcClient(Client):
         scores = np.array([[c.score for c in row] for row in rows], np.float32)
         return _version_of(response), Classes(labels, scores)
 
-    def _regress(
-        self,
-        examples: list[Any],
-        signature: str,
-        version: Optional[int],
-        known: Optional[Metadata],
-    ) -> tuple[Optional[int], np.ndarray]:
-        request = self._request("RegressionRequest", signature, version)
+    def _regress(self, examples: list[Any], target: Target) -> tuple[Optional[int], np.ndarray]:
+        request = self._request("RegressionRequest", target.signature, target.version)
         request.input.example_list.examples.extend(examples)
         response = self._call("Regress", "RegressionResponse", request)
         values = [row.value for row in response.result.regressions]

@@ -22,7 +22,7 @@ from typing import Any, Optional
 import numpy as np
 
 from . import signatures
-from .base import Classes, Client
+from .base import Classes, Client, Target
 from .connections import TIMEOUTS, Connection
 from .errors import ServingError
 from .signatures import Metadata
@@ -90,17 +90,14 @@ class RestClient(Client):
             connection.close()
 
     def _predict(
-        self,
-        arrays: Mapping[str, np.ndarray],
-        signature: str,
-        version: Optional[int],
-        known: Optional[Metadata],
+        self, arrays: Mapping[str, np.ndarray], target: Target
     ) -> tuple[Optional[int], dict[str, np.ndarray]]:
+        known = target.known
         assert known is not None, "an answer in JSON has no types"
         inputs = {name: _json(array) for name, array in arrays.items()}
-        body = {**_named(signature), "inputs": inputs}
-        outputs = self._call("POST", ":predict", body, version)["outputs"]
-        name = signature or signatures.DEFAULT_SIGNATURE
+        body = {**_named(target.signature), "inputs": inputs}
+        outputs = self._call("POST", ":predict", body, target.version)["outputs"]
+        name = target.signature or signatures.DEFAULT_SIGNATURE
         made = known.signatures.get(name)
         forms = {} if made is None else made.outputs
         if len(forms) == 1:
@@ -108,7 +105,7 @@ class RestClient(Client):
         try:
             if not isinstance(outputs, dict) or set(outputs) != set(forms):
                 raise ValueError(f"expected {', '.join(sorted(forms)) or 'no output'}")
-            return version, {key: _array(outputs[key], form) for key, form in forms.items()}
+            return target.version, {key: _array(outputs[key], form) for key, form in forms.items()}
         except (ValueError, TypeError, OverflowError) as error:
             raise ServingError(
                 "ABORTED",
@@ -117,33 +114,22 @@ class RestClient(Client):
                 "client.",
             ) from error
 
-    def _classify(
-        self,
-        examples: list[Any],
-        signature: str,
-        version: Optional[int],
-        known: Optional[Metadata],
-    ) -> tuple[Optional[int], Classes]:
-        results = self._examples(":classify", examples, signature, version)
+    def _classify(self, examples: list[Any], target: Target) -> tuple[Optional[int], Classes]:
+        results = self._examples(":classify", examples, target)
         labels = np.array([[label.encode() for label, _ in row] for row in results], np.object_)
         scores = np.array([[score for _, score in row] for row in results], np.float32)
-        return version, Classes(labels, scores)
+        return target.version, Classes(labels, scores)
 
-    def _regress(
-        self,
-        examples: list[Any],
-        signature: str,
-        version: Optional[int],
-        known: Optional[Metadata],
-    ) -> tuple[Optional[int], np.ndarray]:
-        values = self._examples(":regress", examples, signature, version)
-        return version, np.array(values, np.float32)
+    def _regress(self, examples: list[Any], target: Target) -> tuple[Optional[int], np.ndarray]:
+        values = self._examples(":regress", examples, target)
+        return target.version, np.array(values, np.float32)
 
-    def _examples(
-        self, method: str, examples: list[Any], signature: str, version: Optional[int]
-    ) -> Any:
-        body = {**_named(signature), "examples": [_features(example) for example in examples]}
-        return self._call("POST", method, body, version)["results"]
+    def _examples(self, method: str, examples: list[Any], target: Target) -> Any:
+        body = {
+            **_named(target.signature),
+            "examples": [_features(example) for example in examples],
+        }
+        return self._call("POST", method, body, target.version)["results"]
 
     def _call(self, verb: str, path: str, body: Any = None, version: Optional[int] = None) -> Any:
         data = None if body is None else json.dumps(body).encode()

@@ -5,13 +5,11 @@ logit = w0 + sum_i w_i x_i
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import tensorflow as tf
 
 from estimator_kit.model.group_checks import check_linear_group
 from estimator_kit.model.model_fn import Logits, ModelFn
-from estimator_kit.model.model_params import TRAINING, Group, ModelParams
+from estimator_kit.model.model_params import Group, ModelParams
 from estimator_kit.optimizers.choice import OptimizerChoice
 from input_pipelines.transform.transforms import Features
 
@@ -27,8 +25,8 @@ class LinearModel(ModelFn):
         """
 
         group: Group = "wide"
-        optimizer: Annotated[OptimizerChoice, TRAINING] = "ftrl"
-        learning_rate: Annotated[float, TRAINING] = 0.1
+        optimizer: OptimizerChoice = "ftrl"
+        learning_rate: float = 0.1
 
     def check_spec(self) -> None:
         check_linear_group(self.spec, self.params.group)

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from estimator_kit.client.signatures import DEFAULT_SIGNATURE
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import loading
 from estimator_kit.model.names import PREDICT_EXAMPLES
@@ -27,7 +28,7 @@ from estimator_kit.retraining.promotion import Verify, Version
 from estimator_kit.scoring import row_metrics
 from estimator_kit.scoring.eval_rows import EvalRows, first_records
 from estimator_kit.scoring.row_metrics import OUTPUTS
-from estimator_kit.serving.loaded_model import DEFAULT_SIGNATURE, LoadedModel
+from estimator_kit.serving.loaded_model import LoadedModel
 from estimator_kit.tensorflow_errors import reason
 from feature_specs.sections.retraining import MODEL_METRICS, ROW_METRICS
 from feature_specs.spec import FeatureSpec

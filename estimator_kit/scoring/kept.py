@@ -10,6 +10,7 @@ records and never changes them.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
@@ -84,25 +85,31 @@ def of_files(
         batches = tfrecords.blocks(paths, damaged=damaged).rebatch(_BATCH)
         iterator = tf.compat.v1.data.make_initializable_iterator(batches)
         batch = iterator.get_next()
-    session = tf.compat.v1.Session(graph=graph, config=on_cpu())
-    session.run(iterator.initializer)
-    while True:
-        try:
-            records = session.run(batch)
-        except tf.errors.OutOfRangeError:
-            session.close()
-            return
-        for record in records:
-            stored = of_record(record)
-            found: dict[str, Any] = {}
-            for name in names:
-                kind = stored[name].WhichOneof("kind") if name in stored else None
-                if kind is not None:
-                    values = list(getattr(stored[name], kind).value)
-                    found[name] = values[0] if len(values) == 1 and name not in lists else values
-                elif name in stored and name in lists:
-                    found[name] = []  # An empty list may have no type.
-            yield found
+    # Closed also if nobody reads to the end. As a context, a session would be the default one.
+    with contextlib.closing(tf.compat.v1.Session(graph=graph, config=on_cpu())) as session:
+        session.run(iterator.initializer)
+        while True:
+            try:
+                records = session.run(batch)
+            except tf.errors.OutOfRangeError:
+                return
+            for record in records:
+                yield _features(names, lists, of_record(record))
+
+
+def _features(
+    names: Sequence[str], lists: Collection[str], stored: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The features of a record with these names; those in `lists` are lists."""
+    found: dict[str, Any] = {}
+    for name in names:
+        kind = stored[name].WhichOneof("kind") if name in stored else None
+        if kind is not None:
+            values = list(getattr(stored[name], kind).value)
+            found[name] = values[0] if len(values) == 1 and name not in lists else values
+        elif name in stored and name in lists:
+            found[name] = []  # An empty list may have no type.
+    return found
 
 
 def of_record(record: bytes) -> Mapping[str, Any]:

@@ -14,8 +14,9 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_kit.client import tensors
+from estimator_kit.client.signatures import DEFAULT_SIGNATURE
 from estimator_kit.serving.errors import CODES, RequestError, invalid
-from estimator_kit.serving.loaded_model import DEFAULT_SIGNATURE, LoadedModel
+from estimator_kit.serving.loaded_model import LoadedModel
 from input_pipelines.transform import checks
 
 # The beginnings of the lines that TensorFlow puts before the reason of an error.

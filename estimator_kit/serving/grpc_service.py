@@ -18,9 +18,9 @@ from tensorflow_serving.apis import (
 )
 
 from estimator_kit.client import tensors
+from estimator_kit.client.signatures import DEFAULT_SIGNATURE
 from estimator_kit.serving import answers
 from estimator_kit.serving.errors import RequestError, invalid, shortened
-from estimator_kit.serving.loaded_model import DEFAULT_SIGNATURE
 from estimator_kit.serving.versions import Models, State
 
 _log = logging.getLogger("estimator_kit")

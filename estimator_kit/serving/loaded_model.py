@@ -20,8 +20,6 @@ from tensorflow.core.protobuf import config_pb2
 from estimator_kit.checkpoints import kept_files
 from estimator_kit.embeddings import dynamic_package
 
-DEFAULT_SIGNATURE = "serving_default"
-
 
 class _Plan(NamedTuple):
     """How to run a signature with some inputs and outputs; made once.

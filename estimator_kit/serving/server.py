@@ -14,7 +14,6 @@ import os
 import resource
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Optional
@@ -79,10 +78,7 @@ def running(config: ExperimentConfig) -> Iterator[tuple[Server, Any]]:
     """
     models = _models(config)
     with _bound(config, models) as server:
-        models.poll()
-        # The second poll sees whether the files of a version are still changing.
-        time.sleep(_pause(config))
-        models.poll()
+        _look_twice(config, models, wait=threading.Event().wait)
         server.start()
         yield server, models
 
@@ -98,9 +94,16 @@ def _bound(config: ExperimentConfig, models: Any) -> Iterator[Server]:
         models.close()
 
 
-def _pause(config: ExperimentConfig) -> float:
-    """Seconds between the first two looks."""
-    return min(config.serving_poll_secs, 1.0)
+def _look_twice(config: ExperimentConfig, models: Any, wait: Callable[[float], bool]) -> None:
+    """Loads versions. The second look sees whether the files of a version are still changing.
+
+    Args:
+      config, models: what is served.
+      wait: waits some seconds; true leaves out the second look.
+    """
+    models.poll()
+    if not wait(min(config.serving_poll_secs, 1.0)):
+        models.poll()
 
 
 class _Looks:
@@ -146,11 +149,7 @@ class _Looks:
 
     def _run(self) -> None:
         try:
-            self._models.poll()
-            # The second look sees whether the files of a version are still changing.
-            if self._stopped.wait(_pause(self._config)):
-                return
-            self._models.poll()
+            _look_twice(self._config, self._models, wait=self._stopped.wait)
             with self._starting:
                 if self._stopped.is_set():
                     return

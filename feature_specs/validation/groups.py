@@ -56,22 +56,18 @@ def check_use(spec: FeatureSpec) -> Problems:
                 ("columns", name),
                 "no group uses this column. Add it to a group or remove it.",
             )
-    features = set(spec.used_features())
+    inputs = spec.used_features()
     for label_name, label in spec.labels.items():
-        if label.true_probability in features:
+        if label.true_probability in inputs:
             yield Problem(
                 ("labels", label_name, "true_probability"),
                 _leak(spec, label.true_probability),
             )
     for name, objective in spec.objectives.items():
         for part in objective.label_parts:
-            if part.name in features:
+            if part.name in inputs:
                 yield Problem(("objectives", name, *part.path), _leak(spec, part.name))
-    for label in spec.labels.values():
-        features.update(n for n in (label.weight, label.true_probability) if n)
-    features.update(p.name for o in spec.objectives.values() for p in o.label_parts)
-    features.update(o.group for o in spec.objectives.values() if o.group)
-    features.update(spec.filter_features())
+    features = set(spec.features_read())
     for name in spec.features:
         if name not in features and name not in spec.ignored:
             yield Problem(

@@ -31,7 +31,8 @@ from feature_specs.spec import FeatureSpec
 # Variables that only training has: what an optimizer adds to each weight, the sums of `accumulate`,
 # and the estimates of `item_frequency`.
 _SLOT = re.compile(
-    r"^accumulated/|(^|/)(last_step|gap)$|/(Adagrad|Adam|Adam_1|Adadelta|Adadelta_1|Ftrl|Ftrl_1|Momentum|RMSProp|RMSProp_1|"
+    r"^accumulated/|(^|/)(last_step|gap)$|"
+    r"/(Adagrad|Adam|Adam_1|Adadelta|Adadelta_1|Ftrl|Ftrl_1|Momentum|RMSProp|RMSProp_1|"
     r"ExponentialMovingAverage)(_\d+)?$"
 )
 
@@ -134,7 +135,7 @@ def read(model_dir: str) -> Numbers:
         spec=spec,
         document=storage.read_json(os.path.join(folder, "spec.json"), dict[str, Any]) or {},
         versions=storage.read_json(os.path.join(model_dir, "versions.json"), dict[str, str]) or {},
-        flags=read_flags(model_dir),
+        flags=run_record.read_flags(model_dir),
         evaluations=evaluations,
         curves={step: by_step[step] for step, _ in evaluations if step in by_step},
         training=read_training(model_dir),
@@ -147,16 +148,6 @@ def read(model_dir: str) -> Numbers:
 
 def _read(folder: str, name: str) -> Optional[dict[str, Any]]:
     return storage.read_json(os.path.join(folder, name), dict[str, Any])
-
-
-def read_flags(model_dir: str) -> list[str]:
-    """The lines of `flags.txt`. Empty if the run has not begun."""
-    path = os.path.join(model_dir, "flags.txt")
-    if not tf.io.gfile.exists(path):
-        return []
-    with tf.io.gfile.GFile(path, "rb") as file:
-        text = file.read().decode("utf-8", "replace")
-    return [line for line in text.splitlines() if line.startswith("--")]
 
 
 def read_evaluations(model_dir: str) -> list[tuple[int, Mapping[str, float]]]:

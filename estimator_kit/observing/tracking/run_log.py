@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
+from estimator_kit.checkpoints import run_record
 from estimator_kit.config import user_class
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing.page import numbers
@@ -82,7 +83,7 @@ def log_training(
     """
     began = False
     with _warning(tracker, "the run"):
-        flags = numbers.flags_by_name(numbers.read_flags(model_dir))
+        flags = numbers.flags_by_name(run_record.read_flags(model_dir))
         given = {name: "; ".join(values) for name, values in flags.items()}
         tracker.start({**given, **(parameters or {})})
         began = True
