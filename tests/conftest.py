@@ -94,6 +94,26 @@ def determinism_ends():
 
 
 @pytest.fixture(autouse=True)
+def same_random_numbers(monkeypatch):
+    """Variables of a graph that a test makes start with the same values in each run.
+
+    An Estimator sets the seed itself; a bare graph has none, so a test of a loss can fail by chance.
+    """
+    if not TENSORFLOW:
+        return
+    import tensorflow as tf
+
+    make = tf.Graph.__init__
+
+    def make_seeded(graph, *arguments, **named):
+        make(graph, *arguments, **named)
+        graph.seed = 1
+
+    monkeypatch.setattr(tf.Graph, "__init__", make_seeded)
+    tf.random.set_seed(1)
+
+
+@pytest.fixture(autouse=True)
 def no_report_page(request, monkeypatch):
     """Trainings of tests write no report page, unless a test asks for the fixture `report_page`.
 
