@@ -97,7 +97,7 @@ def determinism_ends():
 def same_random_numbers(monkeypatch):
     """Variables of a graph that a test makes start with the same values in each run.
 
-    An Estimator sets the seed itself. A bare graph has none, so a test can fail by chance.
+    An Estimator sets the seed itself. A bare graph has none, so a test could fail at random.
     """
     if not TENSORFLOW:
         return
