@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Union
+import inspect
+from typing import Annotated, Any, ClassVar, Literal, Union
 
 import pydantic
 from pydantic import Field
+
+from feature_specs.meaning import aspects
 
 # Names become part of the names of TensorFlow variables and signatures, which allow only these
 # characters.
@@ -51,6 +54,62 @@ class Entry(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(
         frozen=True, extra="forbid", strict=True, populate_by_name=False
     )
+
+
+def field(default: Any = ..., *, changes: str, named: bool = False, **details: Any) -> Any:
+    """A field of an entry that says what it changes.
+
+    Args:
+      default: its default. Without one, the field is required.
+      changes: the aspects that it changes, or `nothing`; see `feature_specs.meaning.aspects`.
+      named: whether it only points at what counts, as a path does.
+      **details: more arguments of `pydantic.Field`.
+    """
+    made: Any = Field(default, **details)
+    made.metadata.append(aspects.changes(changes, named=named))
+    return made
+
+
+class Declared(Entry):
+    """An entry whose fields all say what they change. A field speaks for the entries inside it.
+
+    Attributes:
+      changes: what the fields change that `field` does not declare.
+    """
+
+    changes: ClassVar[str] = ""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        if not inspect.isabstract(cls):
+            for name in cls.model_fields:
+                cls.changes_of(name)
+
+    @classmethod
+    def changes_of(cls, name: str) -> aspects.Changes:
+        """What one of its fields changes."""
+        declared = aspects.of_field(cls.model_fields[name])
+        if declared is None and not cls.changes:
+            raise TypeError(
+                f"{cls.__name__}.{name} does not say what it changes. Declare it with `field(..., "
+                "changes=...)`, or set `changes` of the class for all its fields."
+            )
+        return declared or aspects.changes(cls.changes)
+
+    def counted(self, wanted: frozenset[str]) -> dict[str, Any]:
+        """The values, with defaults, that change a wanted aspect, by their names in the YAML.
+
+        What a field names is not among them, such as the words of a file.
+        """
+        values = self.model_dump(mode="json", by_alias=True)
+        found = {}
+        for name, info in type(self).model_fields.items():
+            declared = self.changes_of(name)
+            if declared.aspects & wanted and not declared.named:
+                key = info.alias or name
+                found[key] = values[key]
+        return found
 
 
 class Range(Entry):

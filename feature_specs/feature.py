@@ -10,10 +10,9 @@ import math
 from typing import Annotated, Any, Literal, Optional
 
 import pydantic
-from pydantic import Field
 
 from feature_specs.encoded_bytes import ZEROS, Decode
-from feature_specs.entry import LARGEST_FLOAT32, Dtype, Entry, Scalar, Shape
+from feature_specs.entry import LARGEST_FLOAT32, Declared, Dtype, Scalar, Shape, field
 from feature_specs.errors import value_text
 
 
@@ -28,46 +27,53 @@ def _is_finite_float32(value: Scalar) -> bool:
     return abs(number) <= LARGEST_FLOAT32  # An integer may be too large for a Python float.
 
 
-class Feature(Entry):
+class Feature(Declared):
     """One feature of a record, as a `tf.train.Example` or `tf.train.SequenceExample` stores it."""
 
-    dtype: Dtype = Field(
+    dtype: Dtype = field(
+        changes="records values",
         description="The type of the stored values: `float32`, `int64` or `string`. A feature with "
-        "`decode` has the dtype `string`."
+        "`decode` has the dtype `string`.",
     )
-    shape: Shape = Field(
+    shape: Shape = field(
         (),
+        changes="records values",
         description="The number of values in a record. `[]` is one value, `[n]` and `[n, m]` are a "
         "fixed number of values, and `variable` is a list whose length differs between records. "
         "An absent list is read as an empty list.",
     )
-    default: Annotated[Optional[Scalar], pydantic.BeforeValidator(_one_value)] = Field(
+    default: Annotated[Optional[Scalar], pydantic.BeforeValidator(_one_value)] = field(
         None,
+        changes="values",
         description="The value for a record that lacks the feature. Without a default, such a "
         'record is an error. For a categorical feature of one value, `""` and `-1` mean '
         '"missing": the value has no id, and its embedding is the zero vector. With `decode` the '
         "only default is `zeros`: an absent or empty value becomes numbers or an image of zeros.",
     )
-    required: Optional[Literal[True]] = Field(
+    required: Optional[Literal[True]] = field(
         None,
+        changes="limits",
         description="`true` states that a record without the feature is an error. This is already "
         "so for a feature without a default. A feature list without it may be absent, which means "
         "that it has no steps.",
     )
-    feature_list: bool = Field(
+    feature_list: bool = field(
         False,
+        changes="records values",
         description="`true` for a feature in the `feature_lists` of a "
         "`tf.train.SequenceExample`: a list of steps with one value per step, or, with "
         "`shape: variable`, a list of values per step. If one feature is a feature list, all "
         "records are SequenceExamples, and the other features and the labels are in the `context`.",
     )
-    row_lengths: Optional[str] = Field(
+    row_lengths: Optional[str] = field(
         None,
+        changes="values",
         description="Makes a list of `shape: variable` a list of lists. It names an int64 list "
         "that holds the length of each inner list, as `tf.io.RaggedFeature.RowLengths` does.",
     )
-    decode: Optional[Decode] = Field(
+    decode: Optional[Decode] = field(
         None,
+        changes="values",
         description="Decodes one stored string of bytes to float32 numbers (`raw`) or to an image "
         "(`image`). `dtype` and `shape` then describe the stored string.",
     )

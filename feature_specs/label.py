@@ -12,43 +12,49 @@ from typing import Annotated, Literal, Optional
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import Dtype, Entry, Shape, Words
+from feature_specs.entry import Declared, Dtype, Shape, Words, field
 
 
-class Label(Entry):
+class Label(Declared):
     """One label of a record. Unless `missing` is set, a record without the label is an error."""
 
-    dtype: Dtype = Field(
+    dtype: Dtype = field(
+        changes="records values",
         description="The type of the stored label: `int64`, `float32`, or `string` with a "
-        "`vocabulary`."
+        "`vocabulary`.",
     )
-    shape: Shape = Field(
+    shape: Shape = field(
         (),
+        changes="records values",
         description="`[]` is one value. `[n]` is a vector, or one value at each of n steps. "
         "`[n, m]` is a vector of m numbers at each of n steps. `variable` is a list of classes or "
         "items.",
     )
-    vocabulary: Optional[Annotated[Words, Field(min_length=2)]] = Field(
+    vocabulary: Optional[Annotated[Words, Field(min_length=2)]] = field(
         None,
+        changes="values weights outputs",
         description="The classes of a string label, in the order of their ids. The head "
         "`next_item` takes the words of its column instead.",
     )
-    missing: Optional[Literal["mask", "no_class"]] = Field(
+    missing: Optional[Literal["mask", "no_class"]] = field(
         None,
+        changes="values",
         description="What to do with a record that has no value. By default it is an error. `mask` "
         "leaves the record out of the loss and the metrics of this label, and of a label of which "
         "it is a part, such as the `event` of a `survival` head. `no_class`, only for lists, "
         "treats the record as a row that has none of the classes. TensorFlow cannot tell an absent "
         "list from an empty list.",
     )
-    weight: Optional[str] = Field(
+    weight: Optional[str] = field(
         None,
+        changes="values",
         description="The name of a feature or label whose value is the row's weight in this "
         "label's loss and metrics. A weight of 0 leaves the row out. For example, "
         "`purchase: {dtype: int64, weight: click}` learns purchases only from rows with a click.",
     )
-    true_probability: Optional[str] = Field(
+    true_probability: Optional[str] = field(
         None,
+        changes="values",
         description="The name of a float32 feature that holds the true probability of class 1, for "
         "simulated data. Evaluation then also reports the best AUC and log loss that any model "
         "could reach. Only for the label of a `binary` head.",

@@ -13,19 +13,27 @@ import functools
 import hashlib
 import json
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Optional, TypeVar
 
+from feature_specs.entry import Declared
 from feature_specs.errors import Path, Problem, located
 from feature_specs.feature import Feature
 from feature_specs.heads.base import LabelPart
 from feature_specs.heads.objectives import Objective
 from feature_specs.kinds import Column
 from feature_specs.label import Label
+from feature_specs.meaning.aspects import ASPECTS
 from feature_specs.sections.drift_thresholds import NO_DRIFT, Drift
 from feature_specs.sections.filters import Filter
 from feature_specs.sections.retraining import NO_RETRAINING, Retraining
 from feature_specs.sections.tables import NO_TABLES, Tables
+
+# The sections whose values `meaning` finds.
+SECTIONS = (
+    *("features", "columns", "groups", "labels", "objectives"),
+    *("filter", "drift", "retraining", "tables"),
+)
 
 Kind = TypeVar("Kind", bound=Column)
 
@@ -175,22 +183,84 @@ class FeatureSpec:
         """The features that `filter` reads, each once."""
         return tuple(dict.fromkeys(entry.feature for entry in self.filter))
 
-    def features_read(self) -> tuple[str, ...]:
+    def features_read(self, *, with_filter: bool = True) -> tuple[str, ...]:
         """The features that anything reads, in the document's order: groups, `raw`, labels with
         their weights, objectives or `filter`."""
-        found: set[Optional[str]] = {*self.used_features(), *self.filter_features()}
+        found: set[Optional[str]] = {*self.used_features()}
+        if with_filter:
+            found.update(self.filter_features())
         for label in self.labels.values():
             found |= {label.weight, label.true_probability}
         for objective in self.objectives.values():
             found |= {objective.group, *(part.name for part in objective.label_parts)}
         return tuple(name for name in self.features if name in found)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document from which `parser.parse` makes an equal spec."""
+    def columns_read(self) -> tuple[str, ...]:
+        """The columns of groups and objectives, and those below them, in the document's order."""
+        found = [
+            *self.used_columns(),
+            *filter(None, (o.items_column for o in self.objectives.values())),
+        ]
+        for name in found:
+            found.extend(n for n in self.columns[name].below(self) if n not in found)
+        return tuple(name for name in self.columns if name in found)
+
+    def meaning(
+        self,
+        aspects: Iterable[str],
+        sections: Iterable[str] = SECTIONS,
+    ) -> dict[str, Any]:
+        """The values that change one of these aspects, by place, such as `columns.city.size`.
+
+        They are complete with defaults, because the defaults of another version can differ. Words
+        count, and not the file that has them. What no column, label, objective or filter reads is
+        left out, and so is what the spec only points at, such as pretrained vectors.
+
+        Args:
+          aspects: names of `feature_specs.meaning.aspects.ASPECTS`.
+          sections: the sections of the spec that the caller uses.
+        """
+        wanted, sections = frozenset(aspects), tuple(sections)
+        features = self.features_read(with_filter="filter" in sections)
+        entries: dict[str, Mapping[str, Declared]] = {
+            "features": {name: self.features[name] for name in features},
+            "columns": {name: self.columns[name] for name in self.columns_read()},
+            "labels": self.labels,
+            "objectives": self.objectives,
+            "filter": {str(number): entry for number, entry in enumerate(self.filter)},
+        }
+        found: dict[str, Any] = {}
+        for section in sections:
+            for name, entry in entries.get(section, {}).items():
+                for field, value in entry.counted(wanted).items():
+                    found[f"{section}.{name}.{field}"] = value
+            if section == "columns" and "values" in wanted:
+                for name in entries["columns"]:
+                    words = self.columns[name].words_text(self)
+                    if words is not None:
+                        found[f"columns.{name}.words"] = words
+            elif section == "objectives" and wanted & {"weights", "outputs"}:
+                found["objectives"] = list(self.objectives)  # Their order is that of the logits.
+            elif section == "groups" and wanted & {"values", "weights"}:
+                found.update({f"groups.{name}": [*group] for name, group in self.groups.items()})
+                found["raw"] = list(self.raw)
+            elif section in ("drift", "retraining", "tables"):
+                for field, value in getattr(self, section).counted(wanted).items():
+                    found[f"{section}.{field}"] = value
+        return found
+
+    def to_dict(self, *, defaults: bool = False) -> dict[str, Any]:
+        """The document from which `parser.parse` makes an equal spec.
+
+        Args:
+          defaults: whether it has values that are defaults, for another version of the kit. A value
+            of None is always left out.
+        """
 
         def dump(entries: Mapping[str, Any]) -> dict[str, Any]:
+            left_out = {"exclude_none": True} if defaults else {"exclude_defaults": True}
             return {
-                name: entry.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+                name: entry.model_dump(mode="json", by_alias=True, **left_out)
                 for name, entry in entries.items()
             }
 
@@ -222,10 +292,9 @@ class FeatureSpec:
         """A problem at a place of the document, with its line if the line is known."""
         return located(path, message, self.lines)
 
-    def fingerprint(self) -> str:
-        """The SHA-256, in hex, of the document and of the files that its columns read."""
-        digest = hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode())
-        for column in self.columns.values():
-            for file in column.files:
-                digest.update(hashlib.sha256((self.directory / file).read_bytes()).digest())
-        return digest.hexdigest()
+    def fingerprint(
+        self, aspects: Iterable[str] = ASPECTS, sections: Iterable[str] = SECTIONS
+    ) -> str:
+        """The SHA-256, in hex, of what changes these aspects; see `meaning`."""
+        meaning = self.meaning(aspects, sections)
+        return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()

@@ -23,7 +23,9 @@ COMPARED = {
     },
     "estimator_kit.checkpoints.run_record:_digests": {
         "estimator_kit.checkpoints.kept_files:_problems": "digest in expected",
-        "estimator_kit.checkpoints.run_record:changes_since": "digests.get(file, digest) != digest",
+    },
+    "feature_specs.kinds.vocabulary:words_text": {
+        "feature_specs.meaning.differences:differences": "was != is_now",
     },
     "estimator_kit.retraining.day_summaries:_digest": {
         "estimator_kit.retraining.day_summaries:_read": "digest != _digest(content)",

@@ -18,7 +18,7 @@ import os
 import platform
 import tempfile
 from importlib import metadata
-from typing import Any, Optional
+from typing import Optional
 
 import tensorflow as tf
 from pydantic import Field
@@ -31,6 +31,7 @@ from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import CheckpointError
 from feature_specs.errors import SpecError
+from feature_specs.meaning.differences import differences
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import file_systems
@@ -38,18 +39,9 @@ from input_pipelines.record_files import file_systems
 _PLACES = "places.json"
 
 
-class _KeptEntry(storage.Form):
-    file: Optional[str] = None
-    head: Optional[str] = None
-
-
 class _KeptSpec(storage.Form):
-    """The parts of a stored spec that are read without the parser, which may change later."""
+    """What an old directory without places is compared by."""
 
-    features: dict[str, _KeptEntry] = Field({})
-    columns: dict[str, _KeptEntry] = Field({})
-    labels: dict[str, _KeptEntry] = Field({})
-    objectives: dict[str, _KeptEntry] = Field({})
     groups: dict[str, list[str]] = Field({})
 
 
@@ -68,17 +60,10 @@ _PACKAGES = (
     "pydantic",
 )
 
-# These may change between two starts. They only weigh losses, select metrics or answers, or matter
-# only at the first start.
-_FREE_TO_CHANGE = {
-    "objectives": ("loss_weight", "metrics", "group_by", "exclude_seen", "top_k"),
-    "columns": ("initializer", "pretrained"),
-}
-
-# Sections that `changes_since` does not compare. `ignored` and `groups` affect variables, whose
-# shapes and places are compared. What a model makes of `raw` is in its code, as its layers are. The
-# other sections do not affect the model, and `training.position` compares the filter.
-_COMPARED_ELSEWHERE = ("raw", "ignored", "groups", "drift", "filter", "retraining", "tables")
+# With other values or other weights, the same checkpoint gives other answers. Groups affect
+# variables, whose shapes and places are compared, and what a model makes of `raw` is in its code.
+_COMPARED = ("values", "weights")
+_SECTIONS = ("features", "columns", "labels", "objectives")
 
 
 def write_record(
@@ -103,7 +88,9 @@ def write_record(
     if places is not None:
         storage.write_json(os.path.join(folder, _PLACES), place_moves.to_json(places))
     # Not sorted, because the order of the objectives is the order of their logits.
-    storage.write_json(os.path.join(folder, "spec.json"), spec.to_dict(), sort_keys=False)
+    storage.write_json(
+        os.path.join(folder, "spec.json"), spec.to_dict(defaults=True), sort_keys=False
+    )
 
 
 def read_flags(model_dir: str) -> list[str]:
@@ -126,7 +113,7 @@ def check_spec_unchanged(model_dir: str, spec: FeatureSpec, places: Record) -> N
         meaning of a checkpoint, and shapes do not show it.
     """
     folder = os.path.join(model_dir, "feature_spec")
-    changes = list(changes_since(folder, spec).values())
+    changes = changes_since(folder, spec)
     kept = kept_places(folder)
     if kept is not None:
         changes += place_moves.differences(kept, places)
@@ -174,63 +161,15 @@ def kept_places(folder: str) -> Optional[Record]:
     return None if document is None else place_moves.from_json(document)
 
 
-def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
+def changes_since(folder: str, spec: FeatureSpec) -> list[str]:
     """How the meaning of a spec differs from the spec that `write_record` stored in a folder.
 
-    Returns `{(section, name): sentence}`, which is empty if the folder has no spec.
+    Returns a sentence for each difference, none if the folder has no spec.
     """
-    kept = storage.read_json(os.path.join(folder, "spec.json"), _KeptSpec)
-    changes: dict[tuple[str, str], str] = {}
+    kept = kept_spec(folder)
     if kept is None:
-        return changes
-    digests = storage.read_json(os.path.join(folder, kept_files.NAME), _Digests) or {}
-    digests_now = _digests(spec)
-    for section, entries in spec.to_dict().items():
-        if section in _COMPARED_ELSEWHERE:
-            continue
-        before = kept.get(section, {})
-        # A checkpoint means the same with more features. If the kept spec read one that this spec
-        # does not read, its columns, labels or objectives differ.
-        known = spec.features_read() if section == "features" else {*entries, *before}
-        for name in sorted(known):
-            old, new = (_what_matters(section, x.get(name)) for x in (before, entries))
-            if old != new and not _differ_in_path_alone(old, new, digests, digests_now):
-                was, now = _shown(old), _shown(new)
-                changes[section, name] = f"{section}.{name}: was {was}, is {now}"
-    first, second = list(kept.get("objectives", {})), list(spec.objectives)
-    if first != second and sorted(first) == sorted(second):
-        sentence = f"objectives: their order was {', '.join(first)}, is {', '.join(second)}"
-        changes["objectives", ""] = sentence
-    for name, column in spec.columns.items():
-        for now in column.files:
-            digest = digests_now[now]
-            file = kept.get("columns", {}).get(name, {}).get("file")
-            if digests.get(file, digest) != digest:
-                sentence = f"columns.{name}: the words of {now} changed"
-                changes.setdefault(("columns", name), sentence)
-    return changes
-
-
-def _what_matters(section: str, entry: Any) -> Any:
-    """An entry without the fields that may change."""
-    free = _FREE_TO_CHANGE.get(section, ())
-    if entry and entry.get("head") == "ranking":  # It learns the order of rows in their groups.
-        free = tuple(key for key in free if key != "group_by")
-    return entry and {key: value for key, value in entry.items() if key not in free}
-
-
-def _differ_in_path_alone(
-    old: Any, new: Any, digests: dict[str, str], digests_now: dict[str, str]
-) -> bool:
-    """Whether two entries are vocabularies of the same words in files with different names."""
-    if not old or not new or "file" not in old or "file" not in new:
-        return False
-    same_words = digests.get(old["file"]) == digests_now.get(new["file"])
-    return same_words and {**old, "file": new["file"]} == new
-
-
-def _shown(entry: Any) -> str:
-    return "absent" if entry is None else str(entry)
+        return []
+    return differences(kept.meaning(_COMPARED, _SECTIONS), spec.meaning(_COMPARED, _SECTIONS))
 
 
 def _digests(spec: FeatureSpec) -> dict[str, str]:

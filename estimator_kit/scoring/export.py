@@ -335,7 +335,7 @@ def _spec(path: str, spec_path: str) -> Optional[FeatureSpec]:
     kept = run_record.kept_spec(folder)
     if kept is None:
         return given
-    changes = [] if given is None else list(run_record.changes_since(folder, given).values())
+    changes = [] if given is None else run_record.changes_since(folder, given)
     if changes:
         listing = "\n".join(f"  {change}" for change in changes)
         raise ConfigError(

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal, NamedTuple, Optional
 
 import pydantic
-from pydantic import Field
 
-from feature_specs.entry import Entry, NotNegativeFloat
+from feature_specs.entry import Declared, NotNegativeFloat, field
 from feature_specs.heads.metric_choices import BY_GROUP, MetricChoice, choice
 
 Reduction = Literal["mean", "sum", "sum_over_batch_size", "sum_over_nonzero_weights"]
@@ -38,19 +37,23 @@ class LabelPart(NamedTuple):
         return self.path[-1]
 
 
-class HeadEntry(Entry):
+class HeadEntry(Declared):
     """What one output of the model learns."""
 
-    label: Optional[str] = Field(
+    label: Optional[str] = field(
         None,
+        changes="weights outputs",
         description="The name of the label to learn. The default is the label with the name of the "
         "objective.",
     )
-    loss_weight: NotNegativeFloat = Field(
-        1.0, description="The factor of this loss in the sum of all losses of the model."
+    loss_weight: NotNegativeFloat = field(
+        1.0,
+        changes="training scores",
+        description="The factor of this loss in the sum of all losses of the model.",
     )
-    reduction: Reduction = Field(
+    reduction: Reduction = field(
         "mean",
+        changes="training scores",
         description="How the losses of rows become the loss of a batch. All four start from the "
         "weighted sum of the losses: `mean` divides it by the sum of the weights, `sum` leaves it "
         "as it is, `sum_over_batch_size` divides it by the number of rows, and "

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
+from feature_specs.entry import field
 from feature_specs.heads.base import HeadEntry, Range
 from feature_specs.heads.metric_choices import metrics_of
 
@@ -23,12 +22,15 @@ class ZeroInflatedLognormal(HeadEntry):
     deviation of its logarithm. The prediction is the expected value.
     """
 
-    head: Literal["ziln"] = Field(
+    head: Literal["ziln"] = field(
+        changes="weights outputs scores",
         description="A value that is often 0 and otherwise has a long tail, from three logits: the "
-        "probability that it is above 0, and the mean and the standard deviation of its logarithm."
+        "probability that it is above 0, and the mean and the standard deviation of its logarithm.",
     )
-    metrics: metrics_of("mean_relative_error") = Field(  # type: ignore[valid-type]
-        (), description="Metrics in addition to the default metrics: `mean_relative_error`."
+    metrics: metrics_of("mean_relative_error") = field(  # type: ignore[valid-type]
+        (),
+        changes="nothing",
+        description="Metrics in addition to the default metrics: `mean_relative_error`.",
     )
 
     label_range: ClassVar[Range] = (0, None)

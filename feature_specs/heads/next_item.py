@@ -12,9 +12,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from feature_specs.entry import PositiveInt
+from feature_specs.entry import PositiveInt, field
 from feature_specs.heads import losses
 from feature_specs.heads.base import HeadEntry
 from feature_specs.heads.losses import loss_of
@@ -32,36 +30,42 @@ class NextItem(HeadEntry):
     use the last step of a row, and score the whole catalogue.
     """
 
-    head: Literal["next_item"] = Field(
-        description="The item that follows each step, from one score per item of a catalogue."
+    head: Literal["next_item"] = field(
+        changes="weights outputs scores",
+        description="The item that follows each step, from one score per item of a catalogue.",
     )
-    items: str = Field(
+    items: str = field(
+        changes="weights outputs",
         description="The `vocabulary`, `hash_bucket` or `identity` column with `sequence: true` "
-        "whose ids are the items."
+        "whose ids are the items.",
     )
     loss: loss_of(  # type: ignore[valid-type]
         losses.SoftmaxCrossEntropy, losses.SampledSoftmax, losses.Bpr, losses.BprMax
-    ) = Field(
+    ) = field(
         _SOFTMAX,
+        changes="training scores",
         description="The loss of a step. The default is `softmax_cross_entropy` over all items, "
         "which suits catalogues of up to some thousands. The other losses sample items in "
         "training. Evaluation computes all of them over the whole catalogue.",
     )
-    exclude_seen: bool = Field(
+    exclude_seen: bool = field(
         False,
+        changes="outputs scores",
         description="`true` leaves out the items of the row's own steps from rankings: in metrics "
         "and with the flag `--top_k`. If the next item is one of them, metrics count a miss. A "
         "request to the signature `top_k` says itself whether to leave them out.",
     )
-    top_k: PositiveInt = Field(
+    top_k: PositiveInt = field(
         10,
+        changes="outputs",
         description="The number of items that the signature `top_k` returns for a row whose `k` is "
         "0.",
     )
     metrics: metrics_of(  # type: ignore[valid-type]
         "recall", "hit_rate", "ndcg", "mrr", "coverage", "popularity_lift"
-    ) = Field(
+    ) = field(
         ({"recall": 10}, {"ndcg": 10}, "mrr"),
+        changes="nothing",
         description="Metrics in addition to the default metrics: `{recall: 10}`, "
         "`{hit_rate: 10}`, `{ndcg: 10}`, `mrr`, `{coverage: 10}` and `{popularity_lift: 10}`. They "
         "rank the whole catalogue at the last step of each row.",

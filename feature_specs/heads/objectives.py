@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Optional, Union
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import PositiveFloat, as_tuple
+from feature_specs.entry import PositiveFloat, as_tuple, field
 from feature_specs.heads import losses
 from feature_specs.heads.base import HeadEntry, LabelPart, Range
 from feature_specs.heads.lifetime_value import ZeroInflatedLognormal
@@ -32,8 +32,9 @@ MOST_CONFUSED = 20
 class _StepObjective(HeadEntry):
     """An objective that can be learned at each step of a row."""
 
-    steps: Optional[Annotated[int, Field(ge=2, le=2**31)]] = Field(
+    steps: Optional[Annotated[int, Field(ge=2, le=2**31)]] = field(
         None,
+        changes="weights outputs",
         description="The number of steps per row. Loss and metrics treat each step as a row. The "
         "label has the shape `[steps]`, or `[steps, dimension]` for vectors. To pad shorter rows, "
         "give the label a `weight` of the shape `[steps]` that is 0 for padding. By default a row "
@@ -68,12 +69,17 @@ _COSINE = losses.Cosine.model_validate({"cosine": {}})
 class Binary(_StepObjective):
     """Two classes, 0 and 1, from one logit. The prediction is the probability of class 1."""
 
-    head: Literal["binary"] = Field(description="Two classes, 0 and 1, from one logit.")
-    loss: loss_of(*_BINARY_LOSSES, losses.DelayedFeedback) = Field(  # type: ignore[valid-type]
-        _SIGMOID, description="The loss of a row. The default is `sigmoid_cross_entropy`."
+    head: Literal["binary"] = field(
+        changes="weights outputs scores", description="Two classes, 0 and 1, from one logit."
     )
-    positive_penalty: PositiveFloat = Field(
+    loss: loss_of(*_BINARY_LOSSES, losses.DelayedFeedback) = field(  # type: ignore[valid-type]
+        _SIGMOID,
+        changes="training scores",
+        description="The loss of a row. The default is `sigmoid_cross_entropy`.",
+    )
+    positive_penalty: PositiveFloat = field(
         1.0,
+        changes="training scores",
         description="A factor on the loss of rows of class 1, for a rare class. Of the metrics "
         "it changes only `loss`.",
     )
@@ -84,15 +90,17 @@ class Binary(_StepObjective):
         "recall_at_precision",
         "precision_at_recall",
         *BY_GROUP,
-    ) = Field(
+    ) = field(
         (),
+        changes="nothing",
         description="Metrics in addition to the default metrics: `log_loss`, "
         "`expected_calibration_error`, `confusion` (the four counts), "
         "`{recall_at_precision: 0.9}`, `{precision_at_recall: 0.9}`, and with `group_by` also "
         "`gauc`, `mrr`, `{ndcg: 10}` and `{hit_rate: 10}`.",
     )
-    group_by: Optional[str] = Field(
+    group_by: Optional[str] = field(
         None,
+        changes="scores",
         description="The string or int64 feature that names the group of a row, such as a user id. "
         "Only for the metrics `gauc`, `mrr`, `ndcg` and `hit_rate`.",
     )
@@ -137,27 +145,33 @@ class Binary(_StepObjective):
 class MultiClass(HeadEntry):
     """One of `num_classes` exclusive classes, from one logit per class."""
 
-    head: Literal["multi_class"] = Field(
-        description="One of several exclusive classes, from one logit per class."
+    head: Literal["multi_class"] = field(
+        changes="weights outputs scores",
+        description="One of several exclusive classes, from one logit per class.",
     )
-    num_classes: Annotated[int, Field(ge=3)] = Field(
+    num_classes: Annotated[int, Field(ge=3)] = field(
+        changes="weights outputs",
         description="The number of classes, 3 or more. Labels are in [0, num_classes), or words of "
-        "a vocabulary of this size."
+        "a vocabulary of this size.",
     )
-    loss: loss_of(losses.SoftmaxCrossEntropy, losses.Focal) = Field(  # type: ignore[valid-type]
-        _SOFTMAX, description="The loss of a row. The default is `softmax_cross_entropy`."
+    loss: loss_of(losses.SoftmaxCrossEntropy, losses.Focal) = field(  # type: ignore[valid-type]
+        _SOFTMAX,
+        changes="training scores",
+        description="The loss of a row. The default is `softmax_cross_entropy`.",
     )
     class_penalties: Optional[
         Annotated[tuple[PositiveFloat, ...], pydantic.BeforeValidator(as_tuple)]
-    ] = Field(
+    ] = field(
         None,
+        changes="training scores",
         description="One factor per class on the loss of rows of that class. The default is 1. Of "
         "the metrics it changes only `loss`.",
     )
     metrics: metrics_of(  # type: ignore[valid-type]
         "log_loss", "expected_calibration_error", "confusion", "f1", "mean_iou", "top_k_accuracy"
-    ) = Field(
+    ) = field(
         (),
+        changes="nothing",
         description="Metrics in addition to the default metrics: `log_loss`, "
         "`expected_calibration_error`, `confusion` (one count per pair of classes, for up to "
         f"{MOST_CONFUSED} classes), `f1`, `mean_iou` and `{{top_k_accuracy: 5}}`.",
@@ -199,9 +213,10 @@ class MultiClass(HeadEntry):
 class Ordinal(MultiClass):
     """One of `num_classes` classes in an order, such as grades, from cumulative logits."""
 
-    head: Literal["ordinal"] = Field(  # type: ignore[assignment]
+    head: Literal["ordinal"] = field(  # type: ignore[assignment]
+        changes="weights outputs scores",
         description="One of several classes in an order, from one logit less than classes: the "
-        "label is above class k with the probability sigmoid(z_k), which falls with k."
+        "label is above class k with the probability sigmoid(z_k), which falls with k.",
     )
 
     @property
@@ -212,12 +227,18 @@ class Ordinal(MultiClass):
 class Regression(_StepObjective):
     """A number. The one logit is the prediction."""
 
-    head: Literal["regression"] = Field(description="A number. The one logit is the prediction.")
-    loss: loss_of(*_NUMBER_LOSSES) = Field(  # type: ignore[valid-type]
-        _SQUARED, description="The loss of a row. The default is `squared`."
+    head: Literal["regression"] = field(
+        changes="weights outputs scores", description="A number. The one logit is the prediction."
     )
-    metrics: metrics_of("mean_relative_error") = Field(  # type: ignore[valid-type]
-        (), description="Metrics in addition to the default metrics: `mean_relative_error`."
+    loss: loss_of(*_NUMBER_LOSSES) = field(  # type: ignore[valid-type]
+        _SQUARED,
+        changes="training scores",
+        description="The loss of a row. The default is `squared`.",
+    )
+    metrics: metrics_of("mean_relative_error") = field(  # type: ignore[valid-type]
+        (),
+        changes="nothing",
+        description="Metrics in addition to the default metrics: `mean_relative_error`.",
     )
 
 
@@ -228,19 +249,22 @@ class MultiLabel(HeadEntry):
     (`shape: [num_classes]`).
     """
 
-    head: Literal["multi_label"] = Field(
-        description="Any number of classes per row, from one logit per class."
+    head: Literal["multi_label"] = field(
+        changes="weights outputs scores",
+        description="Any number of classes per row, from one logit per class.",
     )
-    num_classes: Annotated[int, Field(ge=2, le=2**31)] = Field(
-        description="The number of classes, 2 or more."
+    num_classes: Annotated[int, Field(ge=2, le=2**31)] = field(
+        changes="weights outputs", description="The number of classes, 2 or more."
     )
-    loss: loss_of(*_BINARY_LOSSES) = Field(  # type: ignore[valid-type]
+    loss: loss_of(*_BINARY_LOSSES) = field(  # type: ignore[valid-type]
         _SIGMOID,
+        changes="training scores",
         description="The loss of a class. The loss of a row is the mean over the classes. The "
         "default is `sigmoid_cross_entropy`.",
     )
-    positive_penalty: PositiveFloat = Field(
+    positive_penalty: PositiveFloat = field(
         1.0,
+        changes="training scores",
         description="A factor on the losses of the classes that a row has. Of the metrics it "
         "changes only `loss`.",
     )
@@ -251,8 +275,9 @@ class MultiLabel(HeadEntry):
         "confusion",
         "recall_at_precision",
         "precision_at_recall",
-    ) = Field(
+    ) = field(
         (),
+        changes="nothing",
         description="Metrics in addition to the default metrics, over all pairs of row and class: "
         "`log_loss`, `auc`, `auc_precision_recall`, `confusion` (the four counts), "
         "`{recall_at_precision: 0.9}` and `{precision_at_recall: 0.9}`.",
@@ -276,14 +301,17 @@ class MultiLabel(HeadEntry):
 class PoissonRegression(_StepObjective):
     """A count or a rate, 0 or more. The one logit is the logarithm of the predicted rate."""
 
-    head: Literal["poisson"] = Field(
-        description="A count or a rate, 0 or more. The logit is the logarithm of the rate."
+    head: Literal["poisson"] = field(
+        changes="weights outputs scores",
+        description="A count or a rate, 0 or more. The logit is the logarithm of the rate.",
     )
-    loss: loss_of(losses.Poisson) = Field(  # type: ignore[valid-type]
-        _POISSON, description="The loss of a row: `poisson`."
+    loss: loss_of(losses.Poisson) = field(  # type: ignore[valid-type]
+        _POISSON, changes="training scores", description="The loss of a row: `poisson`."
     )
-    metrics: metrics_of("mean_relative_error") = Field(  # type: ignore[valid-type]
-        (), description="Metrics in addition to the default metrics: `mean_relative_error`."
+    metrics: metrics_of("mean_relative_error") = field(  # type: ignore[valid-type]
+        (),
+        changes="nothing",
+        description="Metrics in addition to the default metrics: `mean_relative_error`.",
     )
 
     label_range: ClassVar[Range] = (0, None)
@@ -292,14 +320,21 @@ class PoissonRegression(_StepObjective):
 class LogisticRegression(_StepObjective):
     """A number from 0 to 1, such as a rate. The sigmoid of the one logit is the prediction."""
 
-    head: Literal["logistic_regression"] = Field(
-        description="A number from 0 to 1. The sigmoid of the one logit is the prediction."
+    head: Literal["logistic_regression"] = field(
+        changes="weights outputs scores",
+        description="A number from 0 to 1. The sigmoid of the one logit is the prediction.",
     )
     loss: loss_of(  # type: ignore[valid-type]
         losses.SigmoidCrossEntropy, losses.Focal, losses.LogLoss, losses.Squared, losses.Absolute
-    ) = Field(_SIGMOID, description="The loss of a row. The default is `sigmoid_cross_entropy`.")
-    metrics: metrics_of("mean_relative_error") = Field(  # type: ignore[valid-type]
-        (), description="Metrics in addition to the default metrics: `mean_relative_error`."
+    ) = field(
+        _SIGMOID,
+        changes="training scores",
+        description="The loss of a row. The default is `sigmoid_cross_entropy`.",
+    )
+    metrics: metrics_of("mean_relative_error") = field(  # type: ignore[valid-type]
+        (),
+        changes="nothing",
+        description="Metrics in addition to the default metrics: `mean_relative_error`.",
     )
 
     label_range: ClassVar[Range] = (0, 1)
@@ -308,14 +343,16 @@ class LogisticRegression(_StepObjective):
 class CosineDistance(_StepObjective):
     """The direction of a vector, from one logit per number of the vector."""
 
-    head: Literal["cosine"] = Field(
-        description="The direction of a vector, from one logit per number of the vector."
+    head: Literal["cosine"] = field(
+        changes="weights outputs scores",
+        description="The direction of a vector, from one logit per number of the vector.",
     )
-    dimension: Annotated[int, Field(ge=2, le=2**31)] = Field(
-        description="The length of the vector, 2 or more. The label has the shape `[dimension]`."
+    dimension: Annotated[int, Field(ge=2, le=2**31)] = field(
+        changes="weights outputs",
+        description="The length of the vector, 2 or more. The label has the shape `[dimension]`.",
     )
-    loss: loss_of(losses.Cosine) = Field(  # type: ignore[valid-type]
-        _COSINE, description="The loss of a row: `cosine`."
+    loss: loss_of(losses.Cosine) = field(  # type: ignore[valid-type]
+        _COSINE, changes="training scores", description="The loss of a row: `cosine`."
     )
 
     @property
@@ -333,19 +370,22 @@ class Quantile(HeadEntry):
     The loss is the mean of the pinball losses of the quantiles.
     """
 
-    head: Literal["quantile"] = Field(
-        description="Several quantiles of a number, from one logit per quantile."
+    head: Literal["quantile"] = field(
+        changes="weights outputs scores",
+        description="Several quantiles of a number, from one logit per quantile.",
     )
     quantiles: Annotated[
         tuple[Annotated[float, Field(gt=0, lt=1)], ...],
         pydantic.BeforeValidator(as_tuple),
         Field(min_length=1),
-    ] = Field(
+    ] = field(
+        changes="weights outputs scores",
         description="The quantiles to predict, in (0, 1) and strictly increasing, such as "
-        "`[0.1, 0.5, 0.9]`."
+        "`[0.1, 0.5, 0.9]`.",
     )
-    non_crossing: bool = Field(
+    non_crossing: bool = field(
         False,
+        changes="weights",
         description="`true` makes sure that a prediction is never lower than the prediction of a "
         "smaller quantile. Each logit after the first then adds softplus(logit) to the prediction "
         "before it.",
@@ -369,12 +409,14 @@ class Ranking(HeadEntry):
     the gain 2^label - 1. `estimator_kit.model.objectives.list_losses` computes the losses.
     """
 
-    head: Literal["ranking"] = Field(
-        description="The order of the rows of a group, from one logit per row."
+    head: Literal["ranking"] = field(
+        changes="weights outputs scores",
+        description="The order of the rows of a group, from one logit per row.",
     )
-    group_by: str = Field(
+    group_by: str = field(
+        changes="rows values training scores",
         description="The string or int64 feature that names the group of a row, such as the id of "
-        "a query, session or user."
+        "a query, session or user.",
     )
     loss: loss_of(  # type: ignore[valid-type]
         losses.PairwiseLogistic,
@@ -384,14 +426,20 @@ class Ranking(HeadEntry):
         losses.UniqueSoftmax,
         losses.ListMle,
         losses.ApproxNdcg,
-    ) = Field(_PAIRS, description="The loss of a list. The default is `pairwise_logistic`.")
-    reduction: Literal["mean", "sum"] = Field(
+    ) = field(
+        _PAIRS,
+        changes="training scores",
+        description="The loss of a list. The default is `pairwise_logistic`.",
+    )
+    reduction: Literal["mean", "sum"] = field(
         "mean",
+        changes="training scores",
         description="How the losses of lists become the loss of a batch: `mean` divides their "
         "weighted sum by the sum of the weights of the lists, and `sum` leaves it as it is.",
     )
-    metrics: metrics_of("mrr", "ndcg", "hit_rate") = Field(  # type: ignore[valid-type]
+    metrics: metrics_of("mrr", "ndcg", "hit_rate") = field(  # type: ignore[valid-type]
         ({"ndcg": 10},),
+        changes="nothing",
         description="Metrics in addition to the default metrics: `mrr`, `{ndcg: 10}` and "
         "`{hit_rate: 10}`.",
     )

@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar, Literal
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import PositiveFloat, as_tuple
+from feature_specs.entry import PositiveFloat, as_tuple, field
 from feature_specs.heads.base import HeadEntry, LabelPart, Range
 
 
@@ -29,22 +29,25 @@ class Survival(HeadEntry):
     it did not happen before. n boundaries make n intervals, from 0 to the last boundary.
     """
 
-    head: Literal["survival"] = Field(
+    head: Literal["survival"] = field(
+        changes="weights outputs scores",
         description="The time to an event that some rows have not seen yet, from one logit per "
-        "interval: the probability that the event happens in it, if it did not happen before."
+        "interval: the probability that the event happens in it, if it did not happen before.",
     )
-    event: str = Field(
+    event: str = field(
+        changes="values",
         description="The int64 feature or label that says how the time of the label ended: 1 with "
-        "the event, 0 without it (the row was not watched for longer, and is censored)."
+        "the event, 0 without it (the row was not watched for longer, and is censored).",
     )
     boundaries: Annotated[
         tuple[PositiveFloat, ...],
         pydantic.BeforeValidator(as_tuple),
         Field(min_length=1),
-    ] = Field(
+    ] = field(
+        changes="weights outputs scores",
         description="The ends of the intervals, strictly increasing, in the unit of the label. The "
         "first interval starts at 0. A time that equals a boundary is in the interval after it. "
-        "An event after the last boundary counts as no event."
+        "An event after the last boundary counts as no event.",
     )
 
     label_range: ClassVar[Range] = (0, None)

@@ -13,7 +13,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Optional, Protocol, Union
 
-from feature_specs.entry import Entry
+from feature_specs.entry import Declared
 from feature_specs.errors import Path, Problem
 from feature_specs.feature import Feature
 
@@ -73,7 +73,7 @@ class Reference(Protocol):
         """The arguments of a `tf.feature_column.embedding_column` that describe its table."""
 
 
-class Column(Entry):
+class Column(Declared):
     """The base class of columns.
 
     Attributes:
@@ -219,6 +219,10 @@ class Column(Entry):
     def row_names(self, spec: Entries) -> Sequence[Any]:
         """The values of its ids in order, without `unnamed_ids`. Only if `named_rows` is set."""
         raise TypeError(f"the rows of a {self.kind} column have no names")
+
+    def words_text(self, spec: Entries) -> Optional[str]:
+        """The words that it names, as a count and a digest. None, the default, if it names none."""
+        return None
 
     @property
     def unnamed_ids(self) -> int:

@@ -32,6 +32,8 @@ class Bucketized(Sourced):
     an integer, also after normalizers.
     """
 
+    changes = "values"
+
     kind = "bucketized"
     categorical = True
     dense = "counts"

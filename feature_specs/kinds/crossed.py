@@ -26,6 +26,8 @@ class Crossed(Column):
     It lets a linear model learn a weight per combination, such as a country with a device.
     """
 
+    changes = "values"
+
     kind = "crossed"
     categorical = True
     sources: Annotated[Words, Field(min_length=2)] = Field(

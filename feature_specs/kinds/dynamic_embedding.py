@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NoReturn, Optional
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import PositiveInt
+from feature_specs.entry import PositiveInt, field
 from feature_specs.errors import Problem
 from feature_specs.kinds.base import LISTS_OF_LISTS, Entries, Reference, is_nested, path_to
 from feature_specs.kinds.embedding_tables import Initializer
@@ -32,43 +32,52 @@ class DynamicEmbedding(Lookup):
     dense = "dynamic_embedding"
     for_floats = ". Make an embedding of a bucketized column of it."
     no_meaning = frozenset({"initializer", "dimension"})
-    source: str = Field(
-        alias="dynamic_embedding", description="The name of a string or int64 feature."
+    source: str = field(
+        alias="dynamic_embedding",
+        changes="values",
+        description="The name of a string or int64 feature.",
     )
-    dimension: PositiveInt = Field(description="The length of the vectors.")
-    combiner: Literal["mean", "sum", "sqrtn"] = Field(
+    dimension: PositiveInt = field(changes="weights", description="The length of the vectors.")
+    combiner: Literal["mean", "sum", "sqrtn"] = field(
         "mean",
+        changes="weights",
         description="How the vectors of a list become one vector: their `mean`, their `sum`, or "
         "`sqrtn`, the sum divided by the square root of the number of values.",
     )
-    initializer: Optional[Initializer] = Field(
+    initializer: Optional[Initializer] = field(
         None,
+        changes="training",
         description="The start values of a new row. The default is a truncated normal "
         "distribution with the standard deviation 1/sqrt(dimension).",
     )
-    min_count: Annotated[int, Field(ge=1, le=2**31)] = Field(
+    min_count: Annotated[int, Field(ge=1, le=2**31)] = field(
         1,
+        changes="training",
         description="How often training must read a value before the value gets a row. The reading "
         "that reaches this count is the first that trains the row.",
     )
-    max_rows: Optional[PositiveInt] = Field(
+    max_rows: Optional[PositiveInt] = field(
         None,
+        changes="training",
         description="The number of rows that an eviction keeps, divided among the shards. It also "
         "limits the number of counts of values that have no row yet. By default nothing is "
         "evicted.",
     )
-    evict: Literal["oldest", "rarest"] = Field(
+    evict: Literal["oldest", "rarest"] = field(
         "oldest",
+        changes="training",
         description="Which values are evicted first: `oldest`, the values that were read longest "
         "ago, or `rarest`, the values that were read least often.",
     )
-    evict_every: PositiveInt = Field(
+    evict_every: PositiveInt = field(
         1000,
+        changes="training",
         description="The number of steps between evictions. Between two evictions the table may "
         "have more than `max_rows` rows.",
     )
-    shards: Annotated[int, Field(ge=1, le=1024)] = Field(
+    shards: Annotated[int, Field(ge=1, le=1024)] = field(
         1,
+        changes="weights",
         description="The number of parts of the table. The key modulo this number selects the "
         "part. Each parameter server holds one or more parts. Any number of parameter servers, or "
         "none, can read the checkpoint.",

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Optional
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import NAME_PATTERN, PositiveFloat, PositiveInt
+from feature_specs.entry import NAME_PATTERN, PositiveFloat, PositiveInt, field
 from feature_specs.kinds.base import Entries, Reference
 from feature_specs.kinds.embedding_tables import Initializer, Pretrained
 from feature_specs.kinds.over_ids import OverIds
@@ -24,38 +24,47 @@ class Embedding(OverIds):
     no_meaning = frozenset(
         {"initializer", "pretrained", "trainable", "shared", "max_norm", "dimension", "l2"}
     )
-    source: str = Field(alias="embedding", description="The name of a categorical column.")
-    dimension: PositiveInt = Field(description="The length of the vectors.")
-    combiner: Literal["mean", "sum", "sqrtn"] = Field(
+    source: str = field(
+        alias="embedding", changes="weights", description="The name of a categorical column."
+    )
+    dimension: PositiveInt = field(changes="weights", description="The length of the vectors.")
+    combiner: Literal["mean", "sum", "sqrtn"] = field(
         "mean",
+        changes="weights",
         description="How the vectors of a list of ids become one vector: their `mean`, their "
         "`sum`, or `sqrtn`, the sum divided by the square root of the number of ids.",
     )
-    initializer: Optional[Initializer] = Field(
+    initializer: Optional[Initializer] = field(
         None,
+        changes="training",
         description="The start values of the table. The default is a truncated normal distribution "
         "with the standard deviation 1/sqrt(dimension), as in "
         "`tf.feature_column.embedding_column`.",
     )
-    max_norm: Optional[PositiveFloat] = Field(
+    max_norm: Optional[PositiveFloat] = field(
         None,
+        changes="weights",
         description="The largest L2 norm of a vector. A lookup scales longer vectors down to it. "
         "The default sets no limit.",
     )
-    l2: Optional[PositiveFloat] = Field(
+    l2: Optional[PositiveFloat] = field(
         None,
+        changes="training scores",
         description="The factor of an L2 penalty, which is added to the loss: the squared lengths "
         "of the vectors that the ids of a row look up, as a mean over rows. Vectors that are not "
         "in the batch do not change. The default adds no penalty.",
     )
-    trainable: bool = Field(True, description="`false` freezes the table.")
-    shared: Optional[Annotated[str, Field(pattern=NAME_PATTERN)]] = Field(
+    trainable: bool = field(True, changes="training", description="`false` freezes the table.")
+    shared: Optional[Annotated[str, Field(pattern=NAME_PATTERN)]] = field(
         None,
+        changes="weights",
         description="The name of a table to share. The embeddings of a group with the same name "
         "use one table of this name.",
     )
-    pretrained: Optional[Pretrained] = Field(
+    pretrained: Optional[Pretrained] = field(
         None,
+        changes="training",
+        named=True,
         description="The file or checkpoint with the start values of the table. It is read only "
         "when a new training starts.",
     )

@@ -13,6 +13,8 @@ from feature_specs.kinds.lookup import Lookup
 class HashBucket(Lookup):
     """A string or integer, hashed to an id in [0, size). Different values may share an id."""
 
+    changes = "values"
+
     kind = "hash_bucket"
     categorical = True
     source: str = Field(alias="hash_bucket", description="The name of a string or int64 feature.")

@@ -16,6 +16,8 @@ from feature_specs.kinds.lookup import Lookup
 class Identity(Lookup):
     """An integer that already is an id in [0, size)."""
 
+    changes = "values"
+
     kind = "identity"
     categorical = True
     named_rows = True

@@ -13,6 +13,8 @@ from feature_specs.kinds.over_ids import OverIds
 class Indicator(OverIds):
     """The count of each id in a record: one-hot for one value, counts for a list."""
 
+    changes = "weights"
+
     kind = "indicator"
     dense = "counts"
     has_variables = False

@@ -19,6 +19,8 @@ class Numeric(Sourced):
     the mean of large numbers, such as seconds since 1970.
     """
 
+    changes = "values"
+
     kind = "numeric"
     dense = "numbers"
     normalizer_statistics = True

@@ -18,6 +18,8 @@ class Ragged(Sourced):
     The built-in models do not read ragged columns. Your model gets a `tf.RaggedTensor`.
     """
 
+    changes = "values"
+
     kind = "ragged"
     ragged = True
     source: str = Field(

@@ -23,6 +23,8 @@ from feature_specs.kinds.normalizers import Normalizers
 class SequenceNumeric(Sourced):
     """One number per step of a list of steps, after the normalizers."""
 
+    changes = "values"
+
     kind = "sequence_numeric"
     dense = "numbers"
     normalizer_statistics = True

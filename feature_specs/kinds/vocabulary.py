@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import pathlib
 from collections.abc import Iterator
 from typing import Annotated, Any, Optional, Union
@@ -9,7 +10,7 @@ from typing import Annotated, Any, Optional, Union
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import Integers, PositiveInt, Words
+from feature_specs.entry import Integers, PositiveInt, Words, field
 from feature_specs.errors import Path, Problem
 from feature_specs.kinds.base import Column, Entries, Reference
 from feature_specs.kinds.lookup import Lookup
@@ -23,24 +24,33 @@ class Vocabulary(Lookup):
     it one.
     """
 
+    changes = "values"
+
     kind = "vocabulary"
     categorical = True
     named_rows = True
     compared_apart = frozenset({"source", "words", "file", "size", "sequence", "default_id"})
     source: str = Field(alias="vocabulary", description="The name of a string or int64 feature.")
-    words: Optional[Union[Words, Integers]] = Field(
+    words: Optional[Union[Words, Integers]] = field(
         default=None,
         alias="list",
+        changes="values",
+        named=True,
         description="The words, or integers, in the order of their ids. Set either `list` or "
         "`file`.",
     )
-    file: Optional[str] = Field(
+    file: Optional[str] = field(
         None,
+        changes="values",
+        named=True,
         description="A UTF-8 file with one word per line, in the order of the ids. The path is "
         "relative to the folder of the spec, and below it.",
     )
-    size: Optional[PositiveInt] = Field(
-        None, description="Use only this many lines of the file. By default all lines are used."
+    size: Optional[PositiveInt] = field(
+        None,
+        changes="values",
+        named=True,
+        description="Use only this many lines of the file. By default all lines are used.",
     )
     oov_buckets: Annotated[int, Field(ge=0, le=2**62)] = Field(
         0,
@@ -135,6 +145,14 @@ class Vocabulary(Lookup):
         if self.words is not None:
             return [str(word) for word in self.words]
         return read_words(self.path(spec))[: self.size]
+
+    def words_text(self, spec: Entries) -> str:
+        if self.words is not None:
+            lines = [str(word).encode() for word in self.words]
+        else:  # Without decoding: a file can have millions of words.
+            lines = self.path(spec).read_bytes().split(b"\n", self.size or 0)[: self.size]
+        digest = hashlib.sha256(b"\n".join(lines))
+        return f"{len(lines)} words, SHA-256 {digest.hexdigest()}"
 
     @property
     def unnamed_ids(self) -> int:

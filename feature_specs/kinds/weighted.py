@@ -28,6 +28,8 @@ class Weighted(OverIds):
     less.
     """
 
+    changes = "values"
+
     kind = "weighted"
     categorical = True
     source: str = Field(

@@ -27,7 +27,7 @@ from typing import Annotated, Optional
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import Entry
+from feature_specs.entry import Declared, Entry
 
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
@@ -71,8 +71,10 @@ class Measures(Entry):
     )
 
 
-class Drift(Entry):
+class Drift(Declared):
     """How much new data may differ from earlier data."""
+
+    changes = "limits"
 
     default: Measures = Field(
         Measures(),

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Optional, Union
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import LARGEST_FLOAT32, Entry, as_tuple
+from feature_specs.entry import LARGEST_FLOAT32, Declared, as_tuple
 from feature_specs.errors import value_text
 
 _Values = Annotated[
@@ -44,8 +44,10 @@ def _is_held(value: Union[int, float], dtype: str) -> bool:
     return abs(value) <= LARGEST_FLOAT32
 
 
-class Filter(Entry):
+class Filter(Declared):
     """One condition on one feature. A row passes if it meets all keys of the condition."""
+
+    changes = "rows scores"
 
     feature: str = Field(description="The name of a feature with one value per row.")
     is_in: Annotated[Optional[_Values], Field(alias="in")] = Field(

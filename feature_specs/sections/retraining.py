@@ -38,7 +38,7 @@ from typing import Annotated, Any, Literal, Optional, Union
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import Entry, FiniteFloat, PositiveInt, as_tuple
+from feature_specs.entry import Declared, Entry, FiniteFloat, PositiveInt, as_tuple, field
 
 Growth = Literal["append", "re_rank", "keep"]
 Start = Literal["live", "last", "none"]
@@ -269,45 +269,58 @@ def _off(value: Any) -> Any:
     return value
 
 
-class Retraining(Entry):
+class Retraining(Declared):
     """What a cycle of `--mode=retrain` checks, how it starts, and when it promotes its model."""
 
-    label_rate: Mapping[str, LabelRate] = Field(
-        {}, description="The bounds for the mean of each label on each day, by label."
+    label_rate: Mapping[str, LabelRate] = field(
+        {},
+        changes="limits",
+        description="The bounds for the mean of each label on each day, by label.",
     )
-    day_rows: DayRows = Field(DayRows(), description="The bounds for the number of rows of a day.")
-    drift: Literal["stop", "warn"] = Field(
+    day_rows: DayRows = field(
+        DayRows(), changes="limits", description="The bounds for the number of rows of a day."
+    )
+    drift: Literal["stop", "warn"] = field(
         "stop",
+        changes="limits",
         description="The action for a distance above a `stop` threshold of the section `drift`: "
         "`stop` ends the cycle, and `warn` logs a warning.",
     )
-    vocabularies: Growth = Field(
+    vocabularies: Growth = field(
         "append",
+        changes="values",
+        named=True,
         description="How the vocabulary files change: `append` adds new words and keeps the ids of "
         "old words, `re_rank` sorts by frequency and drops rare words, and `keep` changes nothing. "
         "With `append`, a training with a warm start keeps the statistics, such as boundaries, of "
         "the model that it starts from. Other trainings take the statistics of their window.",
     )
-    warm_start: Start = Field(
+    warm_start: Start = field(
         "live",
+        changes="training",
+        named=True,
         description="The model that a training starts from: `live`, the live model, `last`, the "
         "model of the last cycle (promoted or not), or `none`.",
     )
-    warm_start_epochs: Optional[PositiveInt] = Field(
+    warm_start_epochs: Optional[PositiveInt] = field(
         None,
+        changes="training",
         description="The number of epochs of a training with a warm start. The default is "
         "`--epochs`.",
     )
-    full_every: Optional[PositiveInt] = Field(
+    full_every: Optional[PositiveInt] = field(
         None,
+        changes="training",
+        named=True,
         description="Every n-th completed cycle starts from scratch instead of with a warm start. "
         "By default none does.",
     )
     gate: Annotated[
         Gate,
         pydantic.BeforeValidator(_off, json_schema_input_type=Union[Gate, Literal["off", False]]),
-    ] = Field(
+    ] = field(
         Gate(),
+        changes="limits",
         description="The conditions for a candidate to go live. With `off`, every candidate goes "
         "live whose predictions are finite.",
     )

@@ -17,13 +17,15 @@ from typing import Annotated, Any, Optional
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import Entry, Words, as_tuple
+from feature_specs.entry import Declared, Words, as_tuple
 
 _Words = Annotated[Optional[Words], pydantic.BeforeValidator(as_tuple)]
 
 
-class Tables(Entry):
+class Tables(Declared):
     """The format of CSV files. The default of each entry is the default of the flag of its name."""
+
+    changes = "records"
 
     csv_columns: _Words = Field(
         None, description="The column names of files that do not start with a header line."

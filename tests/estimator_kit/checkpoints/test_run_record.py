@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import feature_specs
 from estimator_kit.checkpoints import run_record
 from estimator_kit.config.experiment_config import ExperimentConfig
@@ -31,35 +33,45 @@ def changes_between(folder, before, now):
 
 def test_the_same_words_under_another_path_are_the_same_vocabulary(tmp_path):
     before = {"tag": ("tag.txt", ["a", "b"]), "city": ("city.txt", ["c"])}
-    assert changes_between(tmp_path, before, {**before, "tag": ("v2/tag.txt", ["a", "b"])}) == {}
+    assert changes_between(tmp_path, before, {**before, "tag": ("v2/tag.txt", ["a", "b"])}) == []
     # This holds even if the new path was the path of another vocabulary.
     moved = {"tag": ("city.txt", ["a", "b"]), "city": ("town.txt", ["c"])}
-    assert changes_between(tmp_path, before, moved) == {}
+    assert changes_between(tmp_path, before, moved) == []
 
 
 def test_other_words_are_another_vocabulary_under_any_path(tmp_path):
     before = {"tag": ("tag.txt", ["a", "b"])}
-    assert changes_between(tmp_path, before, {"tag": ("tag.txt", ["b", "a"])}) == {
-        ("columns", "tag_id"): "columns.tag_id: the words of tag.txt changed"
-    }
-    assert changes_between(tmp_path, before, {"tag": ("new.txt", ["b", "a"])}) == {
-        ("columns", "tag_id"): "columns.tag_id: was {'vocabulary': 'tag', 'file': 'tag.txt', "
-        "'size': 2}, is {'vocabulary': 'tag', 'file': 'new.txt', 'size': 2}"
-    }
+    words = "2 words, SHA-256"
+    for path in ("tag.txt", "new.txt"):
+        (change,) = changes_between(tmp_path, before, {"tag": (path, ["b", "a"])})
+        assert re.fullmatch(rf'columns.tag_id.words: was "{words} \w+", is "{words} \w+"', change)
 
 
-def test_the_answers_of_a_next_item_head_may_change_and_its_loss_may_not(tmp_path):
+def test_words_in_the_spec_and_in_a_file_are_the_same(tmp_path):
+    files = spec_of(tmp_path, tag=("tag.txt", ["a", "b"]))
+    document = files.to_dict()
+    document["columns"]["tag_id"] = {"vocabulary": "tag", "list": ["a", "b"]}
+    listed = feature_specs.parse(document)
+    assert files.meaning(["values"]) == listed.meaning(["values"])
+    document["columns"]["tag_id"] = {"vocabulary": "tag", "file": "tag.txt", "size": 1}
+    first = feature_specs.parse(document, directory=str(tmp_path))
+    assert files.meaning(["values"]) != first.meaning(["values"])
+
+
+def test_the_answers_and_the_loss_of_a_head_may_change_and_its_items_may_not(tmp_path):
     def spec(**fields):
         return feature_specs.parse(
             {
                 "features": {"item": {"dtype": "int64", "shape": "variable"}},
                 "columns": {
                     "item": {"identity": "item", "size": 5, "sequence": True},
+                    "other": {"identity": "item", "size": 6, "sequence": True},
                     "item_emb": {"embedding": "item", "dimension": 2},
+                    "other_emb": {"embedding": "other", "dimension": 2},
                 },
-                "groups": {"steps": ["item_emb"]},
+                "groups": {"steps": ["item_emb"], "more": ["other_emb"]},
                 "labels": {"next": {"dtype": "int64", "shape": "variable"}},
-                "objectives": {"next": {"head": "next_item", "items": "item", **fields}},
+                "objectives": {"next": {"head": "next_item", **{"items": "item", **fields}}},
             }
         )
 
@@ -67,8 +79,10 @@ def test_the_answers_of_a_next_item_head_may_change_and_its_loss_may_not(tmp_pat
     run_record.write_record(config, spec())
     folder = f"{tmp_path}/feature_spec"
     answers = spec(exclude_seen=True, top_k=3, metrics=[{"recall": 3}])
-    assert run_record.changes_since(folder, answers) == {}
-    assert set(run_record.changes_since(folder, spec(loss="bpr"))) == {("objectives", "next")}
+    assert run_record.changes_since(folder, answers) == []
+    assert run_record.changes_since(folder, spec(loss="bpr")) == []
+    other = run_record.changes_since(folder, spec(items="other"))
+    assert other == ['objectives.next.items: was "item", is "other"']
 
 
 def test_features_that_nothing_reads_may_come_and_go(tmp_path):
@@ -85,10 +99,10 @@ def test_features_that_nothing_reads_may_come_and_go(tmp_path):
     folder = f"{tmp_path}/feature_spec"
     run_record.write_record(config, spec())
     more = spec(features=("note", "city"), ignored=["note", "city"])
-    assert run_record.changes_since(folder, more) == {}
+    assert run_record.changes_since(folder, more) == []
     run_record.write_record(config, more)
-    assert run_record.changes_since(folder, spec()) == {}
+    assert run_record.changes_since(folder, spec()) == []
     read = spec(features=("city",), filter=[{"feature": "city", "in": ["rome"]}])
-    assert run_record.changes_since(folder, read) == {}  # The position compares the filter.
+    assert run_record.changes_since(folder, read) == []  # The position compares the filter.
     run_record.write_record(config, spec())
-    assert set(run_record.changes_since(folder, read)) == {("features", "city")}
+    assert run_record.changes_since(folder, read) == []

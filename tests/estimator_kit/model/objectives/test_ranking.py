@@ -342,7 +342,7 @@ def test_a_group_by_of_what_is_ranked_may_not_change(folder, tmp_path):
     changed["objectives"]["grade"]["group_by"] = "other"
     changed["objectives"]["grade"]["metrics"] = ["mrr"]
     changes = run_record.changes_since(f"{tmp_path}/feature_spec", ek.parse_spec(changed))
-    assert ("objectives", "grade") in changes
+    assert 'objectives.grade.group_by: was "query", is "other"' in changes
 
 
 def test_validation_finds_groups_that_are_apart(folder):
