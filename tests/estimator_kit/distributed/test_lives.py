@@ -17,6 +17,7 @@ import tensorflow as tf
 import estimator_kit as ek
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.rules.cluster import local_jobs
+from estimator_kit.config.settings import counted
 from estimator_kit.distributed import chief as chief_module
 from estimator_kit.distributed import (
     collective,
@@ -160,6 +161,14 @@ def goal(mode="train_and_evaluate", content="a", **changes):
 )  # fmt: skip
 def test_what_changes_a_training_is_another_goal(changes):
     assert goal(**changes) != goal()
+
+
+@pytest.mark.parametrize("mode", ["train", "train_and_evaluate"])
+def test_every_setting_that_changes_a_result_is_in_the_goal(mode):
+    aspects = ("rows", "values", "weights", "outputs", "training", "scores")
+    assert (
+        counted(mode, aspects) < goal(mode, eval_files=None if mode == "train" else ("e",)).keys()
+    )
 
 
 def test_patience_is_another_goal():
