@@ -43,7 +43,7 @@ COMPARED = {
         "input_pipelines.prepare.convert.folder:check": "before[key] != self._document[key]",
     },
     "estimator_kit.training.bad_data:_digest": {
-        "estimator_kit.training.position:find_position": "kept.get(name) != identity.get(name)",
+        "estimator_kit.training.position:_changes": "kept.get(name) != now.get(name)",
         "input_pipelines.prepare.convert.folder:check": "before[key] != self._document[key]",
     },
     "estimator_kit.tuning.definition:_stamped": {
@@ -60,7 +60,10 @@ COMPARED = {
         "input_pipelines.prepare.convert.shard_files:is_whole": "crc == expected.crc32",
     },
     "input_pipelines.reading.own_rows:identity": {
-        "estimator_kit.training.position:find_position": "kept.get(name) != identity.get(name)",
+        "estimator_kit.training.position:_changes": "kept.get(name) != now.get(name)",
+    },
+    "input_pipelines.record_files.file_samples:_sample": {
+        "estimator_kit.training.position:_changes": "samples[path] != now['samples'][path]",
     },
     "input_pipelines.row_cache.digests:sha256_of": {
         "estimator_kit.exporters.saved_model:copy_saved_model": "expected.get(n) != found.get(n)",

@@ -12,7 +12,8 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import tensorflow as tf
 
@@ -20,7 +21,7 @@ from estimator_kit import exit_codes
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.distributed.marks import CHIEF, DONE, EVALUATOR, FAILED, STOPPED, Marks, goal_of
+from estimator_kit.distributed.marks import CHIEF, DONE, EVALUATOR, FAILED, STOPPED, Marks
 from estimator_kit.errors import ConfigError, NothingToDo, Stopped
 from estimator_kit.result_file import read_result
 from estimator_kit.training.hooks.stop import EARLY_STOPPED, StopRequest
@@ -43,16 +44,23 @@ class Chief(Trainer):
     Args:
       config, view: the config and the cluster view of this task.
       request: receives the evaluator's request for an early stop.
+      goal: the goal of this start; see `goal_of`.
       devices: how many devices of each task train.
     """
 
     shared = True
 
     def __init__(
-        self, config: ModelDirConfig, view: ClusterView, request: StopRequest, *, devices: int = 1
+        self,
+        config: ModelDirConfig,
+        view: ClusterView,
+        request: StopRequest,
+        goal: Mapping[str, Any],
+        *,
+        devices: int = 1,
     ):
         super().__init__(config, request, team=Team.of(config, view, devices), task=view.name)
-        self._view = view
+        self._view, self._goal = view, goal
         self._marks = Marks(config.model_dir)
         self._had_evaluator = False
         self._scored_by = CHIEF
@@ -105,7 +113,7 @@ class Chief(Trainer):
                         status=status,
                         reason=reason,
                         global_step=step,
-                        goal=goal_of(self._config),
+                        goal=self._goal,
                         scored_by=self._scored_by,
                     )
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from typing import Any, Optional
 
@@ -50,8 +50,14 @@ class AllReduceChief(Chief):
 
     _strategy: Any  # Set by start_server.
 
-    def __init__(self, config: ModelDirConfig, view: ClusterView, request: StopRequest):
-        super().__init__(config, view, request, devices=len(devices(config)))
+    def __init__(
+        self,
+        config: ModelDirConfig,
+        view: ClusterView,
+        request: StopRequest,
+        goal: Mapping[str, Any],
+    ):
+        super().__init__(config, view, request, goal, devices=len(devices(config)))
 
     def start_server(self) -> None:
         if not reachable(self._view.chief):  # Otherwise this is a second chief, by mistake.

@@ -131,7 +131,7 @@ def run_evaluator(
             view,
             marks,
             seconds=config.cluster_timeout_secs,
-            goal=goal_of(config),
+            goal=goal_of(config, spec),
             presence=EVALUATOR,
             workers_needed=needs_all_workers(config),
         ) as watch,

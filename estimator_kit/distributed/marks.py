@@ -23,29 +23,45 @@ import tensorflow as tf
 
 from estimator_kit import storage
 from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.settings import counted, settings_of
 from estimator_kit.errors import ConfigError
+from feature_specs.spec import FeatureSpec
 
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
 
 # The task that scores the last checkpoint. EVALUATOR is also the name of the evaluator's mark.
 CHIEF, EVALUATOR = "chief", "evaluator"
 
+# What changes what a training leaves: checkpoints, evaluations and exports.
+_ASPECTS = ("rows", "values", "weights", "outputs", "training", "scores")
 
-def goal_of(config: ModelDirConfig) -> dict[str, Any]:
-    """The settings that decide when a training ends. With another goal, training goes on."""
-    names: tuple[str, ...] = (
-        "mode",
-        "max_steps",
-        "epochs",
-        "batch_size",
-        "seed",
-        "train_files",
-        "train_days",
-        "early_stopping_metric",
-    )
-    if config.input_fn is not None:
-        names = (*names, "input_fn", "input_version")
-    plain: dict[str, Any] = storage.plain({name: getattr(config, name) for name in names})
+# Settings that point at such things. They count as they are written, because a ps reads no data.
+_NAMED = {
+    "model",
+    "model_params",
+    "train_files",
+    "train_days",
+    "train_mix",
+    "eval_files",
+    "eval_days",
+    "input_fn",
+    "corrupt_data_policy",
+    "warm_start_from",
+}
+
+
+def goal_of(config: ModelDirConfig, spec: FeatureSpec) -> dict[str, Any]:
+    """What a training is to reach: mode, settings and content of the spec.
+
+    A training that has reached another goal goes on, so its end is not the end of this start. If a
+    setting is missing here, a task leaves too early, and the evaluator leaves checkpoints without
+    scores. If one is too many, a task waits --cluster_timeout_secs for the chief. So a mark of an
+    earlier version, which stored fewer settings, is another goal.
+    """
+    names = counted(config.mode, _ASPECTS) | (settings_of(config.mode) & _NAMED)
+    values = {name: getattr(config, name) for name in names}
+    goal = {"mode": config.mode, **values, "content of --spec": spec.fingerprint()[:16]}
+    plain: dict[str, Any] = storage.plain(goal)
     return plain
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -20,7 +20,6 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import servers
 from estimator_kit.distributed.chief import Chief
 from estimator_kit.distributed.lost_tasks import Watch
-from estimator_kit.distributed.marks import goal_of
 from estimator_kit.distributed.sessions import ClusterSession, cluster_estimator, keep_training
 from estimator_kit.distributed.waiting import reachable
 from estimator_kit.distributed.worker import Worker
@@ -41,8 +40,14 @@ _GONE = 30.0
 class ParameterServerChief(Chief):
     """The chief. It initializes the variables on the ps, and saves them."""
 
-    def __init__(self, config: ModelDirConfig, view: ClusterView, request: StopRequest):
-        super().__init__(config, view, request)
+    def __init__(
+        self,
+        config: ModelDirConfig,
+        view: ClusterView,
+        request: StopRequest,
+        goal: Mapping[str, Any],
+    ):
+        super().__init__(config, view, request, goal)
         self._session = ""
         # The time since when each worker is unreachable.
         self._gone: dict[str, float] = {}
@@ -68,7 +73,7 @@ class ParameterServerChief(Chief):
             view,
             self._marks,
             seconds=config.cluster_timeout_secs,
-            goal=goal_of(config),
+            goal=self._goal,
             on_end=self._say_given_up,
             leaves=True,
             request=self.request,

@@ -26,6 +26,7 @@ from estimator_kit.result import RunResult
 from estimator_kit.training.hooks.stop import SIGTERM, StopRequest, stop_on_sigterm
 from estimator_kit.training.run_config import session_config
 from estimator_kit.training.team import needs_all_workers
+from feature_specs.spec import FeatureSpec
 
 _log = logging.getLogger("estimator_kit")
 
@@ -94,7 +95,7 @@ def _own_addresses(view: ClusterView, seconds: float) -> list[listening.Address]
             threading.Event().wait(1)
 
 
-def run_ps(config: ModelDirConfig, view: ClusterView) -> RunResult:
+def run_ps(config: ModelDirConfig, spec: FeatureSpec, view: ClusterView) -> RunResult:
     """Serves its variables until training is over.
 
     Raises:
@@ -110,7 +111,7 @@ def run_ps(config: ModelDirConfig, view: ClusterView) -> RunResult:
             view,
             Marks(config.model_dir),
             seconds=config.cluster_timeout_secs,
-            goal=goal_of(config),
+            goal=goal_of(config, spec),
             workers_needed=needs_all_workers(config),
         ) as watch,
     ):

@@ -13,6 +13,7 @@ from estimator_kit.config.rules.cluster import ALL_REDUCE
 from estimator_kit.distributed import all_reduce, evaluation, servers, sessions
 from estimator_kit.distributed.all_reduce import Mirrored
 from estimator_kit.distributed.collective import AllReduceChief, AllReduceWorker
+from estimator_kit.distributed.marks import goal_of
 from estimator_kit.distributed.parameter_server import ParameterServerChief, ParameterServerWorker
 from estimator_kit.embeddings import dynamic_problems
 from estimator_kit.model.model_fn import ModelFn
@@ -45,7 +46,7 @@ def _live(
 ) -> RunResult:
     dynamic_problems.check_strategy(spec, config.strategy)
     if view is not None and view.task_type == PS:
-        return servers.run_ps(config, view)
+        return servers.run_ps(config, spec, view)
     if view is not None and view.task_type == EVALUATOR:
         return evaluation.run_evaluator(config, spec, model, view)
     if config.strategy in ALL_REDUCE:
@@ -53,18 +54,17 @@ def _live(
     elif view is not None:
         sessions.check_model(config, model, view)
     if view is None or view.is_chief:
-        return Training(config, spec, model, trainer_of(config, view)).run()
+        return Training(config, spec, model, trainer_of(config, spec, view)).run()
     collective = config.strategy == "multi_worker_mirrored"
     worker = AllReduceWorker if collective else ParameterServerWorker
     return worker(config, spec, model, view).run()
 
 
-def trainer_of(config: ModelDirConfig, view: Optional[ClusterView]) -> Trainer:
+def trainer_of(config: ModelDirConfig, spec: FeatureSpec, view: Optional[ClusterView]) -> Trainer:
     """The trainer of the chief, or of a process without a cluster."""
     request = StopRequest()
     if view is None:
         trainer = Mirrored if config.strategy == "mirrored" else Alone
         return trainer(config, request)
-    if config.strategy == "multi_worker_mirrored":
-        return AllReduceChief(config, view, request)
-    return ParameterServerChief(config, view, request)
+    chief = AllReduceChief if config.strategy == "multi_worker_mirrored" else ParameterServerChief
+    return chief(config, view, request, goal_of(config, spec))

@@ -112,7 +112,7 @@ class Worker(abc.ABC):
                 view,
                 self._marks,
                 seconds=config.cluster_timeout_secs,
-                goal=goal_of(config),
+                goal=goal_of(config, self._spec),
                 on_end=stop,
                 leaves=True,
                 request=request,

@@ -26,8 +26,8 @@ MODEL_DIR: Mapping[str, str] = {
     "observed/flops.json": "How many operations the matrix products of a prediction take.",
     "eval_history.jsonl": "The metrics of each evaluation, one line each, with the step.",
     "flags.txt": "Every flag of the last training, as a flagfile.",
-    "input.json": "What the steps count: files, batch size and seed. A restart reads it to go on "
-    "at the right row.",
+    "input.json": "What the steps count: files with sizes and samples of their content, batch size "
+    "and seed. A restart reads it to go on at the right row.",
     "versions.json": "The versions of Python, TensorFlow and other packages, and a digest of the "
     "spec.",
     "feature_spec/spec.json": "The feature spec of the last training.",

@@ -1,7 +1,10 @@
 """How far a training has read its input, so that a restart continues with the next row.
 
 The order of rows depends only on the files, the seed, the batch size and the selection of rows.
-Files are named by `file_systems.canonical`, so another spelling of their paths is the same input.
+Files are named by `file_systems.canonical`, so another spelling of their paths is the same input. A
+file is the same if its size and a sample of its content (`file_samples`) are; times do not count.
+In a cluster each process takes the samples once, at its start, and compares them with `input.json`.
+So all of them decide the same, also a worker that reads it before the chief writes it again.
 While these stay the same, the checkpoint's step tells how many rows were read (of each shard, if
 several processes train; see `Team.own_rows`). `model_dir/input.json` stores them, with the step at
 which this input began. If any of them changes (new data, another batch size), reading starts at the
@@ -24,6 +27,7 @@ from estimator_kit import storage
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
 from input_pipelines.record_files import file_systems
+from input_pipelines.record_files.file_samples import samples_of
 from input_pipelines.record_files.sharding import sizes_of
 
 _log = logging.getLogger("estimator_kit")
@@ -37,7 +41,13 @@ BY_NAME = "by name"
 _Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
+# How many files a warning names for each kind of change.
+_NAMED = 3
+
+
 class _Kept(storage.Form):
+    files: dict[str, int] = Field(default_factory=dict)
+    samples: dict[str, str] = Field(default_factory=dict)
     first_step: _Count = 0
     whole: Optional[tuple[_Count, _Count]] = None
     epochs: Optional[_Count] = None
@@ -85,6 +95,7 @@ def find_position(
     *,
     selection: Mapping[str, Any] = MappingProxyType({}),
     sizes: Optional[Mapping[str, int]] = None,
+    samples: Optional[Mapping[str, str]] = None,
 ) -> InputPosition:
     """The position at which a start at `start_step` reads.
 
@@ -95,27 +106,29 @@ def find_position(
       left_out: for each damaged file, a digest of the records that are not read.
       selection: what else decides the order of rows, by name.
       sizes: the sizes of the files in bytes; by default they are looked up.
+      samples: the samples of the files; by default they are taken.
 
     Raises:
       ConfigError: an earlier version of the kit drew other negatives of the same files.
     """
+    sizes = sizes_of(train_files) if sizes is None else sizes
     identity: dict[str, Any] = {
         "batch_size": config.batch_size,
         "seed": config.seed,
         "shuffle": config.shuffle,
-        "files": _by_name(sizes_of(train_files) if sizes is None else sizes),
+        "files": _by_name(sizes),
+        "samples": _by_name(samples_of(sizes) if samples is None else samples),
         "left_out": _by_name(left_out),
         **selection,
     }
     written = storage.read_json(_path(config.model_dir), _Kept) if start_step else None
     kept = None if written is None else _with_names(written)
     first_step = 0 if kept is None else kept.get("first_step", 0)
-    names = {**identity, **(kept or {})}.keys() - _PROGRESS
     drawn = identity.get("keep_negatives")
     by_path = drawn is not None and kept is not None and kept.get("keep_negatives") == drawn[:-1]
     if by_path and kept is not None:
         kept = {**kept, "keep_negatives": drawn}
-    changed = [name for name in sorted(names) if kept and kept.get(name) != identity.get(name)]
+    changed = _changes(kept, identity) if kept else []
     if changed:
         _log.warning(
             "the input changed since step %d (%s), so counting its rows and epochs starts again "
@@ -139,6 +152,37 @@ def find_position(
     return InputPosition(identity, first_step, start_step, (step, epochs), kept.get("epochs"))
 
 
+def _changes(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What decides the order of rows and differs, by name; of the files, also which ones.
+
+    Earlier versions stored no samples. What is not stored contradicts nothing.
+    """
+    names = {*kept, *now} - _PROGRESS - {"files", "samples"}
+    found = [name for name in names if kept.get(name) != now.get(name)]
+    before, files = kept.get("files", {}), now["files"]
+    samples = {**now["samples"], **kept.get("samples", {})}
+    other = [
+        path
+        for path, size in files.items()
+        if path in before and (before[path] != size or samples[path] != now["samples"][path])
+    ]
+    kinds = {
+        "added": [path for path in files if path not in before],
+        "removed": [path for path in before if path not in files],
+        "with other content": other,
+    }
+    texts = [f"{len(paths)} {kind}: {_listed(paths)}" for kind, paths in kinds.items() if paths]
+    if texts:
+        found.append(f"files: {'; '.join(texts)}")
+    return sorted(found)
+
+
+def _listed(paths: list[str]) -> str:
+    """The first paths, and how many more there are."""
+    more = len(paths) - _NAMED
+    return ", ".join(paths[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
 def _by_name(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of files, by the canonical names of the files."""
     names = file_systems.canonical_of(values)
@@ -149,22 +193,22 @@ def _with_names(kept: dict[str, Any]) -> dict[str, Any]:
     """The content of `input.json` with canonical names, as this version writes it.
 
     Earlier versions stored paths as they were written, and read the files in the order of these
-    paths. If the names have another order, the content stays as it is, so it differs from any input
-    of this version.
+    paths. If the names have another order, an entry is added that no input of this version has.
     """
     try:
         lists = [sorted(kept["files"]), *(paths for paths, _ in kept.get("mix", ()))]
         names = file_systems.canonical_of(path for paths in lists for path in paths)
-        if any(
-            [names[path] for path in paths] != sorted(names[p] for p in paths) for paths in lists
-        ):
-            return kept
+        in_order = all(
+            [names[path] for path in paths] == sorted(names[p] for p in paths) for paths in lists
+        )
         found = {**kept, "files": _by_name(kept["files"]), "left_out": _by_name(kept["left_out"])}
+        if "samples" in kept:
+            found["samples"] = _by_name(kept["samples"])
         if "mix" in kept:
             found["mix"] = [
                 [[names[path] for path in paths], share] for paths, share in kept["mix"]
             ]
-        return found
+        return found if in_order else {**found, "order of files": "by path"}
     except (KeyError, TypeError, ValueError, AttributeError):
         return kept  # Not what a version has written: another input.
 

@@ -36,6 +36,7 @@ from input_pipelines.reading.mixing import Mix
 from input_pipelines.reading.own_rows import OwnRows
 from input_pipelines.reading.selection import Negatives, RowCounts, Selection
 from input_pipelines.record_files import file_systems, tfrecords
+from input_pipelines.record_files.file_samples import samples_of
 from input_pipelines.row_cache.cache import RowCache
 
 _log = logging.getLogger("estimator_kit")
@@ -55,6 +56,7 @@ class TrainingInput:
       good_records: the number of good records in all files, if the files were scanned.
       team: the processes that train together, each on its shard.
       stamps: (bytes, nanoseconds since 1970) for each file, at the start.
+      samples: a sample of the content of each file, at the start; see `file_samples`.
     """
 
     config: ModelDirConfig
@@ -66,6 +68,7 @@ class TrainingInput:
     good_records: Optional[int] = None
     team: Team = ALONE
     stamps: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    samples: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, config: ModelDirConfig, spec: FeatureSpec, team: Team = ALONE) -> TrainingInput:
@@ -104,7 +107,9 @@ class TrainingInput:
                     f"--train_files: {_too_few(team, len(source), spec.kept_together)}"
                 )
         paths = source if isinstance(source, list) else source.files
-        return cls(config, spec, source, negatives, team=team, stamps=_stamps(paths))
+        stamps = _stamps(paths)
+        samples = samples_of({path: size for path, (size, _) in stamps.items()})
+        return cls(config, spec, source, negatives, team=team, stamps=stamps, samples=samples)
 
     def of_member(self, index: int) -> TrainingInput:
         """The input of another member of the team."""
@@ -120,6 +125,7 @@ class TrainingInput:
             self.left_out,
             selection=self.identity(),
             sizes=self.sizes,
+            samples={path: self.samples[path] for path in self.files},
         )
         if isinstance(self.source, OwnRows) and found.steps_read:
             own_input.warn_of_restart(self.source, found, self.team, self.config.batch_size)

@@ -184,7 +184,8 @@ def test_what_is_left_out_is_part_of_the_input(config, data, caplog):
     after = screened(run, data).left_out("--train_files")
     with caplog.at_level("WARNING", "estimator_kit"):
         assert find_position(run, files, 2, after).steps_read == 0
-    assert "the input changed since step 2 (left_out), so counting its rows" in caplog.text
+    content = f"files: 1 with other content: {data}/train-1.tfrecord"
+    assert f"the input changed since step 2 ({content}, left_out), so counting" in caplog.text
 
 
 def test_limits_stop_a_run_before_it_begins(config, data, tmp_path):

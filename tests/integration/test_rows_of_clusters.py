@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -55,10 +56,11 @@ def start(folder: pathlib.Path, *more: str) -> subprocess.Popen:
     )  # fmt: skip
 
 
-def train(folder: pathlib.Path, *more: str) -> None:
+def train(folder: pathlib.Path, *more: str) -> str:
     with start(folder, *more) as process:
         printed, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 0, printed
+    return printed
 
 
 def seen(folder: pathlib.Path) -> collections.Counter:
@@ -120,3 +122,24 @@ def test_a_training_that_was_stopped_goes_on_behind_the_rows_that_it_read(mode, 
         return
     assert min(found.values()) == 60
     assert sum(found.values()) - 60 * 333 <= 2 * 32
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    "mode",
+    [name if name == "alone" else pytest.param(name, marks=pytest.mark.nightly) for name in MODES],
+)
+def test_rows_in_another_order_are_all_read_again(mode, tmp_path):
+    """A file is replaced by one of the same size while a training is stopped."""
+    write(tmp_path, [60, 40])
+    train(tmp_path, "--max_steps=2", *MODES[mode])
+    path = tmp_path / "train-1.tfrecord"
+    size, name = path.stat().st_size, str(path)
+    rows = [{"x": n % 10, "row": float(n)} for n in range(99, 59, -1)]
+    writing.write_examples(name, rows)
+    assert path.stat().st_size == size
+    shutil.rmtree(tmp_path / "seen")
+    printed = train(tmp_path, "--epochs=1", *MODES[mode])
+    assert "the input changed since step" in printed
+    assert f"(files: 1 with other content: {name}), so counting its rows" in printed
+    assert seen(tmp_path) == dict.fromkeys(range(100), 1)

@@ -9,6 +9,7 @@ import socket
 import sys
 import types
 from collections import Counter
+from unittest import mock
 
 import pytest
 import tensorflow as tf
@@ -16,6 +17,7 @@ import tensorflow as tf
 import estimator_kit as ek
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.rules.cluster import local_jobs
+from estimator_kit.config.settings import counted
 from estimator_kit.distributed import chief as chief_module
 from estimator_kit.distributed import (
     collective,
@@ -27,12 +29,13 @@ from estimator_kit.distributed import (
     sessions,
 )
 from estimator_kit.distributed.lost_tasks import Watch
-from estimator_kit.distributed.marks import Marks
+from estimator_kit.distributed.marks import Marks, goal_of
 from estimator_kit.distributed.parameter_server import ParameterServerChief
 from estimator_kit.distributed.waiting import reachable, wait_for, wait_until
 from estimator_kit.result import RunResult
 from estimator_kit.result_file import write_result
 from estimator_kit.training.hooks.stop import StopRequest
+from feature_specs.spec import FeatureSpec
 
 
 @pytest.fixture
@@ -132,6 +135,71 @@ def test_an_old_end_of_another_goal_is_no_end_of_this_training(tmp_path):
     assert watch.gone == "chief:0" and watch.end is None
 
 
+def a_spec(content="a"):
+    return mock.create_autospec(FeatureSpec, fingerprint=lambda: content)
+
+
+def goal(mode="train_and_evaluate", content="a", **changes):
+    given = {"train_files": ("t",), "eval_files": ("e",), "max_steps": 5} | changes
+    given = {name: value for name, value in given.items() if value is not None}
+    config = ek.ExperimentConfig(mode=mode, spec="s", model_dir="m", **given)
+    return goal_of(config, a_spec(content))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mode": "train"}, {"content": "b"}, {"max_steps": 6}, {"max_steps": None, "epochs": 1},
+        {"batch_size": 7}, {"seed": 2}, {"shuffle": False}, {"keep_negatives": "click:0.1"},
+        {"train_files": ("u",)}, {"train_files": ("dt=*/t",), "train_days": "2026-01-01"},
+        {"train_files": None, "train_mix": ("t=1", "u=2")}, {"eval_files": ("f",)},
+        {"eval_steps": 3}, {"model": "dnn"}, {"model_params": {"learning_rate": 0.5}},
+        {"corrupt_data_policy": "skip_record"}, {"warm_start_from": "w"},
+        {"early_stopping_metric": "loss"}, {"best_metric": "auc", "best_direction": "max"},
+    ],
+    ids=lambda changes: "-".join(changes),
+)  # fmt: skip
+def test_what_changes_a_training_is_another_goal(changes):
+    assert goal(**changes) != goal()
+
+
+@pytest.mark.parametrize("mode", ["train", "train_and_evaluate"])
+def test_every_setting_that_changes_a_result_is_in_the_goal(mode):
+    aspects = ("rows", "values", "weights", "outputs", "training", "scores")
+    assert (
+        counted(mode, aspects) < goal(mode, eval_files=None if mode == "train" else ("e",)).keys()
+    )
+
+
+def test_patience_is_another_goal():
+    stops = {"early_stopping_metric": "loss"}
+    assert goal(**stops, early_stopping_patience=2) != goal(**stops, early_stopping_patience=3)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"report": "off"}, {"profile": "5..10"}, {"cluster_timeout_secs": 5}, {"log_every_secs": 5}],
+    ids=lambda changes: "-".join(changes),
+)
+def test_what_changes_no_result_is_the_same_goal(changes):
+    assert goal(**changes) == goal()
+
+
+def test_an_end_of_an_earlier_version_is_no_end_of_this_training(tmp_path):
+    """It stored fewer settings. All tasks wait for the chief, which writes a new mark."""
+    marks = Marks(str(tmp_path))
+    earlier = {"mode": "train", "max_steps": 5, "epochs": None, "batch_size": 512, "seed": 1,
+               "train_files": ["t"], "train_days": None, "early_stopping_metric": None}  # fmt: skip
+    marks.write("end", status="done", goal=earlier)
+    now = goal(mode="train", eval_files=None)
+    assert {name: now.get(name) for name in earlier} == {**earlier, "early_stopping_metric": None}
+    a_view = view(launcher.free_ports(1)[0])
+    times = iter(range(0, 10_000, 5))
+    watch = Watch(a_view, marks, seconds=30.0, goal=now, clock=lambda: float(next(times)))
+    assert [watch._look() for _ in range(6)] == [False] * 5 + [True]
+    assert watch.gone == "chief:0" and watch.end is None
+
+
 def test_a_training_that_was_stopped_is_not_done(tmp_path, server):
     marks = Marks(str(tmp_path))
     watch = watching(marks, view(server))
@@ -164,7 +232,7 @@ def test_who_scores_after_a_chief_that_has_nothing_to_do(tmp_path, monkeypatch):
     for metrics, expected in (({}, "evaluator"), ({"loss": 0.5}, "chief")):
         result = RunResult(mode="train_and_evaluate", status="done", metrics=metrics)
         write_result(result, str(tmp_path))
-        chief = ParameterServerChief(config, chief_at(1), StopRequest())
+        chief = ParameterServerChief(config, chief_at(1), StopRequest(), GOAL)
         with pytest.raises(ek.NothingToDo), chief.announcing_the_end():
             raise ek.NothingToDo("trained to the end")
         assert Marks(str(tmp_path)).read("end")["scored_by"] == expected
@@ -248,7 +316,7 @@ def test_a_chief_that_is_started_again_leaves_the_exports_to_the_evaluator_that_
 ):
     marks = Marks(str(tmp_path))
     config = ek.ExperimentConfig(mode="validate", spec="s", model_dir=str(tmp_path))
-    chief = ParameterServerChief(config, chief_at(server), StopRequest())
+    chief = ParameterServerChief(config, chief_at(server), StopRequest(), GOAL)
     assert not chief.leaves_evaluation()
     with Watch(view(server), marks, seconds=60.0, goal=GOAL, presence="evaluator"):
         assert wait_until(
@@ -395,7 +463,7 @@ def test_a_chief_whose_server_does_not_start_ends_nobody(tmp_path, server):
         mode="validate", spec="s", model_dir=str(tmp_path), cluster_timeout_secs=0.1
     )
     lone = ClusterView("nowhere.invalid:2222", (), (f"127.0.0.1:{server}",), (), "chief", 0)
-    chief = ParameterServerChief(config, lone, StopRequest())
+    chief = ParameterServerChief(config, lone, StopRequest(), GOAL)
     with (
         pytest.raises(ek.ConfigError, match="TF_CONFIG is unknown"),
         chief.announcing_the_end(),

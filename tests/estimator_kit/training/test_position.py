@@ -56,7 +56,10 @@ def test_equal_paths_in_another_folder_are_other_files(folder, monkeypatch, capl
     monkeypatch.chdir(folder / "other")
     with caplog.at_level(logging.WARNING):
         assert position(folder, ["a/x.tfrecord"], step=7).steps_read == 0
-    assert "the input changed since step 7 (files), so counting" in caplog.text
+    assert (
+        f"the input changed since step 7 (files: 1 added: {folder}/other/a/x.tfrecord; 1 removed: "
+        f"{folder}/cwd/a/x.tfrecord), so counting its rows and epochs starts again at 0"
+    ) in caplog.text
 
 
 def write_of_earlier_version(folder, paths, **selection):
@@ -83,7 +86,7 @@ def test_another_order_of_files_in_an_earlier_version_is_another_input(folder, c
     write_of_earlier_version(folder, paths)
     with caplog.at_level(logging.WARNING):
         assert position(folder, paths, step=7).steps_read == 0
-    assert "the input changed since step 7 (files), so counting" in caplog.text
+    assert "the input changed since step 7 (order of files), so counting" in caplog.text
 
 
 def test_negatives_that_an_earlier_version_drew_by_paths_are_refused(folder):
@@ -104,3 +107,67 @@ def test_negatives_that_an_earlier_version_drew_by_paths_are_refused(folder):
     # Any other change of the input counts again from 0.
     write_of_earlier_version(folder, ["y.tfrecord"], **selection)
     assert position(folder, ["x.tfrecord"], step=7, **NEGATIVES).steps_read == 0
+
+
+NAMES = [f"{i}.tfrecord" for i in range(5)]
+
+
+@pytest.fixture
+def several(folder):
+    """Five files of which each has 100,000 bytes."""
+    for i, name in enumerate(NAMES):
+        (folder / "cwd" / name).write_bytes(bytes([i]) * 100_000)
+    position(folder, NAMES, step=0).write(str(folder / "model"), None)
+    return folder
+
+
+def replace(path, content):
+    """Writes a file as a machine does that fetches it again."""
+    path.unlink()
+    path.write_bytes(content)
+    os.utime(path, (0, 0))
+
+
+def test_a_file_of_the_same_size_and_other_content_is_another_input(several, caplog):
+    replace(several / "cwd" / NAMES[1], b"x" * 100_000)
+    with caplog.at_level(logging.WARNING):
+        assert position(several, NAMES, step=7).steps_read == 0
+    (message,) = caplog.messages
+    assert message == (
+        f"the input changed since step 7 (files: 1 with other content: {several}/cwd/1.tfrecord), "
+        "so counting its rows and epochs starts again at 0"
+    )
+
+
+def test_the_same_content_with_other_times_is_the_same_input(several, caplog):
+    for i, name in enumerate(NAMES):
+        replace(several / "cwd" / name, bytes([i]) * 100_000)
+    assert position(several, NAMES, step=7).steps_read == 7
+    assert not caplog.records
+
+
+def test_three_files_of_each_kind_are_named(several, caplog):
+    for name in NAMES[:4]:
+        replace(several / "cwd" / name, b"of another size")
+    with caplog.at_level(logging.WARNING):
+        position(several, [*NAMES[:4], "a/x.tfrecord"], step=7, filter=["x"])
+    here = f"{several}/cwd"
+    assert (
+        f"(files: 1 added: {here}/a/x.tfrecord; 1 removed: {here}/4.tfrecord; 4 with other "
+        f"content: {here}/0.tfrecord, {here}/1.tfrecord, {here}/2.tfrecord and 1 more, filter)"
+    ) in caplog.text
+
+
+def test_without_stored_samples_sizes_decide(several, caplog):
+    path = several / "model" / "input.json"
+    kept = json.loads(path.read_text())
+    del kept["samples"]
+    path.write_text(json.dumps(kept))
+    replace(several / "cwd" / NAMES[1], b"x" * 100_000)
+    assert position(several, NAMES, step=7).steps_read == 7
+    assert not caplog.records
+    position(several, NAMES, step=7).write(str(several / "model"), None)
+    replace(several / "cwd" / NAMES[1], b"y" * 100_000)
+    with caplog.at_level(logging.WARNING):
+        assert position(several, NAMES, step=9).steps_read == 0
+    assert "1 with other content" in caplog.text
