@@ -69,7 +69,7 @@ def at(monkeypatch):
 def test_the_modules_that_a_model_imports(tmp_path, at):
     written(tmp_path, {**FILES, **STRANGERS})
     found = code_digests.sources(*at(tmp_path))
-    # shop/math has no __init__.py, so there is no module for it.
+    # shop/math has no __init__.py, so Python runs nothing for it.
     names = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in FILES}
     assert {*found} == names
     assert found["shop.lazy.late"] == b"def broken(:\n"

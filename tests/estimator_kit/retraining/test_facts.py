@@ -96,6 +96,7 @@ def test_a_file_that_gets_the_name_of_its_compression_is_read_again(tmp_path, do
     assert facts.known_statistics([before]) is None
 
 
+@pytest.mark.ci
 def test_another_version_of_the_kit_makes_its_own_facts(old, document, tmp_path, monkeypatch):
     facts, files, _ = old
     facts.statistics(files)
