@@ -27,6 +27,10 @@ COMPARED = {
     "feature_specs.kinds.vocabulary:words_text": {
         "feature_specs.meaning.differences:differences": "was != is_now",
     },
+    "estimator_kit.config.code_digests:of_model": {
+        "estimator_kit.tuning.definition:changes": "was != is_now",
+        "estimator_kit.retraining.cycle:_folder": "window['identity'] == identity",
+    },
     "estimator_kit.retraining.day_summaries:_digest": {
         "estimator_kit.retraining.day_summaries:_read": "digest != _digest(content)",
     },
@@ -46,18 +50,24 @@ COMPARED = {
         "estimator_kit.training.position:_changes": "kept.get(name) != now.get(name)",
         "input_pipelines.prepare.convert.folder:check": "before[key] != self._document[key]",
     },
-    "estimator_kit.tuning.definition:_stamped": {
-        "estimator_kit.tuning.definition:changes": "was != is_now",
-    },
     "input_pipelines.prepare.analyze.folder:_digest": {
         "input_pipelines.prepare.analyze.folder:check":
             "_digest((folder / name).read_bytes()) not in known[name]",
+    },
+    "input_pipelines.prepare.convert.places:stamps": {
+        "estimator_kit.tuning.definition:changes": "was != is_now",
+        "estimator_kit.retraining.cycle:_folder": "window['identity'] == identity",
     },
     "input_pipelines.prepare.convert.shard_files:is_whole": {
         "input_pipelines.prepare.convert.shard_files:is_whole": "crc == expected.crc32",
     },
     "input_pipelines.prepare.convert.shard_files:write": {
         "input_pipelines.prepare.convert.shard_files:is_whole": "crc == expected.crc32",
+    },
+    "input_pipelines.own_code:of_packages": {
+        "input_pipelines.prepare.convert.folder:check":
+            "before.get('code') != self._document['code']",
+        "estimator_kit.retraining.cycle:_folder": "window['identity'] == identity",
     },
     "input_pipelines.reading.own_rows:identity": {
         "estimator_kit.training.position:_changes": "kept.get(name) != now.get(name)",
@@ -80,16 +90,13 @@ COMPARED = {
 NAMES_OF = {
     "estimator_kit.embeddings.dynamic_tables:_devices": "the device of a table",
     "estimator_kit.observing.tracking.mlflow:_key": "a model directory, for the tracking service",
-    "estimator_kit.retraining.day_summaries:_place": "the file of a day's summary",
     "estimator_kit.retraining.facts:_place": "the file of facts about data",
-    "estimator_kit.retraining.lineage:code_of_kit": "a part of `code`, and of names of summaries",
     "estimator_kit.retraining.window:digest": "a part of `identity`",
     "estimator_kit.tuning.library:sampler": "the seed of a sampler",
     "feature_specs.spec:fingerprint": "a spec, in versions.json, lineage.json and `identity`",
     "input_pipelines.prepare.analyze.summary:_positions": "a row, in a sum for equal columns",
     "input_pipelines.prepare.analyze.values:_short": "a long word",
     "input_pipelines.prepare.convert.split:is_eval": "the side of a key",
-    "input_pipelines.row_cache.fingerprint:_of_code": "a part of `of_rows`",
     "input_pipelines.row_cache.fingerprint:of_rows": "a part of `of_shard`",
     "input_pipelines.row_cache.fingerprint:of_shard": "a cached shard",
 }

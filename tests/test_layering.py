@@ -29,7 +29,8 @@ ORDER = {
     ),
     "input_pipelines": (
         "data_service", "input_fns", "row_cache", "integrity", "prepare", "reading",
-        "record_files", "synthetic", "transform", "autograph", "eager", "cores", "errors",
+        "record_files", "synthetic", "transform", "autograph", "eager", "cores", "own_code",
+        "errors",
     ),
     "estimator_kit": (
         "main", "commands", "retraining", "tuning", "scoring", "serving", "client", "distributed",
@@ -48,15 +49,15 @@ WITHOUT_TENSORFLOW = {
         "statistics", "validation/*", "vocabulary",
     },
     "input_pipelines": {
-        "__init__", "errors", "prepare/beam/flags", "prepare/convert/__init__",
+        "__init__", "errors", "own_code", "prepare/beam/flags", "prepare/convert/__init__",
         "prepare/convert/options", "prepare/tables/__init__", "prepare/tables/options",
         "reading/days", "reading/files", "record_files/file_systems",
     },
     "estimator_kit": {
         "__init__", "commands/__init__", "commands/command_line", "commands/validate",
         "commands/validation/checks", "commands/validation/pretrained",
-        "config/cluster", "config/experiment_config", "config/flagfile", "config/flags",
-        "config/modes", "config/rules/*", "config/settings/*",
+        "config/cluster", "config/code_digests", "config/experiment_config", "config/flagfile",
+        "config/flags", "config/modes", "config/rules/*", "config/settings/*",
         "distributed/__init__", "distributed/child", "distributed/launcher", "errors", "exit_codes",
         "main",
         "observing/__init__", "observing/console", "observing/progress", "result",

@@ -57,8 +57,12 @@ def run(config: TuneConfig, tell: Callable[[str], None]) -> RunResult:
     test_files = checks.check_test_files(config)
     checks.check_models(configs, search, spec)
     checks.check_folder(config.model_dir)
+    models = [made.model for _, made in configs]
     study = SearchStudy(
-        config.model_dir, search, definition(config, spec), stale_secs=config.lock_stale_secs
+        config.model_dir,
+        search,
+        definition(config, spec, models),
+        stale_secs=config.lock_stale_secs,
     )
     _check_left(config, study)
     board.write(os.path.join(config.model_dir, "trials"), search, spec)

@@ -74,7 +74,7 @@ def places_of(error: BaseException) -> list[str]:
     ]
     frames = [frame for frame in frames if _is_of_users(frame[0])]
     # A package that the user's code calls may be installed, and so may be the user's code.
-    frames = [frame for frame in frames if not _INSTALLED.search(frame[0])] or frames
+    frames = [frame for frame in frames if is_own_file(frame[0])] or frames
     if isinstance(error, SyntaxError) and error.filename:  # No line of this file has run.
         frames.append((error.filename, error.lineno or 1))
     return list(dict.fromkeys(f"{file}:{line}" for file, line in frames))
@@ -139,6 +139,11 @@ def _graph_of_session(error: BaseException) -> Any:
 def is_of_kit(module: str) -> bool:
     """Whether a module is not a user's, by its name."""
     return module.partition(".")[0] in _NOT_OF_USERS
+
+
+def is_own_file(filename: str) -> bool:
+    """Whether a user's code is in a file, and it does not belong to an installed package."""
+    return _is_of_users(filename) and not _INSTALLED.search(filename)
 
 
 def _is_of_users(filename: str) -> bool:

@@ -45,8 +45,10 @@ from estimator_kit.retraining.state import CycleFolder
 from estimator_kit.retraining.window import choose, compared
 from estimator_kit.training import lock
 from estimator_kit.training.lock import Lock
+from feature_specs.embeddings import pretrained_files
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
+from input_pipelines.prepare.convert import places
 from input_pipelines.synthetic import impression_log
 
 _log = logging.getLogger("estimator_kit")
@@ -109,7 +111,8 @@ def _run(
     except BaseException as error:  # The cycle has no folder yet for a report.
         _tell_of_failure(config, None, _outcome(error), _words(error))
         raise
-    identity = lineage.identity(config, spec.fingerprint(), window.digest)
+    pretrained = places.stamps(pretrained_files.files_of(spec))
+    identity = lineage.identity(config, spec.fingerprint(), window.digest, pretrained)
     died = _died_when_judged(config, there, identity)
     if died is not None:
         _finish(config, spec, died, facts, last, held, limits, seconds, clock)

@@ -1,12 +1,12 @@
 """Stores what the analysis of a day's records found, so that later cycles do not read them again.
 
-    summary = of(folder, parts, paths, is_as_it_was=...)    from its file, or from the records
-    keep(folder, days)                                      removes the files of all other days
+    summary = of(place, paths, is_as_it_was=...)    from its file, or from the records
+    keep(folder, places)                            removes the files of all other days
 
 A window shares most of its days with the window before, and summaries of days can be merged
-(`RecordSummary.merge`). The name of a summary's file is a hash of `parts` and of the kit's code, so
-another version of the kit never reads it. The first line of the file is a hash of the rest, which
-is JSON, never pickle. If the rest has another hash, the records are read again.
+(`RecordSummary.merge`). `facts` names the file of a summary after everything that decides it. The
+first line of the file is a hash of the rest, which is JSON, never pickle. If the rest has another
+hash, the records are read again.
 """
 
 from __future__ import annotations
@@ -18,23 +18,20 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Optional
 
 from estimator_kit import storage
-from estimator_kit.retraining import lineage
 from input_pipelines.prepare.analyze import scan, summary_json
 from input_pipelines.prepare.analyze.summary import RecordSummary
 
 _log = logging.getLogger("estimator_kit")
 
-_PREFIX = "summary-"
+# The names of their files begin with it.
+SUMMARY = "summary"
 
 
-def of(
-    folder: str, parts: Sequence[str], paths: Sequence[str], *, is_as_it_was: Callable[[], bool]
-) -> RecordSummary:
+def of(place: str, paths: Sequence[str], *, is_as_it_was: Callable[[], bool]) -> RecordSummary:
     """The summary of the records of some files. The caller may change it.
 
     Args:
-      folder: the folder of the stored summaries.
-      parts: what identifies the files and their contents.
+      place: the file of the stored summary.
       paths: the files, in order.
       is_as_it_was: whether the files still have these contents. If not, nothing is stored.
 
@@ -43,7 +40,6 @@ def of(
       DataError: the files have no records, or a record cannot be read.
       MissingPackageError: the package for sketches is not installed.
     """
-    place = _place(folder, parts)
     content = _read(place)
     if content is None:
         content = summary_json.to_bytes(scan.scan(paths)).decode()
@@ -53,11 +49,11 @@ def of(
     return summary_json.from_bytes(content.encode())
 
 
-def keep(folder: str, days: Iterable[Sequence[str]]) -> None:
-    """Removes all stored summaries except of some days, each with its `parts`."""
-    kept = {os.path.basename(_place(folder, parts)) for parts in days}
+def keep(folder: str, places: Iterable[str]) -> None:
+    """Removes all stored summaries of a folder except some, by their files."""
+    kept = {*map(os.path.basename, places)}
     for name in os.listdir(folder):
-        if name.startswith(_PREFIX) and name not in kept:
+        if name.startswith(f"{SUMMARY}-") and name not in kept:
             os.remove(os.path.join(folder, name))
 
 
@@ -79,8 +75,3 @@ def _read(place: str) -> Optional[str]:
 
 def _digest(content: str) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
-
-
-def _place(folder: str, parts: Sequence[str]) -> str:
-    name = hashlib.sha256("\n".join([lineage.code_of_kit(), *parts]).encode()).hexdigest()
-    return os.path.join(folder, f"{_PREFIX}{name[:40]}.txt")

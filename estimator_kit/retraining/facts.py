@@ -1,8 +1,9 @@
 """The facts of data files: rows, damage, statistics. No file is scanned twice.
 
 A night's window shares most of its days with the window of the night before. So the facts of a file
-are stored in `facts/` of the model directory, under the SHA-256 of its bytes and the fingerprint of
-the spec. The statistics of a set of files are stored under the hashes of all of them. They are
+are stored in `facts/` of the model directory, under everything that decides them: the SHA-256 of
+its bytes, whether its name says GZIP, the kit's code, and the fingerprint of the spec. The
+statistics of a set of files are stored in the same way; they do not depend on the spec. They are
 merged from the summaries of the folders, which are the days. `day_summaries` stores the summaries,
 so the records of a day are analyzed once. You may remove anything there: the kit computes it again,
 as long as the files exist and have not changed. Nothing is stored under the hash of bytes that a
@@ -28,11 +29,12 @@ from estimator_kit import storage
 from estimator_kit.retraining import day_summaries
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import Statistics
+from input_pipelines import own_code
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import data_scan
 from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.convert import places
-from input_pipelines.record_files import file_systems
+from input_pipelines.record_files import file_bytes, file_systems
 from input_pipelines.row_cache.digests import Digests
 
 
@@ -85,7 +87,10 @@ class Facts:
         """
         stamps = {path: places.stamp(path) for path in paths}
         digests = {path: self._digests.of(path) for path in paths}
-        kept = {path: self._place("file", digests[path], self._against) for path in paths}
+        kept = {
+            path: self._place("file", _content(path, digests[path]), self._against)
+            for path in paths
+        }
         read = {path: storage.read_json(place, _Known) for path, place in kept.items()}
         known = {path: found for path, found in read.items() if found is not None}
         unknown = [path for path in paths if path not in known]
@@ -133,8 +138,7 @@ class Facts:
 
     def keep_summaries(self, files: Sequence[FileFacts]) -> None:
         """Removes the summaries of all other files. They are large, and their days have passed."""
-        days = [self._summary_parts(own) for own in _by_folder(files)]
-        day_summaries.keep(self._folder, days)
+        day_summaries.keep(self._folder, map(self._place_of_summary, _by_folder(files)))
 
     def _merged(self, files: Sequence[FileFacts]) -> RecordSummary:
         """The summary of some files, merged from the summaries of their folders."""
@@ -143,8 +147,7 @@ class Facts:
         found = None
         for own in _by_folder(files):
             one = day_summaries.of(
-                self._folder,
-                self._summary_parts(own),
+                self._place_of_summary(own),
                 [file.path for file in own],
                 is_as_it_was=functools.partial(self._are_as_they_were, own),
             )
@@ -161,11 +164,6 @@ class Facts:
         if self._are_as_they_were(files):
             storage.write_json(self._place_of_statistics(files), json.loads(found.text()))
         return found
-
-    @staticmethod
-    def _summary_parts(files: Sequence[FileFacts]) -> list[str]:
-        """What identifies a summary. It has paths, because it names places of records."""
-        return [f"{file.path} {file.sha256}" for file in files]
 
     def old_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
         """The statistics of an old window. None if they are not stored and its files changed.
@@ -220,11 +218,22 @@ class Facts:
             return False
 
     def _place_of_statistics(self, files: Sequence[FileFacts]) -> str:
-        return self._place("statistics", *sorted(file.sha256 for file in files))
+        return self._place("statistics", *sorted(_content(f.path, f.sha256) for f in files))
 
-    def _place(self, what: str, *parts: str) -> str:
-        name = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-        return os.path.join(self._folder, f"{what}-{name[:40]}.json")
+    def _place_of_summary(self, files: Sequence[FileFacts]) -> str:
+        """It depends on the paths, because a summary names places of records."""
+        parts = [f"{file.path} {_content(file.path, file.sha256)}" for file in files]
+        return self._place(day_summaries.SUMMARY, *parts, ending="txt")
+
+    def _place(self, what: str, *parts: str, ending: str = "json") -> str:
+        """The file of facts that depend on some parts, and on the code that reads data files."""
+        name = hashlib.sha256("\n".join([own_code.of_reading(), *parts]).encode()).hexdigest()
+        return os.path.join(self._folder, f"{what}-{name[:40]}.{ending}")
+
+
+def _content(path: str, sha256: str) -> str:
+    """What identifies the records of a file: its bytes, and how its name says to read them."""
+    return f"{sha256} GZIP" if file_bytes.is_gzip(path) else sha256
 
 
 def _by_folder(files: Sequence[FileFacts]) -> list[list[FileFacts]]:

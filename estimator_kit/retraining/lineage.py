@@ -7,18 +7,12 @@ secrets: the address of a webhook is in a file, and the flags contain only the p
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import importlib
-import inspect
 import json
-import pathlib
 from typing import Any
 
-import estimator_kit
-import feature_specs
-import input_pipelines
 from estimator_kit.checkpoints import run_record
+from estimator_kit.config import code_digests
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.settings import counted
@@ -33,11 +27,19 @@ from feature_specs.parser import parser
 _ASPECTS = ("rows", "values", "weights", "outputs", "training", "scores")
 
 
-def identity(config: ExperimentConfig, spec_fingerprint: str, window_digest: str) -> str:
+def identity(
+    config: ExperimentConfig, spec_fingerprint: str, window_digest: str, pretrained: str = ""
+) -> str:
     """A hash of window, spec, code and settings. Cycles with the same identity are the same.
 
     Of the settings, those count that change a result: where a cycle reports, how many threads it
     has and which exports it keeps do not. Parameters of the model count with their defaults.
+
+    Args:
+      config: the settings.
+      spec_fingerprint: `FeatureSpec.fingerprint`.
+      window_digest: `Window.digest`.
+      pretrained: the stamps of the files with pretrained vectors, which the fingerprint lacks.
     """
     values = {name: getattr(config, name) for name in counted("retrain", _ASPECTS)}
     kind = find_model(config.model)
@@ -49,27 +51,15 @@ def identity(config: ExperimentConfig, spec_fingerprint: str, window_digest: str
         "min_count": config.min_count,
     }
     settings = json.dumps({**values, **resolved}, sort_keys=True, default=str)
-    parts = [window_digest, spec_fingerprint, code(config.model), settings]
+    parts = [window_digest, spec_fingerprint, pretrained, code(config.model), settings]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def code(model: str) -> str:
-    """The SHA-256 of the kit's modules, and of the user's model module if there is one, in hex."""
-    digest = hashlib.sha256(code_of_kit().encode())
+    """The SHA-256 of the kit's modules, and of the user's modules if the model is one, in hex."""
+    digest = hashlib.sha256(code_digests.of_kit().encode())
     if ":" in model:
-        module = importlib.import_module(model.partition(":")[0])
-        digest.update(inspect.getsource(module).encode())
-    return digest.hexdigest()
-
-
-@functools.cache
-def code_of_kit() -> str:
-    """The SHA-256 of the kit's modules, in hex."""
-    digest = hashlib.sha256()
-    for package in (feature_specs, input_pipelines, estimator_kit):
-        folder = pathlib.Path(package.__file__ or "").parent
-        for path in sorted(folder.rglob("*.py")):
-            digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
+        digest.update(code_digests.of_model(model, find_model(model)).encode())
     return digest.hexdigest()
 
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
+from estimator_kit.config import code_digests
 from estimator_kit.errors import ConfigError
 from estimator_kit.scoring.export import Export
 from input_pipelines.prepare.convert.shard_files import Written
@@ -17,7 +18,7 @@ _VERSION = 1
 
 # The names of the document's entries in errors, the most important first.
 CALLED = {
-    "version": "the version of the kit",
+    "version": "the form of the plan",
     "export": "the export",
     "files": "the files that are predicted",
     "keep_columns": "the columns that are kept",
@@ -69,6 +70,7 @@ class Plan:
         """The plan in JSON. Two plans with the same document predict the same."""
         return {
             "version": _VERSION,
+            "code": code_digests.of_kit(),
             "export": {
                 "version": self.export.version,
                 "digest": self.export.digest,

@@ -1,32 +1,41 @@
 """The settings that all trials of a search share, and how they differ between two starts.
 
 Trials with other settings cannot be compared. So the journal keeps the settings that the search
-began with, and each start compares its own with them. Imports TensorFlow only for a mix.
+began with, and each start compares its own with them. Imports TensorFlow only for a mix and
+for a user's model.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from estimator_kit.config import code_digests
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.settings import counted
+from feature_specs.embeddings import pretrained_files
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.convert import places
 from input_pipelines.reading import files
-from input_pipelines.record_files import file_systems
 
 # What changes the metric of a trial. Names of answers do not, and a trial is accepted or not.
 _ASPECTS = ("rows", "values", "weights", "training", "scores")
 
 
-def definition(config: ExperimentConfig, spec: FeatureSpec) -> dict[str, Any]:
+def definition(
+    config: ExperimentConfig, spec: FeatureSpec, models: Iterable[str] = ()
+) -> dict[str, Any]:
     """What all trials share, by name: every start of a search needs the same.
 
     These are the settings that change the metric of a trial. What a setting points at counts, and
-    not how it is spelled: the content of the spec, and the files with their sizes and times.
+    not how it is spelled: the content of the spec, and the files with their sizes and times. The
+    user's code of a model counts, and the kit's does not.
+
+    Args:
+      config: the settings of the search.
+      spec: its feature spec.
+      models: the models of its trials, as `--model` names them.
     """
     values = {name: getattr(config, name) for name in sorted(counted("tune", _ASPECTS))}
     named = ("model", "model_params", "corrupt_data_policy", "warm_start_from")
@@ -35,26 +44,29 @@ def definition(config: ExperimentConfig, spec: FeatureSpec) -> dict[str, Any]:
     for flag, part in (("train_files", "train"), ("eval_files", "eval")):
         patterns = getattr(config, flag)
         paths = files.expand(patterns, flag=f"--{flag}", days=days[part]) if patterns else []
-        found[f"files of --{flag}"] = _stamped(paths)
+        found[f"files of --{flag}"] = places.stamps(paths)
     if config.train_mix:
         from input_pipelines.reading.mixing import Mix  # It imports TensorFlow.
 
         mix = Mix.of(config.train_mix, days=days["train"], flag="--train_mix")
-        found["files of --train_mix"] = [[part.share, _stamped(part.files)] for part in mix.parts]
+        found["files of --train_mix"] = [
+            [part.share, places.stamps(part.files)] for part in mix.parts
+        ]
+    if pretrained_files.columns_with(spec):
+        found["files of pretrained"] = places.stamps(pretrained_files.files_of(spec))
+    own = sorted({model for model in models if ":" in model})
+    if own:
+        from estimator_kit.models import find_model  # It imports TensorFlow.
+
+        found["code of --model"] = " ".join(
+            code_digests.of_model(model, find_model(model))[:16] for model in own
+        )
     return {
         **values,
         **{name: getattr(config, name) for name in named},
         "content of --spec": spec.fingerprint()[:16],
         **found,
     }
-
-
-def _stamped(paths: Sequence[str]) -> str:
-    """How many files there are, and a digest of their names, sizes and times."""
-    digest = hashlib.sha256()
-    for path, name in file_systems.names_of(paths).items():
-        digest.update(json.dumps([name, places.stamp(path)]).encode())
-    return f"{len(paths)} files ({digest.hexdigest()[:16]})"
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import re
 from collections.abc import Iterator
 from typing import Optional
 
@@ -151,6 +152,31 @@ def path_of(spec: FeatureSpec, entry: Pretrained) -> pathlib.Path:
             f"{path.stem!r}."
         )
     return path
+
+
+def files_of(spec: FeatureSpec) -> list[str]:
+    """The existing files of all pretrained vectors, each once; of a checkpoint, all its files.
+
+    A trained model does not need the files, so they may be missing.
+    """
+    found: dict[str, None] = {}
+    for name in columns_with(spec):
+        _, entry = embedding_of(spec, name)
+        path = inside(spec.directory, str(entry.file or entry.checkpoint))
+        if path is None:
+            continue
+        if (path / "checkpoint").is_file():  # The folder of a training.
+            found[str(path / "checkpoint")] = None
+            text = (path / "checkpoint").read_text(encoding="utf-8", errors="replace")
+            newest = re.search(r'^model_checkpoint_path: "(.*)"', text, re.MULTILINE)
+            path = path / newest[1] if newest else path
+        beside = [path.with_name(file) for file in _files_beside(path)]
+        own = (path.name, f"{path.name}.index")
+        data = f"{path.name}.data-"
+        for file in beside:
+            if file.name in own or file.name.startswith(data):
+                found[str(file)] = None
+    return list(found)
 
 
 def words_of(spec: FeatureSpec, column: Embedding) -> list[str]:

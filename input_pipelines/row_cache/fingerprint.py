@@ -8,25 +8,22 @@ the same rows are found when their file is moved.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
-import pathlib
 from collections.abc import Iterable
 from typing import Optional
 
 import tensorflow as tf
 
-import feature_specs
-import input_pipelines
 from feature_specs.spec import FeatureSpec
+from input_pipelines import own_code
 from input_pipelines.record_files import file_bytes
 from input_pipelines.record_files.sharding import Shard
 
 
 def of_rows(spec: FeatureSpec) -> str:
     """A hash of what turns records into rows, in hex. Hashing the code takes about 1 ms, once."""
-    parts = [spec.fingerprint(), _of_code(), tf.version.VERSION]
+    parts = [spec.fingerprint(), own_code.of_reading(), tf.version.VERSION]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -46,13 +43,3 @@ def of_shard(
     gzip = file_bytes.is_gzip(path)
     text = json.dumps([rows, content, gzip, shard.count, shard.index, skipped])
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-@functools.cache
-def _of_code() -> str:
-    digest = hashlib.sha256()
-    for package in (feature_specs, input_pipelines):
-        folder = pathlib.Path(package.__file__ or "").parent
-        for path in sorted(folder.rglob("*.py")):
-            digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()

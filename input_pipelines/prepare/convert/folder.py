@@ -28,7 +28,7 @@ PLAN, MANIFEST, SUCCESS, UNFINISHED = "_PLAN.json", "_MANIFEST.json", "_SUCCESS"
 
 # The names of the entries of a plan in messages about differences.
 CALLED = {
-    "version": "the version of the kit",
+    "version": "the form of the plan",
     "record": "the kind of record",
     "spec": "the feature spec",
     "files": "the files that are converted",
@@ -58,7 +58,10 @@ class Plan(Protocol):
         """All files to write, in order."""
 
     def document(self) -> dict[str, Any]:
-        """The plan as JSON. Two plans with the same document write the same files."""
+        """The plan as JSON. Two plans with the same document write the same files.
+
+        The entry `code` is a digest of the code that writes them.
+        """
 
     def manifest(
         self, document: Mapping[str, Any], written: Mapping[str, Written]
@@ -96,11 +99,14 @@ class Output:
         self._plan = plan
         self._document = plan.document()
         self._replaces = False
+        self._is_of_other_code = False
 
     def check(self) -> None:
         """Raises FolderError unless the folder is new, empty, or from the same work.
 
-        A folder in which other work has not finished any shard is also accepted.
+        A folder in which other work has not finished any shard is also accepted. Another version of
+        the kit may have written a finished folder, but must not go on with an unfinished one: it
+        may divide the rows in another way, and then rows are lost or written twice.
         """
         check_new(self.folder, noun=self._noun)
         text = places.read(self._path(PLAN))
@@ -111,14 +117,20 @@ class Output:
             different = [key for key in self._called if before[key] != self._document[key]]
             if different != ["shards"]:  # The shards follow from the other entries.
                 different = [key for key in different if key != "shards"]
+            self._is_of_other_code = before.get("code") != self._document["code"]
         except (ValueError, KeyError, TypeError) as error:
             raise FolderError(
                 f"{self._path(PLAN)!r} was not written by a {self._noun}; move it away"
             ) from error
-        if different and set(places.names_in(self.folder)) <= {PLAN, UNFINISHED}:
+        has_shards = not set(places.names_in(self.folder)) <= {PLAN, UNFINISHED}
+        if (different or self._is_of_other_code) and not has_shards:
             # For example, after a bad row in the first shard was corrected. No work is lost.
             self._replaces = True
-        elif different:
+            self._is_of_other_code = False
+            return
+        if different in ([], ["shards"]) and not self.is_finished:
+            self._check_code()
+        if different:
             raise FolderError(
                 f"{self.folder!r} holds another {self._noun}, which differs in "
                 f"{' and '.join(self._difference(key, before) for key in different[:3])}; name "
@@ -165,7 +177,8 @@ class Output:
         """Prepares the folder, and returns the shards that are complete, by name.
 
         Raises:
-          FolderError: the manifest cannot be read. Nothing was changed.
+          FolderError: the manifest cannot be read, or another version of the kit has not finished
+            the folder. Nothing was changed.
         """
         noted = self._noted()
         whole = {
@@ -175,6 +188,7 @@ class Output:
         }
         if len(whole) == len(self._plan.shards) and places.exists(self._path(SUCCESS)):
             return whole
+        self._check_code()
         try:
             if self._replaces:
                 places.remove_folder(self.temporary)
@@ -189,6 +203,14 @@ class Output:
         except OSError as error:
             raise places.full_disk(error, self.folder) from error
         return whole
+
+    def _check_code(self) -> None:
+        if self._is_of_other_code:
+            raise FolderError(
+                f"another version of estimator_kit began the {self._noun} in {self.folder!r}, so "
+                "its files and new ones may not go together; name an empty folder, or remove this "
+                "one"
+            )
 
     @property
     def is_finished(self) -> bool:

@@ -6,9 +6,14 @@ TensorFlow (`tf.io.gfile`) is imported only for paths with a scheme.
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
 import shutil
+from collections.abc import Sequence
 from typing import Any, Optional
+
+from input_pipelines.record_files import file_systems
 
 
 def is_local(path: str) -> bool:
@@ -28,6 +33,14 @@ def stamp(path: str) -> list[int]:
         return [status.st_size, status.st_mtime_ns]
     status = gfile().stat(path)
     return [int(status.length), int(status.mtime_nsec)]
+
+
+def stamps(paths: Sequence[str]) -> str:
+    """How many files there are, and a digest of their names and stamps."""
+    digest = hashlib.sha256()
+    for path, name in file_systems.names_of(paths).items():
+        digest.update(json.dumps([name, stamp(path)]).encode())
+    return f"{len(paths)} files ({digest.hexdigest()[:16]})"
 
 
 def exists(path: str) -> bool:

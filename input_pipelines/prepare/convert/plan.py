@@ -18,6 +18,7 @@ from typing import Any, Optional
 import numpy as np
 
 from feature_specs.spec import FeatureSpec
+from input_pipelines import own_code
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import derived_labels, places
 from input_pipelines.prepare.convert.encoding import Encoder
@@ -129,6 +130,7 @@ def inputs_document(
     times = {column.name: column.form for column in table.columns if column.form}
     return {
         "version": _VERSION,
+        "code": own_code.of_reading(),
         "record": kind,
         "spec": None if spec is None else spec.fingerprint(),
         "files": [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pydantic
 import pytest
 
@@ -87,7 +89,7 @@ def test_a_cycle_does_not_count_how_it_is_told_or_how_a_parameter_is_spelled():
     assert lineage.identity(config.model_copy(update=quiet), "spec", "days") == first
     default = {"model_params": {"activation": "relu"}}
     assert lineage.identity(config.model_copy(update=default), "spec", "days") == first
-    for part in (("other", "days"), ("spec", "other")):
+    for part in (("other", "days"), ("spec", "other"), ("spec", "days", "1 files (a)")):
         assert lineage.identity(config, *part) != first
 
 
@@ -98,13 +100,13 @@ def search(tmp_path, document):
         writing.write_examples(f"{tmp_path}/{name}.tfrecord", [{"click": 1}])
     spec = parser.parse(document)
 
-    def define(of=spec, **values):
+    def define(of=spec, models=(), **values):
         config = ek.ExperimentConfig(
             mode="tune", spec="s.yaml", model_dir="m", search="s", max_steps=5,
             train_files=(f"{tmp_path}/[a]*.tfrecord",), eval_files=(f"{tmp_path}/b.tfrecord",),
         )  # fmt: skip
-        return {"search": {"parameters": {}},
-                "flags": definition.definition(config.model_copy(update=values), of)}  # fmt: skip
+        flags = definition.definition(config.model_copy(update=values), of, models)
+        return {"search": {"parameters": {}}, "flags": flags}
 
     return define
 
@@ -135,3 +137,54 @@ def test_a_search_compares_what_names_point_at(search, tmp_path, document):
     assert line.startswith('files of --train_files: was "1 files (')
     old = {"search": {"parameters": {}}, "flags": {"max_steps": 5, "train_files": ["a*"]}}
     assert definition.changes(old, search()) == []
+
+
+@pytest.fixture
+def own_model(tmp_path, monkeypatch):
+    """(the name of a user's model, a module that it imports)."""
+    (tmp_path / "own_tower.py").write_text(
+        "import estimator_kit as ek\nimport own_layers\n\n\nclass Tower(ek.ModelFn):\n"
+        "    def logits(self, features, mode):\n        return own_layers.top(self, features)\n"
+    )
+    (tmp_path / "own_layers.py").write_text("def top(model, features):\n    return features\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield "own_tower:Tower", tmp_path / "own_layers.py"
+    for name in ("own_tower", "own_layers"):
+        sys.modules.pop(name, None)
+
+
+def test_a_cycle_and_a_search_know_the_modules_that_a_model_imports(search, own_model):
+    model, layers = own_model
+    config = ek.ExperimentConfig(
+        mode="retrain", spec="s.yaml", model_dir="m", train_files=("d/dt=*/*.tfrecord",),
+        window_days=2, model=model, max_steps=5,
+    )  # fmt: skip
+    cycle, before = lineage.identity(config, "spec", "days"), search(models=(model, "dnn"))
+    assert "code of --model" not in search(models=("dnn",))["flags"]
+    assert lineage.identity(config, "spec", "days") == cycle
+    assert definition.changes(before, search(models=("dnn", model, model))) == []
+    was = before["flags"]["code of --model"]
+    layers.write_text(layers.read_text().replace("return features", "return -features"))
+    assert lineage.identity(config, "spec", "days") != cycle
+    now = search(models=(model,))
+    (line,) = definition.changes(before, now)
+    is_now = now["flags"]["code of --model"]
+    assert line == f'code of --model: was "{was}", is "{is_now}"' and was != is_now
+    del before["flags"]["code of --model"]  # As the version before stored it.
+    assert definition.changes(before, now) == []
+
+
+def test_a_search_knows_the_files_of_pretrained_vectors(search, tmp_path, document):
+    document["columns"]["city_emb"] = {
+        "embedding": "city", "dimension": 2, "pretrained": {"file": "cities.txt"}
+    }  # fmt: skip
+    document["groups"]["deep"].append("city_emb")
+    spec = parser.parse(document, directory=tmp_path)
+    (tmp_path / "cities.txt").write_text("oslo 3 4\n")
+    assert "files of pretrained" not in search()["flags"]
+    before = search(of=spec)
+    assert definition.changes(before, search(of=spec)) == []
+    assert definition.changes(search(), before)[0].startswith("content of --spec: ")
+    (tmp_path / "cities.txt").write_text("oslo 3 4\nlima 1 1\n")
+    (line,) = definition.changes(before, search(of=spec))
+    assert line.startswith('files of pretrained: was "1 files (')

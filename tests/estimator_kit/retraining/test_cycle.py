@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
 
-from estimator_kit.errors import ConfigError, Stopped, TimedOut
+from estimator_kit.errors import ConfigError, NothingToDo, Stopped, TimedOut
 from estimator_kit.retraining import cycle, lineage, stages, state
 from estimator_kit.retraining.promotion import Version
 from input_pipelines.errors import DataError
@@ -47,6 +48,24 @@ def without_work(monkeypatch):
         monkeypatch.setattr(stages, name, lambda _, output=output: output)
     monkeypatch.setattr(cycle, "choose", lambda *arguments, **named: Days())
     monkeypatch.setattr(lineage, "write", lambda *arguments, **named: {})
+
+
+def test_new_pretrained_vectors_begin_a_new_cycle(folder, without_work, monkeypatch):
+    monkeypatch.setattr(cycle, "_tell", lambda *arguments: None)
+    monkeypatch.setattr(stages.Serving, "find", lambda *arguments: Version(1, "1"))
+    spec = json.loads((folder / "spec.yaml").read_text())
+    spec["columns"]["city_emb"] = {
+        "embedding": "city", "dimension": 2, "pretrained": {"file": "cities.txt"},
+    }  # fmt: skip
+    spec["groups"]["deep"].append("city_emb")
+    (folder / "spec.yaml").write_text(json.dumps(spec))
+    (folder / "cities.txt").write_text("oslo 3 4\n")
+    cycle.run(config(folder))
+    with pytest.raises(NothingToDo):
+        cycle.run(config(folder))
+    (folder / "cities.txt").write_text("oslo 3 4\nlima 1 1\n")
+    cycle.run(config(folder))
+    assert [each.name for each in state.cycles(str(folder / "model"))] == ["0001", "0002"]
 
 
 @pytest.mark.parametrize("error", [ValueError("SECRET"), Stopped("SECRET")])

@@ -7,9 +7,10 @@ import pathlib
 import pytest
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.retraining import day_summaries, lineage
+from estimator_kit.retraining import day_summaries
 from estimator_kit.retraining.facts import Facts
 from feature_specs.parser import parser
+from input_pipelines import own_code
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import scan
 from input_pipelines.record_files import writing
@@ -129,7 +130,7 @@ def test_another_version_of_the_kit_reads_records_again(
 ):
     facts = facts_of(tmp_path, document)
     facts.summary(facts.of_files(days[:2]))
-    monkeypatch.setattr(lineage, "code_of_kit", lambda: "another version")
+    monkeypatch.setattr(own_code, "of_reading", lambda: "another version")
     facts.summary(facts.of_files(days[:2]))
     assert len(scanned) == 2
 

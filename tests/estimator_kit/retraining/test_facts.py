@@ -11,6 +11,7 @@ from estimator_kit.retraining import checks
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.window import Day, Window
 from feature_specs.parser import parser
+from input_pipelines import own_code
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import data_scan
 from input_pipelines.record_files import writing
@@ -77,6 +78,46 @@ def test_a_file_that_is_written_while_it_is_read_has_no_facts(old, tmp_path, mon
     )
     assert [p for p in (tmp_path / "facts").glob("file-*") if p not in before] == []
     assert facts.of_files([path])[0].rows == 20
+
+
+def test_a_file_that_gets_the_name_of_its_compression_is_read_again(tmp_path, document):
+    """The message about the file says to rename it."""
+    packed, path = tmp_path / "part.tfrecord.gz", tmp_path / "part.tfrecord"
+    writing.write_examples(str(packed), make_rows(20, seed=1))
+    packed.rename(path)
+    facts = Facts(str(tmp_path / "facts"), parser.parse(document))
+    (before,) = facts.of_files([str(path)])
+    assert before.rows == 0 and "its name does not end in .gz" in before.bad
+    path.rename(packed)
+    (now,) = facts.of_files([str(packed)])
+    assert (now.sha256, now.rows, now.bad) == (before.sha256, 20, None)
+    assert facts.known_statistics([before]) is None
+    assert facts.statistics([now]).rows == 20
+    assert facts.known_statistics([before]) is None
+
+
+@pytest.mark.ci
+def test_another_version_of_the_kit_makes_its_own_facts(old, document, tmp_path, monkeypatch):
+    facts, files, _ = old
+    facts.statistics(files)
+    count, scan = [], data_scan.scan
+
+    def counted(paths, **named):
+        count.extend(paths)
+        return scan(paths, **named)
+
+    monkeypatch.setattr(data_scan, "scan", counted)
+    paths = [file.path for file in files]
+    assert facts.of_files(paths) == files and count == []
+    monkeypatch.setattr(own_code, "of_reading", lambda: "another version")
+    assert facts.known_statistics(files) is None
+    assert facts.of_files(paths) == files and count == paths
+    # Another spec may keep other rows, but statistics are of all records.
+    facts.statistics(files)
+    document["objectives"]["click"]["loss_weight"] = 2.0
+    other = Facts(str(tmp_path / "facts"), parser.parse(document))
+    assert other.of_files(paths) == files and count == [*paths, *paths]
+    assert other.known_statistics(files) is not None
 
 
 def test_statistics_of_other_bytes_are_not_stored(old, tmp_path):

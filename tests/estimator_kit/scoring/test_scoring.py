@@ -21,6 +21,7 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit import storage
+from estimator_kit.config import code_digests
 from estimator_kit.errors import ExportError, NothingToDo
 from estimator_kit.exporters import saved_model
 from estimator_kit.scoring import export as exports
@@ -384,6 +385,23 @@ def refused(made, *arguments, kind=ek.ConfigError, **changes):
     with pytest.raises(kind) as error:
         predict(made, *arguments, **changes)
     return str(error.value)
+
+
+def test_a_folder_that_another_version_of_the_kit_began(made, tmp_path, monkeypatch):
+    for name in "ab":
+        write(tmp_path / f"{name}.tfrecord", rows_to_predict(3, 0))
+    files, out = tmp_path / "*.tfrecord", tmp_path / "out"
+    predict(made, files, out)
+    monkeypatch.setattr(code_digests, "of_kit", lambda: "another version")
+    with pytest.raises(NothingToDo):  # What is finished stays valid.
+        predict(made, files, out)
+    (out / "_SUCCESS").unlink()
+    (out / "b.tfrecord").unlink()
+    assert refused(made, files, out) == (
+        f"--predict_dir: another version of estimator_kit began the prediction in {str(out)!r}, so "
+        "its files and new ones may not go together; name an empty folder, or remove this one"
+    )
+    assert not (out / "b.tfrecord").exists()
 
 
 def test_a_folder_that_holds_something_else(made, tmp_path):

@@ -296,3 +296,24 @@ def test_frozen_random_vectors_are_warned_of(folder, file, rest, warning):
     np.save(folder / "three.npy", np.zeros((3, 2)))
     spec = parse(folder, seen_emb={"pretrained": {"file": file}, **rest})
     assert [looked.warning for looked in pretrained_files.check(spec)] == [warning]
+
+
+@pytest.mark.parametrize(
+    "entry, files",
+    [
+        ({"file": "vectors.txt"}, ["vectors.txt"]),
+        ({"file": "good.npy"}, ["good.npy"]),
+        ({"file": "missing.txt"}, []),
+        ({"file": "missing/vectors.txt"}, []),
+        ({"checkpoint": "old", "tensor": "table"}, ["old.data-00000-of-00001", "old.index"]),
+        ({"checkpoint": "training", "tensor": "table"},
+         ["training/checkpoint", "training/old.data-00000-of-00001", "training/old.index"]),
+    ],
+)  # fmt: skip
+def test_the_files_of_pretrained_vectors(folder, entry, files):
+    (folder / "training").mkdir()
+    checkpoint(folder / "training", np.zeros((3, 2), np.float32))
+    (folder / "training" / "other.index").write_text("")
+    (folder / "vectors.txt.counts").write_text("")
+    found = pretrained_files.files_of(spec_with(folder, **entry))
+    assert [path.replace(f"{folder}/", "") for path in found] == files

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import feature_specs
+from input_pipelines import own_code
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import conversion, places, plan
 from input_pipelines.prepare.convert.conversion import convert
@@ -510,6 +511,46 @@ def test_times_that_an_earlier_version_wrote_as_other_texts(tmp_path):
         '{"dtype": "string", "list": false, "feature_list": false, "text": "times without a zone"} '
         "here; name another folder, or remove this one"
     )
+
+
+@pytest.mark.parametrize("version", ["another", "before"])
+def test_a_folder_that_another_version_of_the_kit_began(tmp_path, monkeypatch, version):
+    """The other version may have put other rows into its shards."""
+    path, out = write(tmp_path / "a.csv", make_rows(30)), tmp_path / "out"
+    options = ConvertOptions(**SPLIT)
+    convert([path], directory=str(out), options=options)
+    if version == "another":
+        monkeypatch.setattr(own_code, "of_reading", lambda: "another")
+    else:
+        plan = json.loads((out / "_PLAN.json").read_text())
+        del plan["code"]
+        (out / "_PLAN.json").write_text(json.dumps(plan))
+    # What is finished stays valid.
+    before = content(out)
+    assert convert([path], directory=str(out), options=options).already_done
+    assert content(out) == before
+    began = (
+        f"another version of estimator_kit began the conversion in '{out}', so its files and new "
+        "ones may not go together; name an empty folder, or remove this one"
+    )
+    shard = shards(out)[0]
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:-1])
+    assert refused([path], out, FolderError, options=options) == began
+    (out / "_SUCCESS").unlink()
+    assert refused([path], out, FolderError, options=options) == began
+    del before["_SUCCESS"]
+    assert content(out) == {**before, shard.name: whole[:-1]}
+    # Flags that differ are told first, because they can be changed back.
+    assert "differs in the flags (shard_mib): 100 there, 7 here" in refused(
+        [path], out, FolderError, options=ConvertOptions(shard_mib=7, **SPLIT)
+    )
+    # Without a finished shard, there is nothing that new shards must go with.
+    for each in (*shards(out), out / "_MANIFEST.json"):
+        each.unlink()
+    assert convert([path], directory=str(out), options=options).rows == 30
+    assert shard.read_bytes() == whole
+    assert convert([path], directory=str(out), options=options).already_done
 
 
 def test_folders_that_hold_something_else(tmp_path, monkeypatch):
