@@ -240,7 +240,7 @@ class FeatureSpec:
                     if words is not None:
                         found[f"columns.{name}.words"] = words
             elif section == "objectives" and wanted & {"weights", "outputs"}:
-                found["objectives"] = list(self.objectives)  # Their order is that of the logits.
+                found["objectives"] = list(self.objectives)  # In the order of the logits.
             elif section == "groups" and wanted & {"values", "weights"}:
                 found.update({f"groups.{name}": [*group] for name, group in self.groups.items()})
                 found["raw"] = list(self.raw)

@@ -238,8 +238,8 @@ def fingerprint(text, **where):
 
 
 def reordered(text):
-    """The document with the entries of every mapping in reverse order, except of the objectives,
-    whose order is that of the logits."""
+    """The document with the entries of every mapping in reverse order, except the objectives: their
+    order decides the order of the logits."""
 
     def turned(value):
         if isinstance(value, dict):
