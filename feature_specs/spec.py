@@ -221,7 +221,9 @@ class FeatureSpec:
           sections: the sections of the spec that the caller uses.
         """
         wanted, sections = frozenset(aspects), tuple(sections)
-        features = self.features_read(with_filter="filter" in sections)
+        features: Iterable[str] = self.features_read(with_filter="filter" in sections)
+        if "records" in wanted:  # A conversion writes them all.
+            features = self.features
         entries: dict[str, Mapping[str, Declared]] = {
             "features": {name: self.features[name] for name in features},
             "columns": {name: self.columns[name] for name in self.columns_read()},
@@ -292,9 +294,26 @@ class FeatureSpec:
         """A problem at a place of the document, with its line if the line is known."""
         return located(path, message, self.lines)
 
+    def fingerprint_of_rows(self) -> str:
+        """The SHA-256, in hex, of what turns a record into the row that a model gets."""
+        reads = {
+            name: [entry.group, [part.name for part in entry.label_parts]]
+            for name, entry in self.objectives.items()
+        }
+        return _sha256(
+            self.meaning(("rows", "values", "limits"), ("features", "columns", "labels", "filter")),
+            self.meaning(("values", "weights"), ("objectives",)),
+            # A model gets the ids of the columns below an embedding.
+            {name: [self.category_of(n)[0] for n in group] for name, group in self.groups.items()},
+            [self.raw, reads],
+        )
+
     def fingerprint(
         self, aspects: Iterable[str] = ASPECTS, sections: Iterable[str] = SECTIONS
     ) -> str:
         """The SHA-256, in hex, of what changes these aspects; see `meaning`."""
-        meaning = self.meaning(aspects, sections)
-        return hashlib.sha256(json.dumps(meaning, sort_keys=True).encode()).hexdigest()
+        return _sha256(self.meaning(aspects, sections))
+
+
+def _sha256(*values: Any) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -112,17 +112,24 @@ def _run(
         _tell_of_failure(config, None, _outcome(error), _words(error))
         raise
     pretrained = places.stamps(pretrained_files.files_of(spec))
-    identity = lineage.identity(config, spec.fingerprint(), window.digest, pretrained)
+    identity = lineage.identity(
+        config, spec.fingerprint(lineage.ASPECTS), window.digest, pretrained
+    )
     died = _died_when_judged(config, there, identity)
     if died is not None:
         _finish(config, spec, died, facts, last, held, limits, seconds, clock)
         last = died
         window = compared(window, stages.window_of(last))
-    folder = _folder(config, there, last, identity)
+    limits_now = lineage.limits(config, spec)
+    folder = _folder(config, there, last, identity, limits_now)
+    if folder is last:  # It is judged again.
+        last = _last(there)
+        window = compared(window, stages.window_of(last))
     if folder.read("window") is None:
         document = {
             **window.to_dict(),
             "identity": identity,
+            "limits": limits_now,
             "made_with": lineage.made_with(config),
             "seconds": time.monotonic() - begun,
             "cpu_seconds": round(_cpu_seconds() - cpu, 3),
@@ -203,14 +210,18 @@ def _folder(
     there: list[CycleFolder],
     last: Optional[CycleFolder],
     identity: str,
+    limits: str,
 ) -> CycleFolder:
-    """The folder of the cycle to run: a cycle that died, or a new one."""
+    """The folder of the cycle to run: one that died, was refused by other limits, or a new one."""
     for cycle in reversed(there):
         if cycle.outcome is not None:
             break
         window = cycle.read("window")
         if window is not None and window["identity"] == identity:
             _log.info("cycle %s goes on where it stopped", cycle.name)
+            went_live = publication.find(cycle, stages.serving_of(config)) is not None
+            if cycle.read("promote") is None and not went_live:
+                _forget_verdicts(cycle, window, limits)
             return cycle
         if window is not None:
             _log.warning(
@@ -220,6 +231,8 @@ def _folder(
     if last is not None and not config.force:
         before = last.read("window") or {}
         if before.get("identity") == identity:
+            if last.outcome == "refused" and _forget_verdicts(last, before, limits):
+                return last
             what = {
                 "promoted": "was promoted",
                 "refused": "was refused by the gate",
@@ -229,6 +242,22 @@ def _folder(
                 "to run another cycle."
             )
     return state.new(config.model_dir)
+
+
+def _forget_verdicts(cycle: CycleFolder, window: dict[str, Any], limits: str) -> bool:
+    """Makes a cycle check and judge again, without a training, if it did so under other limits.
+
+    Returns whether it will. A model that retention has removed cannot be judged.
+    """
+    trained = cycle.read("train")
+    there = trained is None or os.path.isdir(trained["export_path"])
+    if window.get("limits") in (None, limits) or not there:
+        return False
+    _log.warning("cycle %s is checked and judged again, because limits changed", cycle.name)
+    for stage in ("done", "clean", "promote", "gate", "checks"):
+        cycle.forget(stage)
+    cycle.write("window", {**window, "limits": limits})
+    return True
 
 
 def _run_stages(

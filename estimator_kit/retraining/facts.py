@@ -75,7 +75,7 @@ class Facts:
         os.makedirs(folder, exist_ok=True)
         self._folder = folder
         self._spec = spec
-        self._against = spec.fingerprint()
+        self._against = spec.fingerprint_of_rows()
         self._digests = Digests(pathlib.Path(folder) / "digests.txt")
         self._stamps: dict[str, list[int]] = {}  # Of the files whose facts were found.
 

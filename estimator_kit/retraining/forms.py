@@ -53,6 +53,7 @@ class _Window(_Stage):
     late: list[str]
     rewritten: list[str]
     identity: str
+    limits: Optional[str] = None
     made_with: _MadeWith
 
 

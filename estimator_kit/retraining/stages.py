@@ -103,9 +103,15 @@ def _is_of_the_gate(live: Optional[Version], gate: _Document) -> bool:
     return live.number == gate["live_version"] and token in (None, live.token)
 
 
+def _judged_by(cycle: Cycle) -> FeatureSpec:
+    """The spec of the cycle, with the limits that the given spec has now."""
+    spec = parser.load(cycle.output("vocabularies")["spec"])
+    return dataclasses.replace(spec, drift=cycle.spec.drift, retraining=cycle.spec.retraining)
+
+
 def check(cycle: Cycle) -> _Document:
     before = window_of(cycle.last)
-    spec, facts = parser.load(cycle.output("vocabularies")["spec"]), cycle.facts
+    spec, facts = _judged_by(cycle), cycle.facts
     measured = None
     if spec.drift.any:
         facts.statistics(cycle.window.train_files)  # Stored for the next cycle.
@@ -211,7 +217,7 @@ def judge(cycle: Cycle) -> _Document:
     # Training takes long, and an earlier start may have trained.
     cycle.facts.check_unchanged([*cycle.window.train_files, *cycle.window.eval_files])
     output, cycle.answers = gate_stage.run(
-        parser.load(cycle.output("vocabularies")["spec"]),
+        _judged_by(cycle),
         cycle.output("train")["export_path"],
         cycle.serving.live,
         [file.path for file in cycle.window.eval_files],

@@ -20,7 +20,7 @@ from input_pipelines.prepare.convert import places
 from input_pipelines.reading import files
 
 # What changes the metric of a trial. Names of answers do not, and a trial is accepted or not.
-_ASPECTS = ("rows", "values", "weights", "training", "scores")
+ASPECTS = ("rows", "values", "weights", "training", "scores")
 
 
 def definition(
@@ -37,7 +37,7 @@ def definition(
       spec: its feature spec.
       models: the models of its trials, as `--model` names them.
     """
-    values = {name: getattr(config, name) for name in sorted(counted("tune", _ASPECTS))}
+    values = {name: getattr(config, name) for name in sorted(counted("tune", ASPECTS))}
     named = ("model", "model_params", "corrupt_data_policy", "warm_start_from")
     days = {part: config.days_of(part) for part in ("train", "eval")}
     found: dict[str, Any] = {}
@@ -64,7 +64,7 @@ def definition(
     return {
         **values,
         **{name: getattr(config, name) for name in named},
-        "content of --spec": spec.fingerprint()[:16],
+        "meaning of --spec": spec.fingerprint(ASPECTS)[:16],
         **found,
     }
 

@@ -289,7 +289,6 @@ class Retraining(Declared):
     vocabularies: Growth = field(
         "append",
         changes="values",
-        named=True,
         description="How the vocabulary files change: `append` adds new words and keeps the ids of "
         "old words, `re_rank` sorts by frequency and drops rare words, and `keep` changes nothing. "
         "With `append`, a training with a warm start keeps the statistics, such as boundaries, of "
@@ -298,7 +297,6 @@ class Retraining(Declared):
     warm_start: Start = field(
         "live",
         changes="training",
-        named=True,
         description="The model that a training starts from: `live`, the live model, `last`, the "
         "model of the last cycle (promoted or not), or `none`.",
     )
@@ -311,7 +309,6 @@ class Retraining(Declared):
     full_every: Optional[PositiveInt] = field(
         None,
         changes="training",
-        named=True,
         description="Every n-th completed cycle starts from scratch instead of with a warm start. "
         "By default none does.",
     )

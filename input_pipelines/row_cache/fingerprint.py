@@ -23,7 +23,7 @@ from input_pipelines.record_files.sharding import Shard
 
 def of_rows(spec: FeatureSpec) -> str:
     """A hash of what turns records into rows, in hex. Hashing the code takes about 1 ms, once."""
-    parts = [spec.fingerprint(), own_code.of_reading(), tf.version.VERSION]
+    parts = [spec.fingerprint_of_rows(), own_code.of_reading(), tf.version.VERSION]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

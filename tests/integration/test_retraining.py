@@ -126,7 +126,16 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     """Then it tests rollback, history and reproduction on the result."""
     folder = promoted
     write_day(folder, 4, city="bern")
+    never = {"conditions": [{"metric": "log_loss/click", "max": 0}]}
+    write_spec(folder, gate=never)
+    with pytest.raises(Refused):
+        cycle.run(config(as_of="2026-01-04", keep_cycles=1))
+    assert served(folder) == [1]
+    result = folder / "model/cycles/0002/train/result.json"
+    trained = result.stat().st_mtime_ns
+    write_spec(folder)  # A looser gate judges the same model again, without a training.
     _, text = cycle.run(config(as_of="2026-01-04", keep_cycles=1))
+    assert result.stat().st_mtime_ns == trained
     found = outputs(folder, "2")
     assert "started from live (0001)" in text
     assert served(folder) == [1, 2]
@@ -135,10 +144,12 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     # The parent of the live model is kept, whatever --keep_cycles says.
     assert (folder / "model/cycles/0001/train/checkpoint").exists()
 
-    write_spec(folder, gate={"conditions": [{"metric": "log_loss/click", "max": 0}]})
+    write_spec(folder, gate=never)
     changed = config(as_of="2026-01-04")
-    with pytest.raises(Refused) as error:
+    with pytest.raises(ek.NothingToDo, match=r"cycle 0002 .* was promoted"):
         cycle.run(changed)
+    with pytest.raises(Refused) as error:
+        cycle.run(config(as_of="2026-01-04", force=True))
     assert str(error.value).startswith("cycle 0003 was refused by the gate: version 2 stays live\n")
     assert served(folder) == [1, 2]
     assert (folder / "model/cycles/0003/train/export/final").is_dir()

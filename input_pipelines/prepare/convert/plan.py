@@ -30,6 +30,8 @@ from input_pipelines.record_files import kinds
 from input_pipelines.record_files.framing import FOOTER, HEADER
 
 _VERSION = 1
+# The aspects and sections of a spec that change records, or how their values are checked.
+_READ = (("records", "values"), ("features", "labels"))
 _SAMPLES = 16
 _SAMPLE_ROWS = 1024
 _MIB = 2**20
@@ -132,7 +134,7 @@ def inputs_document(
         "version": _VERSION,
         "code": own_code.of_reading(),
         "record": kind,
-        "spec": None if spec is None else spec.fingerprint(),
+        "spec": None if spec is None else spec.fingerprint(*_READ),
         "files": [
             {"path": path, "rows": rows[path], "stamp": places.stamp(path)} for path in table.files
         ],

@@ -114,7 +114,11 @@ def test_another_version_of_the_kit_makes_its_own_facts(old, document, tmp_path,
     assert facts.of_files(paths) == files and count == paths
     # Another spec may keep other rows, but statistics are of all records.
     facts.statistics(files)
-    document["objectives"]["click"]["loss_weight"] = 2.0
+    document["objectives"]["click"]["loss_weight"] = 2.0  # It changes no row.
+    document["columns"]["user_emb"]["dimension"] = 5
+    other = Facts(str(tmp_path / "facts"), parser.parse(document))
+    assert other.of_files(paths) == files and count == paths
+    document["filter"] = [{"feature": "price", "min": -1}]
     other = Facts(str(tmp_path / "facts"), parser.parse(document))
     assert other.of_files(paths) == files and count == [*paths, *paths]
     assert other.known_statistics(files) is not None
