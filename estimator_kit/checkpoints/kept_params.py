@@ -5,22 +5,31 @@
 Most parameters show in the shapes of variables, but an activation, the heads of an attention or a
 temperature do not: the checkpoint fits, and the model answers otherwise. So parameters that change
 the logits of given variables must be as they were (`feature_specs.meaning.aspects`). All others may
-change. The parameters come from `flags.txt`, completed with today's defaults. What the directory
-does not say contradicts nothing.
+change. `model_params.json` has all of them, with defaults, because a later version of a model can
+have other defaults. A directory without it has `flags.txt`, completed with today's defaults. What
+the directory does not say contradicts nothing.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from typing import Any, Optional
 
 import pydantic
 
+from estimator_kit import storage
 from estimator_kit.checkpoints import run_record
 from estimator_kit.errors import CheckpointError
 from estimator_kit.model.model_params import ModelParams, changes_of
 
+NAME = "model_params.json"
 _FLAG = "--model_params="
+
+
+def write(model_dir: str, params: ModelParams) -> None:
+    """Stores the parameters with which a training begins or goes on, defaults included."""
+    storage.write_json(os.path.join(model_dir, NAME), params.model_dump(mode="json"))
 
 
 def check(model_dir: str, model: str, params: ModelParams) -> None:
@@ -45,6 +54,9 @@ def check(model_dir: str, model: str, params: ModelParams) -> None:
 
 def _kept(model_dir: str, kind: type[ModelParams]) -> Optional[dict[str, Any]]:
     """The values with which the directory was trained, as JSON; None if it does not say."""
+    kept = storage.read_json(os.path.join(model_dir, NAME), dict[str, Any])
+    if kept is not None:
+        return kept
     lines = run_record.read_flags(model_dir)
     if not lines:
         return None

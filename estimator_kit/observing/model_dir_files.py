@@ -30,6 +30,7 @@ MODEL_DIR: Mapping[str, str] = {
     "and seed. A restart reads it to go on at the right row.",
     "versions.json": "The versions of Python, TensorFlow and other packages, and a digest of the "
     "spec.",
+    "model_params.json": "The parameters of the model, with defaults.",
     "feature_spec/spec.json": "The feature spec of the last training.",
     "feature_spec/digests.json": "A digest of each file that the spec names.",
     "feature_spec/places.json": "Which column each row of a kernel belongs to, for a changed spec "

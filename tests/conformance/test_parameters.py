@@ -157,3 +157,19 @@ def test_an_undeclared_parameter_of_a_user_counts_as_weights(tmp_path):
         kept_params.check(str(tmp_path), "Mine", Params(noise=0.5))
     with pytest.raises(ValueError, match="changes='train': expected 'nothing' or one or more of"):
         ek.parameter(0.1, changes="train")
+
+
+def test_a_default_that_another_version_changed_is_refused(tmp_path):
+    import estimator_kit as ek
+
+    class Old(ek.ModelParams):
+        activation: str = "relu"
+
+    class New(Old):
+        activation: str = "tanh"
+        scale: float = 1.0  # Kept by no old start, so it contradicts nothing.
+
+    kept_params.write(str(tmp_path), Old())
+    kept_params.check(str(tmp_path), "Mine", New(activation="relu"))
+    with pytest.raises(CheckpointError, match='activation: was "relu", is "tanh"'):
+        kept_params.check(str(tmp_path), "Mine", New())

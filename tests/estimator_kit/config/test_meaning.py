@@ -131,7 +131,7 @@ def test_a_search_compares_what_names_point_at(search, tmp_path, document):
     assert definition.changes(before, search(train_files=spelled)) == []
     document["objectives"]["click"]["loss_weight"] = 2.0
     found = definition.changes(before, search(of=parser.parse(document)))
-    assert [line.split(":")[0] for line in found] == ["content of --spec"]
+    assert [line.split(":")[0] for line in found] == ["meaning of --spec"]
     writing.write_examples(f"{tmp_path}/aa.tfrecord", [{"click": 1}])  # One more day.
     (line,) = definition.changes(before, search())
     assert line.startswith('files of --train_files: was "1 files (')
@@ -184,7 +184,7 @@ def test_a_search_knows_the_files_of_pretrained_vectors(search, tmp_path, docume
     assert "files of pretrained" not in search()["flags"]
     before = search(of=spec)
     assert definition.changes(before, search(of=spec)) == []
-    assert definition.changes(search(), before)[0].startswith("content of --spec: ")
+    assert definition.changes(search(), before)[0].startswith("meaning of --spec: ")
     (tmp_path / "cities.txt").write_text("oslo 3 4\nlima 1 1\n")
     (line,) = definition.changes(before, search(of=spec))
     assert line.startswith('files of pretrained: was "1 files (')
