@@ -213,19 +213,19 @@ def _difference_of_ids(spec: FeatureSpec, name: str, first_name: str) -> Optiona
             exclude=own
         ):
             return None
-    if isinstance(column, Vocabulary) and isinstance(first, Vocabulary):
-        pairs = zip(column.row_names(spec), first.row_names(spec))
-        for i, (word, other) in enumerate(pairs):
+    meaning, others = column.ids_meaning(spec), first.ids_meaning(spec)
+    key = next((key for key, value in meaning.items() if value != others[key]), None)
+    if key is None:
+        return None
+    if key == "words":
+        vocabularies = spec.of_kind(Vocabulary)
+        for i, (word, other) in enumerate(zip(meaning[key], others[key])):
             if word != other:
                 return (
-                    f"id {i} is {word!r} in {column.place_of(name, i)}, and {other!r} in "
-                    f"{first.place_of(first_name, i)}"
+                    f"id {i} is {word!r} in {vocabularies[name].place_of(name, i)}, and {other!r} "
+                    f"in {vocabularies[first_name].place_of(first_name, i)}"
                 )
-    meaning, others = column.ids_meaning(spec), first.ids_meaning(spec)
-    for key, value in meaning.items():
-        if value != others[key]:
-            return (
-                f"{key} is {value_text(value)} in column {name!r}, and {value_text(others[key])} "
-                f"in column {first_name!r}"
-            )
-    return None
+    return (
+        f"{key} is {value_text(meaning[key])} in column {name!r}, and {value_text(others[key])} in "
+        f"column {first_name!r}"
+    )
