@@ -4,7 +4,9 @@
 
 `--csv_missing`, `--csv_skip_spaces` and `--csv_list_separator` change values. If the spec has the
 section, a flag that contradicts it is an error. The other flags describe the layout of one file,
-and override the section. This module never reads a file.
+and override the section. No content of a file decides here: if neither the spec nor a flag says
+whether spaces count, `reader.open_table` refuses a file in which that matters. This module never
+reads a file.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.record_files import kinds
 
+# All flags change records. The other ones only say where the fields of one file are, so they may
+# differ between the files of a training and of a prediction.
 _VALUES = ("csv_missing", "csv_skip_spaces", "csv_list_separator")
 
 
@@ -48,7 +52,7 @@ def csv_options(
         return given
     flags = {name: getattr(config, name) for name in Tables.model_fields if _says(config, name)}
     section = spec.tables.given
-    # An analysis writes this for an ordinary file. It says nothing of the other flags.
+    # An analysis of an earlier version wrote only this for an ordinary file.
     is_plain = section in ({}, {"csv_skip_spaces": False})
     if is_plain:
         new = {name: value for name, value in flags.items() if name not in section}
@@ -63,6 +67,8 @@ def csv_options(
                 f"{spec.source}:\ntables:\n{lines}"
             )
     for name in section if is_plain else _VALUES:
+        if name == "csv_skip_spaces" and name not in section and not written:
+            continue  # A section may be older than this entry, and the reader then asks for it.
         if name in flags and _set(flags[name]) != _set(section.get(name)):
             says = _yaml(section[name]) if name in section else "nothing"
             raise ConfigError(

@@ -112,7 +112,10 @@ def _of_tables(spec: FeatureSpec, paths: Sequence[str], name: str, size: int) ->
         csv = dataclasses.replace(csv, **{key.removeprefix("csv_"): v for key, v in given})
     known = field_rules.dtypes_of(spec)
     dtypes = {feature: known[feature] for feature in used}
-    table = reader.open_table(paths, csv=csv, dtypes=dtypes, only=used, correct=_REMEDY)
+    lists = field_rules.lists_of(spec)
+    table = reader.open_table(
+        paths, csv=csv, dtypes=dtypes, lists=lists, only=used, correct=_REMEDY
+    )
     there = [column.name for column in table.columns]
     if name not in there:
         raise ConfigError(

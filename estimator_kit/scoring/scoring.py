@@ -173,7 +173,14 @@ def _table(
     known = field_rules.dtypes_of(spec)
     dtypes = {name: known[name] for name in used}
     csv = table_settings.csv_options(config, spec, paths)
-    table = reader.open_table(paths, csv=csv, dtypes=dtypes, only=used, correct="correct the table")
+    table = reader.open_table(
+        paths,
+        csv=csv,
+        dtypes=dtypes,
+        lists=field_rules.lists_of(spec),
+        only=used,
+        correct="correct the table",
+    )
     if not sum(sum(table.row_groups(path)) for path in paths):
         raise DataError(
             f"--predict_files: no rows in {paths[0]}{_others(paths)}. Name files with rows."

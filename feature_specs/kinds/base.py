@@ -183,6 +183,14 @@ class Column(Declared):
         """The number of ids of a categorical column."""
         raise TypeError(f"a {self.kind} column has no ids")
 
+    def ids_meaning(self, spec: Entries) -> dict[str, Any]:
+        """What decides which id a value gets, without the names of its features.
+
+        Two columns of a spec can share a table only if this is equal: then each value has the same
+        id in both. It has the key `kind` first.
+        """
+        raise TypeError(f"a {self.kind} column has no ids")
+
     @property
     def id_bounds(self) -> Optional[tuple[int, int]]:
         """The smallest and the largest valid value, or None if all values are valid."""

@@ -108,6 +108,15 @@ class Bucketized(Sourced):
         values = spec.features[self.numeric(spec).source].width
         return values * (len(self.boundaries) + 1)
 
+    def ids_meaning(self, spec: Entries) -> dict[str, Any]:
+        numeric = self.numeric(spec)
+        return {
+            "kind": self.kind,
+            "boundaries": self.boundaries,
+            "normalizer": numeric.model_dump(mode="json")["normalizer"],
+            "numbers": spec.features[numeric.source].width,
+        }
+
     def canned_name(self, spec: Entries, name: str) -> str:
         return f"{self.numeric(spec).source}_bucketized"
 

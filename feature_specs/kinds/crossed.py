@@ -78,6 +78,14 @@ class Crossed(Column):
     def id_count(self, spec: Entries) -> int:
         return self.size
 
+    def ids_meaning(self, spec: Entries) -> dict[str, Any]:
+        keys = [
+            # Unlike in a hash_bucket, an integer has another hash than its digits.
+            spec.columns[key].ids_meaning(spec) if key in spec.columns else spec.features[key].dtype
+            for key in self.sources
+        ]
+        return {"kind": self.kind, "size": self.size, "hash_key": self.hash_key, "keys": keys}
+
     def canned_name(self, spec: Entries, name: str) -> str:
         keys = [
             spec.columns[key].canned_name(spec, key) if key in spec.columns else key

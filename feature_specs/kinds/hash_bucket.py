@@ -40,6 +40,10 @@ class HashBucket(Lookup):
     def id_count(self, spec: Entries) -> int:
         return self.size
 
+    def ids_meaning(self, spec: Entries) -> dict[str, Any]:
+        # An integer is hashed as its digits, so the dtype of the feature does not count.
+        return {"kind": self.kind, "size": self.size}
+
     def feature_column(self, reference: Reference, name: str) -> Any:
         of = reference.tf.feature_column
         if self.sequence:

@@ -49,6 +49,9 @@ class Identity(Lookup):
     def id_count(self, spec: Entries) -> int:
         return self.size
 
+    def ids_meaning(self, spec: Entries) -> dict[str, Any]:
+        return {"kind": self.kind, "size": self.size, "default_id": self.default_id}
+
     @property
     def id_bounds(self) -> Optional[tuple[int, int]]:
         return (0, self.size - 1) if self.default_id is None else None

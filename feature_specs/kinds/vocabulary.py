@@ -140,6 +140,20 @@ class Vocabulary(Lookup):
         words = len(self.words) if self.words is not None else self.size or 0
         return words + self.oov_buckets
 
+    def ids_meaning(self, spec: Entries) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "words": self.row_names(spec),
+            "oov_buckets": self.oov_buckets,
+            "default_id": self.default_id,
+        }
+
+    def place_of(self, name: str, i: int) -> str:
+        """Where its word with the id `i` is written, for messages. `name` is its name."""
+        if self.file is None:
+            return f"columns.{name}.list[{i}]"
+        return f"line {i + 1} of {self.file!r} of column {name!r}"
+
     def row_names(self, spec: Entries) -> list[str]:
         """Its words. Integers are returned as strings of digits."""
         if self.words is not None:

@@ -98,6 +98,9 @@ class Weighted(OverIds):
     def id_count(self, spec: Entries) -> int:
         return spec.columns[self.source].id_count(spec)
 
+    def ids_meaning(self, spec: Entries) -> dict[str, Any]:
+        return spec.columns[self.source].ids_meaning(spec)
+
     def canned_name(self, spec: Entries, name: str) -> str:
         return f"{self.name_of_source(spec)}_weighted_by_{self.weight}"
 

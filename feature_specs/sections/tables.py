@@ -4,10 +4,11 @@
       csv_missing: ["?"]
       csv_skip_spaces: true
 
-Each entry has the name of a flag. `--mode=analyze` writes the flags that it was given into this
-section. Conversion, validation and prediction of CSV files read them from here, so that all of them
-interpret a field in the same way. The spec in an export contains the section. It does not change
-the model, and it has no effect on other file formats. This module does not import TensorFlow.
+Each entry has the name of a flag. `--mode=analyze` writes the flags that it was given, and how it
+read fields, into this section. Conversion, validation and prediction of CSV files read them from
+here, so that all of them interpret a field in the same way. The spec in an export contains the
+section. It does not change the model, and it has no effect on other file formats. This module does
+not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -19,27 +20,36 @@ from pydantic import Field
 
 from feature_specs.entry import Declared, Words, as_tuple
 
-_Words = Annotated[Optional[Words], pydantic.BeforeValidator(as_tuple)]
-
 
 class Tables(Declared):
     """The format of CSV files. The default of each entry is the default of the flag of its name."""
 
+<<<<<<< HEAD
     changes = "records"
 
     csv_columns: _Words = Field(
+=======
+    csv_columns: Annotated[Optional[Words], pydantic.BeforeValidator(as_tuple)] = Field(
+>>>>>>> h-shared
         None, description="The column names of files that do not start with a header line."
     )
     csv_delimiter: Optional[str] = Field(None, description="The character between two fields.")
     csv_skip_spaces: Optional[bool] = Field(
-        None, description="Whether to ignore spaces at the start of a field."
+        None,
+        description="Whether to ignore spaces at the start of a field. The default is `false`, but "
+        "a file in which every value of a column starts with a space is refused until this is set.",
     )
     csv_comment: Optional[str] = Field(
         None, description="Lines that start with this text are ignored."
     )
-    csv_missing: _Words = Field(None, description="The fields that stand for missing values.")
+    csv_missing: Annotated[Optional[tuple[str, ...]], pydantic.BeforeValidator(as_tuple)] = Field(
+        None,
+        description="The fields that stand for missing values, in addition to empty fields.",
+    )
     csv_list_separator: Optional[str] = Field(
-        None, description="The text between the values of a list in one field, such as `|`."
+        None,
+        description="The text between the values of a list in one field, such as `|`. An empty "
+        "text means that a field is one value.",
     )
 
     @property

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Optional
 
-from feature_specs.errors import Path, Problem, did_you_mean, unknown
-from feature_specs.kinds import Embedding
+from feature_specs.errors import Path, Problem, did_you_mean, unknown, value_text
+from feature_specs.kinds import Embedding, Vocabulary
 from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 from feature_specs.validation.validation import Problems
@@ -160,7 +161,7 @@ def check_sequences(spec: FeatureSpec) -> Problems:
 
 
 def check_shared_tables(spec: FeatureSpec) -> Problems:
-    """Embeddings that share a table agree in everything that defines the table."""
+    """Embeddings that share a table agree in all that defines it, and in what its rows mean."""
     tables: dict[str, dict[str, Embedding]] = {}
     for name, column in spec.of_kind(Embedding).items():
         if column.shared is not None:
@@ -191,3 +192,40 @@ def check_shared_tables(spec: FeatureSpec) -> Problems:
                     f"{shares} has {spec.size_of(column.source)} ids, and {first_name!r} has "
                     f"{size}. Make them equal.",
                 )
+                continue
+            ids = [spec.columns[n].ids_source or n for n in (column.source, first.source)]
+            difference = _difference_of_ids(spec, *ids)
+            if difference is not None:
+                yield Problem(
+                    ("columns", name, "shared"),
+                    f"{shares} {difference}. An id must mean the same in both. Make them equal, "
+                    "with one list or file if they are vocabularies; or remove shared, so that "
+                    "each column has its own table.",
+                )
+
+
+def _difference_of_ids(spec: FeatureSpec, name: str, first_name: str) -> Optional[str]:
+    """How the ids of two categorical columns with as many ids differ in meaning, or None."""
+    column, first = spec.columns[name], spec.columns[first_name]
+    if column.looks_up:  # Equal entries over two features: large files need not be read again.
+        own = {"source": True, "sequence": True}
+        if column.kind == first.kind and column.model_dump(exclude=own) == first.model_dump(
+            exclude=own
+        ):
+            return None
+    meaning, others = column.ids_meaning(spec), first.ids_meaning(spec)
+    key = next((key for key, value in meaning.items() if value != others[key]), None)
+    if key is None:
+        return None
+    if key == "words":
+        vocabularies = spec.of_kind(Vocabulary)
+        for i, (word, other) in enumerate(zip(meaning[key], others[key])):
+            if word != other:
+                return (
+                    f"id {i} is {word!r} in {vocabularies[name].place_of(name, i)}, and {other!r} "
+                    f"in {vocabularies[first_name].place_of(first_name, i)}"
+                )
+    return (
+        f"{key} is {value_text(meaning[key])} in column {name!r}, and {value_text(others[key])} in "
+        f"column {first_name!r}"
+    )

@@ -129,10 +129,10 @@ def _same_ids(facts: _Facts, one: str, other: str) -> Optional[str]:
     """Why the ids of two categorical columns mean the same, or None."""
     spec = facts.spec
     a, b = spec.columns[one], spec.columns[other]
-    if a.kind != b.kind or spec.size_of(one) != spec.size_of(other):
+    if a.ids_meaning(spec) != b.ids_meaning(spec):
         return None
     if a.named_rows:
-        return "the same vocabulary" if list(a.row_names(spec)) == list(b.row_names(spec)) else None
+        return "the same vocabulary"
     hashed: Mapping[str, Any] = spec.of_kind(HashBucket)
     if one not in hashed or other not in hashed:
         return None

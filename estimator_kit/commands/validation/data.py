@@ -21,6 +21,7 @@ from feature_specs.spec import FeatureSpec
 from input_pipelines.integrity import spec_check
 from input_pipelines.prepare.analyze import drift, scan
 from input_pipelines.prepare.analyze.summary import RecordSummary
+from input_pipelines.prepare.convert import fields as field_rules
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.reading import files, row_groups
 from input_pipelines.record_files import kinds, tfrecords
@@ -99,7 +100,7 @@ def drift_report(config: ExperimentConfig) -> str:
 def _summary(spec: FeatureSpec, paths: Sequence[str], csv: CsvOptions) -> RecordSummary:
     entries: dict[str, Union[Feature, Label]] = {**spec.features, **spec.labels}
     dtypes = {name: entry.dtype for name, entry in entries.items()}
-    return scan.scan(paths, csv=csv, dtypes=dtypes)
+    return scan.scan(paths, csv=csv, dtypes=dtypes, lists=field_rules.lists_of(spec))
 
 
 def _options_of(

@@ -100,7 +100,7 @@ def write(
         entries,
         heading=heading,
         step_groups=[*summary.step_groups(), *([steps] if steps else [])],
-        tables=summary.csv.flags,
+        tables=summary.csv.flags if kinds.kind_of_all(files) == kinds.CSV else None,
     )
     texts = {SPEC_FILE: text, STATISTICS_FILE: statistics.text()}
     for name, chosen in words.items():

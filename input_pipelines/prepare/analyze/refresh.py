@@ -33,6 +33,7 @@ from input_pipelines.prepare.analyze.first_spec import words_of
 from input_pipelines.prepare.analyze.numbers import with_commas
 from input_pipelines.prepare.analyze.scan import OnProgress, scan
 from input_pipelines.prepare.analyze.summary import RecordSummary
+from input_pipelines.prepare.convert.fields import lists_of
 from input_pipelines.prepare.tables.options import CsvOptions
 
 _EXAMPLES = 5
@@ -68,7 +69,8 @@ def refresh(
     if summary is not None:
         found = summary()
     else:
-        found = scan(files, csv=csv, dtypes=dtypes, beam=beam, on_progress=on_progress)
+        lists = lists_of(spec)
+        found = scan(files, csv=csv, dtypes=dtypes, lists=lists, beam=beam, on_progress=on_progress)
     statistics = found.statistics(len(files))
     _check_types(spec, statistics)
     report = [

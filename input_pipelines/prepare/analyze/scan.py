@@ -16,7 +16,7 @@ import collections
 import concurrent.futures
 import contextlib
 import multiprocessing
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -49,6 +49,7 @@ def scan(
     group_bytes: int = _GROUP,
     csv: CsvOptions = CsvOptions(),
     dtypes: Optional[Mapping[str, str]] = None,
+    lists: Collection[str] = (),
     beam: Optional[Sequence[str]] = None,
     on_progress: OnProgress = lambda rows, done, groups: None,
 ) -> RecordSummary:
@@ -62,7 +63,7 @@ def scan(
       workers: the number of processes, at most one for each group; by default the number of cores.
       group_bytes: the least bytes of files in a group.
       csv: how CSV files are written.
-      dtypes: for tables, the types in a spec; see `reader.open_table`.
+      dtypes, lists: for tables, the types and the lists in a spec; see `reader.open_table`.
       beam: flags of an Apache Beam pipeline (`flags.split`) that reads the files instead of
         processes on this machine. The result is the same.
       on_progress: see `OnProgress`. Not used by a pipeline, which shows its progress itself.
@@ -83,7 +84,7 @@ def scan(
     if csv == CsvOptions() and kinds.kind_of_all(files) == kinds.TFRECORD:
         groups = _groups(files, group_bytes)
     else:
-        table = reader.open_table(files, csv=csv, dtypes=dtypes, beam=beam)
+        table = reader.open_table(files, csv=csv, dtypes=dtypes, lists=lists, beam=beam)
         # A Parquet file without rows has no part.
         groups = list(table.groups(group_bytes)) or [[]]
         scan_group, notes, written = scan_parts, table.notes, table.csv

@@ -82,6 +82,12 @@ def dtypes_of(spec: FeatureSpec) -> dict[str, str]:
     }
 
 
+def lists_of(spec: FeatureSpec) -> frozenset[str]:
+    """The features and labels that may have several values in a row."""
+    wanted = _wanted(spec, learning=True)
+    return frozenset(field.name for field in wanted if field.feature_list or field.length != 1)
+
+
 def inferred(table: Table, step_columns: Sequence[str]) -> tuple[Field, ...]:
     """The fields of a table as it is.
 

@@ -153,11 +153,13 @@ def of_csv(
     dtypes: Mapping[str, str],
     look_all: LookAll,
     correct: str = "correct the spec",
+    lists: Collection[str] = (),
 ) -> tuple[list[Column], dict[str, int]]:
     """The columns of CSV files, and the number of rows of each file.
 
     A column has the type in `dtypes`, or the type that fits all its fields. `correct` is the remedy
-    in errors about `dtypes`.
+    in errors about `dtypes`. With a separator of lists, the columns in `lists` have lists, and all
+    other columns with the separator in a field.
     """
     declared = tuple(name for name, dtype in dtypes.items() if dtype == "string")
     found = look_all([CsvLook(path, csv, names[path], declared) for path in files])
@@ -173,6 +175,7 @@ def of_csv(
 
     columns = []
     for name, column in first.items():
+        column.multi |= bool(csv.list_separator) and name in lists
         dtype, note = column.dtype(dtypes.get(name), where, correct)
         columns.append(Column(name, dtype, column.multi, note))
     return columns, {path: rows for path, (_, rows) in zip(files, found)}

@@ -71,17 +71,22 @@ class CsvOptions:
 
     @property
     def flags(self) -> dict[str, Any]:
-        """The settings that a spec must keep, by the names of their flags."""
-        values = {
+        """The settings that a spec must keep, by the names of their flags.
+
+        Those that change values are complete, so that no later file or flag decides them again. The
+        layout of one file (names, delimiter, comments) is left out where it is the usual one.
+        """
+        layout = {
             "csv_columns": list(self.columns),
             "csv_delimiter": self.delimiter,
-            "csv_skip_spaces": self.skip_spaces,
             "csv_comment": self.comment,
+        }
+        return {
+            **{name: value for name, value in layout.items() if value},
+            "csv_skip_spaces": bool(self.skip_spaces),
             "csv_missing": list(self.missing),
             "csv_list_separator": self.list_separator,
         }
-        # Without this False, the next files would decide again whether spaces count.
-        return {name: value for name, value in values.items() if value or value is False}
 
     def separator(self, path: str) -> str:
         """The character between the fields of a file."""

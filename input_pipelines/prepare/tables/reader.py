@@ -191,6 +191,7 @@ def open_table(
     *,
     csv: CsvOptions = CsvOptions(),
     dtypes: Optional[Mapping[str, str]] = None,
+    lists: Collection[str] = (),
     only: Optional[Collection[str]] = None,
     beam: Optional[Sequence[str]] = None,
     correct: str = "correct the spec",
@@ -200,8 +201,11 @@ def open_table(
     Args:
       files: paths of at least one file. By their names, all have the same kind.
       csv: how CSV files are written.
-      dtypes: known types, for instance from a spec. CSV fields must have these types, and integers
-        may be read as float32. Names that the table lacks are ignored.
+      dtypes: the types in the spec of the rows, if there is one. CSV fields must have these types,
+        and integers may be read as float32. Names that the table lacks are ignored. With a spec,
+        no content of a file decides how CSV is read.
+      lists: the columns that are lists in the spec. If CSV has a separator of lists, they are
+        lists, also if no field of these files has the separator.
       only: the names of the columns to read, by default all. Names that the table lacks are
         ignored.
       beam: flags of an Apache Beam pipeline that reads CSV and JSON lines for their types. By
@@ -210,8 +214,9 @@ def open_table(
         corrected.
 
     Raises:
-      DataError: a file cannot be read or has another kind, columns differ between files, or a value
-        does not have the type in `dtypes`.
+      DataError: a file cannot be read or has another kind, columns differ between files, a value
+        does not have the type in `dtypes`, or every value of a CSV column begins with a space and
+        neither `csv` nor the spec says whether spaces count.
       MissingPackageError: pyarrow is not installed.
     """
     kind = kinds.kind_of_all(files)
@@ -233,9 +238,11 @@ def open_table(
     elif kind == kinds.CSV:
         csv, spaced = _spaces_decided(files, csv)
         names = {path: csv_files.names(path, csv) for path in files}
+        if spaced and dtypes is not None:
+            raise DataError(_undecided(spaced, names))
         for path in files:
             found_columns.check_names(files[0], names[files[0]], path, names[path])
-        columns, counted = found_columns.of_csv(files, csv, names, known, look_all, correct)
+        columns, counted = found_columns.of_csv(files, csv, names, known, look_all, correct, lists)
     else:
         columns, counted = found_columns.of_json_lines(files, only, look_all)
     left_out = tuple(c.name for c in columns if only is not None and c.name not in only)
@@ -245,13 +252,34 @@ def open_table(
         if column.name not in left_out
     ]
     file_notes = [
-        f"{path}: every value of {', '.join(repr(names[path][i - 1]) for i in fields)} begins "
-        "with a space, so spaces at the start of fields are ignored; use --nocsv_skip_spaces to "
-        "keep them"
+        f"{_all_spaced(path, fields, names)}, so spaces at the start of fields are ignored, which "
+        "a spec must say (tables: {csv_skip_spaces: true}); use --nocsv_skip_spaces to keep them"
         for path, fields in spaced.items()
     ]
     return Table(
         tuple(files), kind, tuple(columns), csv, names, left_out, counted, tuple(file_notes)
+    )
+
+
+def _all_spaced(path: str, fields: Sequence[int], names: Mapping[str, Sequence[str]]) -> str:
+    quoted = ", ".join(repr(names[path][i - 1]) for i in fields)
+    return f"{path}: every value of {quoted} begins with a space"
+
+
+def _undecided(spaced: Mapping[str, Sequence[int]], names: Mapping[str, Sequence[str]]) -> str:
+    """The error about spaces of which a spec says nothing.
+
+    The next files may have them in some rows only. If each file decided, a word in training and the
+    same word in a prediction would differ by a space.
+    """
+    ((path, fields),) = spaced.items()
+    return (
+        f"{_all_spaced(path, fields, names)}, and the spec does not say whether spaces at the "
+        "start of fields count. Training and predictions must read them in the same way, so add "
+        "this to the spec, with false to keep the spaces:\n"
+        "tables:\n  csv_skip_spaces: true\n"
+        "For an export, which keeps its spec, pass --csv_skip_spaces or --nocsv_skip_spaces, as "
+        "its training data were converted"
     )
 
 

@@ -43,6 +43,11 @@ def test_the_spec_says_it_and_the_flags_need_not():
         CsvOptions(("x",), "|", True, "#", ("?", "NA"))
     )
     assert options(spec_of(TABLES), ("a.parquet",)) == CsvOptions()
+    # An older spec may not say whether spaces count. A flag may, but not for new records.
+    older = spec_of({"csv_missing": ["?"]})
+    assert options(older, csv_skip_spaces=True) == CsvOptions(skip_spaces=True, missing=("?",))
+    with pytest.raises(ConfigError, match=r"^--csv_skip_spaces: expected nothing, as in"):
+        options(older, written=True, csv_skip_spaces=True)
     assert options(None, csv_missing=("?",)) == CsvOptions(missing=("?",))
     assert options(spec_of(None), csv_missing=("?",)) == CsvOptions(missing=("?",))
 
@@ -67,8 +72,22 @@ def test_flags_that_contradict_the_spec(tables, flags, message):
     assert str(error.value).startswith(message)
 
 
+def test_a_complete_section_says_that_nothing_is_missing():
+    """As an analysis writes it for an ordinary file."""
+    spec = spec_of(CsvOptions(skip_spaces=False).flags)
+    assert spec.to_dict()["tables"] == {
+        "csv_skip_spaces": False, "csv_missing": [], "csv_list_separator": "",
+    }  # fmt: skip
+    assert options(spec) == CsvOptions(skip_spaces=False)
+    assert options(spec, csv_delimiter=";").delimiter == ";"
+    with pytest.raises(ConfigError, match=r'^--csv_missing: expected \[\], as in the section'):
+        options(spec, csv_missing=("NA",))
+    with pytest.raises(ConfigError, match=r'^--csv_list_separator: expected "", as'):
+        options(spec, csv_list_separator="|")
+
+
 def test_that_spaces_count_says_nothing_of_other_flags():
-    """An analysis writes it into the first spec of every ordinary file."""
+    """An earlier version wrote it into the first spec of every ordinary file."""
     spec = spec_of({"csv_skip_spaces": False})
     assert options(spec) == CsvOptions(skip_spaces=False)
     assert options(spec, csv_missing=("NA",), csv_skip_spaces=False) == (

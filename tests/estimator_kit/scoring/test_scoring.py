@@ -293,6 +293,35 @@ def test_csv_as_the_export_says(made, tmp_path):
         predict(told, tmp_path / "a.csv", tmp_path / "other", csv_missing=("NA",))
 
 
+def test_spaces_count_as_the_spec_of_the_export_says(made, tmp_path):
+    """' oslo' of one row is the same word as in many rows."""
+    (tmp_path / "one.csv").write_text("row,city,price\n1, oslo,1\n")
+    (tmp_path / "two.csv").write_text("row,city,price\n1, oslo,1\n2,rome,2\n")
+
+    def first_logit(told, name, out, **flags):
+        predict(told, tmp_path / f"{name}.csv", tmp_path / out, **flags)
+        header, line = (tmp_path / out / f"{name}.csv").read_text().splitlines()[:2]
+        at = [text.strip('"') for text in header.split(",")].index("click/logits")
+        return float(line.split(",")[at])
+
+    writing.write_examples(
+        f"{tmp_path}/expected", [{"city": word, "price": 1.0} for word in (" oslo", "oslo")]
+    )
+    kept_space, no_space = made.predictions([f"{tmp_path}/expected"])["click/logits"][:, 0]
+    assert abs(kept_space - no_space) > 1e-4
+    with pytest.raises(ek.DataError, match="'city' begins with a space, and the spec does not say"):
+        first_logit(made, "one", "silent")
+    assert first_logit(made, "one", "flag", csv_skip_spaces=True) == pytest.approx(no_space, 1e-5)
+    for skip, expected in ((False, kept_space), (True, no_space)):
+        export = shutil.copytree(made.export, f"{tmp_path}/{skip}/1")
+        kept = pathlib.Path(export, "assets.extra", "feature_spec", "spec.json")
+        tables = CsvOptions(skip_spaces=skip).flags
+        kept.write_text(json.dumps({**json.loads(kept.read_text()), "tables": tables}))
+        told = dataclasses.replace(made, export=export)
+        for name in ("one", "two"):
+            assert first_logit(told, name, f"{name}_{skip}") == pytest.approx(expected, 1e-5)
+
+
 KILLED = """
 import os, signal, sys
 from input_pipelines.prepare.convert import places

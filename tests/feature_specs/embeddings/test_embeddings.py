@@ -13,6 +13,8 @@ import feature_specs
 from feature_specs import SpecError
 from feature_specs.embeddings import pretrained
 from feature_specs.reference import columns
+from input_pipelines.transform import kinds
+from input_pipelines.transform.batch import Batch
 
 DOCUMENT = {
     "features": {
@@ -99,6 +101,135 @@ def problem(**changes):
 )  # fmt: skip
 def test_what_a_broken_column_is_told(changes, message):
     assert problem(**changes) == message
+
+
+def parse_shared(one, other, directory=".", **columns):
+    """Two columns `one` and `other`, whose embeddings share a table."""
+    text = {"dtype": "string"}
+    document = {
+        "features": {
+            "s": text, "t": text, "ss": {**text, "shape": "variable"}, "i": {"dtype": "int64"},
+            "j": {"dtype": "int64"}, "x": {"dtype": "float32"}, "y": {"dtype": "float32"},
+            "xs": {"dtype": "float32", "shape": [3]},
+            "w": {"dtype": "float32", "shape": "variable"},
+        },
+        "columns": {
+            **columns, "one": one, "other": other,
+            "one_emb": {"embedding": "one", "dimension": 2, "shared": "table"},
+            "other_emb": {"embedding": "other", "dimension": 2, "shared": "table"},
+        },
+        "groups": {"a": ["one_emb"], "b": ["other_emb"]},
+        "labels": {"click": {"dtype": "int64"}},
+        "objectives": {"click": {"head": "binary"}},
+    }  # fmt: skip
+    columns = document["columns"].values()
+    read = {n for c in columns for v in c.values() for n in (v if isinstance(v, list) else [v])}
+    document["features"] = {n: f for n, f in document["features"].items() if n in read}
+    return feature_specs.parse(document, directory=directory)
+
+
+def words_of(feature, *words, **fields):
+    return {"vocabulary": feature, "list": list(words), **fields}
+
+
+@pytest.mark.parametrize(
+    "one, other, difference",
+    [
+        (words_of("s", "a", "b", "c"), words_of("t", "a", "c", "b"),
+         "id 1 is 'c' in columns.other.list[1], and 'b' in columns.one.list[1]"),
+        ({"vocabulary": "s", "file": "abc.txt"}, {"vocabulary": "t", "file": "acb.txt"},
+         "id 1 is 'c' in line 2 of 'acb.txt' of column 'other', and 'b' in line 2 of 'abc.txt' of "
+         "column 'one'"),
+        ({"vocabulary": "s", "file": "abc.txt"}, words_of("t", "a", "b", "z"),
+         "id 2 is 'z' in columns.other.list[2], and 'c' in line 3 of 'abc.txt' of column 'one'"),
+        (words_of("s", "a", "b", "c"), words_of("t", "a", "b", oov_buckets=1),
+         "words is ['a', 'b'] in column 'other', and ['a', 'b', 'c'] in column 'one'"),
+        (words_of("s", "a", "b", default_id=0), words_of("t", "a", "b"),
+         "default_id is -1 in column 'other', and 0 in column 'one'"),
+        (words_of("s", "a", "b"), {"hash_bucket": "t", "size": 2},
+         "kind is 'hash_bucket' in column 'other', and 'vocabulary' in column 'one'"),
+        ({"hash_bucket": "s", "size": 2}, words_of("t", "a", "b"),
+         "kind is 'vocabulary' in column 'other', and 'hash_bucket' in column 'one'"),
+        ({"identity": "i", "size": 2}, words_of("j", 0, 1),
+         "kind is 'vocabulary' in column 'other', and 'identity' in column 'one'"),
+        ({"identity": "i", "size": 2, "default_id": 0},
+         {"identity": "j", "size": 2, "default_id": 1},
+         "default_id is 1 in column 'other', and 0 in column 'one'"),
+        ({"bucketized": "x", "boundaries": [0.0, 1.0]},
+         {"bucketized": "y", "boundaries": [0.0, 2.0]},
+         "boundaries is (0.0, 2.0) in column 'other', and (0.0, 1.0) in column 'one'"),
+        ({"bucketized": "x", "boundaries": [0.0, 1.0]},
+         {"bucketized": "y_log", "boundaries": [0.0, 1.0]},
+         "normalizer is [{'log1p': True}] in column 'other', and [] in column 'one'"),
+        ({"bucketized": "xs", "boundaries": [0.0]},
+         {"bucketized": "y", "boundaries": [0.0, 1.0, 2.0, 3.0, 4.0]},
+         "boundaries is (0.0, 1.0, 2.0, 3.0, 4.0) in column 'other', and (0.0,) in column 'one'"),
+        ({"crossed": ["s", "t"], "size": 5}, {"crossed": ["s", "i"], "size": 5},
+         "keys is ['string', 'int64'] in column 'other', and ['string', 'string'] in column "
+         "'one'"),
+        ({"crossed": ["s", "t"], "size": 5}, {"crossed": ["t", "s"], "size": 5, "hash_key": 7},
+         "hash_key is 7 in column 'other', and None in column 'one'"),
+    ],
+)  # fmt: skip
+def test_a_table_with_two_meanings_is_refused(one, other, difference, tmp_path):
+    (tmp_path / "abc.txt").write_text("a\nb\nc\n")
+    (tmp_path / "acb.txt").write_text("a\nc\nb\n")
+    extra = {}
+    if other.get("bucketized") == "y_log":
+        extra = {"y_log": {"numeric": "y", "normalizer": ["log1p"]}}
+    with pytest.raises(SpecError) as error:
+        parse_shared(one, other, tmp_path, **extra)
+    assert str(error.value).splitlines()[1].strip() == (
+        f"<dict>: columns.other_emb.shared: shares the table 'table' with 'one_emb', but "
+        f"{difference}. An id must mean the same in both. Make them equal, with one list or file "
+        "if they are vocabularies; or remove shared, so that each column has its own table."
+    )
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        # Clicked items as steps, and the candidate.
+        (words_of("ss", "a", "b", sequence=True), words_of("s", "a", "b")),
+        ({"hash_bucket": "ss", "size": 9, "sequence": True}, {"hash_bucket": "s", "size": 9}),
+        ({"vocabulary": "s", "file": "ab.txt"}, {"vocabulary": "t", "file": "copy.txt"}),
+        ({"vocabulary": "s", "file": "ab.txt"}, words_of("t", "a", "b")),
+        ({"vocabulary": "s", "file": "abc.txt", "size": 2}, {"vocabulary": "t", "file": "ab.txt"}),
+        # The digits of an integer are its word, and are what is hashed.
+        (words_of("s", "1", "2", oov_buckets=1), words_of("i", 1, 2, oov_buckets=1)),
+        ({"hash_bucket": "s", "size": 9}, {"hash_bucket": "i", "size": 9}),
+        ({"identity": "i", "size": 9}, {"identity": "j", "size": 9}),
+        ({"bucketized": "x", "boundaries": [1]}, {"bucketized": "i", "boundaries": [1.0]}),
+        ({"crossed": ["s", "i"], "size": 9}, {"crossed": ["t", "j"], "size": 9}),
+    ],
+)  # fmt: skip
+def test_a_table_with_one_meaning_is_shared(one, other, tmp_path):
+    for name, words in (("ab", "a\nb\n"), ("copy", "a\nb"), ("abc", "a\nb\nc\n")):
+        (tmp_path / f"{name}.txt").write_text(words)
+    assert parse_shared(one, other, tmp_path).columns["one_emb"].shared == "table"
+
+
+def test_weights_do_not_change_which_row_a_word_has():
+    word = words_of("ss", "a", "b")
+    spec = parse_shared({"weighted": "word", "weight": "w"}, words_of("s", "a", "b"), word=word)
+    assert spec.size_of("one") == 2
+    with pytest.raises(SpecError, match=re.escape("id 0 is 'b' in columns.other.list[0], and 'a'")):
+        parse_shared({"weighted": "word", "weight": "w"}, words_of("s", "b", "a"), word=word)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("kind", ["hash_bucket", "vocabulary"])
+def test_a_word_and_its_digits_look_up_one_row(kind):
+    """What `ids_meaning` says of integers, as the transform does it."""
+    own = {"size": 1000} if kind == "hash_bucket" else {"oov_buckets": 1000}
+    listed = ({}, {}) if kind == "hash_bucket" else ({"list": ["7"]}, {"list": [7]})
+    spec = parse_shared({kind: "s", **own, **listed[0]}, {kind: "i", **own, **listed[1]})
+    assert spec.columns["one"].ids_meaning(spec) == spec.columns["other"].ids_meaning(spec)
+    values = [7, 12, -5, 2**40]
+    parsed = {"s": tf.constant([str(v) for v in values]), "i": tf.constant(values, tf.int64)}
+    batch = Batch(spec, parsed, kinds.lookup_tables(spec))
+    one, other = (kinds.value_of(batch, name).values for name in ("one", "other"))
+    assert one.numpy().tolist() == other.numpy().tolist()
 
 
 def test_a_cross_of_a_weighted_column_names_the_one_under_it():

@@ -110,7 +110,7 @@ def test_the_same_of_csv(tmp_path, kind):
     found, report = outputs(tmp_path / "b", paths, csv=CsvOptions(missing=("NULL",)))
     section = found["spec.yaml"].index("\n# how the CSV files are written; ")
     assert found["spec.yaml"][section:].endswith(
-        '\ntables:\n  csv_skip_spaces: false\n  csv_missing: ["NULL"]\n'
+        '\ntables:\n  csv_skip_spaces: false\n  csv_missing: ["NULL"]\n  csv_list_separator: ""\n'
     )
     found["spec.yaml"] = found["spec.yaml"][:section]
     del found["manifest.json"], expected["manifest.json"]  # It has a checksum of the spec.
@@ -191,7 +191,9 @@ def test_the_first_spec_says_how_the_table_is_written(tmp_path):
     )  # fmt: skip
     spec = feature_specs.load(tmp_path / "analysis" / "spec.yaml")
     # The option for spaces was not set: the spaces were found.
-    assert spec.tables.given == {"csv_skip_spaces": True, "csv_missing": ("NA",)}
+    assert spec.tables.given == {
+        "csv_skip_spaces": True, "csv_missing": ("NA",), "csv_list_separator": "",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("given", "names"), [(None, "ab,a b"), (False, " ab, a b")])
@@ -205,7 +207,9 @@ def test_the_first_spec_says_that_spaces_count(tmp_path, given, names):
         csv=CsvOptions(skip_spaces=given),
     )  # fmt: skip
     spec = feature_specs.load(tmp_path / "analysis" / "spec.yaml")
-    assert spec.tables.given == {"csv_skip_spaces": False}
+    assert spec.tables.given == {
+        "csv_skip_spaces": False, "csv_missing": (), "csv_list_separator": "",
+    }  # fmt: skip
     words = (tmp_path / "analysis" / "vocabularies" / "kind.txt").read_text().splitlines()
     assert sorted(words) == sorted([one, other])
 

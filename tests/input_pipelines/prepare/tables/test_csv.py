@@ -201,8 +201,8 @@ def test_spaces_after_every_comma_are_ignored_with_a_note(tmp_path):
         {"x": 4, "y": -7, "word": b"d\n ,,e", "n": None},
     ]
     told = (
-        "begins with a space, so spaces at the start of fields are ignored; use "
-        "--nocsv_skip_spaces to keep them"
+        "begins with a space, so spaces at the start of fields are ignored, which a spec must say "
+        "(tables: {csv_skip_spaces: true}); use --nocsv_skip_spaces to keep them"
     )
     assert notes == [
         f"{path}: every value of 'y', 'word', 'n' {told}",
@@ -218,6 +218,27 @@ def test_spaces_after_every_comma_are_ignored_with_a_note(tmp_path):
         "y: text, because 1 of 1 values have a space before a number, the first one ' 5' in "
         f"{path}: line 1; use --csv_skip_spaces to ignore spaces at the start of fields"
     ]
+
+
+def test_with_a_spec_no_file_decides_whether_spaces_count(tmp_path):
+    """Otherwise ' Alien' of a file of many rows is 'Alien' in a file of one row."""
+    types = {"n": "int64", "film": "string"}
+    mixed = write(tmp_path / "mixed.csv", "n,film\n1, Alien\n2,Heat\n")
+    assert load([mixed], types)[1] == [{"n": 1, "film": b" Alien"}, {"n": 2, "film": b"Heat"}]
+    one = write(tmp_path / "one.csv", "n,film\n1, Alien\n")
+    with pytest.raises(DataError) as error:
+        load([mixed, one], types)
+    assert str(error.value) == (
+        f"{one}: every value of 'film' begins with a space, and the spec does not say whether "
+        "spaces at the start of fields count. Training and predictions must read them in the same "
+        "way, so add this to the spec, with false to keep the spaces:\n"
+        "tables:\n  csv_skip_spaces: true\n"
+        "For an export, which keeps its spec, pass --csv_skip_spaces or --nocsv_skip_spaces, as "
+        "its training data were converted"
+    )
+    for skip, word in ((True, b"Alien"), (False, b" Alien")):
+        assert load([one], types, skip_spaces=skip)[1] == [{"n": 1, "film": word}]
+        assert load([mixed], types, skip_spaces=skip)[1][0] == {"n": 1, "film": word}
 
 
 def test_a_signature_comes_before_comments_spaces_and_quotes(tmp_path):

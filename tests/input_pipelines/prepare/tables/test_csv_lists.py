@@ -57,6 +57,20 @@ def test_one_file_decides_for_all(tmp_path):
     assert [row["tags"] for row in rows] == [[b"x"], [b"y"], [b"x", b"z"]]
 
 
+def test_a_spec_decides_which_columns_have_lists(tmp_path):
+    """A file of one row may have no separator, and its `""` is an empty list all the same."""
+    path = write(tmp_path / "a.csv", 'tags,name,n\nx,b,1\n"","",2\n')
+    of_spec = {"dtypes": {"tags": "string", "name": "string", "n": "int64"}, "lists": {"tags", "n"}}
+    types, rows, _ = load(path, **of_spec)
+    assert types == {"tags": ("string", True), "name": ("string", False), "n": ("int64", True)}
+    assert rows == [
+        {"tags": [b"x"], "name": b"b", "n": [1]}, {"tags": [], "name": b"", "n": [2]},
+    ]  # fmt: skip
+    # Without a separator, CSV has no lists.
+    types, rows, _ = load(path, separator="", **of_spec)
+    assert rows[1] == {"tags": b"", "name": b"", "n": 2}
+
+
 def test_a_type_from_a_spec(tmp_path):
     path = write(tmp_path / "a.csv", "ids,words\n1|2,3|4\n")
     types, rows, _ = load(path, dtypes={"ids": "float32", "words": "string"})
@@ -95,7 +109,9 @@ def test_the_separator_is_text_that_a_field_can_have():
             f"--csv_list_separator: got {wrong!r}, expected the text between the values of a list, "
             "such as |"
         )
-    assert CsvOptions(list_separator="|").flags == {"csv_list_separator": "|"}
+    assert CsvOptions(list_separator="|").flags == {
+        "csv_skip_spaces": False, "csv_missing": [], "csv_list_separator": "|",
+    }  # fmt: skip
     assert "list_separator" not in CsvOptions().document()
     assert CsvOptions(("a",), list_separator="|").document() == {
         "columns": ["a"], "delimiter": "", "skip_spaces": None, "comment": "", "missing": [],
