@@ -42,6 +42,7 @@ class RunResult:
         chief writes `result.json`; the evaluator adds metrics and exports to it.
       metrics_left_out: for an evaluation of an export, the metrics that only an evaluation of a
         checkpoint has, and why.
+      scores: a digest of what the metrics mean; metrics with the same digest can be compared.
       bad_data: the bad records and files, if the run may leave them out or --mode=check_data ran.
     """
 
@@ -65,6 +66,7 @@ class RunResult:
     bad_data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     metrics_left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
     task: Optional[str] = None
+    scores: Optional[str] = None
 
     @property
     def export_path(self) -> Optional[str]:

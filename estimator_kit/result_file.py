@@ -20,6 +20,7 @@ class _Kept(storage.Form):
     stop_reason: Optional[str] = None
     global_step: Optional[int] = None
     steps_planned: Optional[int] = None
+    scores: Optional[str] = None
     rows_lost: int = 0
     metrics: dict[str, Optional[float]] = Field({})
     exports: dict[str, str] = Field({})

@@ -22,6 +22,7 @@ import tensorflow as tf
 
 from estimator_kit import storage
 from estimator_kit.checkpoints import reading
+from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed.lost_tasks import Watch
@@ -65,7 +66,11 @@ class _Evaluator:
         self.trained = make_estimator(config, model)
         screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config, spec)})
         self._given = given = EvalInput.of(config, spec, screened)
-        self.after = AfterEvaluation(config, spec, self.request, given.files, given.damaged)
+        left_out = screened.left_out("--eval_files")
+        self.meaning = ScoresMeaning.of(config, spec, model.params, given.files, left_out)
+        self.after = AfterEvaluation(
+            config, spec, self.request, given.files, given.damaged, meaning=self.meaning
+        )
         self._input = given.input_fn()
         self._last = float("-inf")
 
@@ -141,7 +146,7 @@ def run_evaluator(
         while True:
             # Checked before `newest`: the last checkpoint is saved before training is over.
             over = watch.over()
-            if over and _is_all_done(config, watch.end):
+            if over and _is_all_done(config, watch.end, own.meaning):
                 _log.info("the last checkpoint is scored, and the exports are written")
                 return RunResult(mode=config.mode, task=view.name, metrics=own.after.metrics)
             checkpoint = own.newest()
@@ -169,19 +174,22 @@ def run_evaluator(
         exports=exports,
         global_step=reading.latest_step(own.model_dir),
         rows_evaluated=int(own.after.metrics.get("rows", 0)),
+        scores=own.meaning.digest,
     )
     _complete(own.model_dir, result)
     watch.check()
     return result
 
 
-def _is_all_done(config: ModelDirConfig, end: Optional[dict[str, Any]]) -> bool:
+def _is_all_done(
+    config: ModelDirConfig, end: Optional[dict[str, Any]], meaning: ScoresMeaning
+) -> bool:
     """Whether the chief, or an earlier start of this task, has scored the last checkpoint."""
     if end is None or end.get("status") != DONE:
         return False
     kept = read_result(config.model_dir) or {}
     # In a cluster with an evaluator, the evaluator adds the metrics, and does so at the very end.
-    completed = bool(kept.get("metrics"))
+    completed = bool(kept.get("metrics")) and meaning.is_of(kept)
     is_last = kept.get("global_step") == reading.latest_step(config.model_dir)
     return end.get("scored_by") != EVALUATOR or (completed and is_last)
 
@@ -194,6 +202,7 @@ def _complete(model_dir: str, result: RunResult) -> None:
     kept.update(
         metrics=dict(result.metrics),
         rows_evaluated=result.rows_evaluated,
+        scores=result.scores,
         exports=dict(result.exports),
         export_path=result.export_path,
     )

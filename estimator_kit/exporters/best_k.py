@@ -2,7 +2,8 @@
 
 `best_k.json`, in the folder of the exports, lists them and those that were dropped. The first entry
 is the best model. It need not be the highest version, so use `best` for a server, which serves the
-newest version.
+newest version. Only values that mean the same are compared (`ScoresMeaning`): models that were
+measured otherwise come last, so new ones replace them first.
 """
 
 from __future__ import annotations
@@ -11,7 +12,16 @@ import os
 from typing import Any, Literal, Optional
 
 from estimator_kit import storage
-from estimator_kit.exporters.best import Kept, Pending, begin, begun, is_better, read_record
+from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
+from estimator_kit.exporters.best import (
+    Kept,
+    Pending,
+    begin,
+    begun,
+    is_better,
+    new_entry,
+    read_record,
+)
 from estimator_kit.exporters.versions import delete
 
 
@@ -30,16 +40,20 @@ class BestKRecord:
       folder: the folder of the exports.
       metric, direction: what better means. They must be the same at each start.
       count: the number of models to keep; it may change from start to start.
+      meaning: what values mean in this start.
 
     Raises:
       ConfigError: the file is damaged, or has another metric or direction.
     """
 
-    def __init__(self, folder: str, metric: str, direction: str, count: int):
+    def __init__(
+        self, folder: str, metric: str, direction: str, count: int, meaning: ScoresMeaning
+    ):
+        self._meaning = meaning
         self._path = os.path.join(folder, "best_k.json")
         self._count = count
         empty = {"metric": metric, "direction": direction, "best": [], "dropped": []}
-        self._kept = read_record(self._path, empty, _Kept)
+        self._kept = read_record(self._path, empty, _Kept, meaning)
         unrecorded = begun(folder, self._kept)
         if unrecorded is not None:
             self.add(*unrecorded)
@@ -48,8 +62,11 @@ class BestKRecord:
 
     @property
     def best(self) -> list[dict[str, Any]]:
-        """`{"value", "global_step", "version"}` of the models that are kept, the best first."""
-        return list(self._kept["best"])
+        """`{"value", "global_step", "version", "scores"}` of the models that are kept.
+
+        The best comes first. Models whose value means something else are not among them.
+        """
+        return [entry for entry in self._kept["best"] if self._meaning.is_of(entry)]
 
     def improves(self, value: float) -> bool:
         """Whether a model with this value is among the best; a tie with the last one is not."""
@@ -60,15 +77,23 @@ class BestKRecord:
 
     def begin(self, value: float, global_step: int) -> None:
         """Records that an export begins."""
-        begin(self._path, self._kept, value, global_step)
+        begin(self._path, self._kept, value, global_step, self._meaning.digest)
 
-    def add(self, value: float, global_step: int, path: str) -> list[str]:
-        """Records an export, and returns the versions that are no longer among the best."""
+    def add(
+        self, value: float, global_step: int, path: str, scores: Optional[str] = None
+    ) -> list[str]:
+        """Records an export, and returns the versions that are no longer among the best.
+
+        `scores` is the digest of what its value means, by default the one of this start.
+        """
         self._kept.pop("pending", None)
-        entry = {"value": value, "global_step": global_step, "version": os.path.basename(path)}
+        entry = new_entry(value, global_step, path, scores or self._meaning.digest)
         # Sorting is stable: of two equal values, the older one comes first.
         sign = 1 if self._kept["direction"] == "min" else -1
-        best = sorted([*self.best, entry], key=lambda e: sign * e["value"])
+        best = sorted(
+            [*self._kept["best"], entry],
+            key=lambda e: (not self._meaning.is_of(e), sign * e["value"]),
+        )
         dropped = best[self._count :]
         self._kept["best"] = best[: self._count]
         self._kept["dropped"] += dropped

@@ -24,7 +24,10 @@ MODEL_DIR: Mapping[str, str] = {
     "observed/slices.json": "The metrics of the slices of `--slices`.",
     "observed/importance.json": "What each feature is worth to the model, by `--importance`.",
     "observed/flops.json": "How many operations the matrix products of a prediction take.",
-    "eval_history.jsonl": "The metrics of each evaluation, one line each, with the step.",
+    "eval_history.jsonl": "The metrics of each evaluation, one line each, with the step and a "
+    "digest of what they mean.",
+    "eval_meaning.json": "What the metrics of the last evaluation mean: its rows and formulas. A "
+    "start compares it with its own.",
     "flags.txt": "Every flag of the last training, as a flagfile.",
     "input.json": "What the steps count: files with sizes and samples of their content, batch size "
     "and seed. A restart reads it to go on at the right row.",

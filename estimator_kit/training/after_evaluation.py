@@ -14,6 +14,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.exporters.best import BestRecord
@@ -68,6 +69,7 @@ class AfterEvaluation(estimator.Exporter):
       config: names the exporters, and says when training has stalled.
       spec: the feature spec of the exports.
       request: receives the request for an early stop.
+      meaning: what the scores of this start mean. None if it evaluates nothing.
       files: the evaluation files. Each export is verified with their first rows.
       damaged: the files in `files` of which only the good records are read.
 
@@ -85,6 +87,8 @@ class AfterEvaluation(estimator.Exporter):
         request: StopRequest,
         files: Sequence[str] = (),
         damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+        *,
+        meaning: Optional[ScoresMeaning] = None,
     ):
         self._config = config
         self._model_dir = config.model_dir
@@ -93,7 +97,9 @@ class AfterEvaluation(estimator.Exporter):
         self._exports = RunExports(config, spec, files, damaged)
         self._request = request
         self._history = EvaluationHistory(config.model_dir)
-        self._history.read()  # Finds a damaged history before training, not after it.
+        self._meaning = meaning
+        # This also finds a damaged history before training, not after it.
+        self._say_changes(self._history.latest())
         self.read_records()
         self.metrics: dict[str, float] = {}
         self._progress = EvaluationProgressHook(every_secs=config.log_every_secs)
@@ -104,11 +110,13 @@ class AfterEvaluation(estimator.Exporter):
         self._best: Optional[BestRecord] = None
         if "best" in self._exporters:
             folder = export_folder(self._model_dir, "best")
-            self._best = BestRecord(folder, config.best_metric, self._direction)
+            self._best = BestRecord(folder, config.best_metric, self._direction, self._means)
         self._best_k: Optional[BestKRecord] = None
         if "best_k" in self._exporters:
             folder = export_folder(self._model_dir, "best_k")
-            self._best_k = BestKRecord(folder, config.best_metric, self._direction, config.best_k)
+            self._best_k = BestKRecord(
+                folder, config.best_metric, self._direction, config.best_k, self._means
+            )
         self._step: Optional[StepRecord] = None
         if "step" in self._exporters:
             folder = export_folder(self._model_dir, "step")
@@ -118,6 +126,11 @@ class AfterEvaluation(estimator.Exporter):
     def hooks(self) -> list[tf.compat.v1.train.SessionRunHook]:
         """The hooks of an evaluation: they answer SIGTERM, write curves, and show the progress."""
         return [InterruptHook(self._request), CurvesHook(self._model_dir), self._progress]
+
+    @property
+    def _means(self) -> ScoresMeaning:
+        assert self._meaning is not None, "this start evaluates nothing"
+        return self._meaning
 
     @property
     def _direction(self) -> str:
@@ -152,7 +165,8 @@ class AfterEvaluation(estimator.Exporter):
         trained = estimator
         self.metrics = read_metrics(eval_result)
         step = int(eval_result["global_step"])
-        entries = self._history.add(step, self.metrics)
+        self._means.write(self._model_dir)
+        entries = self._history.add(step, self.metrics, self._means)
         self._say(step, [entry["metrics"] for entry in entries[:-1]])
         if "latest" in self._exporters:
             self._write(trained, "latest", checkpoint_path)
@@ -187,6 +201,17 @@ class AfterEvaluation(estimator.Exporter):
     def _write(self, trained: Any, exporter: str, checkpoint: Optional[str] = None) -> str:
         with Progress("export", exporter):
             return self._exports.write(trained, exporter, checkpoint, self.metrics)
+
+    def _say_changes(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        """Warns if the scores of the latest evaluations mean something else."""
+        meaning = self._meaning
+        if meaning is not None and entries and not meaning.is_of(entries[-1]):
+            _log.warning(
+                "scores are measured otherwise since step %d (%s). best, best_k and early stopping "
+                "begin again; eval_history.jsonl keeps the earlier scores",
+                entries[-1]["global_step"],
+                "; ".join(meaning.changes) or "eval_meaning.json does not say what they were",
+            )
 
     def _say(self, step: int, before: Sequence[Mapping[str, Optional[float]]]) -> None:
         """Logs the evaluation as one line, compared with the metrics `before` it."""

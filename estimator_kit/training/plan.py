@@ -10,13 +10,15 @@ import dataclasses
 import logging
 import math
 from collections.abc import Sequence
-from typing import Optional
+from typing import Any, Optional
 
 from estimator_kit.checkpoints import kept_params, reading, run_record
 from estimator_kit.checkpoints.reading import ModelOutline
+from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start import warm_start
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.model.model_fn import ModelFn
@@ -184,39 +186,72 @@ def _count_team(
     return each
 
 
-def has_stalled_before(config: ModelDirConfig, plan: Plan) -> bool:
+def has_stalled_before(
+    config: ModelDirConfig, plan: Plan, meaning: Optional[ScoresMeaning]
+) -> bool:
     """Whether an earlier start was killed after the evaluation with which it stops early."""
     before = read_result(config.model_dir)
-    if config.mode == "train" or before is None or before.get("status") == "done":
+    if meaning is None or before is None or before.get("status") == "done":
         return False
-    evaluations = EvaluationHistory(config.model_dir).read()
+    evaluations = EvaluationHistory(config.model_dir).alike(meaning)
     if not evaluations or evaluations[-1]["global_step"] != plan.start_step:
         return False
     return stops(config, evaluations)
 
 
-def check_already_done(config: ModelDirConfig, plan: Plan) -> None:
-    """Raises NothingToDo if an earlier start has left nothing to train, evaluate or export."""
+def trained_before(
+    config: ModelDirConfig, plan: Plan, meaning: Optional[ScoresMeaning]
+) -> Optional[dict[str, Any]]:
+    """The result of an earlier start that has left nothing to train, or None.
+
+    Args:
+      config, plan: the config and the plan of this start.
+      meaning: what the scores of this start mean. None if it evaluates nothing.
+
+    Raises:
+      NothingToDo: the earlier start has also evaluated and exported, and its scores mean the same.
+    """
     before = read_result(config.model_dir) or {}
     finished = before.get("status") == "done" and before.get("global_step") == plan.start_step
     covered = before.get("mode") in (config.mode, "train_and_evaluate")
     if not (finished and covered and plan.start_step):
-        return
+        return None
+    measured = meaning is None or meaning.is_of(before)
     lost = before.get("rows_lost", 0)
     if lost and before.get("steps_planned") == plan.max_steps:
-        raise NothingToDo(
+        reason = (
             f"{config.model_dir} is already trained to the end of its epochs, at step "
             f"{plan.start_step}, except for {lost:,} rows that were lost with a worker. "
             "Raise --max_steps or --epochs, or choose another --model_dir."
         )
-    if not plan.has_steps:
-        raise NothingToDo(
+    elif not plan.has_steps:
+        reason = (
             f"{config.model_dir} is already trained to step {plan.start_step} of "
             f"{plan.max_steps}. Raise --max_steps or --epochs, or choose another --model_dir."
         )
-    stopped_early = before.get("stop_reason") == "early_stopped"
-    if stopped_early and config.mode != "train" and config.early_stopping_metric is not None:
-        raise NothingToDo(
-            f"{config.model_dir} was stopped early at step {plan.start_step}. Remove "
-            "--early_stopping_metric to go on, or choose another --model_dir."
+    elif measured and before.get("stop_reason") == "early_stopped" and _stays(config, meaning):
+        reason = (
+            f"{config.model_dir} was stopped early at step {plan.start_step}. Raise "
+            "--early_stopping_patience or remove --early_stopping_metric to go on, or choose "
+            "another --model_dir."
         )
+    else:
+        return None
+    if measured:
+        raise NothingToDo(reason)
+    return before
+
+
+def _stays(config: ModelDirConfig, meaning: Optional[ScoresMeaning]) -> bool:
+    """Whether an early stop is one by the settings of this start, too.
+
+    With the same settings it is, even if the last checkpoint, which an evaluator scores after the
+    stop, has turned out to be better.
+    """
+    if meaning is None or config.early_stopping_metric is None:
+        return False
+    kept, now = (
+        [line for line in lines if line.startswith("--early_stopping_")]
+        for lines in (run_record.read_flags(config.model_dir), resolved_flags(config).splitlines())
+    )
+    return kept == now or stops(config, EvaluationHistory(config.model_dir).alike(meaning))

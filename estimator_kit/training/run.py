@@ -25,6 +25,7 @@ from typing import Any, Optional
 
 from estimator_kit.checkpoints import kept_params, reading, run_record
 from estimator_kit.checkpoints.reading import ModelOutline
+from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config.mode_configs import ModelDirConfig
@@ -63,13 +64,13 @@ from estimator_kit.training.hooks.summaries import SummariesHook
 from estimator_kit.training.hooks.training_log import TrainingLogHook, WriteAtSave
 from estimator_kit.training.plan import (
     Plan,
-    check_already_done,
     check_apart,
     check_metrics,
     check_start,
     find_warm_start,
     has_stalled_before,
     make_plan,
+    trained_before,
 )
 from estimator_kit.training.rows import selected_rows
 from estimator_kit.training.source import TrainingInput
@@ -96,12 +97,14 @@ class Training:
     # Set by check.
     _source: TrainingInput
     _evaluated: Optional[EvalInput]  # None if nothing is evaluated.
+    _meaning: Optional[ScoresMeaning]  # None if nothing is evaluated.
     _screened: bad_data.Screened
     _outline: ModelOutline
     _start_step: Optional[int]
     _warm: Optional[WarmStart]
     # Set by plan.
     _plan: Plan
+    _before: Optional[dict[str, Any]]  # The result of a start that has left nothing to train.
     _stalled: bool  # Whether an earlier start has stopped early, but not ended.
     # Set by begin.
     _after_evaluation: AfterEvaluation
@@ -166,17 +169,25 @@ class Training:
         files = {source.flag: source.files, "--eval_files": eval_files}
         self._screened = bad_data.screen(config, spec, files)
         self._source = source.without_bad(self._screened)
-        self._evaluated = EvalInput.of(config, spec, self._screened) if self._evaluates else None
+        self._evaluated = self._meaning = None
+        if self._evaluates:
+            self._evaluated = EvalInput.of(config, spec, self._screened)
+            left_out = self._screened.left_out("--eval_files")
+            self._meaning = ScoresMeaning.of(
+                config, spec, self._model.params, self._evaluated.files, left_out
+            )
 
     def plan(self) -> None:
         """Computes the first and the last step. Writes nothing."""
         config = self._config
         first_step = self._warm.step if self._warm is not None else 0
         self._plan = make_plan(config, self._source, self._start_step, first_step)
-        check_already_done(config, self._plan)
+        self._before = trained_before(config, self._plan, self._meaning)
         # In a cluster, the evaluator asks again.
-        self._stalled = not self._trainer.shared and has_stalled_before(config, self._plan)
-        if config.data_service is not None and self._plan.has_steps:
+        self._stalled = not self._trainer.shared and has_stalled_before(
+            config, self._plan, self._meaning
+        )
+        if config.data_service is not None and self._plan.has_steps and self._before is None:
             data_service.wait_for_service(config)
         if self._start_step is None:
             restored = self._warm.restored if self._warm is not None else frozenset()
@@ -193,6 +204,7 @@ class Training:
             self._trainer.request,
             screened.files["--eval_files"],
             screened.damaged,
+            meaning=self._meaning,
         )
         self._profile = Profile.of(config)
         self._progress = ProgressHook(
@@ -213,8 +225,9 @@ class Training:
     def train(self) -> None:
         """Trains to the last step of the plan, and counts the rows."""
         plan, request = self._plan, self._trainer.request
-        if not plan.has_steps:
-            self._note(stop_reason="already_done")
+        if self._before is not None or not plan.has_steps:
+            lost = (self._before or {}).get("rows_lost", 0)
+            self._note(stop_reason="already_done", rows_lost=lost)
             return
         if self._stalled:
             self._note(stop_reason=EARLY_STOPPED)
@@ -377,5 +390,6 @@ class Training:
                 rows_selected=selected_rows(self._source, self._plan, counts),
                 input_cache=input_cache.summary(self._cache),
                 task=self._trainer.task,
+                scores=self._meaning.digest if self._meaning is not None else None,
             )
             write_result(self._result, self._model_dir)

@@ -151,8 +151,8 @@ def _read(folder: str, name: str) -> Optional[dict[str, Any]]:
 
 
 def read_evaluations(model_dir: str) -> list[tuple[int, Mapping[str, float]]]:
-    """(step, metrics) of each evaluation, by step."""
-    entries = EvaluationHistory(model_dir).read()
+    """(step, metrics) of each evaluation, by step, since what they mean was last changed."""
+    entries = EvaluationHistory(model_dir).latest()
     last = _last_step(model_dir)
     return [(e["global_step"], e["metrics"]) for e in entries if e["global_step"] <= last]
 

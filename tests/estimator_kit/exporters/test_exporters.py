@@ -8,6 +8,7 @@ import os
 import pytest
 import tensorflow as tf
 
+from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import versions
@@ -17,6 +18,8 @@ from estimator_kit.exporters.step import StepRecord
 from estimator_kit.training import after_evaluation
 from estimator_kit.training.hooks.stop import StopRequest
 from tests.conftest import ROOT
+
+MEANING, OTHER = ScoresMeaning("a", "a", {}), ScoresMeaning("b", "a", {})
 
 
 @pytest.fixture
@@ -96,35 +99,55 @@ def test_what_a_dead_process_has_left_is_removed_a_day_later(folder):
 
 def test_the_best_k_over_starts(tmp_path):
     folder = str(tmp_path)
-    record = BestKRecord(folder, "auc/y", "max", 2)
+    record = BestKRecord(folder, "auc/y", "max", 2, MEANING)
     assert record.best == [] and record.improves(0.5) and not record.improves(float("nan"))
     assert record.add(0.5, 1, "x/1") == [] and record.add(0.7, 2, "x/2") == []
-    again = BestKRecord(folder, "auc/y", "max", 2)
+    again = BestKRecord(folder, "auc/y", "max", 2, MEANING)
     assert not again.improves(0.5)  # A tie keeps the older one.
     assert again.improves(0.6)
     assert again.add(0.7, 3, "x/3") == ["1"]
     assert [entry["version"] for entry in again.best] == ["2", "3"]
-    wider = BestKRecord(folder, "auc/y", "max", 3)
+    wider = BestKRecord(folder, "auc/y", "max", 3, MEANING)
     assert wider.improves(0.1)
-    assert BestKRecord(folder, "auc/y", "max", 1).add(0.9, 4, "x/4") == ["2", "3"]
+    assert BestKRecord(folder, "auc/y", "max", 1, MEANING).add(0.9, 4, "x/4") == ["2", "3"]
     with pytest.raises(ConfigError, match=r"expected the metric loss \(min\), got auc/y \(max\)"):
-        BestKRecord(folder, "loss", "min", 2)
+        BestKRecord(folder, "loss", "min", 2, MEANING)
     (tmp_path / "best_k.json").write_text("[]")
     message = r"best_k.json: the top level: got \[\], expected an object\. R"
     with pytest.raises(ConfigError, match=message):
-        BestKRecord(folder, "auc/y", "max", 2)
+        BestKRecord(folder, "auc/y", "max", 2, MEANING)
+
+
+def test_the_best_k_of_scores_that_mean_something_else(folder):
+    kept = [{"value": 0.9, "global_step": 1, "version": "9"},
+            {"value": 0.8, "global_step": 2, "version": "10", "scores": "a"}]  # fmt: skip
+    document = {"metric": "auc/y", "direction": "max", "best": kept, "dropped": []}
+    with open(f"{folder}/best_k.json", "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    assert [e["version"] for e in BestKRecord(folder, "auc/y", "max", 2, MEANING).best] == [
+        "9", "10",
+    ]  # fmt: skip
+    record = BestKRecord(folder, "auc/y", "max", 2, OTHER)
+    assert record.best == [] and record.improves(0.1)
+    # The worse one of the earlier models makes room for the first one, and the other for the next.
+    assert record.add(0.1, 3, f"{folder}/11") == ["10"]
+    assert record.improves(0.05) and record.add(0.2, 4, f"{folder}/12") == ["9"]
+    assert [entry["version"] for entry in record.best] == ["12", "11"]
+    assert not record.improves(0.05)
 
 
 def test_the_best_k_after_a_process_died(folder):
-    record = BestKRecord(folder, "auc/y", "max", 1)
+    record = BestKRecord(folder, "auc/y", "max", 1, MEANING)
     record.begin(0.5, 1)
     record.add(0.5, 1, f"{folder}/12")
     record.begin(0.7, 2)
     os.mkdir(f"{folder}/13")  # It died before it recorded this export, and deleted version 12.
-    again = BestKRecord(folder, "auc/y", "max", 1)
-    assert again.best == [{"value": 0.7, "global_step": 2, "version": "13"}]
+    again = BestKRecord(folder, "auc/y", "max", 1, MEANING)
+    assert again.best == [
+        {"value": 0.7, "global_step": 2, "version": "13", "scores": MEANING.digest}
+    ]
     assert names(folder) == ["9", "10", "11", "13"]
-    assert BestKRecord(folder, "auc/y", "max", 1).best == again.best
+    assert BestKRecord(folder, "auc/y", "max", 1, MEANING).best == again.best
 
 
 def test_a_version_loses_its_name_before_its_files(folder, monkeypatch):
@@ -159,7 +182,7 @@ def test_after_evaluations_each_exporter_has_its_own(tmp_path, monkeypatch):
     )  # fmt: skip
 
     def evaluate(*losses):
-        after = after_evaluation.AfterEvaluation(config, None, StopRequest())
+        after = after_evaluation.AfterEvaluation(config, None, StopRequest(), meaning=MEANING)
         for step, loss in losses:
             after.export(None, "", f"ckpt-{step}", {"loss": loss, "global_step": step}, False)
         return after

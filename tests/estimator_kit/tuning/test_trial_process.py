@@ -7,6 +7,7 @@ import json
 import pytest
 
 import estimator_kit as ek
+from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.tuning import trial_process
@@ -66,10 +67,10 @@ def test_how_a_trial_ended(tmp_path, code, metrics, outcome):
 def test_evaluations_come_with_their_rows(tmp_path):
     run = run_of(tmp_path, None)
     assert run.evaluations() == []
-    history = EvaluationHistory(str(tmp_path))
-    history.add(10, {"auc/click": 0.5, "loss": 1.0})
-    history.add(20, {"auc/click": float("nan"), "loss": 1.0})  # No clicks: undefined.
-    history.add(30, {"auc/click": 0.625, "loss": 1.0})
+    history, meaning = EvaluationHistory(str(tmp_path)), ScoresMeaning("a", "a", {})
+    history.add(10, {"auc/click": 0.5, "loss": 1.0}, meaning)
+    history.add(20, {"auc/click": float("nan"), "loss": 1.0}, meaning)  # No clicks: undefined.
+    history.add(30, {"auc/click": 0.625, "loss": 1.0}, meaning)
     assert run.evaluations() == [(500, 0.5), (1500, 0.625)]
 
 

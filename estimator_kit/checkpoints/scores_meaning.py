@@ -1,0 +1,156 @@
+"""What the scores of an evaluation mean: which rows are evaluated, and by which formulas.
+
+The exporters `best` and `best_k`, early stopping and "nothing to do" compare scores of this start
+with scores of earlier ones. With other evaluation files or another `loss_weight`, that says
+nothing. So a digest of the meaning is stored with each score, as `scores` in `eval_history.jsonl`,
+`best.json`, `best_k.json` and `result.json`, and only scores with the same digest are compared.
+
+    meaning = ScoresMeaning.of(config, spec, model.params, files, left_out)
+    meaning.is_of({"global_step": 50, "metrics": {"loss": 0.2}, "scores": "9f86d081884c7d65"})
+
+Files count by their sizes and samples of their content (`file_samples`). Their names and times do
+not, because a machine may fetch its data again. Of the formulas, what counts are the settings,
+fields of the spec and parameters of the model that change the metrics of given answers. Which
+metric is watched does not count, and neither does the code of a model.
+
+`eval_meaning.json` has the meaning of the latest evaluation, so that a start can say what changed.
+What only one version of the kit stores contradicts nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from estimator_kit import storage
+from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.settings import counted
+from estimator_kit.model.model_params import ModelParams, changes_of
+from feature_specs.meaning.differences import differences
+from feature_specs.spec import FeatureSpec
+from input_pipelines.record_files.file_samples import samples_of
+from input_pipelines.record_files.sharding import sizes_of
+
+# They choose between scores, and change none.
+_CHOOSING = {"best_metric", "best_direction"}
+
+
+class _Kept(storage.Form):
+    scores: str
+    meaning: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoresMeaning:
+    """What the scores of this start mean.
+
+    Attributes:
+      digest: stored with each score of this start, 16 hex digits.
+      unmarked: the digest that counts for scores without one. An earlier version of the kit stored
+        none.
+      values: what counts, by place, such as `objectives.click.loss_weight`.
+      changes: how it differs from the latest evaluation of the directory, a sentence for each
+        place. Empty if it does not, or if the directory has no `eval_meaning.json`.
+    """
+
+    digest: str
+    unmarked: str
+    values: Mapping[str, Any]
+    changes: Sequence[str] = ()
+
+    @classmethod
+    def of(
+        cls,
+        config: ModelDirConfig,
+        spec: FeatureSpec,
+        params: ModelParams,
+        files: Sequence[str],
+        left_out: Mapping[str, str],
+    ) -> ScoresMeaning:
+        """The meaning of the scores of a start, compared with the one in its model directory.
+
+        Args:
+          config, spec, params: the settings, the feature spec and the parameters of the model.
+          files: the files that are evaluated. The rows of --input_fn are in a temporary one.
+          left_out: for each damaged file, a digest of the records that are not read.
+
+        Raises:
+          ConfigError: `eval_meaning.json` is damaged.
+        """
+        values = {
+            **_of_settings(config, files, left_out),
+            **{
+                f"--model_params {name}": value
+                for name, value in params.model_dump(mode="json").items()
+                if "scores" in changes_of(type(params), name)
+            },
+            **spec.meaning(("scores",)),
+            # The defaults of features decide which rows a filter keeps.
+            **spec.meaning(("values",), ("features", "labels", "filter")),
+        }
+        values = json.loads(json.dumps(values, sort_keys=True))  # As it will be read.
+        kept = storage.read_json(_path(config.model_dir), _Kept)
+        if kept is None:
+            digest = _digest(values)
+            return cls(digest, digest, values)
+        changes = _changes(kept["meaning"], values)
+        return cls(_digest(values) if changes else kept["scores"], kept["scores"], values, changes)
+
+    def is_of(self, entry: Mapping[str, Any]) -> bool:
+        """Whether the scores of an entry of a file mean the same."""
+        return bool((entry.get("scores") or self.unmarked) == self.digest)
+
+    def write(self, model_dir: str) -> None:
+        """Writes `eval_meaning.json`, before the first score that means this is stored."""
+        storage.write_json(_path(model_dir), {"scores": self.digest, "meaning": self.values})
+
+
+def _of_settings(
+    config: ModelDirConfig, files: Sequence[str], left_out: Mapping[str, str]
+) -> dict[str, Any]:
+    names = counted("train_and_evaluate", ("scores",)) - _CHOOSING
+    sizes = sizes_of(files)
+    found: dict[str, Any]
+    if config.eval_files:
+        names -= {"input_version"}  # It names rows of --input_fn.
+        samples = samples_of(sizes)
+        content = _digest(sorted([sizes[path], samples[path]] for path in files))
+        found = {
+            "files of --eval_files": {
+                "files": len(files), "bytes": sum(sizes.values()), "content": content
+            }
+        }  # fmt: skip
+    else:
+        # Each call may give the same rows in another order.
+        found = {"rows of --input_fn": {"bytes": sum(sizes.values())}}
+    found["records left out"] = sorted(left_out.values())
+    return {**{f"--{name}": getattr(config, name) for name in sorted(names)}, **found}
+
+
+def _changes(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """A sentence for each difference.
+
+    A field of an entry that only one side has is new in a version of the kit, or was removed there.
+    """
+    entries = [{"", *(_entry_of(place) for place in side)} for side in (kept, now)]
+    both = entries[0] & entries[1]
+    unknown = {place for place in kept.keys() ^ now.keys() if _entry_of(place) in both}
+    sides = [{p: value for p, value in side.items() if p not in unknown} for side in (kept, now)]
+    return differences(*sides)
+
+
+def _entry_of(place: str) -> str:
+    """`columns.city` of `columns.city.size`; "" for a setting."""
+    return place.rpartition(".")[0]
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _path(model_dir: str) -> str:
+    return os.path.join(model_dir, "eval_meaning.json")
