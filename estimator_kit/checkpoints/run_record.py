@@ -29,7 +29,7 @@ from estimator_kit.checkpoints.warm_start import place_moves
 from estimator_kit.checkpoints.warm_start.place_moves import Record
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.errors import CheckpointError
+from estimator_kit.errors import CheckpointError, ConfigError
 from feature_specs.errors import SpecError
 from feature_specs.meaning.differences import differences
 from feature_specs.parser import parser
@@ -165,8 +165,14 @@ def changes_since(folder: str, spec: FeatureSpec) -> list[str]:
     """How the meaning of a spec differs from the spec that `write_record` stored in a folder.
 
     Returns a sentence for each difference, none if the folder has no spec.
+
+    Raises:
+      ConfigError: the stored spec is damaged.
     """
-    kept = kept_spec(folder)
+    try:
+        kept = kept_spec(folder)
+    except SpecError as error:
+        raise ConfigError(f"{error}\nRepair {folder}/spec.json or remove it.") from error
     if kept is None:
         return []
     return differences(kept.meaning(_COMPARED, _SECTIONS), spec.meaning(_COMPARED, _SECTIONS))

@@ -24,13 +24,9 @@ from feature_specs.entry import Declared, Words, as_tuple
 class Tables(Declared):
     """The format of CSV files. The default of each entry is the default of the flag of its name."""
 
-<<<<<<< HEAD
     changes = "records"
 
-    csv_columns: _Words = Field(
-=======
     csv_columns: Annotated[Optional[Words], pydantic.BeforeValidator(as_tuple)] = Field(
->>>>>>> h-shared
         None, description="The column names of files that do not start with a header line."
     )
     csv_delimiter: Optional[str] = Field(None, description="The character between two fields.")

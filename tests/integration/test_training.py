@@ -318,7 +318,7 @@ def test_a_spec_that_means_something_else_is_refused(config, trained, tmp_path, 
         ek.run(run.model_copy(update={"spec": str(tmp_path / "spec.json"), "max_steps": 30}))
     lines = str(error.value).splitlines()
     assert lines[0] == f"the spec differs from the spec that {run.model_dir} was trained with:"
-    assert [line.split(":")[0] for line in lines[1:-1]] == ["  columns.city"]
+    assert [line.split(":")[0] for line in lines[1:-1]] == ["  columns.city.words"]
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_a_complete_section_says_that_nothing_is_missing():
     }  # fmt: skip
     assert options(spec) == CsvOptions(skip_spaces=False)
     assert options(spec, csv_delimiter=";").delimiter == ";"
-    with pytest.raises(ConfigError, match=r'^--csv_missing: expected \[\], as in the section'):
+    with pytest.raises(ConfigError, match=r"^--csv_missing: expected \[\], as in the section"):
         options(spec, csv_missing=("NA",))
     with pytest.raises(ConfigError, match=r'^--csv_list_separator: expected "", as'):
         options(spec, csv_list_separator="|")
