@@ -23,6 +23,7 @@ from feature_specs.heads.base import LabelPart
 from feature_specs.heads.objectives import Objective
 from feature_specs.kinds import Column
 from feature_specs.label import Label
+from feature_specs.meaning import compared
 from feature_specs.meaning.aspects import ASPECTS
 from feature_specs.sections.drift_thresholds import NO_DRIFT, Drift
 from feature_specs.sections.filters import Filter
@@ -301,7 +302,9 @@ class FeatureSpec:
             for name, entry in self.objectives.items()
         }
         return _sha256(
-            self.meaning(("rows", "values", "limits"), ("features", "columns", "labels", "filter")),
+            self.meaning(
+                compared.ROWS_OF_A_FILE.aspects, ("features", "columns", "labels", "filter")
+            ),
             self.meaning(("values", "weights"), ("objectives",)),
             # A model gets the ids of the columns below an embedding.
             {name: [self.category_of(n)[0] for n in group] for name, group in self.groups.items()},

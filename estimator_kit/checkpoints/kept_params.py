@@ -22,6 +22,7 @@ from estimator_kit import storage
 from estimator_kit.checkpoints import run_record
 from estimator_kit.errors import CheckpointError
 from estimator_kit.model.model_params import ModelParams, changes_of
+from feature_specs.meaning import compared
 
 NAME = "model_params.json"
 _FLAG = "--model_params="
@@ -37,10 +38,11 @@ def check(model_dir: str, model: str, params: ModelParams) -> None:
     kept = _kept(model_dir, type(params))
     if kept is None:
         return
+    counts = {*compared.CHECKPOINT.aspects}
     changed = [
         f"  {name}: was {json.dumps(kept[name])}, is {json.dumps(value)}"
         for name, value in params.model_dump(mode="json").items()
-        if name in kept and kept[name] != value and "weights" in changes_of(type(params), name)
+        if name in kept and kept[name] != value and counts & changes_of(type(params), name)
     ]
     if changed:
         listing = "\n".join(changed)

@@ -31,6 +31,7 @@ from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import CheckpointError, ConfigError
 from feature_specs.errors import SpecError
+from feature_specs.meaning import compared
 from feature_specs.meaning.differences import differences
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
@@ -60,9 +61,8 @@ _PACKAGES = (
     "pydantic",
 )
 
-# With other values or other weights, the same checkpoint gives other answers. Groups affect
-# variables, whose shapes and places are compared, and what a model makes of `raw` is in its code.
-_COMPARED = ("values", "weights")
+# Groups affect variables, whose shapes and places are compared, and what a model makes of `raw` is
+# in its code.
 _SECTIONS = ("features", "columns", "labels", "objectives")
 
 
@@ -175,7 +175,8 @@ def changes_since(folder: str, spec: FeatureSpec) -> list[str]:
         raise ConfigError(f"{error}\nRepair {folder}/spec.json or remove it.") from error
     if kept is None:
         return []
-    return differences(kept.meaning(_COMPARED, _SECTIONS), spec.meaning(_COMPARED, _SECTIONS))
+    aspects = compared.CHECKPOINT.aspects
+    return differences(kept.meaning(aspects, _SECTIONS), spec.meaning(aspects, _SECTIONS))
 
 
 def _digests(spec: FeatureSpec) -> dict[str, str]:

@@ -30,6 +30,7 @@ from estimator_kit import storage
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import counted
 from estimator_kit.model.model_params import ModelParams, changes_of
+from feature_specs.meaning import compared
 from feature_specs.meaning.differences import differences
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files.file_samples import samples_of
@@ -88,7 +89,7 @@ class ScoresMeaning:
                 for name, value in params.model_dump(mode="json").items()
                 if "scores" in changes_of(type(params), name)
             },
-            **spec.meaning(("scores",)),
+            **spec.meaning(compared.SCORES.aspects),
             # The defaults of features decide which rows a filter keeps.
             **spec.meaning(("values",), ("features", "labels", "filter")),
         }
@@ -112,7 +113,7 @@ class ScoresMeaning:
 def _of_settings(
     config: ModelDirConfig, files: Sequence[str], left_out: Mapping[str, str]
 ) -> dict[str, Any]:
-    names = counted("train_and_evaluate", ("scores",)) - _CHOOSING
+    names = counted("train_and_evaluate", compared.SCORES.aspects) - _CHOOSING
     sizes = sizes_of(files)
     found: dict[str, Any]
     if config.eval_files:

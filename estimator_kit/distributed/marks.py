@@ -25,15 +25,13 @@ from estimator_kit import storage
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import counted, settings_of
 from estimator_kit.errors import ConfigError
+from feature_specs.meaning import compared
 from feature_specs.spec import FeatureSpec
 
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
 
 # The task that scores the last checkpoint. EVALUATOR is also the name of the evaluator's mark.
 CHIEF, EVALUATOR = "chief", "evaluator"
-
-# What changes what a training leaves: checkpoints, evaluations and exports.
-_ASPECTS = ("rows", "values", "weights", "outputs", "training", "scores")
 
 # Settings that point at such things. They count as they are written, because a ps reads no data.
 _NAMED = {
@@ -58,7 +56,7 @@ def goal_of(config: ModelDirConfig, spec: FeatureSpec) -> dict[str, Any]:
     scores. If one is too many, a task waits --cluster_timeout_secs for the chief. So a mark of an
     earlier version, which stored fewer settings, is another goal.
     """
-    names = counted(config.mode, _ASPECTS) | (settings_of(config.mode) & _NAMED)
+    names = counted(config.mode, compared.CLUSTER.aspects) | (settings_of(config.mode) & _NAMED)
     values = {name: getattr(config, name) for name in names}
     goal = {"mode": config.mode, **values, "content of --spec": spec.fingerprint()[:16]}
     plain: dict[str, Any] = storage.plain(goal)

@@ -46,6 +46,7 @@ from estimator_kit.retraining.window import choose, compared
 from estimator_kit.training import lock
 from estimator_kit.training.lock import Lock
 from feature_specs.embeddings import pretrained_files
+from feature_specs.meaning.compared import CYCLE
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.convert import places
@@ -112,9 +113,7 @@ def _run(
         _tell_of_failure(config, None, _outcome(error), _words(error))
         raise
     pretrained = places.stamps(pretrained_files.files_of(spec))
-    identity = lineage.identity(
-        config, spec.fingerprint(lineage.ASPECTS), window.digest, pretrained
-    )
+    identity = lineage.identity(config, spec.fingerprint(CYCLE.aspects), window.digest, pretrained)
     died = _died_when_judged(config, there, identity)
     if died is not None:
         _finish(config, spec, died, facts, last, held, limits, seconds, clock)

@@ -21,17 +21,17 @@ from estimator_kit.model.model_params import checked_params
 from estimator_kit.models import find_model
 from estimator_kit.retraining.state import CycleFolder
 from estimator_kit.training.lock import Owner
+from feature_specs.meaning import compared
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
-
-# A cycle trains and judges one model. Limits accept or refuse it, and change no number.
-ASPECTS = ("rows", "values", "weights", "outputs", "training", "scores")
 
 
 def limits(config: ExperimentConfig, spec: FeatureSpec) -> str:
     """A hash of what accepts or refuses a cycle's data and candidate, and changes no number."""
-    values = {name: getattr(config, name) for name in sorted(counted("retrain", ("limits",)))}
-    text = json.dumps([values, spec.meaning(("limits",))], sort_keys=True, default=str)
+    values = {
+        name: getattr(config, name) for name in sorted(counted("retrain", compared.VERDICT.aspects))
+    }
+    text = json.dumps([values, spec.meaning(compared.VERDICT.aspects)], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -49,7 +49,7 @@ def identity(
       window_digest: `Window.digest`.
       pretrained: the stamps of the files with pretrained vectors, which the fingerprint lacks.
     """
-    values = {name: getattr(config, name) for name in counted("retrain", ASPECTS)}
+    values = {name: getattr(config, name) for name in counted("retrain", compared.CYCLE.aspects)}
     kind = find_model(config.model)
     params = checked_params(config.model, kind.Params, config.model_params)
     resolved = {

@@ -15,12 +15,10 @@ from estimator_kit.config import code_digests
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.settings import counted
 from feature_specs.embeddings import pretrained_files
+from feature_specs.meaning import compared
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.convert import places
 from input_pipelines.reading import files
-
-# What changes the metric of a trial. Names of answers do not, and a trial is accepted or not.
-ASPECTS = ("rows", "values", "weights", "training", "scores")
 
 
 def definition(
@@ -37,7 +35,9 @@ def definition(
       spec: its feature spec.
       models: the models of its trials, as `--model` names them.
     """
-    values = {name: getattr(config, name) for name in sorted(counted("tune", ASPECTS))}
+    values = {
+        name: getattr(config, name) for name in sorted(counted("tune", compared.SEARCH.aspects))
+    }
     named = ("model", "model_params", "corrupt_data_policy", "warm_start_from")
     days = {part: config.days_of(part) for part in ("train", "eval")}
     found: dict[str, Any] = {}
@@ -64,7 +64,7 @@ def definition(
     return {
         **values,
         **{name: getattr(config, name) for name in named},
-        "meaning of --spec": spec.fingerprint(ASPECTS)[:16],
+        "meaning of --spec": spec.fingerprint(compared.SEARCH.aspects)[:16],
         **found,
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tools.reference import api, models, program, serving, spec
+from tools.reference import api, meaning, models, program, serving, spec
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "reference/spec.md": spec.spec_page,
@@ -18,4 +18,5 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/python.md": api.api_page,
     "reference/client.md": api.client_page,
     "reference/http.md": serving.serving_page,
+    "how_it_works/meaning.md": meaning.meaning_page,
 }

@@ -17,6 +17,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from feature_specs.meaning import compared
 from feature_specs.spec import FeatureSpec
 from input_pipelines import own_code
 from input_pipelines.errors import DataError
@@ -31,7 +32,7 @@ from input_pipelines.record_files.framing import FOOTER, HEADER
 
 _VERSION = 1
 # The aspects and sections of a spec that change records, or how their values are checked.
-_READ = (("records", "values"), ("features", "labels"))
+_READ = (compared.CONVERSION.aspects, ("features", "labels"))
 _SAMPLES = 16
 _SAMPLE_ROWS = 1024
 _MIB = 2**20

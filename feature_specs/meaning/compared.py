@@ -1,0 +1,83 @@
+"""What each artifact compares: the aspects that must be as they were, and what follows if not.
+
+    spec.meaning(compared.CHECKPOINT.aspects)
+
+An artifact is what an earlier run wrote and a later run reads. All other aspects may change. The
+page `how_it_works/meaning.md` prints this table. This module holds no code: the reader of each
+artifact compares.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+_RESULTS = ("rows", "values", "weights", "outputs", "training", "scores")
+
+
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """What an artifact compares.
+
+    Attributes:
+      artifact: what it is.
+      aspects: names of `aspects.ASPECTS`, of settings, spec and parameters of the model.
+      also: what else it compares, because a setting only names it.
+      otherwise: what follows from a difference.
+    """
+
+    artifact: str
+    aspects: tuple[str, ...]
+    also: str
+    otherwise: str
+
+
+CHECKPOINT = Compared(
+    "A checkpoint: training that goes on, evaluation, prediction, export",
+    ("values", "weights"),
+    "the columns of each row of a kernel, shapes of variables, words of vocabularies",
+    "refused. Train into a new model directory with a warm start, or go back to the old value.",
+)
+SCORES = Compared(
+    "The history of evaluations, `best`, early stopping, and a finished training",
+    ("scores",),
+    "the features, labels and filter of the spec, content of the evaluation files",
+    "they begin again, and old lines stay. A finished training is evaluated again.",
+)
+ROWS_OF_A_FILE = Compared(
+    "The row cache, and what retraining knows of a file",
+    ("rows", "values", "limits"),
+    "the content of the file, the code of the kit that reads it",
+    "made again.",
+)
+CONVERSION = Compared(
+    "A conversion that is half done",
+    ("records", "values"),
+    "the tables with sizes and times, the code of the kit that reads them",
+    "refused. Name an empty folder.",
+)
+CYCLE = Compared(
+    "A cycle of retraining",
+    _RESULTS,
+    "the content of the files of its days, pretrained vectors, code of the kit and of the model",
+    "a new cycle.",
+)
+VERDICT = Compared(
+    "The checks and the gate of a cycle that has not gone live",
+    ("limits",),
+    "which model is live",
+    "checked and judged again, without a training.",
+)
+SEARCH = Compared(
+    "A search",
+    # Names of answers do not change the metric of a trial, and a trial is accepted or not.
+    ("rows", "values", "weights", "training", "scores"),
+    "the data files and pretrained vectors with sizes and times, the code of the model",
+    "refused. Search in a new folder.",
+)
+CLUSTER = Compared(
+    "The mark of a cluster that has ended",
+    _RESULTS,
+    "files, days and model as they are spelled",
+    "another goal, so the task waits for its own cluster.",
+)
+ALL = (CHECKPOINT, SCORES, ROWS_OF_A_FILE, CONVERSION, CYCLE, VERDICT, SEARCH, CLUSTER)
