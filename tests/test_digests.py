@@ -39,6 +39,10 @@ COMPARED = {
     "estimator_kit.retraining.day_summaries:_digest": {
         "estimator_kit.retraining.day_summaries:_read": "digest != _digest(content)",
     },
+    "estimator_kit.retraining.lineage:limits": {
+        "estimator_kit.retraining.cycle:_forget_verdicts":
+            "window.get('limits') in (None, limits)",
+    },
     "estimator_kit.retraining.lineage:code": {
         "estimator_kit.retraining.reproduction:compared": "code != kept['code']",
     },
@@ -99,7 +103,7 @@ NAMES_OF = {
     "estimator_kit.retraining.facts:_place": "the file of facts about data",
     "estimator_kit.retraining.window:digest": "a part of `identity`",
     "estimator_kit.tuning.library:sampler": "the seed of a sampler",
-    "feature_specs.spec:fingerprint": "a spec, in versions.json, lineage.json and `identity`",
+    "feature_specs.spec:_sha256": "a spec, in versions.json, lineage.json and `identity`",
     "input_pipelines.prepare.analyze.summary:_positions": "a row, in a sum for equal columns",
     "input_pipelines.prepare.analyze.values:_short": "a long word",
     "input_pipelines.prepare.convert.split:is_eval": "the side of a key",
