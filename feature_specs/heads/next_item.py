@@ -31,7 +31,7 @@ class NextItem(HeadEntry):
     """
 
     head: Literal["next_item"] = field(
-        changes="weights outputs scores",
+        changes="weights outputs training scores",
         description="The item that follows each step, from one score per item of a catalogue.",
     )
     items: str = field(

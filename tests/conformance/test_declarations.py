@@ -1,0 +1,133 @@
+"""Each field of a spec, and each parameter of a built-in model, changes what it declares.
+
+Two specs that differ in one field are compared on the way of a few rows; see `observed`. What the
+field declares must differ in one of its cases. What it does not declare may differ only if it
+follows from what it declares.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+
+import feature_specs
+from feature_specs.entry import Declared
+from feature_specs.heads.objectives import HEADS
+from feature_specs.meaning.aspects import ASPECTS
+from tests.conformance import declared
+from tests.conformance.observed import ENDS, WAY, Observed, same
+
+FIELDS = [(kind, field) for kind, entry in declared.ENTRIES.items() for field in entry.model_fields]
+DYNAMIC = importlib.util.find_spec("tensorflow_recommenders_addons") is not None
+
+# Aspects that are declared, and that these cases cannot show: {field: {aspect: why}}.
+_OWNER = "the same numbers now belong to another label, class or quantile"
+_CYCLE = "only a cycle of --mode=retrain reads it"
+NOT_SEEN_HERE: dict[str, dict[str, str]] = {
+    "label.vocabulary": {"weights": _OWNER},
+    "label.shape": {"records": "as the shape of a feature, with csv_list_separator"},
+    **{f"{head}.label": {"weights": _OWNER, "outputs": _OWNER} for head in HEADS},
+    **{f"{head}.head": {"weights": _OWNER} for head in ("multi_label", "cosine", "ranking")},
+    "retraining.vocabularies": {"values": _CYCLE},
+
+
+
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A function: what a side of a case makes, once for equal sides."""
+    folder, kept = tmp_path_factory.mktemp("declared"), {}
+    (folder / "words.txt").write_text("rome\noslo\nlima\n")
+    (folder / "more.txt").write_text("oslo\nlima\nrome\n")
+    (folder / "vectors.txt").write_text("rome 1 2 3\n")
+
+    def make(side):
+        key = json.dumps([side.document, repr(side.table), side.model, side.params])
+        if key not in kept:
+            kept[key] = Observed(side.document, side.table, folder, side.model, side.params)
+        return kept[key]
+
+    return make
+
+
+def compare(before, after, compared, aspects, missing, what):
+    """Fails if an aspect differs that is not declared; `missing` loses what was seen."""
+    upstream = False
+    for aspect in compared:
+        is_declared = aspect in aspects
+        if aspect not in missing and (is_declared and aspect in ENDS or upstream):
+            continue
+        differs = not same(getattr(before, aspect), getattr(after, aspect))
+        if differs and is_declared:
+            missing.discard(aspect)
+            upstream |= aspect in WAY
+        assert is_declared or upstream or not differs, f"{what} changes {aspect}"
+
+
+def observable(kind):
+    """The aspects that can be compared here. No model reads the sections after the objectives."""
+    sections = kind in ("drift", "retraining", "tables")
+    unable = kind == "dynamic_embedding" and not DYNAMIC
+    return WAY[:3] if sections or unable else (*WAY, *ENDS)
+
+
+def changed(before, after):
+    """(aspects of all fields that differ between two specs, and whether each is named)."""
+    found = []
+    for section in ("features", "columns", "labels", "objectives", "filter"):
+        old, new = (getattr(spec, section) for spec in (before, after))
+        if section == "filter":
+            old, new = dict(enumerate(old)), dict(enumerate(new))
+        for name in {*old, *new}:
+            found += differing(old.get(name), new.get(name))
+    for section in ("drift", "retraining", "tables"):
+        found += differing(getattr(before, section), getattr(after, section))
+    if before.groups != after.groups:
+        found.append((frozenset({"values", "weights"}), False))
+    return found
+
+
+def differing(old, new):
+    values = [dict(entry) if entry is not None else {} for entry in (old, new)]
+    for kind in {type(entry) for entry in (old, new) if isinstance(entry, Declared)}:
+        for field in kind.model_fields:
+            if values[0].get(field, ...) != values[1].get(field, ...):
+                yield kind.changes_of(field).aspects, kind.changes_of(field).named
+
+
+@pytest.mark.parametrize(("kind", "field"), FIELDS, ids=[".".join(place) for place in FIELDS])
+def test_a_field_changes_what_it_declares(kind, field, made):
+    place, entry = f"{kind}.{field}", declared.ENTRIES[kind]
+    if place in declared.WITHOUT_CASE:
+        return
+    compared = observable(kind)
+    missing = {*entry.changes_of(field).aspects} & {*compared}
+    missing -= NOT_SEEN_HERE.get(place, {}).keys()
+    number = 0
+    for sides in declared.cases(kind, field):
+        number += 1
+        before, after = map(made, sides)
+        fields = changed(before.spec, after.spec)
+        aspects = {aspect for found, _ in fields for aspect in found}
+        assert entry.changes_of(field).aspects <= aspects
+        check_meaning(before, after, fields)
+        compare(before, after, compared, aspects, missing, place)
+    assert number, f"{place}: its type shows no other valid value. Add one to `declared.BY_HAND`."
+    assert not missing, f"{place} declares {missing}, which no case shows"
+
+
+def check_meaning(before, after, fields):
+    """The meaning of a spec differs in the aspects of what differs, and its document is whole."""
+    for observed in (before, after):
+        whole = observed.spec.to_dict(defaults=True)
+        again = feature_specs.parse(whole, directory=observed.spec.directory)
+        assert again == observed.spec
+    counted = {aspect for aspects, named in fields if not named for aspect in aspects}
+    named = {aspect for aspects, named in fields if named for aspect in aspects}
+    for aspect in ASPECTS:
+        differs = before.spec.meaning([aspect]) != after.spec.meaning([aspect])
+        assert differs == (aspect in counted) or aspect in named, aspect
