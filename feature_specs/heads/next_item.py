@@ -35,7 +35,7 @@ class NextItem(HeadEntry):
         description="The item that follows each step, from one score per item of a catalogue.",
     )
     items: str = field(
-        changes="weights outputs",
+        changes="values weights outputs",
         description="The `vocabulary`, `hash_bucket` or `identity` column with `sequence: true` "
         "whose ids are the items.",
     )

@@ -154,7 +154,7 @@ def side(kind: str, **changes: Any) -> Side:
       kind: a key of `ENTRIES`.
       **changes: fields of the entry that are not as in `START`; None removes a field. These names
         with `_` at their start are other parts of the spec: `_columns`, `_group`, `_label`, `_raw`,
-        `_head`, `_rows`, `_tables`.
+        `_head`, `_rows`.
     """
     also = {name: changes.pop(name) for name in list(changes) if name.startswith("_")}
     if kind in HEADS:
@@ -182,8 +182,6 @@ def side(kind: str, **changes: Any) -> Side:
         document["filter"] = [entry]
     elif entry:
         document[kind] = entry
-    if "_tables" in also:
-        document["tables"] = also["_tables"]
     if kind == "tables":
         document["groups"]["wide"] = ["word", "tag"]
     rows = [{**row, "y": i % 3} for i, row in enumerate(ROWS)]
@@ -259,8 +257,6 @@ BY_HAND: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
           for shape in ([1, 2], "variable")),
         _both({"shape": [1], "default": 0.0, "_rows": lambda i: {"x": [[i], None][i % 2]}},
               shape="variable", default=None),
-        _both({"dtype": "string", "_tables": {"csv_list_separator": "|"},
-               "_rows": b"x,y,price\na|b,1,2\n"}, shape="variable"),
     ],
     "feature.default": [_both({"default": 1.0}, default=2.0)],
     "feature.required": [_both({"_rows": lambda i: {"x": 1.5}}, required=True)],

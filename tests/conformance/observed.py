@@ -159,23 +159,22 @@ class Observed:
                 for signature, output in made.export_outputs.items()
                 for name, value in _tensors(output).items()
             }
-            named.update(made.predictions)
-            found = session.run(named)
+            found, numbers = session.run((named, made.predictions))
         shapes = {v.op.name: tuple(v.shape.as_list()) for v in variables}
         forms = {n: (v.dtype.name, v.shape.rank and v.shape[1:].as_list()) for n, v in named.items()}
-        return {"shapes": shapes, "found": found, "forms": forms}
+        numbers = {k: v for k, v in numbers.items() if v.dtype.kind == "f"}
+        words = {k: v for k, v in found.items() if v.dtype.kind != "f"}
+        return {"weights": (shapes, Common(numbers)), "outputs": (forms, words)}
 
     @property
-    def weights(self) -> dict[str, Any]:
+    def weights(self) -> Any:
         """The names and shapes of variables, and the numbers of the answers."""
-        numbers = {k: v for k, v in self._predicted["found"].items() if v.dtype.kind == "f"}
-        return {"shapes": self._predicted["shapes"], "numbers": Common(numbers)}
+        return self._predicted["weights"]
 
     @property
-    def outputs(self) -> dict[str, Any]:
-        """The names, types and shapes of answers, and their words and ids."""
-        words = {k: v for k, v in self._predicted["found"].items() if v.dtype.kind != "f"}
-        return {"forms": self._predicted["forms"], "words": words}
+    def outputs(self) -> Any:
+        """The names, types and shapes of answers and signatures, and their words and ids."""
+        return self._predicted["outputs"]
 
     @functools.cached_property
     def training(self) -> dict[str, Any]:

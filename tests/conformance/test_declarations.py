@@ -13,11 +13,14 @@ import json
 import pytest
 
 import feature_specs
+from estimator_kit.model.model_params import changes_of
+from estimator_kit.models import MODELS
 from feature_specs.entry import Declared
 from feature_specs.heads.objectives import HEADS
 from feature_specs.meaning.aspects import ASPECTS
-from tests.conformance import declared
-from tests.conformance.observed import ENDS, WAY, Observed, same
+from tests.conformance import declared, table
+from tests.conformance.observed import ENDS, WAY, Observed, example, same
+from tests.conformance.test_parameters import OTHER
 
 FIELDS = [(kind, field) for kind, entry in declared.ENTRIES.items() for field in entry.model_fields]
 DYNAMIC = importlib.util.find_spec("tensorflow_recommenders_addons") is not None
@@ -27,7 +30,6 @@ _OWNER = "the same numbers now belong to another label, class or quantile"
 _CYCLE = "only a cycle of --mode=retrain reads it"
 NOT_SEEN_HERE: dict[str, dict[str, str]] = {
     "label.vocabulary": {"weights": _OWNER},
-    "label.shape": {"records": "as the shape of a feature, with csv_list_separator"},
     **{f"{head}.label": {"weights": _OWNER, "outputs": _OWNER} for head in HEADS},
     **{f"{head}.head": {"weights": _OWNER} for head in ("multi_label", "cosine", "ranking")},
     "retraining.vocabularies": {"values": _CYCLE},
@@ -99,6 +101,7 @@ def differing(old, new):
                 yield kind.changes_of(field).aspects, kind.changes_of(field).named
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("kind", "field"), FIELDS, ids=[".".join(place) for place in FIELDS])
 def test_a_field_changes_what_it_declares(kind, field, made):
     place, entry = f"{kind}.{field}", declared.ENTRIES[kind]
@@ -118,6 +121,59 @@ def test_a_field_changes_what_it_declares(kind, field, made):
         compare(before, after, compared, aspects, missing, place)
     assert number, f"{place}: its type shows no other valid value. Add one to `declared.BY_HAND`."
     assert not missing, f"{place} declares {missing}, which no case shows"
+
+
+def parameters():
+    """(model, parameter): each parameter once, with the first model that has it."""
+    found = {}
+    for model in ("dnn", "wide_deep", *MODELS):
+        for kind in MODELS[model].Params.__mro__:
+            for name in vars(kind).get("__annotations__", {}):
+                if name in MODELS[model].Params.model_fields:
+                    found.setdefault((kind, name), (model, name))
+    return list(dict.fromkeys(found.values()))
+
+
+# Parameters with a partner, or to which another value of `OTHER` gives nothing to do.
+PARTNERS = {
+    "batch_norm_momentum": {"batch_norm": True},
+    "freeze": {"freeze": []},
+    "forward_features": {"forward_features": []},
+}
+OTHER_HERE = {"freeze": [".*"], "forward_features": ["user"], "optimizer": "adam"}
+PARAMETERS_NOT_SEEN = {
+    "moving_average": {"weights": "predictions read the averages of a checkpoint"},
+}
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(("model", "name"), parameters(), ids=".".join)
+def test_a_parameter_changes_what_it_declares(model, name, tmp_path):
+    case, kind = table.MODEL_CASES[model], MODELS[model].Params
+    heads = case.objectives or {"regression": "regression", "poisson": "poisson"}
+    whole = feature_specs.parse(table.document(heads, tuple(table.DOCUMENT["groups"])))
+    groups = MODELS[model](whole, case.params).groups()
+    document = {**table.document(heads, groups), "raw": []}
+    records = [example(row) for row in table.make_rows(12, heads)]
+    given = {**case.params, **PARTNERS.get(name, {})}
+    if name == "forward_features":
+        document["raw"] = ["user"]
+    if name in OTHER:
+        changed_to = {**given, name: OTHER_HERE.get(name, OTHER[name])}
+        after = Observed(document, records, tmp_path, model, changed_to)
+    else:  # The name of a group: its columns count, and not its name.
+        old = given.get(name, kind.model_fields[name].default)
+        if old is None:
+            return  # No group; `OTHER_HERE` of its model reads none.
+        renamed = {**document["groups"], "renamed": document["groups"][old]}
+        del renamed[old]
+        other = {**document, "groups": renamed}
+        after = Observed(other, records, tmp_path, model, {**given, name: "renamed"})
+    before = Observed(document, records, tmp_path, model, given)
+    aspects = changes_of(kind, name)
+    missing = {*aspects} - PARAMETERS_NOT_SEEN.get(name, {}).keys()
+    compare(before, after, (*WAY[2:], *ENDS), aspects, missing, f"{model}.{name}")
+    assert not missing, f"{model}.{name} declares {missing}, which this case does not show"
 
 
 def check_meaning(before, after, fields):
