@@ -6,10 +6,12 @@ from a hash of its name, and each random op is seeded by its name. So only what 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import pathlib
 import zlib
+from collections.abc import Iterator
 from typing import Any, Optional
 
 import numpy as np
@@ -152,7 +154,7 @@ class Observed:
 
     @functools.cached_property
     def _predicted(self) -> dict[str, Any]:
-        with _Graph(self, tf.estimator.ModeKeys.PREDICT) as (made, session, variables):
+        with _graph(self, tf.estimator.ModeKeys.PREDICT) as (made, session, variables):
             _fill(variables, session)
             named = {
                 f"{name} of {signature}": value
@@ -179,7 +181,7 @@ class Observed:
     @functools.cached_property
     def training(self) -> dict[str, Any]:
         """The start values; the loss of the next step, and what the step makes of variables."""
-        with _Graph(self, tf.estimator.ModeKeys.TRAIN) as (made, session, variables):
+        with _graph(self, tf.estimator.ModeKeys.TRAIN) as (made, session, variables):
             if made.scaffold is not None and made.scaffold._user_init_fn is not None:
                 made.scaffold.init_fn(session)
             named = {v.op.name: v for v in variables}
@@ -191,7 +193,7 @@ class Observed:
     @functools.cached_property
     def scores(self) -> dict[str, Any]:
         """The metrics of one batch."""
-        with _Graph(self, tf.estimator.ModeKeys.EVAL) as (made, session, variables):
+        with _graph(self, tf.estimator.ModeKeys.EVAL) as (made, session, variables):
             _fill(variables, session)
             metrics = made.eval_metric_ops
             loss = session.run([made.loss, *(update for _, update in metrics.values())])[0]
@@ -203,37 +205,27 @@ class Common(dict):
     """Values of which only the names on both sides are compared."""
 
 
-class _Graph:
+@contextlib.contextmanager
+def _graph(observed: Observed, mode: str) -> Iterator[Any]:
     """The model in a graph of its own: (EstimatorSpec, session, variables)."""
-
-    def __init__(self, observed: Observed, mode: str):
-        self._observed, self._mode = observed, mode
-
-    def __enter__(self) -> Any:
-        self._graph = tf.Graph().as_default()
-        graph = self._graph.__enter__()
-        graph.seed = 1
-        self._session = tf.compat.v1.Session()
-        self._seeds, random_seed.get_seed = random_seed.get_seed, _by_name
-        tf.compat.v1.train.get_or_create_global_step()
-        predicts = self._mode == tf.estimator.ModeKeys.PREDICT
-        transform, records = Transform(self._observed.spec), self._observed.records
-        if self._mode == tf.estimator.ModeKeys.EVAL:  # Which scores the rows that pass the filter.
-            records = Selection(self._observed.spec).passing(tf.constant(records))
-        if predicts:
-            features, labels = transform.features(records), None
-        else:
-            features, labels = transform.features_and_labels(records)
-        made = self._observed.model(features, labels, self._mode)
-        session, variables = self._session, tf.compat.v1.global_variables()
-        session.run([tf.compat.v1.global_variables_initializer(), tf.compat.v1.tables_initializer(),
-                     tf.compat.v1.local_variables_initializer()])  # fmt: skip
-        return made, session, variables
-
-    def __exit__(self, *error: Any) -> None:
-        random_seed.get_seed = self._seeds
-        self._session.close()
-        self._graph.__exit__(*error)
+    seeds, random_seed.get_seed = random_seed.get_seed, _by_name
+    try:
+        with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+            graph.seed = 1
+            tf.compat.v1.train.get_or_create_global_step()
+            transform, records = Transform(observed.spec), observed.records
+            if mode == tf.estimator.ModeKeys.EVAL:  # Which scores the rows that pass the filter.
+                records = Selection(observed.spec).passing(tf.constant(records))
+            if mode == tf.estimator.ModeKeys.PREDICT:
+                made = observed.model(transform.features(records), None, mode)
+            else:
+                made = observed.model(*transform.features_and_labels(records), mode)
+            session.run(tf.compat.v1.global_variables_initializer())
+            session.run(tf.compat.v1.local_variables_initializer())
+            session.run(tf.compat.v1.tables_initializer())
+            yield made, session, tf.compat.v1.global_variables()
+    finally:
+        random_seed.get_seed = seeds
 
 
 def _by_name(seed: Optional[int]) -> tuple[int, int]:
