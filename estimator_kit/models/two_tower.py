@@ -124,7 +124,7 @@ class TwoTowerModel(ModelFn):
         user_group: Group = "user"
         item_group: Group = "item"
         dimension: PositiveInt = 32
-        item_id: Optional[str] = "item"
+        item_id: Annotated[Optional[str], TRAINING_AND_SCORES] = "item"
         normalize: bool = True
         temperature: float = pydantic.Field(default=0.1, gt=0, allow_inf_nan=False)
         frequency_rate: Annotated[float, TRAINING] = pydantic.Field(default=0.05, gt=0, le=1)

@@ -92,7 +92,9 @@ class Observed:
 
     @functools.cached_property
     def model(self) -> ek.ModelFn:
-        return self._make(self.spec, self._params)
+        model = self._make(self.spec, self._params)
+        model.last_step = 100
+        return model
 
     @functools.cached_property
     def records(self) -> list[bytes]:
@@ -240,8 +242,9 @@ def _fill(variables: list[Any], session: Any) -> None:
             rng = np.random.default_rng(zlib.crc32(variable.op.name.encode()))
             values = rng.uniform(0.1, 0.6, variable.shape.as_list())
             variable.load(values.astype(variable.dtype.base_dtype.as_numpy_dtype), session)
-        elif variable.op.name == "global_step":
-            variable.load(3, session)
+        else:
+            value = 3 if variable.op.name == "global_step" else 1
+            variable.load(np.full(variable.shape.as_list(), value), session)
 
 
 def _tensors(output: Any) -> dict[str, Any]:

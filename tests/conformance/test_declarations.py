@@ -140,6 +140,8 @@ PARTNERS = {
 }
 OTHER_HERE = {
     "freeze": [".*kernel"], "forward_features": ["user"], "optimizer": "adam", "warm_up_steps": 9,
+    "own_experts": 3, "pooling": "mean", "calibrator": 1e4, "dien.recurrent_units": 3,
+    "gru4rec.learning_rate": 0.002, "sasrec.heads": 5, "sasrec.feed_forward": 6,
 }  # fmt: skip
 PARAMETERS_NOT_SEEN = {
     "moving_average": {"weights": "predictions read the averages of a checkpoint"},
@@ -150,7 +152,7 @@ PARAMETERS_NOT_SEEN = {
 @pytest.mark.parametrize(("model", "name"), parameters(), ids=[".".join(place) for place in parameters()])
 def test_a_parameter_changes_what_it_declares(model, name, tmp_path):
     case, kind = table.MODEL_CASES[model], MODELS[model].Params
-    heads = case.objectives or {"regression": "regression", "poisson": "poisson"}
+    heads = case.objectives or {"regression": "regression", "quantile": "quantile"}
     whole = feature_specs.parse(table.document(heads, tuple(table.DOCUMENT["groups"])))
     groups = MODELS[model](whole, case.params).groups()
     document = {**table.document(heads, groups), "raw": []}
@@ -160,7 +162,8 @@ def test_a_parameter_changes_what_it_declares(model, name, tmp_path):
     if name == "forward_features":
         document["raw"] = ["user"]
     if name in OTHER:
-        changed_to = {**given, name: OTHER_HERE.get(name, OTHER[name])}
+        value = OTHER_HERE.get(f"{model}.{name}", OTHER_HERE.get(name, OTHER[name]))
+        changed_to = {**given, name: value}
         after = Observed(document, records, tmp_path, model, changed_to)
     else:  # The name of a group: its columns count, and not its name.
         old = given.get(name, kind.model_fields[name].default)
