@@ -59,7 +59,7 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.model.example_losses import ExampleLosses
 from estimator_kit.model.group_checks import check_dense_group, columns_of
 from estimator_kit.model.model_fn import Logits, ModelFn
-from estimator_kit.model.model_params import TRAINING, Group
+from estimator_kit.model.model_params import TRAINING, TRAINING_AND_SCORES, Group
 from estimator_kit.model.objectives.item_frequency import log_probability
 from estimator_kit.model.objectives.losses import unit_vectors
 from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower_logits

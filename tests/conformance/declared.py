@@ -133,7 +133,9 @@ def _smallest(document: dict[str, Any]) -> dict[str, Any]:
     for _ in columns:
         names.update(_texts([entry for name, entry in columns.items() if name in names]))
     names.update(_texts([e for n, e in document["features"].items() if n in names]))
-    kept = {k: {n: e for n, e in document[k].items() if n in names} for k in ("features", "columns")}
+    kept = {
+        k: {n: e for n, e in document[k].items() if n in names} for k in ("features", "columns")
+    }
     return {**document, **kept}
 
 
@@ -233,7 +235,9 @@ _OF_HEADS = {
     "regression": "poisson", "poisson": "regression", "logistic_regression": "regression",
     "ziln": "poisson",
 }  # fmt: skip
-_STEPS = [({"_label": {"shape": [n]}, "steps": n, "_value": lambda i, n=n: [1] * n}) for n in (2, 3)]
+_STEPS = [
+    ({"_label": {"shape": [n]}, "steps": n, "_value": lambda i, n=n: [1] * n}) for n in (2, 3)
+]
 _LIST = {"dtype": "int64", "shape": "variable"}
 _LABELS = {"head": "multi_label", "num_classes": 2}
 

@@ -165,7 +165,9 @@ class Observed:
             }
             found, numbers = session.run((named, made.predictions))
         shapes = {v.op.name: tuple(v.shape.as_list()) for v in variables}
-        forms = {n: (v.dtype.name, v.shape.rank and v.shape[1:].as_list()) for n, v in named.items()}
+        forms = {
+            n: (v.dtype.name, v.shape.rank and v.shape[1:].as_list()) for n, v in named.items()
+        }
         numbers = {k: v for k, v in numbers.items() if v.dtype.kind == "f"}
         words = {k: v for k, v in found.items() if v.dtype.kind != "f"}
         return {"weights": (shapes, Common(numbers)), "outputs": (forms, words)}
@@ -238,6 +240,8 @@ def _by_name(seed: Optional[int]) -> tuple[int, int]:
 
 def _fill(variables: list[Any], session: Any) -> None:
     for variable in variables:
+        if not variable.shape.is_fully_defined():
+            continue  # A sum of rows of a table, which begins empty.
         if variable.dtype.base_dtype.is_floating:
             rng = np.random.default_rng(zlib.crc32(variable.op.name.encode()))
             values = rng.uniform(0.1, 0.6, variable.shape.as_list())
@@ -252,9 +256,11 @@ def _tensors(output: Any) -> dict[str, Any]:
     for names in (("outputs",), ("value",), ("classes", "scores")):
         if hasattr(output, names[0]):
             found = {name: getattr(output, name) for name in names}
-            return found.pop("outputs") if names == ("outputs",) else {
-                k: v for k, v in found.items() if v is not None
-            }
+            return (
+                found.pop("outputs")
+                if names == ("outputs",)
+                else {k: v for k, v in found.items() if v is not None}
+            )
     raise TypeError(output)
 
 

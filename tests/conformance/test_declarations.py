@@ -33,9 +33,6 @@ NOT_SEEN_HERE: dict[str, dict[str, str]] = {
     **{f"{head}.label": {"weights": _OWNER, "outputs": _OWNER} for head in HEADS},
     **{f"{head}.head": {"weights": _OWNER} for head in ("multi_label", "cosine", "ranking")},
     "retraining.vocabularies": {"values": _CYCLE},
-
-
-
 }
 
 
@@ -149,7 +146,9 @@ PARAMETERS_NOT_SEEN = {
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize(("model", "name"), parameters(), ids=[".".join(place) for place in parameters()])
+@pytest.mark.parametrize(
+    ("model", "name"), parameters(), ids=[".".join(place) for place in parameters()]
+)
 def test_a_parameter_changes_what_it_declares(model, name, tmp_path):
     case, kind = table.MODEL_CASES[model], MODELS[model].Params
     heads = case.objectives or {"regression": "regression", "quantile": "quantile"}
