@@ -23,7 +23,7 @@ from input_pipelines.record_files.sharding import Shard
 
 def of_rows(spec: FeatureSpec) -> str:
     """A hash of what turns records into rows, in hex. Hashing the code takes about 1 ms, once."""
-    # Items that only a metric needs are in a row, but what they change is no aspect of a spec.
+    # Rows contain the items that some metrics need, and `metrics` changes nothing else.
     seen = json.dumps([objective.reads_seen for objective in spec.objectives.values()])
     parts = [spec.fingerprint(), seen, own_code.of_reading(), tf.version.VERSION]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -400,7 +400,7 @@ BY_HAND: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
 
 # Fields without a case, and why.
 WITHOUT_CASE = {
-    "next_item.label": "a model of items has one objective; the field is that of other heads",
+    "next_item.label": "a model of items has one objective; other heads show the field",
     "cosine.loss": "its one loss has no options",
     "next_item.head": "no other head learns its label, a list with an item for each step",
 }
@@ -431,7 +431,7 @@ def _others(kind: str, field: str) -> Iterator[Any]:
     given = {**START.get(kind, {}), **(HEAD_CASES[kind].objective if kind in HEADS else {})}
     value = given.get(info.alias or field, info.default)
     if kind in HEADS and field == "loss":
-        # The loss of late labels has a logit of its own, so no variable fits any more.
+        # The loss of late labels has a second logit, so no variable fits any more.
         yield from (name for name in losses_of_head(kind) if name != "delayed_feedback")
     elif isinstance(value, bool):
         yield not value

@@ -211,7 +211,7 @@ class Common(dict):
 
 @contextlib.contextmanager
 def _graph(observed: Observed, mode: str) -> Iterator[Any]:
-    """The model in a graph of its own: (EstimatorSpec, session, variables)."""
+    """The model in a separate graph: (EstimatorSpec, session, variables)."""
     seeds, random_seed.get_seed = random_seed.get_seed, _by_name
     try:
         with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
