@@ -37,7 +37,7 @@ class Feature(Declared):
     )
     shape: Shape = field(
         (),
-        changes="records values",
+        changes="values",
         description="The number of values in a record. `[]` is one value, `[n]` and `[n, m]` are a "
         "fixed number of values, and `variable` is a list whose length differs between records. "
         "An absent list is read as an empty list.",

@@ -25,7 +25,7 @@ class Label(Declared):
     )
     shape: Shape = field(
         (),
-        changes="records values",
+        changes="values",
         description="`[]` is one value. `[n]` is a vector, or one value at each of n steps. "
         "`[n, m]` is a vector of m numbers at each of n steps. `variable` is a list of classes or "
         "items.",

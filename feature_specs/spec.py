@@ -298,7 +298,7 @@ class FeatureSpec:
     def fingerprint_of_rows(self) -> str:
         """The SHA-256, in hex, of what turns a record into the row that a model gets."""
         reads = {
-            name: [entry.group, [part.name for part in entry.label_parts]]
+            name: [entry.group, [part.name for part in entry.label_parts], entry.reads_seen]
             for name, entry in self.objectives.items()
         }
         return _sha256(

@@ -59,7 +59,7 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.model.example_losses import ExampleLosses
 from estimator_kit.model.group_checks import check_dense_group, columns_of
 from estimator_kit.model.model_fn import Logits, ModelFn
-from estimator_kit.model.model_params import TRAINING, Group
+from estimator_kit.model.model_params import TRAINING, TRAINING_AND_SCORES, Group
 from estimator_kit.model.objectives.item_frequency import log_probability
 from estimator_kit.model.objectives.losses import unit_vectors
 from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower_logits
@@ -124,7 +124,7 @@ class TwoTowerModel(ModelFn):
         user_group: Group = "user"
         item_group: Group = "item"
         dimension: PositiveInt = 32
-        item_id: Optional[str] = "item"
+        item_id: Annotated[Optional[str], TRAINING_AND_SCORES] = "item"
         normalize: bool = True
         temperature: float = pydantic.Field(default=0.1, gt=0, allow_inf_nan=False)
         frequency_rate: Annotated[float, TRAINING] = pydantic.Field(default=0.05, gt=0, le=1)

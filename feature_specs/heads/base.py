@@ -42,7 +42,7 @@ class HeadEntry(Declared):
 
     label: Optional[str] = field(
         None,
-        changes="weights outputs",
+        changes="weights outputs training scores",
         description="The name of the label to learn. The default is the label with the name of the "
         "objective.",
     )

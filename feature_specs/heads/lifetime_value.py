@@ -23,7 +23,7 @@ class ZeroInflatedLognormal(HeadEntry):
     """
 
     head: Literal["ziln"] = field(
-        changes="weights outputs scores",
+        changes="weights outputs training scores",
         description="A value that is often 0 and otherwise has a long tail, from three logits: the "
         "probability that it is above 0, and the mean and the standard deviation of its logarithm.",
     )

@@ -31,11 +31,11 @@ class NextItem(HeadEntry):
     """
 
     head: Literal["next_item"] = field(
-        changes="weights outputs scores",
+        changes="weights outputs training scores",
         description="The item that follows each step, from one score per item of a catalogue.",
     )
     items: str = field(
-        changes="weights outputs",
+        changes="values weights outputs",
         description="The `vocabulary`, `hash_bucket` or `identity` column with `sequence: true` "
         "whose ids are the items.",
     )

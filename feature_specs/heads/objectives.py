@@ -70,7 +70,8 @@ class Binary(_StepObjective):
     """Two classes, 0 and 1, from one logit. The prediction is the probability of class 1."""
 
     head: Literal["binary"] = field(
-        changes="weights outputs scores", description="Two classes, 0 and 1, from one logit."
+        changes="weights outputs training scores",
+        description="Two classes, 0 and 1, from one logit.",
     )
     loss: loss_of(*_BINARY_LOSSES, losses.DelayedFeedback) = field(  # type: ignore[valid-type]
         _SIGMOID,
@@ -146,7 +147,7 @@ class MultiClass(HeadEntry):
     """One of `num_classes` exclusive classes, from one logit per class."""
 
     head: Literal["multi_class"] = field(
-        changes="weights outputs scores",
+        changes="weights outputs training scores",
         description="One of several exclusive classes, from one logit per class.",
     )
     num_classes: Annotated[int, Field(ge=3)] = field(
@@ -214,7 +215,7 @@ class Ordinal(MultiClass):
     """One of `num_classes` classes in an order, such as grades, from cumulative logits."""
 
     head: Literal["ordinal"] = field(  # type: ignore[assignment]
-        changes="weights outputs scores",
+        changes="weights outputs training scores",
         description="One of several classes in an order, from one logit less than classes: the "
         "label is above class k with the probability sigmoid(z_k), which falls with k.",
     )
@@ -228,7 +229,8 @@ class Regression(_StepObjective):
     """A number. The one logit is the prediction."""
 
     head: Literal["regression"] = field(
-        changes="weights outputs scores", description="A number. The one logit is the prediction."
+        changes="weights outputs training scores",
+        description="A number. The one logit is the prediction.",
     )
     loss: loss_of(*_NUMBER_LOSSES) = field(  # type: ignore[valid-type]
         _SQUARED,
@@ -250,11 +252,11 @@ class MultiLabel(HeadEntry):
     """
 
     head: Literal["multi_label"] = field(
-        changes="weights outputs scores",
+        changes="weights outputs training scores",
         description="Any number of classes per row, from one logit per class.",
     )
     num_classes: Annotated[int, Field(ge=2, le=2**31)] = field(
-        changes="weights outputs", description="The number of classes, 2 or more."
+        changes="values weights outputs", description="The number of classes, 2 or more."
     )
     loss: loss_of(*_BINARY_LOSSES) = field(  # type: ignore[valid-type]
         _SIGMOID,
@@ -302,7 +304,7 @@ class PoissonRegression(_StepObjective):
     """A count or a rate, 0 or more. The one logit is the logarithm of the predicted rate."""
 
     head: Literal["poisson"] = field(
-        changes="weights outputs scores",
+        changes="weights outputs training scores",
         description="A count or a rate, 0 or more. The logit is the logarithm of the rate.",
     )
     loss: loss_of(losses.Poisson) = field(  # type: ignore[valid-type]
@@ -321,7 +323,7 @@ class LogisticRegression(_StepObjective):
     """A number from 0 to 1, such as a rate. The sigmoid of the one logit is the prediction."""
 
     head: Literal["logistic_regression"] = field(
-        changes="weights outputs scores",
+        changes="weights outputs training scores",
         description="A number from 0 to 1. The sigmoid of the one logit is the prediction.",
     )
     loss: loss_of(  # type: ignore[valid-type]
@@ -344,7 +346,7 @@ class CosineDistance(_StepObjective):
     """The direction of a vector, from one logit per number of the vector."""
 
     head: Literal["cosine"] = field(
-        changes="weights outputs scores",
+        changes="weights outputs training scores",
         description="The direction of a vector, from one logit per number of the vector.",
     )
     dimension: Annotated[int, Field(ge=2, le=2**31)] = field(
@@ -371,7 +373,7 @@ class Quantile(HeadEntry):
     """
 
     head: Literal["quantile"] = field(
-        changes="weights outputs scores",
+        changes="weights outputs training scores",
         description="Several quantiles of a number, from one logit per quantile.",
     )
     quantiles: Annotated[
@@ -379,7 +381,7 @@ class Quantile(HeadEntry):
         pydantic.BeforeValidator(as_tuple),
         Field(min_length=1),
     ] = field(
-        changes="weights outputs scores",
+        changes="weights outputs training scores",
         description="The quantiles to predict, in (0, 1) and strictly increasing, such as "
         "`[0.1, 0.5, 0.9]`.",
     )
@@ -410,7 +412,7 @@ class Ranking(HeadEntry):
     """
 
     head: Literal["ranking"] = field(
-        changes="weights outputs scores",
+        changes="weights outputs training scores",
         description="The order of the rows of a group, from one logit per row.",
     )
     group_by: str = field(

@@ -30,7 +30,7 @@ class Survival(HeadEntry):
     """
 
     head: Literal["survival"] = field(
-        changes="weights outputs scores",
+        changes="weights outputs training scores",
         description="The time to an event that some rows have not seen yet, from one logit per "
         "interval: the probability that the event happens in it, if it did not happen before.",
     )
@@ -44,7 +44,7 @@ class Survival(HeadEntry):
         pydantic.BeforeValidator(as_tuple),
         Field(min_length=1),
     ] = field(
-        changes="weights outputs scores",
+        changes="weights outputs training scores",
         description="The ends of the intervals, strictly increasing, in the unit of the label. The "
         "first interval starts at 0. A time that equals a boundary is in the interval after it. "
         "An event after the last boundary counts as no event.",

@@ -87,7 +87,7 @@ class DynamicEmbedding(Lookup):
     def _check(self) -> DynamicEmbedding:
         if self.max_rows is None:
             for field in ("evict", "evict_every"):
-                if field in self.model_fields_set:
+                if getattr(self, field) != type(self).model_fields[field].default:
                     raise ValueError(
                         f"`{field}` needs max_rows, because without it nothing is evicted. Set "
                         f"max_rows or remove {field}."

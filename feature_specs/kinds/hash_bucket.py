@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from feature_specs.entry import field
 from feature_specs.kinds.base import Entries, Reference
 from feature_specs.kinds.lookup import Lookup
 
@@ -21,8 +22,9 @@ class HashBucket(Lookup):
     size: Annotated[int, Field(ge=2, le=2**62)] = Field(
         description="The number of ids. A larger number has fewer collisions and needs more memory."
     )
-    sequence: bool = Field(
+    sequence: bool = field(
         False,
+        changes="weights",
         description="`true` keeps the values of a list as separate steps, for models that read "
         "steps in order.",
     )

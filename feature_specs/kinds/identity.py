@@ -8,7 +8,7 @@ from typing import Annotated, Any, Optional
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import PositiveInt
+from feature_specs.entry import PositiveInt, field
 from feature_specs.kinds.base import Entries, Reference
 from feature_specs.kinds.lookup import Lookup
 
@@ -24,13 +24,16 @@ class Identity(Lookup):
     dtypes = ("int64",)
     compared_apart = frozenset({"source", "size", "sequence", "default_id"})
     source: str = Field(alias="identity", description="The name of an int64 feature.")
-    size: PositiveInt = Field(description="The number of ids: valid values are in [0, size).")
+    size: PositiveInt = field(
+        changes="values weights", description="The number of ids: valid values are in [0, size)."
+    )
     default_id: Optional[Annotated[int, Field(ge=0)]] = Field(
         None,
         description="The id of values outside [0, size). Without it, such a value is an error.",
     )
-    sequence: bool = Field(
+    sequence: bool = field(
         False,
+        changes="weights",
         description="`true` keeps the values of a list as separate steps, for models that read "
         "steps in order.",
     )

@@ -60,8 +60,9 @@ class Vocabulary(Lookup):
     default_id: Annotated[int, Field(ge=-1)] = Field(
         -1, description="The id of all words outside the vocabulary. -1 means that they have no id."
     )
-    sequence: bool = Field(
+    sequence: bool = field(
         False,
+        changes="weights",
         description="`true` keeps the values of a list as separate steps, for models that read "
         "steps in order.",
     )

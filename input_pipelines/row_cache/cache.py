@@ -138,7 +138,7 @@ class RowCache:
           ValueError: rows of the spec cannot be cached; see `RowLayout`.
           tf.errors.OpError: a record is bad; the same error as without the cache.
         """
-        key = (spec.fingerprint_of_rows(), tuple(files), shard, tuple(sorted(damaged.items())))
+        key = (fingerprint.of_rows(spec), tuple(files), shard, tuple(sorted(damaged.items())))
         with self._lock:
             if key not in self._known:
                 self._known[key] = self._rows(spec, files, shard, damaged)

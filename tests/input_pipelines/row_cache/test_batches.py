@@ -218,6 +218,27 @@ def test_changed_data_are_transformed_again(document, tmp_path):
     assert misses == [1, 0, 1, 0, 1, 0, 0]
 
 
+def test_a_metric_that_needs_items_does_not_find_rows_without_them(cache, tmp_path):
+    path = f"{tmp_path}/a.tfrecord"
+    writing.write_examples(path, [{"seen": ["a", "b"], "next": ["b", "c"]}])
+
+    def labels(metric):
+        spec = feature_specs.parse({
+            "features": {"seen": {"dtype": "string", "shape": "variable"}},
+            "columns": {"seen": {"hash_bucket": "seen", "size": 20, "sequence": True},
+                        "seen_emb": {"embedding": "seen", "dimension": 2}},
+            "groups": {"steps": ["seen_emb"]},
+            "labels": {"next": {"dtype": "string", "shape": "variable"}},
+            "objectives": {"next": {"head": "next_item", "items": "seen", "metrics": [metric]}},
+        })  # fmt: skip
+        rows = cache.rows(spec, [path])
+        return set(next(iter(rows.blocks(interleaved=False).map(rows.layout.unpack)))[1])
+
+    assert labels("mrr") == {"next"}
+    assert labels({"popularity_lift": 2}) == {"next", "next/seen"}
+    assert labels("mrr") == {"next"}
+
+
 def test_a_file_that_changes_while_it_is_transformed_is_not_cached(spec, files, cache, monkeypatch):
     write = shards.write
 
