@@ -513,7 +513,7 @@ def test_the_section_is_kept_and_changes_no_model(tmp_path):
     plain = feature_specs.parse({k: v for k, v in DOCUMENT.items() if k != "drift"})
     assert "drift" not in plain.to_dict()
     storage.write_json(str(tmp_path / "spec.json"), plain.to_dict())
-    assert run_record.changes_since(str(tmp_path), spec) == {}
+    assert run_record.changes_since(str(tmp_path), spec) == []
 
 
 def test_of_bytes_that_are_decoded_only_missing_ones_are_measured(tmp_path):
