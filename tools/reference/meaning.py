@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 
 from estimator_kit.config.settings import AREAS
 from estimator_kit.config.settings.base import changes_of as of_setting
-from estimator_kit.model.model_params import changes_of as of_parameter
-from estimator_kit.models import MODELS
 from feature_specs.entry import Declared
 from feature_specs.feature import Feature
 from feature_specs.heads.objectives import HEADS
@@ -54,8 +52,8 @@ _DECLARED = """
 ## What each value changes
 
 A path, a glob or the name of a class only points at something. It is "named": what it points at
-counts, and not how it is spelled. A parameter of your model that declares nothing counts as
-`weights`; see `ek.parameter`.
+counts, and not how it is spelled. Parameters of models declare it in the code, and a parameter of
+your model that declares nothing counts as `weights`; see `ek.parameter`.
 """
 
 _SECTIONS: dict[str, type[Declared]] = {
@@ -94,12 +92,6 @@ def _declared() -> Iterator[tuple[str, str]]:
     for section, model in {**_SECTIONS, **kinds, **heads}.items():
         for name, field in model.model_fields.items():
             yield f"`{section}.{field.alias or name}`", _changes(model.changes_of(name))
-    seen: dict[str, str] = {}
-    for model in MODELS.values():
-        for name in model.Params.model_fields:
-            seen[name] = _words(sorted(of_parameter(model.Params, name)))
-    for name in sorted(seen):
-        yield f"`--model_params={name}`", seen[name]
 
 
 def _changes(changes: aspects.Changes) -> str:
