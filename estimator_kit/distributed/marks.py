@@ -56,9 +56,10 @@ def goal_of(config: ModelDirConfig, spec: FeatureSpec) -> dict[str, Any]:
     scores. If one is too many, a task waits --cluster_timeout_secs for the chief. So a mark of an
     earlier version, which stored fewer settings, is another goal.
     """
-    names = counted(config.mode, compared.CLUSTER.aspects) | (settings_of(config.mode) & _NAMED)
+    aspects = compared.CLUSTER.aspects
+    names = counted(config.mode, aspects) | (settings_of(config.mode) & _NAMED)
     values = {name: getattr(config, name) for name in names}
-    goal = {"mode": config.mode, **values, "content of --spec": spec.fingerprint()[:16]}
+    goal = {"mode": config.mode, **values, "meaning of --spec": spec.fingerprint(aspects)[:16]}
     plain: dict[str, Any] = storage.plain(goal)
     return plain
 
