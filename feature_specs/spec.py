@@ -196,16 +196,6 @@ class FeatureSpec:
             found |= {objective.group, *(part.name for part in objective.label_parts)}
         return tuple(name for name in self.features if name in found)
 
-    def columns_read(self) -> tuple[str, ...]:
-        """The columns of groups and objectives, and those below them, in the document's order."""
-        found = [
-            *self.used_columns(),
-            *filter(None, (o.items_column for o in self.objectives.values())),
-        ]
-        for name in found:
-            found.extend(n for n in self.columns[name].below(self) if n not in found)
-        return tuple(name for name in self.columns if name in found)
-
     def meaning(
         self,
         aspects: Iterable[str],
@@ -227,7 +217,7 @@ class FeatureSpec:
             features = self.features
         entries: dict[str, Mapping[str, Declared]] = {
             "features": {name: self.features[name] for name in features},
-            "columns": {name: self.columns[name] for name in self.columns_read()},
+            "columns": self.columns,
             "labels": self.labels,
             "objectives": self.objectives,
             "filter": {str(number): entry for number, entry in enumerate(self.filter)},
@@ -238,8 +228,8 @@ class FeatureSpec:
                 for field, value in entry.counted(wanted).items():
                     found[f"{section}.{name}.{field}"] = value
             if section == "columns" and "values" in wanted:
-                for name in entries["columns"]:
-                    words = self.columns[name].words_text(self)
+                for name, column in self.columns.items():
+                    words = column.words_text(self)
                     if words is not None:
                         found[f"columns.{name}.words"] = words
             elif section == "objectives" and wanted & {"weights", "outputs"}:

@@ -45,7 +45,6 @@ class Chief(Trainer):
       config, view: the config and the cluster view of this task.
       request: receives the evaluator's request for an early stop.
       goal: the goal of this start; see `goal_of`.
-      devices: how many devices of each task train.
     """
 
     shared = True
@@ -56,14 +55,17 @@ class Chief(Trainer):
         view: ClusterView,
         request: StopRequest,
         goal: Mapping[str, Any],
-        *,
-        devices: int = 1,
     ):
-        super().__init__(config, request, team=Team.of(config, view, devices), task=view.name)
+        team = Team.of(config, view, self.devices_of(config))
+        super().__init__(config, request, team=team, task=view.name)
         self._view, self._goal = view, goal
         self._marks = Marks(config.model_dir)
         self._had_evaluator = False
         self._scored_by = CHIEF
+
+    def devices_of(self, config: ModelDirConfig) -> int:
+        """How many devices of each task train. By default one."""
+        return 1
 
     @abc.abstractmethod
     def start_server(self) -> None:

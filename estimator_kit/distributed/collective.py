@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from typing import Any, Optional
 
@@ -34,7 +34,6 @@ from estimator_kit.distributed.worker import Worker
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.training.hooks.saving import SaverHook
-from estimator_kit.training.hooks.stop import StopRequest
 from estimator_kit.training.run_config import make_run_config, session_config
 from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.trainer import Steps
@@ -50,14 +49,8 @@ class AllReduceChief(Chief):
 
     _strategy: Any  # Set by start_server.
 
-    def __init__(
-        self,
-        config: ModelDirConfig,
-        view: ClusterView,
-        request: StopRequest,
-        goal: Mapping[str, Any],
-    ):
-        super().__init__(config, view, request, goal, devices=len(devices(config)))
+    def devices_of(self, config: ModelDirConfig) -> int:
+        return len(devices(config))
 
     def start_server(self) -> None:
         if not reachable(self._view.chief):  # Otherwise this is a second chief, by mistake.

@@ -172,10 +172,16 @@ def _died_when_judged(
         window = cycle.read("window")
         if window is None or window["identity"] == identity:
             continue
-        judged = cycle.read("promote") is not None
-        if judged or publication.find(cycle, stages.serving_of(config)) is not None:
+        if _is_judged(config, cycle):
             return cycle
     return None
+
+
+def _is_judged(config: RetrainConfig, cycle: CycleFolder) -> bool:
+    """Whether a cycle was judged or went live, so that its verdict stays."""
+    if cycle.read("promote") is not None:
+        return True
+    return publication.find(cycle, stages.serving_of(config)) is not None
 
 
 def _finish(
@@ -218,8 +224,7 @@ def _folder(
         window = cycle.read("window")
         if window is not None and window["identity"] == identity:
             _log.info("cycle %s goes on where it stopped", cycle.name)
-            went_live = publication.find(cycle, stages.serving_of(config)) is not None
-            if cycle.read("promote") is None and not went_live:
+            if not _is_judged(config, cycle):
                 _forget_verdicts(cycle, window, limits)
             return cycle
         if window is not None:

@@ -20,6 +20,7 @@ from feature_specs.sections.drift_thresholds import Drift
 from feature_specs.sections.filters import Filter
 from feature_specs.sections.retraining import Retraining
 from feature_specs.sections.tables import Tables
+from tools.reference.docstrings import table
 
 _START = """# What belongs to what
 
@@ -68,17 +69,20 @@ _SECTIONS: dict[str, type[Declared]] = {
 
 def meaning_page() -> str:
     """The page as Markdown."""
-    lines = inspect.getdoc(aspects) or ""
-    table = lines[lines.index("    records") : lines.index("A declaration names")]
-    parts = [_START, "", *_table(("aspect", "decides"), _aspects(table)), _COMPARED]
-    rows = ((c.artifact, _words(c.aspects), c.also, c.otherwise) for c in compared.ALL)
-    parts += _table(("artifact", "compares", "and", "if they differ"), rows)
-    parts += [_DECLARED, *_table(("value", "changes"), _declared())]
+    rows = [(c.artifact, _words(c.aspects), c.also, c.otherwise) for c in compared.ALL]
+    parts = [
+        *(_START, table(("aspect", "decides"), [*_aspects()])),
+        *(_COMPARED, table(("artifact", "compares", "and", "if they differ"), rows)),
+        *(_DECLARED, table(("value", "changes"), [*_declared()])),
+    ]
     return "\n".join(parts) + "\n"
 
 
-def _aspects(table: str) -> Iterator[tuple[str, str]]:
-    for line in table.strip().splitlines():
+def _aspects() -> Iterator[tuple[str, str]]:
+    """The aspects and what they decide, from the docstring that defines them."""
+    text = inspect.getdoc(aspects) or ""
+    lines = text[text.index("    records") : text.index("A declaration names")]
+    for line in lines.strip().splitlines():
         name, _, text = line.strip().partition(" ")
         yield f"`{name}`", text.strip()
 
@@ -101,8 +105,3 @@ def _changes(changes: aspects.Changes) -> str:
 
 def _words(names: Iterable[str]) -> str:
     return ", ".join(names) or "nothing"
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return [f"| {' | '.join(cells)} |" for cells in lines]
