@@ -18,14 +18,12 @@ from typing import Any, Optional
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
-from feature_specs.sections.tables import Tables
+from feature_specs.sections.tables import Tables, TextOfValues
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.record_files import kinds
 
-# All flags change records. The other ones only say where the fields of one file are, so they may
-# differ between the files of a training and of a prediction.
-_VALUES = ("csv_missing", "csv_skip_spaces", "csv_list_separator")
+_VALUES = tuple(TextOfValues.model_fields)
 
 
 def csv_options(

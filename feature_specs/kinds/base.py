@@ -86,8 +86,7 @@ class Column(Declared):
       has_variables: whether a model may have a variable with its name.
       named_rows: whether `row_names` returns the values of its ids.
       normalizer_statistics: whether its `normalizer` may take numbers from a statistics file.
-      no_meaning: fields that do not change the meaning of a row of its table.
-      compared_apart: fields that a comparison of two columns handles separately.
+      by_row: fields whose effect on rows `row_names` or the columns below show.
     """
 
     kind: ClassVar[str]
@@ -98,8 +97,7 @@ class Column(Declared):
     has_variables: ClassVar[bool] = True
     named_rows: ClassVar[bool] = False
     normalizer_statistics: ClassVar[bool] = False
-    no_meaning: ClassVar[frozenset[str]] = frozenset()
-    compared_apart: ClassVar[frozenset[str]] = frozenset()
+    by_row: ClassVar[frozenset[str]] = frozenset()
 
     # --- Checks of a spec that may contain any mistake -------------------------------------------
 
@@ -244,8 +242,13 @@ class Column(Declared):
 
     def own_meaning(self) -> dict[str, Any]:
         """Its own fields that define the meaning of a row of its table."""
-        skip = {*self.no_meaning, *self.compared_apart}
-        return {"kind": self.kind, **self.model_dump(mode="json", exclude=skip)}
+        fields = self.fields_of_values() - self.by_row
+        return {"kind": self.kind, **self.model_dump(mode="json", include=fields)}
+
+    def fields_of_values(self) -> set[str]:
+        """Its fields that change the values or ids of a record."""
+        fields = type(self).model_fields
+        return {name for name in fields if "values" in self.changes_of(name).aspects}
 
     def meaning(self, spec: Entries) -> Any:
         """The meaning of its values, for a comparison with a column of another spec."""

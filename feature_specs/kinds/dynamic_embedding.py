@@ -31,7 +31,6 @@ class DynamicEmbedding(Lookup):
     kind = "dynamic_embedding"
     dense = "dynamic_embedding"
     for_floats = ". Make an embedding of a bucketized column of it."
-    no_meaning = frozenset({"initializer", "dimension"})
     source: str = field(
         alias="dynamic_embedding",
         changes="values",

@@ -21,9 +21,6 @@ class Embedding(OverIds):
 
     kind = "embedding"
     dense = "embedding"
-    no_meaning = frozenset(
-        {"initializer", "pretrained", "trainable", "shared", "max_norm", "dimension", "l2"}
-    )
     source: str = field(
         alias="embedding", changes="weights", description="The name of a categorical column."
     )

@@ -22,7 +22,7 @@ class Identity(Lookup):
     categorical = True
     named_rows = True
     dtypes = ("int64",)
-    compared_apart = frozenset({"source", "size", "sequence", "default_id"})
+    by_row = frozenset({"source", "size", "default_id"})
     source: str = Field(alias="identity", description="The name of an int64 feature.")
     size: PositiveInt = field(
         changes="values weights", description="The number of ids: valid values are in [0, size)."

@@ -21,7 +21,7 @@ from feature_specs.kinds.base import (
 class OverIds(Sourced):
     """The base class of columns that use the ids of the categorical column `source` unchanged."""
 
-    compared_apart = frozenset({"source"})  # A comparison looks at the ids of the source.
+    by_row = frozenset({"source"})
 
     def parents(self, spec: Entries) -> tuple[str, ...]:
         return (self.source,) if self.source in spec.columns else ()

@@ -29,7 +29,7 @@ class Vocabulary(Lookup):
     kind = "vocabulary"
     categorical = True
     named_rows = True
-    compared_apart = frozenset({"source", "words", "file", "size", "sequence", "default_id"})
+    by_row = frozenset({"source", "words", "file", "size", "default_id"})
     source: str = Field(alias="vocabulary", description="The name of a string or int64 feature.")
     words: Optional[Union[Words, Integers]] = field(
         default=None,

@@ -21,22 +21,15 @@ from pydantic import Field
 from feature_specs.entry import Declared, Words, as_tuple
 
 
-class Tables(Declared):
-    """The format of CSV files. The default of each entry is the default of the flag of its name."""
+class TextOfValues(Declared):
+    """How the text of one field is read. It must be the same in all files of a model."""
 
     changes = "records"
 
-    csv_columns: Annotated[Optional[Words], pydantic.BeforeValidator(as_tuple)] = Field(
-        None, description="The column names of files that do not start with a header line."
-    )
-    csv_delimiter: Optional[str] = Field(None, description="The character between two fields.")
     csv_skip_spaces: Optional[bool] = Field(
         None,
         description="Whether to ignore spaces at the start of a field. The default is `false`, but "
         "a file in which every value of a column starts with a space is refused until this is set.",
-    )
-    csv_comment: Optional[str] = Field(
-        None, description="Lines that start with this text are ignored."
     )
     csv_missing: Annotated[Optional[tuple[str, ...]], pydantic.BeforeValidator(as_tuple)] = Field(
         None,
@@ -46,6 +39,21 @@ class Tables(Declared):
         None,
         description="The text between the values of a list in one field, such as `|`. An empty "
         "text means that a field is one value.",
+    )
+
+
+class Tables(TextOfValues):
+    """The format of CSV files. The default of each entry is the default of the flag of its name.
+
+    Its own entries say where the fields of one file are. They may differ between files.
+    """
+
+    csv_columns: Annotated[Optional[Words], pydantic.BeforeValidator(as_tuple)] = Field(
+        None, description="The column names of files that do not start with a header line."
+    )
+    csv_delimiter: Optional[str] = Field(None, description="The character between two fields.")
+    csv_comment: Optional[str] = Field(
+        None, description="Lines that start with this text are ignored."
     )
 
     @property

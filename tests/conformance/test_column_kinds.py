@@ -49,9 +49,8 @@ def test_every_dense_form_has_a_gather_and_every_kind_a_form_or_none():
 
 
 @pytest.mark.parametrize("kind", COLUMN_KINDS)
-def test_fields_that_mean_nothing_or_are_compared_apart_are_fields(kind):
-    model = COLUMN_KINDS[kind]
-    assert model.no_meaning | model.compared_apart <= set(model.model_fields)
+def test_fields_that_are_compared_by_row_are_fields(kind):
+    assert COLUMN_KINDS[kind].by_row <= set(COLUMN_KINDS[kind].model_fields)
 
 
 def test_a_kind_without_a_transform_is_named(document):

@@ -272,8 +272,9 @@ def test_another_optimizer_has_not_the_slots(config, old):
     )
 
 
-def test_a_dense_column_that_means_something_else_is_said(config, old, document, caplog):
+def test_columns_that_are_used_otherwise_are_said(config, old, document, caplog):
     document["columns"]["price"]["normalizer"] = {"clip": {"min": 0, "max": 1}}
+    document["columns"]["city_emb"]["combiner"] = "sum"
     new = config("new", warm_start_from=old.model_dir, model="dnn", model_params={
         "hidden_units": [4], "learning_rate": 1e-9,
     })  # fmt: skip
@@ -282,6 +283,10 @@ def test_a_dense_column_that_means_something_else_is_said(config, old, document,
     assert (
         "warm start: the column price means something else than in the source, and it feeds dense "
         "layers directly. Their weights still have the old meaning."
+    ) in caplog.messages
+    assert (
+        "warm start: the model uses a column in another way: columns.city_emb.combiner: was "
+        "'mean', is 'sum'"
     ) in caplog.messages
 
 

@@ -239,15 +239,17 @@ def _or_none(move: np.ndarray, old_size: int) -> Move:
 
 def _sentence(old: FeatureSpec, old_name: str, new: FeatureSpec, new_name: str) -> str:
     """Names the first difference between two columns, or between the columns they are made from."""
-    before, now = (
-        spec.columns[name].model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        for spec, name in ((old, old_name), (new, new_name))
-    )
     column, old_column = new.columns[new_name], old.columns[old_name]
     by_word = {"size"} if _by_word(old_column, column) else set()
-    for key in {*column.no_meaning, *old_column.no_meaning, *by_word}:
-        before.pop(key, None)
-        now.pop(key, None)
+    before, now = (
+        each.model_dump(
+            mode="json",
+            by_alias=True,
+            exclude_defaults=True,
+            include=each.fields_of_values() - by_word,
+        )
+        for each in (old_column, column)
+    )
     if before == now or column.ids_source is not None:
         for key in column.below(new):
             both = key in old.columns and key != new_name

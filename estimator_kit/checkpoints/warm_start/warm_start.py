@@ -193,6 +193,8 @@ def plan(
         )
     for warning in moves.warnings():
         logger.warning("warm start: %s", warning)
+    for change in _used_otherwise(kept, spec):
+        logger.warning("warm start: the model uses a column in another way: %s", change)
     step = int(tf.train.load_variable(checkpoint, _STEP)) if mode == "all" else 0
     steps_back = 0
     if tables.names and mode != "all" and _STEP in found:
@@ -219,6 +221,20 @@ def _pattern_hint(problems: list[str], weights: list[str], outline: ModelOutline
     if len(unfit) > _NAMED or not {*weights} - {*unfit}:
         return ""
     return f", as in --warm_start_vars='(?!({'|'.join(map(re.escape, unfit))})$).*'"
+
+
+def _used_otherwise(kept: Optional[FeatureSpec], spec: FeatureSpec) -> Iterator[str]:
+    """The fields of columns that no shape and no row shows, such as a combiner, and that differ."""
+    for name, column in spec.columns.items():
+        before = None if kept is None else kept.columns.get(name)
+        if before is None or before.kind != column.kind:
+            continue
+        of_rows = column.fields_of_values() | column.by_row
+        for field in type(column).model_fields:
+            was, value = getattr(before, field), getattr(column, field)
+            changes = "weights" in column.changes_of(field).aspects and field not in of_rows
+            if changes and was != value:
+                yield f"columns.{name}.{field}: was {was!r}, is {value!r}"
 
 
 def _without(outline: ModelOutline, names: frozenset[str]) -> ModelOutline:

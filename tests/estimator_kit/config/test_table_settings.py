@@ -109,9 +109,9 @@ def test_records_for_a_training_are_read_as_the_spec_says():
     with pytest.raises(ConfigError) as error:
         options(spec_of(None), written=True, csv_missing=("?",), csv_comment="#")
     assert str(error.value) == (
-        "--csv_comment, --csv_missing: these flags change values, so they belong in the spec; "
+        "--csv_missing, --csv_comment: these flags change values, so they belong in the spec; "
         "predictions of other tables must read fields in the same way. Remove the flags, and add "
-        'this to spec.yaml:\ntables:\n  csv_comment: "#"\n  csv_missing: ["?"]'
+        'this to spec.yaml:\ntables:\n  csv_missing: ["?"]\n  csv_comment: "#"'
     )
     assert options(spec_of(None), written=True, csv_delimiter=";") == CsvOptions(delimiter=";")
 
