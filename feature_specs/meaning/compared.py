@@ -37,6 +37,19 @@ CHECKPOINT = Compared(
     "the columns of each row of a kernel, shapes of variables, words of vocabularies",
     "refused. Train into a new model directory with a warm start, or go back to the old value.",
 )
+WARM_START = Compared(
+    "The source of a warm start",
+    ("values", "weights", "outputs"),
+    "shapes of variables",
+    "words, classes, columns and objectives are moved by their names; what cannot be moved is "
+    "refused, by variable. Another use of the same variables is said.",
+)
+POSITION = Compared(
+    "How far a training has read its files",
+    ("rows",),
+    "the files, with a sample of their content, the batch size, the number of processes",
+    "rows and epochs are counted again from 0.",
+)
 SCORES = Compared(
     "The history of evaluations, `best`, early stopping, and a finished training",
     ("scores",),
@@ -67,6 +80,19 @@ VERDICT = Compared(
     "which model is live",
     "checked and judged again, without a training.",
 )
+LIVE = Compared(
+    "The live model at the gate",
+    ("outputs",),
+    "which version is live",
+    "its answers are mapped by words, boundaries, levels and names of objectives; what cannot be "
+    "mapped is not judged, and the report says so.",
+)
+PREDICTIONS = Compared(
+    "Predictions that are half done",
+    ("records", "outputs"),
+    "the export, the files with sizes and times, the code of the kit",
+    "refused. Name an empty folder.",
+)
 SEARCH = Compared(
     "A search",
     # Names of answers do not change the metric of a trial, and a trial is accepted or not.
@@ -80,4 +106,7 @@ CLUSTER = Compared(
     "files, days and model as they are spelled",
     "another goal, so the task waits for its own cluster.",
 )
-ALL = (CHECKPOINT, SCORES, ROWS_OF_A_FILE, CONVERSION, CYCLE, VERDICT, SEARCH, CLUSTER)
+ALL = (
+    *(CHECKPOINT, WARM_START, POSITION, SCORES, ROWS_OF_A_FILE, CONVERSION, PREDICTIONS),
+    *(CYCLE, VERDICT, LIVE, SEARCH, CLUSTER),
+)

@@ -16,6 +16,8 @@ from feature_specs.heads import metric_meanings
 from feature_specs.heads.metric_choices import BY_GROUP
 from feature_specs.heads.objectives import HEADS
 from feature_specs.kinds import COLUMN_KINDS
+from feature_specs.meaning import compared
+from feature_specs.meaning.aspects import ASPECTS
 from tests.conftest import ROOT
 from tools import docs_hook
 from tools.reference import api, entries, models, program, serving, spec
@@ -79,6 +81,21 @@ def test_a_field_without_an_example_is_an_error(monkeypatch):
     assert str(error.value) == (
         "spec_examples.yaml: Indicator has no example for indicator. Add an entry that has it."
     )
+
+
+def test_the_page_of_meanings_has_every_aspect_artifact_and_value(pages):
+    page = pages["how_it_works/meaning.md"]
+    picture = (ROOT / "docs/images/meaning.svg").read_text(encoding="utf-8")
+    for aspect in ASPECTS:
+        assert f"\n| `{aspect}` | " in page and f">{aspect}</text>" in picture, aspect
+    for row in compared.ALL:
+        assert f"\n| {row.artifact} | {', '.join(row.aspects)} | {row.also} | " in page
+    values = {*AllSettings.model_fields, "columns.identity.size", "objectives.binary.loss_weight"}
+    assert {*re.findall(r"\n\| `(?:--)?([\w.]+)` \| ", page)} >= values
+    for owner, name, aspects in (("`dcn`", "rank", "weights"), ("`two_tower`", "item_id",
+                                 "training, scores"), ("all models", "forward_features", "outputs"),
+                                 ("`wide_deep`", "wide_group", "nothing (named)")):  # fmt: skip
+        assert f"\n| `--model_params={name}` of {owner} | {aspects} |\n" in page
 
 
 def test_every_metric_has_a_meaning_and_a_home():

@@ -20,6 +20,7 @@ from feature_specs.sections.drift_thresholds import Drift
 from feature_specs.sections.filters import Filter
 from feature_specs.sections.retraining import Retraining
 from feature_specs.sections.tables import Tables
+from tools.reference import models
 from tools.reference.docstrings import table
 
 _START = """# What belongs to what
@@ -33,11 +34,7 @@ reader compares what it uses, and nothing else.
 
 What a value changes is an arrow of the way of a record:
 
-```text
-table -records-> files -rows-> batches -values-> tensors -weights-> logits -outputs-> answers
-                                                    ^                answers -scores-> metrics
-                                                training             metrics -limits-> verdict
-```
+![The way of a record from a table to a verdict. Each arrow is an aspect.](../images/meaning.svg)
 
 With everything to the left of an arrow fixed, an aspect decides:
 """
@@ -53,8 +50,8 @@ _DECLARED = """
 ## What each value changes
 
 A path, a glob or the name of a class only points at something. It is "named": what it points at
-counts, and not how it is spelled. Parameters of models declare it in the code, and a parameter of
-your model that declares nothing counts as `weights`; see `ek.parameter`.
+counts, and not how it is spelled. A parameter of your model that declares nothing counts as
+`weights`; see `ek.parameter`.
 """
 
 _SECTIONS: dict[str, type[Declared]] = {
@@ -96,6 +93,9 @@ def _declared() -> Iterator[tuple[str, str]]:
     for section, model in {**_SECTIONS, **kinds, **heads}.items():
         for name, field in model.model_fields.items():
             yield f"`{section}.{field.alias or name}`", _changes(model.changes_of(name))
+    for owner, fields in models.parameters():
+        for parameter in fields:
+            yield f"`--model_params={parameter.name}` of {owner}", _changes(parameter.changes)
 
 
 def _changes(changes: aspects.Changes) -> str:

@@ -74,6 +74,17 @@ def own_fields(module: Module, model: ast.ClassDef) -> list[FieldText]:
     return [field for field in fields_of(*params_of(module, model)) if field not in shared]
 
 
+def parameters() -> Iterator[tuple[str, list[FieldText]]]:
+    """(whose they are, parameters), each parameter once."""
+    seen: set[FieldText] = set()
+    for title, home, name in _SHARED:
+        fields = [field for field in fields_of(*Module.load(home).find(name)) if field not in seen]
+        seen.update(fields)
+        yield title[0].lower() + title[1:], fields
+    for name, (module, node) in sorted(Module.load(_MODELS).table("MODELS").items()):
+        yield f"`{name}`", own_fields(module, node)
+
+
 def parameters_page() -> str:
     """The parameters that models share, and what they may name."""
     parts = [

@@ -12,12 +12,14 @@ through imports and assignments. A form of a type that it does not know is an er
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import pathlib
 from collections.abc import Iterator
 from typing import Any, Optional, Union
 
+from feature_specs.meaning import aspects
 from tools.reference.docstrings import Docstring, code
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -39,12 +41,14 @@ class FieldText:
     Attributes:
       default: as Python code; None if it has to be given.
       meaning: what the docstring of its class, or of the nearest base, says of it; or "".
+      changes: the aspects that it declares.
     """
 
     name: str
     type: str
     default: Optional[str]
     meaning: str
+    changes: aspects.Changes
 
 
 class Module:
@@ -121,9 +125,12 @@ def bases(module: Module, node: ast.ClassDef) -> Iterator[tuple[Module, ast.Clas
     """A class and those that it inherits from, as far as they are the kit's."""
     yield module, node
     for base in node.bases:
-        name = base.id if isinstance(base, ast.Name) else ""
+        nested = isinstance(base, ast.Attribute) and base.attr == "Params"
+        name = base.value if isinstance(base, ast.Attribute) and nested else base
         try:
-            home, found = module.find(name)
+            home, found = module.find(name.id if isinstance(name, ast.Name) else "")
+            if nested:
+                home, found = params_of(home, found)
         except (KeyError, FileNotFoundError):
             continue  # A class of a library.
         if isinstance(found, ast.ClassDef):
@@ -145,6 +152,7 @@ def fields_of(module: Module, node: ast.ClassDef) -> list[FieldText]:
     """All fields of a class of parameters, its own first, then the fields of its bases."""
     found: dict[str, tuple[Module, ast.AnnAssign]] = {}
     meanings: dict[str, str] = {}
+    changes: dict[str, aspects.Changes] = {}
     for home, each in bases(module, node):
         for name, text in docstring_of(each).attributes.items():
             meanings.setdefault(name, text)
@@ -152,12 +160,29 @@ def fields_of(module: Module, node: ast.ClassDef) -> list[FieldText]:
             if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
                 if not item.target.id.startswith("_") and not _is_class_var(item.annotation):
                     found.setdefault(item.target.id, (home, item))
+                    for declared in _declared(home, item.annotation):
+                        changes.setdefault(item.target.id, declared)
     fields = []
     for name, (home, item) in found.items():
         bounds, default = _value(item.value)
         words = [type_text(home, item.annotation), *bounds]
-        fields.append(FieldText(name, ", ".join(words), default, meanings.get(name, "")))
+        text, declared = meanings.get(name, ""), changes.get(name, aspects.changes("weights"))
+        fields.append(FieldText(name, ", ".join(words), default, text, declared))
     return fields
+
+
+def _declared(module: Module, annotation: ast.expr) -> Iterator[aspects.Changes]:
+    """What the names in an annotation declare, such as `TRAINING`, or `Group`, which has it."""
+    for node in ast.walk(annotation):
+        home, found = module, node
+        if isinstance(node, ast.Name):
+            with contextlib.suppress(KeyError, FileNotFoundError):  # Not a name of the kit.
+                home, found = module.find(node.id)
+        if isinstance(found, ast.Call) and ast.unparse(found.func) == "aspects.changes":
+            text, named = ast.literal_eval(found.args[0]), bool(found.keywords)
+            yield aspects.changes(text, named=named)
+        elif found is not node and isinstance(found, ast.Subscript):
+            yield from _declared(home, found)
 
 
 def _is_class_var(annotation: ast.expr) -> bool:
