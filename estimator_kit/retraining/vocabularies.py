@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 from feature_specs import statistics as statistics_file
+from feature_specs.embeddings import pretrained_files
 from feature_specs.kinds import Vocabulary
 from feature_specs.parser import parser
 from feature_specs.parser.yaml_reader import read_text
@@ -64,7 +65,9 @@ def make(
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     path = place / source.name
-    for name in (source.name, *referred_to(source)):
+    directory = spec.directory.resolve()
+    vectors = [os.path.relpath(file, directory) for file in pretrained_files.files_of(spec)]
+    for name in dict.fromkeys([source.name, *referred_to(source), *vectors]):
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source.parent / name, place / name)
     named = [c.file for c in spec.of_kind(Vocabulary).values() if c.file]

@@ -6,6 +6,7 @@ import json
 import pathlib
 
 import pytest
+import yaml
 
 from estimator_kit.retraining import vocabularies
 from feature_specs.parser import parser
@@ -44,6 +45,24 @@ def test_words(tmp_path, growth, live, words, changes):
     assert entry["words"] == len(words)
     assert (tmp_path / "words/city.txt").read_text() == "oslo\n"
     assert parser.load(found["spec"]).retraining.vocabularies == growth
+
+
+def test_the_files_of_pretrained_vectors_come_along(tmp_path):
+    path = write_spec(tmp_path, vocabularies="keep")
+    for name in ("vectors/model.ckpt-9.index", "vectors/model.ckpt-9.data-00000-of-00001"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    with open(path, encoding="utf-8") as file:
+        document = yaml.safe_load(file)
+    document["columns"]["city_emb"] = {
+        "embedding": "city", "dimension": 2,
+        "pretrained": {"checkpoint": "vectors/model.ckpt-9", "tensor": "table"},
+    }  # fmt: skip
+    document["groups"]["deep"] = [*document["groups"]["deep"], "city_emb"]
+    pathlib.Path(path).write_text(yaml.safe_dump(document, sort_keys=False))
+    vocabularies.make(parser.load(path), str(tmp_path / "made"), files=[], min_count=1)
+    for name in ("vectors/model.ckpt-9.index", "vectors/model.ckpt-9.data-00000-of-00001"):
+        assert (tmp_path / "made" / name).read_text() == name
 
 
 def _write_prices(path, prices):
