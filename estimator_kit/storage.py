@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
@@ -14,10 +13,8 @@ import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import path_text, value_text
+from feature_specs.files import staged
 from input_pipelines.record_files import file_systems
-
-# The temporary file of a file has a longer name, in bytes.
-_TEMPORARY_ROOM = len(".tmp-.partial")
 
 
 class Form(pydantic.BaseModel):
@@ -53,7 +50,7 @@ def check_writable(path: str, *, flag: str, is_file: bool = False) -> None:
         raise ConfigError(f"{flag}={path} is a folder, expected a file. Choose another path.")
     most = os.pathconf(place, "PC_NAME_MAX")
     *folders, name = os.path.relpath(whole, place).split(os.sep)
-    for part, room in [*((folder, 0) for folder in folders), (name, _TEMPORARY_ROOM * is_file)]:
+    for part, room in [*((folder, 0) for folder in folders), (name, staged.ROOM * is_file)]:
         size = len(os.fsencode(part))
         if size > most - room:
             raise ConfigError(
@@ -68,27 +65,14 @@ def check_writable(path: str, *, flag: str, is_file: bool = False) -> None:
 
 
 def write_text(path: str, text: str) -> None:
-    """Writes a temporary file in the same folder and renames it; makes missing folders.
-
-    If the file cannot be written, nothing is left.
+    """Writes a file that appears whole; see `staged`. Makes missing folders.
 
     Raises:
       ConfigError: the path is a folder.
     """
-    folder, name = os.path.split(path)
-    tf.io.gfile.makedirs(folder)
-    # It has another ending, because Prometheus' collector, for one, reads all `*.prom` files.
-    temporary = os.path.join(folder, f".tmp-{name}.partial")
-    try:
-        with tf.io.gfile.GFile(temporary, "w") as file:
-            file.write(text)
-        tf.io.gfile.rename(temporary, path, overwrite=True)
-    except BaseException as error:
-        with contextlib.suppress(tf.errors.OpError):
-            tf.io.gfile.remove(temporary)
-        if isinstance(error, tf.errors.FailedPreconditionError) and tf.io.gfile.isdir(path):
-            raise ConfigError(f"{path} is a folder, expected a file. Move it away.") from error
-        raise
+    check_is_file(path)
+    with staged.file(path) as temporary, tf.io.gfile.GFile(temporary, "w") as file:
+        file.write(text)
 
 
 def write_json(path: str, value: Any, *, sort_keys: bool = True) -> None:

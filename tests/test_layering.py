@@ -25,7 +25,7 @@ ORDER = {
     "feature_specs": (
         "json_schema", "parser", "validation", "reference", "embeddings", "spec", "kinds", "label",
         "feature", "sections", "heads", "statistics", "encoded_bytes", "vocabulary", "entry",
-        "meaning", "errors",
+        "meaning", "errors", "files",
     ),
     "input_pipelines": (
         "data_service", "input_fns", "row_cache", "integrity", "prepare", "reading",
@@ -44,7 +44,7 @@ ORDER = {
 WITHOUT_TENSORFLOW = {
     "feature_specs": {
         "__init__", "embeddings/pretrained_files", "embeddings/vector_files", "encoded_bytes",
-        "entry", "errors", "feature", "json_schema", "kinds/*", "label", "meaning/*",
+        "entry", "errors", "feature", "files/*", "json_schema", "kinds/*", "label", "meaning/*",
         "parser/*", "reference/naming", "sections/drift_thresholds", "sections/retraining", "spec",
         "statistics", "validation/*", "vocabulary",
     },

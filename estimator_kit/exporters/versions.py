@@ -1,7 +1,7 @@
 """Versions of an export: folders whose name is a number, and which are always complete.
 
     <folder>/1717171717/             a version, as servers expect it; the highest is the newest
-    <folder>/.staging-<second>-<n>/  a version that is being written or deleted, or was when a
+    <folder>/.staging-<second>-<x>/  a version that is being written or deleted, or was when a
                                      process died
     <folder>/keep.json               {"pinned": {version: why}, "live": [version]}
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import time
 from collections.abc import Sequence
 from typing import Optional
@@ -27,7 +28,7 @@ from input_pipelines.record_files import file_systems
 
 # A plain number: not `007` or `²`.
 _VERSION = re.compile(r"0|[1-9][0-9]*")
-_STAGING = re.compile(r"\.staging-(\d+)-\d+")
+_STAGING = re.compile(r"\.staging-(\d+)-\w+")
 
 # Seconds after which a staging folder counts as left by a dead process.
 _LEFTOVER_SECS = 24 * 3600
@@ -49,10 +50,8 @@ def new_staging(folder: str, now: float) -> str:
         match = _STAGING.fullmatch(entry.rstrip("/"))
         if match and now - int(match[1]) > _LEFTOVER_SECS:
             tf.io.gfile.rmtree(os.path.join(folder, entry))
-    path = os.path.join(folder, f".staging-{int(now)}-{os.getpid()}")
-    if tf.io.gfile.exists(path):  # An export of this process failed in the same second.
-        tf.io.gfile.rmtree(path)
-    return path
+    # Not the number of the process, which two containers may share.
+    return os.path.join(folder, f".staging-{int(now)}-{secrets.token_hex(4)}")
 
 
 def publish(staged: str, folder: str, now: float) -> str:

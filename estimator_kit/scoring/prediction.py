@@ -19,6 +19,7 @@ import tensorflow as tf
 from estimator_kit.errors import ConfigError
 from estimator_kit.storage import plain
 from feature_specs.errors import did_you_mean
+from feature_specs.files import staged
 from input_pipelines.errors import DataError
 from input_pipelines.record_files import kinds, writing
 
@@ -114,18 +115,9 @@ def _text_output(path: Union[str, TextIO, None]) -> Iterator[Any]:
     if not isinstance(path, str):
         yield path
         return
-    folder, name = os.path.split(path)
-    tf.io.gfile.makedirs(folder or ".")
-    temporary = os.path.join(folder, f".tmp-{name}")
-    try:
-        with tf.io.gfile.GFile(temporary, "w") as stream:
-            stream.write("")  # Makes the file even without rows.
-            yield stream
-        tf.io.gfile.rename(temporary, path, overwrite=True)
-    except BaseException:
-        with contextlib.suppress(tf.errors.OpError):
-            tf.io.gfile.remove(temporary)
-        raise
+    with staged.file(path) as temporary, tf.io.gfile.GFile(temporary, "w") as stream:
+        stream.write("")  # Makes the file even without rows, in a store.
+        yield stream
 
 
 def _json_of(name: str, value: Any) -> Any:

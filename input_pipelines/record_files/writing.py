@@ -9,13 +9,13 @@ Use it for small data: tests, demos, a converted CSV. A file is GZIP if its name
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
 import tensorflow as tf
 
+from feature_specs.files import staged
 from input_pipelines.record_files.crc32c import LARGEST_RECORD
 from input_pipelines.record_files.tfrecords import compression_type
 
@@ -114,27 +114,19 @@ def write_sequence_examples(path: str, rows: Iterable[SequenceRow]) -> int:
 
 
 def _write(path: str, rows: Iterable[Any], encode: Callable[[Any], Any]) -> int:
-    folder, name = os.path.split(path)
-    tf.io.gfile.makedirs(folder or ".")
-    temporary = os.path.join(folder, f".tmp-{name}")
-    count = 0
-    try:
-        with tf.io.TFRecordWriter(temporary, compression_type(path)) as writer:
-            for row in rows:
-                try:
-                    record = encode(row)
-                except (TypeError, ValueError) as error:
-                    raise type(error)(f"{path}: row {count}: {error}") from error
-                content = record.SerializeToString(deterministic=True)
-                if len(content) > LARGEST_RECORD:
-                    raise ValueError(
-                        f"{path}: row {count}: it has {len(content):,} bytes, expected at most "
-                        f"{LARGEST_RECORD:,}. Leave out its largest features."
-                    )
-                writer.write(content)
-                count += 1
-        tf.io.gfile.rename(temporary, path, overwrite=True)
-    finally:
-        if tf.io.gfile.exists(temporary):
-            tf.io.gfile.remove(temporary)
+    count, compression = 0, compression_type(path)
+    with staged.file(path) as temporary, tf.io.TFRecordWriter(temporary, compression) as writer:
+        for row in rows:
+            try:
+                record = encode(row)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{path}: row {count}: {error}") from error
+            content = record.SerializeToString(deterministic=True)
+            if len(content) > LARGEST_RECORD:
+                raise ValueError(
+                    f"{path}: row {count}: it has {len(content):,} bytes, expected at most "
+                    f"{LARGEST_RECORD:,}. Leave out its largest features."
+                )
+            writer.write(content)
+            count += 1
     return count

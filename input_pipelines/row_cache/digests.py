@@ -20,6 +20,8 @@ from typing import Optional
 
 import tensorflow as tf
 
+from feature_specs.files import locks
+
 _CHUNK = 2**20
 _LINE = re.compile(r"(\d+-\d+-\d+-\d+-\d+) ([0-9a-f]{64})\n")
 
@@ -49,15 +51,20 @@ class Digests:
     def __init__(self, path: pathlib.Path):
         self._path = path
         self._lock = threading.Lock()
-        lines = _text(path).splitlines(True) if path.exists() else []
+        self._known: dict[str, str] = {}
+        if path.exists():
+            with locks.held(str(path), wait=True):
+                self._read()
+
+    def _read(self) -> None:
+        lines = _text(self._path).splitlines(True)
         # Incomplete lines are ignored.
         found = filter(None, map(_LINE.fullmatch, lines))
-        self._known: dict[str, str] = {line[1]: line[2] for line in found}
+        self._known = {line[1]: line[2] for line in found}
         if len(lines) > _MOST:
+            # In place, because other runs that add lines have the lock of this file.
             kept = list(self._known.items())[-_MOST // 2 :]
-            shorter = path.with_name(f"{path.name}.{os.getpid()}")
-            shorter.write_text("".join(f"{k} {v}\n" for k, v in kept), encoding="ascii")
-            os.replace(shorter, path)
+            self._path.write_text("".join(f"{k} {v}\n" for k, v in kept), encoding="ascii")
 
     def of(self, path: str) -> str:
         """SHA-256 of the bytes of a file, in hex."""
@@ -75,7 +82,9 @@ class Digests:
             return
         with self._lock:
             self._known[identity] = digest
-            with self._path.open("a", encoding="ascii") as file:
+            self._path.touch()
+            held = locks.held(str(self._path), wait=True)
+            with held, self._path.open("a", encoding="ascii") as file:
                 file.write(f"{identity} {digest}\n")
 
 

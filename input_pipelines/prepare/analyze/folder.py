@@ -4,17 +4,20 @@
 another file, or a listed file has changed, someone has edited it, and the folder is not changed. A
 new folder is written under a temporary name and then renamed. In an existing folder, all files are
 written under temporary names before the first one is renamed. The manifest first lists both the old
-and the new state, so that files do not look edited after a crash.
+and the new state, so that files do not look edited after a crash. Two analyses into one folder wait
+for each other, and the later one stays.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-import os
 import pathlib
-import shutil
 from collections.abc import Mapping
+from typing import Union
+
+from feature_specs.files import locks, staged
 
 MANIFEST = "manifest.json"
 _TEMPORARY = ".tmp-"
@@ -50,27 +53,35 @@ def publish(folder: pathlib.Path, files: Mapping[str, str]) -> None:
     Raises:
       FolderError: see `check`.
     """
-    check(folder)
     new = {name: [_digest(text.encode())] for name, text in files.items()}
-    manifest = _manifest_text(new)
-    if not folder.exists():
-        temporary = folder.with_name(f"{_TEMPORARY}{folder.name}")
-        shutil.rmtree(temporary, ignore_errors=True)
-        for name, text in {**files, MANIFEST: manifest}.items():
-            _write(temporary / name, text)
-        os.rename(temporary, folder)
+    if not folder.exists() and _new(folder, {**files, MANIFEST: _manifest_text(new)}):
         return
-    before = _known(folder)
-    both = {name: before.get(name, []) + new.get(name, []) for name in {**before, **new}}
-    for name, text in files.items():
-        _write(_beside(folder / name), text)
-    replace(folder / MANIFEST, _manifest_text(both))
-    for name in files:
-        os.replace(_beside(folder / name), folder / name)
-    for name in before:
-        if name not in files:
-            (folder / name).unlink(missing_ok=True)
-    replace(folder / MANIFEST, manifest)
+    with locks.held(str(folder), wait=True):
+        check(folder)
+        before = _known(folder)
+        both = {name: before.get(name, []) + new.get(name, []) for name in {**before, **new}}
+        with contextlib.ExitStack() as stack:
+            for name, text in files.items():
+                _write(stack.enter_context(staged.file(str(folder / name))), text)
+            replace(folder / MANIFEST, _manifest_text(both))
+        for name in before:
+            if name not in files:
+                (folder / name).unlink(missing_ok=True)
+        replace(folder / MANIFEST, _manifest_text(new))
+
+
+def _new(folder: pathlib.Path, files: Mapping[str, str]) -> bool:
+    """Makes a folder with these files. False if another analysis has made it in the meantime."""
+    try:
+        with staged.folder(str(folder)) as temporary:
+            for name, text in files.items():
+                (pathlib.Path(temporary) / name).parent.mkdir(parents=True, exist_ok=True)
+                _write(pathlib.Path(temporary) / name, text)
+    except OSError:
+        if not folder.exists():
+            raise
+        return False
+    return True
 
 
 def admit(folder: pathlib.Path, files: Mapping[str, str]) -> None:
@@ -81,18 +92,13 @@ def admit(folder: pathlib.Path, files: Mapping[str, str]) -> None:
 
 
 def replace(path: pathlib.Path, text: str) -> None:
-    """Writes one file under a temporary name and renames it."""
-    _write(_beside(path), text)
-    os.replace(_beside(path), path)
+    """Writes one file that appears whole; see `staged`."""
+    with staged.file(str(path)) as temporary:
+        _write(temporary, text)
 
 
-def _beside(path: pathlib.Path) -> pathlib.Path:
-    return path.with_name(f"{_TEMPORARY}{path.name}")
-
-
-def _write(path: pathlib.Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text.encode())
+def _write(path: Union[str, pathlib.Path], text: str) -> None:
+    pathlib.Path(path).write_bytes(text.encode())
 
 
 def _files(folder: pathlib.Path) -> list[str]:

@@ -165,3 +165,16 @@ def test_files_that_say_how_long_they_are_need_no_python_while_they_are_read(tmp
     for path in paths:
         writing.write_examples(path, [{"row": i} for i in range(2500)])
     assert tfrecords.count_records(paths) == 5000
+
+
+def test_two_writers_of_one_file_each_write_a_whole_one(tmp_path):
+    path = str(tmp_path / "a.tfrecord")
+
+    def rows():
+        yield {"x": 1}
+        assert writing.write_examples(path, [{"x": 2}] * 3) == 3
+        assert len([*tf.data.TFRecordDataset(path)]) == 3
+        yield {"x": 1}
+
+    assert writing.write_examples(path, rows()) == 2
+    assert len([*tf.data.TFRecordDataset(path)]) == 2 and os.listdir(tmp_path) == ["a.tfrecord"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pathlib
+import threading
 
 import pytest
 
@@ -101,3 +102,26 @@ def test_truncated_lines_and_old_lines_are_dropped(tmp_path, monkeypatch, old):
     Digests(file)
     assert file.read_text() == whole
     assert sorted(os.listdir(tmp_path)) == ["a", "digests"]
+
+
+def test_a_line_of_another_run_is_kept_while_the_file_is_shortened(tmp_path, monkeypatch, old):
+    path, data = tmp_path / "digests.txt", tmp_path / "data"
+    data.write_bytes(b"rows")
+    monkeypatch.setattr(digests, "_MOST", 4)
+    path.write_text("".join(f"1-2-3-4-{n} {n:064x}\n" for n in range(5)))
+    other, read = digests.Digests(tmp_path / "other.txt"), digests._text
+    other._path = path
+    adding = threading.Thread(target=lambda: other.of(str(data)))
+
+    def reading(path):
+        text = read(path)
+        adding.start()
+        adding.join(0.2)  # It waits for the lock. Without one, it would be done.
+        return text
+
+    monkeypatch.setattr(digests, "_text", reading)
+    digests.Digests(path)
+    adding.join()
+    kept = read(path).splitlines()
+    assert [line[:9] for line in kept[:2]] == ["1-2-3-4-3", "1-2-3-4-4"]
+    assert len(kept) == 3 and kept[2].endswith(hashlib.sha256(b"rows").hexdigest())
