@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
+import os
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -20,6 +21,7 @@ from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.settings import counted
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
@@ -103,6 +105,21 @@ def check_start(
     reading.check_fit(checkpoint, outline.variables)
     kept_params.check(config.model_dir, type(model).__name__, model.params)
     return reading.latest_step(config.model_dir)
+
+
+def changes_of(
+    config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, aspects: Sequence[str]
+) -> list[str]:
+    """How a start differs in these aspects from the last start of its model directory.
+
+    A sentence for each setting, parameter of the model and field of the spec.
+    """
+    folder = os.path.join(config.model_dir, "feature_spec")
+    return [
+        *run_record.changed_flags(config, counted(config.mode, aspects)),
+        *kept_params.changes(config.model_dir, model.params, aspects),
+        *run_record.changes_since(folder, spec, aspects),
+    ]
 
 
 def find_warm_start(
@@ -200,16 +217,21 @@ def has_stalled_before(
 
 
 def trained_before(
-    config: ModelDirConfig, plan: Plan, meaning: Optional[ScoresMeaning]
+    config: ModelDirConfig,
+    plan: Plan,
+    meaning: Optional[ScoresMeaning],
+    other_outputs: Sequence[str] = (),
 ) -> Optional[dict[str, Any]]:
     """The result of an earlier start that has left nothing to train, or None.
 
     Args:
       config, plan: the config and the plan of this start.
       meaning: what the scores of this start mean. None if it evaluates nothing.
+      other_outputs: how the outputs of its exports differ from those of the last start.
 
     Raises:
-      NothingToDo: the earlier start has also evaluated and exported, and its scores mean the same.
+      NothingToDo: the earlier start has also evaluated and exported, and its scores and outputs
+        mean the same.
     """
     before = read_result(config.model_dir) or {}
     finished = before.get("status") == "done" and before.get("global_step") == plan.start_step
@@ -237,8 +259,13 @@ def trained_before(
         )
     else:
         return None
-    if measured:
+    if measured and not other_outputs:
         raise NothingToDo(reason)
+    if measured:
+        _log.info(
+            "the exports are written again, because their outputs differ from the last start (%s)",
+            "; ".join(other_outputs),
+        )
     return before
 
 

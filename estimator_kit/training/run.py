@@ -64,6 +64,7 @@ from estimator_kit.training.hooks.summaries import SummariesHook
 from estimator_kit.training.hooks.training_log import TrainingLogHook, WriteAtSave
 from estimator_kit.training.plan import (
     Plan,
+    changes_of,
     check_apart,
     check_metrics,
     check_start,
@@ -75,6 +76,7 @@ from estimator_kit.training.plan import (
 from estimator_kit.training.rows import selected_rows
 from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.trainer import Steps, Trainer
+from feature_specs.meaning import compared
 from feature_specs.spec import FeatureSpec
 from input_pipelines.row_cache.cache import RowCache
 
@@ -182,7 +184,10 @@ class Training:
         config = self._config
         first_step = self._warm.step if self._warm is not None else 0
         self._plan = make_plan(config, self._source, self._start_step, first_step)
-        self._before = trained_before(config, self._plan, self._meaning)
+        outputs: list[str] = []
+        if self._evaluates and config.exporters and self._plan.resumed_at is not None:
+            outputs = changes_of(config, self._spec, self._model, compared.EXPORTS.aspects)
+        self._before = trained_before(config, self._plan, self._meaning, outputs)
         # In a cluster, the evaluator asks again.
         self._stalled = not self._trainer.shared and has_stalled_before(
             config, self._plan, self._meaning
@@ -226,8 +231,12 @@ class Training:
         """Trains to the last step of the plan, and counts the rows."""
         plan, request = self._plan, self._trainer.request
         if self._before is not None or not plan.has_steps:
-            lost = (self._before or {}).get("rows_lost", 0)
-            self._note(stop_reason="already_done", rows_lost=lost)
+            before = self._before or {}
+            early = before.get("stop_reason") == EARLY_STOPPED
+            self._note(
+                stop_reason=EARLY_STOPPED if early else "already_done",
+                rows_lost=before.get("rows_lost", 0),
+            )
             return
         if self._stalled:
             self._note(stop_reason=EARLY_STOPPED)
@@ -282,9 +291,13 @@ class Training:
             return
         after = self._after_evaluation
         after.read_records()
+        if self._before is not None:
+            after.recall(self._plan.start_step)
         if not finish.is_evaluated(after, self._model_dir):
             eval_input = self._evaluated.input_fn(self._cache)
             finish.evaluate_now(self._estimator, eval_input, after)
+        elif self._before is not None:
+            after.export_again(self._estimator)
         self._note(exports=finish.final_exports(self._config, self._estimator, after))
 
     def _steps(self) -> Steps:

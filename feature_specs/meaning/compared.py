@@ -43,6 +43,12 @@ SCORES = Compared(
     "the features, labels and filter of the spec, content of the evaluation files",
     "they begin again, and old lines stay. A finished training is evaluated again.",
 )
+EXPORTS = Compared(
+    "The exports of a finished training",
+    ("outputs",),
+    "the order of the objectives",
+    "written again, without a training. `step` and those whose checkpoint is deleted stay.",
+)
 ROWS_OF_A_FILE = Compared(
     "The row cache, and what retraining knows of a file",
     ("rows", "values", "limits"),
@@ -80,4 +86,4 @@ CLUSTER = Compared(
     "files, days and model as they are spelled",
     "another goal, so the task waits for its own cluster.",
 )
-ALL = (CHECKPOINT, SCORES, ROWS_OF_A_FILE, CONVERSION, CYCLE, VERDICT, SEARCH, CLUSTER)
+ALL = (CHECKPOINT, SCORES, EXPORTS, ROWS_OF_A_FILE, CONVERSION, CYCLE, VERDICT, SEARCH, CLUSTER)

@@ -8,6 +8,7 @@ import pathlib
 import shutil
 
 import pytest
+import tensorflow as tf
 
 import estimator_kit as ek
 from input_pipelines.record_files import writing
@@ -130,6 +131,25 @@ def test_a_finished_training_is_scored_on_other_files(config, easy):
     assert [entry["global_step"] for entry in lines(run)] == [5, 5]
     for exporter in ("best", "final"):
         assert second.exports[exporter] > first.exports[exporter]
+    with pytest.raises(ek.NothingToDo, match="is already trained to step 5 of 5"):
+        ek.run(other)
+
+
+@pytest.mark.ci
+def test_a_finished_training_exports_again_with_other_outputs(config):
+    run = config(exporters=("best", "final"))
+    first, evaluated = ek.run(run), lines(run)
+    other = run.model_copy(update={"default_signature": "classify/click"})
+    second = ek.run(other)
+    assert (second.stop_reason, second.global_step) == ("already_done", 5)
+    assert second.rows_trained == 0
+    assert second.metrics == pytest.approx(first.metrics, nan_ok=True, rel=0, abs=0)
+    assert lines(run) == evaluated  # Without an evaluation.
+    for exporter in ("best", "final"):
+        assert second.exports[exporter] > first.exports[exporter]
+        signatures = tf.saved_model.load(second.exports[exporter]).signatures
+        assert set(signatures["serving_default"].structured_outputs) == {"classes", "scores"}
+    assert best(run) == [(5, os.path.basename(second.exports["best"]))]
     with pytest.raises(ek.NothingToDo, match="is already trained to step 5 of 5"):
         ek.run(other)
 
