@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-import os
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -19,14 +18,13 @@ from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start import warm_start
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.settings import counted
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.result_file import read_result
+from estimator_kit.training import last_start
 from estimator_kit.training.hooks.early_stopping import stops
 from estimator_kit.training.position import InputPosition
 from estimator_kit.training.source import TrainingInput
@@ -105,21 +103,6 @@ def check_start(
     reading.check_fit(checkpoint, outline.variables)
     kept_params.check(config.model_dir, type(model).__name__, model.params)
     return reading.latest_step(config.model_dir)
-
-
-def changes_of(
-    config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, aspects: Sequence[str]
-) -> list[str]:
-    """How a start differs in these aspects from the last start of its model directory.
-
-    A sentence for each setting, parameter of the model and field of the spec.
-    """
-    folder = os.path.join(config.model_dir, "feature_spec")
-    return [
-        *run_record.changed_flags(config, counted(config.mode, aspects)),
-        *kept_params.changes(config.model_dir, model.params, aspects),
-        *run_record.changes_since(folder, spec, aspects),
-    ]
 
 
 def find_warm_start(
@@ -218,16 +201,16 @@ def has_stalled_before(
 
 def trained_before(
     config: ModelDirConfig,
+    spec: FeatureSpec,
+    model: ModelFn,
     plan: Plan,
     meaning: Optional[ScoresMeaning],
-    other_outputs: Sequence[str] = (),
 ) -> Optional[dict[str, Any]]:
     """The result of an earlier start that has left nothing to train, or None.
 
     Args:
-      config, plan: the config and the plan of this start.
+      config, spec, model, plan: what this start trains, and its plan.
       meaning: what the scores of this start mean. None if it evaluates nothing.
-      other_outputs: how the outputs of its exports differ from those of the last start.
 
     Raises:
       NothingToDo: the earlier start has also evaluated and exported, and its scores and outputs
@@ -259,13 +242,11 @@ def trained_before(
         )
     else:
         return None
-    if measured and not other_outputs:
-        raise NothingToDo(reason)
     if measured:
-        _log.info(
-            "the exports are written again, because their outputs differ from the last start (%s)",
-            "; ".join(other_outputs),
-        )
+        outputs = last_start.other_outputs(config, spec, model)
+        if not outputs:
+            raise NothingToDo(reason)
+        _log.info("exports are written again with other outputs: %s", "; ".join(outputs))
     return before
 
 
@@ -277,8 +258,7 @@ def _stays(config: ModelDirConfig, meaning: Optional[ScoresMeaning]) -> bool:
     """
     if meaning is None or config.early_stopping_metric is None:
         return False
-    kept, now = (
-        [line for line in lines if line.startswith("--early_stopping_")]
-        for lines in (run_record.read_flags(config.model_dir), resolved_flags(config).splitlines())
+    names = {f"early_stopping_{part}" for part in ("metric", "direction", "patience")}
+    return not run_record.changed_flags(config, names) or stops(
+        config, EvaluationHistory(config.model_dir).alike(meaning)
     )
-    return kept == now or stops(config, EvaluationHistory(config.model_dir).alike(meaning))

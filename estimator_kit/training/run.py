@@ -45,6 +45,7 @@ from estimator_kit.training import (
     data_service,
     finish,
     input_cache,
+    last_start,
     low_precision,
     model_dir,
 )
@@ -64,7 +65,6 @@ from estimator_kit.training.hooks.summaries import SummariesHook
 from estimator_kit.training.hooks.training_log import TrainingLogHook, WriteAtSave
 from estimator_kit.training.plan import (
     Plan,
-    changes_of,
     check_apart,
     check_metrics,
     check_start,
@@ -76,7 +76,6 @@ from estimator_kit.training.plan import (
 from estimator_kit.training.rows import selected_rows
 from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.trainer import Steps, Trainer
-from feature_specs.meaning import compared
 from feature_specs.spec import FeatureSpec
 from input_pipelines.row_cache.cache import RowCache
 
@@ -184,10 +183,7 @@ class Training:
         config = self._config
         first_step = self._warm.step if self._warm is not None else 0
         self._plan = make_plan(config, self._source, self._start_step, first_step)
-        outputs: list[str] = []
-        if self._evaluates and config.exporters and self._plan.resumed_at is not None:
-            outputs = changes_of(config, self._spec, self._model, compared.EXPORTS.aspects)
-        self._before = trained_before(config, self._plan, self._meaning, outputs)
+        self._before = trained_before(config, self._spec, self._model, self._plan, self._meaning)
         # In a cluster, the evaluator asks again.
         self._stalled = not self._trainer.shared and has_stalled_before(
             config, self._plan, self._meaning
@@ -216,6 +212,8 @@ class Training:
             self._plan.max_steps, every_secs=config.log_every_secs, shared=self._trainer.shared
         )
         self._trainer.begin()
+        if self._start_step is not None and self._plan.has_steps and self._before is None:
+            last_start.say_changes(config, self._spec, self._model, self._start_step)
         run_record.write_record(config, self._spec, self._outline.places)
         kept_params.write(self._model_dir, self._model.params)
         self._plan.position.write(self._model_dir, config.epochs)
@@ -233,10 +231,8 @@ class Training:
         if self._before is not None or not plan.has_steps:
             before = self._before or {}
             early = before.get("stop_reason") == EARLY_STOPPED
-            self._note(
-                stop_reason=EARLY_STOPPED if early else "already_done",
-                rows_lost=before.get("rows_lost", 0),
-            )
+            reason = EARLY_STOPPED if early else "already_done"
+            self._note(stop_reason=reason, rows_lost=before.get("rows_lost", 0))
             return
         if self._stalled:
             self._note(stop_reason=EARLY_STOPPED)

@@ -37,6 +37,12 @@ CHECKPOINT = Compared(
     "the columns of each row of a kernel, shapes of variables, words of vocabularies",
     "refused. Train into a new model directory with a warm start, or go back to the old value.",
 )
+RESUMED = Compared(
+    "A training that goes on",
+    ("training",),
+    "nothing else",
+    "it goes on, and a line in the log names them once.",
+)
 SCORES = Compared(
     "The history of evaluations, `best`, early stopping, and a finished training",
     ("scores",),
@@ -86,4 +92,7 @@ CLUSTER = Compared(
     "files, days and model as they are spelled",
     "another goal, so the task waits for its own cluster.",
 )
-ALL = (CHECKPOINT, SCORES, EXPORTS, ROWS_OF_A_FILE, CONVERSION, CYCLE, VERDICT, SEARCH, CLUSTER)
+ALL = (
+    *(CHECKPOINT, RESUMED, SCORES, EXPORTS, ROWS_OF_A_FILE, CONVERSION),
+    *(CYCLE, VERDICT, SEARCH, CLUSTER),
+)

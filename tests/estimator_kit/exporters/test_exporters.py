@@ -209,7 +209,12 @@ def test_after_evaluations_each_exporter_has_its_own(tmp_path, evaluate):
         ("latest", "30"), ("best_k", "30"),
         ("latest", "40"), ("best", "40"), ("best_k", "40"), ("step", "40"),
     ]  # fmt: skip
-    assert all_names(tmp_path) == {"latest": ["9"], "best": ["10"], "best_k": ["3", "11"], "step": ["12"]}
+    assert all_names(tmp_path) == {
+        "latest": ["9"],
+        "best": ["10"],
+        "best_k": ["3", "11"],
+        "step": ["12"],
+    }
     best = [entry["version"] for entry in after._best_k.best]
     assert best == ["11", "3"]
     assert {name: os.path.basename(path) for name, path in after.exports.items()} == {
