@@ -5,7 +5,7 @@ with scores of earlier ones. With other evaluation files or another `loss_weight
 nothing. So a digest of the meaning is stored with each score, as `scores` in `eval_history.jsonl`,
 `best.json`, `best_k.json` and `result.json`, and only scores with the same digest are compared.
 
-    meaning = ScoresMeaning.of(config, spec, model.params, files, left_out)
+    meaning = ScoresMeaning.of(config, spec, model, files, left_out)
     meaning.is_of({"global_step": 50, "metrics": {"loss": 0.2}, "scores": "9f86d081884c7d65"})
 
 Files count by their sizes and samples of their content (`file_samples`). Their names and times do
@@ -29,7 +29,8 @@ from typing import Any
 from estimator_kit import storage
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import counted
-from estimator_kit.model.model_params import ModelParams, changes_of
+from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.model.model_params import changes_of
 from feature_specs.meaning import compared
 from feature_specs.meaning.differences import differences
 from feature_specs.spec import FeatureSpec
@@ -68,14 +69,14 @@ class ScoresMeaning:
         cls,
         config: ModelDirConfig,
         spec: FeatureSpec,
-        params: ModelParams,
+        model: ModelFn,
         files: Sequence[str],
         left_out: Mapping[str, str],
     ) -> ScoresMeaning:
         """The meaning of the scores of a start, compared with the one in its model directory.
 
         Args:
-          config, spec, params: the settings, the feature spec and the parameters of the model.
+          config, spec, model: the settings, the feature spec and the model.
           files: the files that are evaluated. The rows of --input_fn are in a temporary one.
           left_out: for each damaged file, a digest of the records that are not read.
 
@@ -83,11 +84,11 @@ class ScoresMeaning:
           ConfigError: `eval_meaning.json` is damaged.
         """
         values = {
-            **_of_settings(config, files, left_out),
+            **_of_settings(config, files, left_out, sees_batches=_sees_batches(spec, model)),
             **{
                 f"--model_params {name}": value
-                for name, value in params.model_dump(mode="json").items()
-                if "scores" in changes_of(type(params), name)
+                for name, value in model.params.model_dump(mode="json").items()
+                if "scores" in changes_of(type(model.params), name)
             },
             **spec.meaning(compared.SCORES.aspects),
             # The defaults of features decide which rows a filter keeps.
@@ -111,9 +112,11 @@ class ScoresMeaning:
 
 
 def _of_settings(
-    config: ModelDirConfig, files: Sequence[str], left_out: Mapping[str, str]
+    config: ModelDirConfig, files: Sequence[str], left_out: Mapping[str, str], *, sees_batches: bool
 ) -> dict[str, Any]:
     names = counted("train_and_evaluate", compared.SCORES.aspects) - _CHOOSING
+    if config.eval_steps is None and not sees_batches:
+        names -= {"eval_batch_size"}  # With --eval_steps it decides how many rows are evaluated.
     sizes = sizes_of(files)
     found: dict[str, Any]
     if config.eval_files:
@@ -130,6 +133,17 @@ def _of_settings(
         found = {"rows of --input_fn": {"bytes": sum(sizes.values())}}
     found["records left out"] = sorted(left_out.values())
     return {**{f"--{name}": getattr(config, name) for name in sorted(names)}, **found}
+
+
+def _sees_batches(spec: FeatureSpec, model: ModelFn) -> bool:
+    """Whether a metric may depend on which rows share a batch.
+
+    The head `ranking` compares the rows of a group that share one, and what a model computes itself
+    may compare any rows, as the loss of `two_tower` does. All other metrics are of single rows.
+    """
+    own = ("example_losses", "metrics")
+    overrides = any(getattr(type(model), name) is not getattr(ModelFn, name) for name in own)
+    return overrides or any(entry.ranks for entry in spec.objectives.values())
 
 
 def _changes(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -175,7 +175,7 @@ class Training:
             self._evaluated = EvalInput.of(config, spec, self._screened)
             left_out = self._screened.left_out("--eval_files")
             self._meaning = ScoresMeaning.of(
-                config, spec, self._model.params, self._evaluated.files, left_out
+                config, spec, self._model, self._evaluated.files, left_out
             )
 
     def plan(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
-from estimator_kit.models.dnn_params import DNNParams
+from estimator_kit.models import MODELS
 from feature_specs.parser import parser
 
 
@@ -22,14 +22,15 @@ def found(tmp_path, document):
     for name in ("a", "b"):
         (tmp_path / "data" / name).write_bytes(name.encode() * 100_000)
 
-    def find(files=None, params=(), left_out=(), **settings):
+    def find(files=None, params=(), left_out=(), model=MODELS["dnn"], **settings):
         config = ModelDirConfig(**{
             "spec": "s.yaml", "model_dir": str(tmp_path / "model"), "train_files": ("t",),
             "eval_files": ("e",), "max_steps": 1, **settings,
         })  # fmt: skip
         files = [str(tmp_path / "data" / name) for name in ("a", "b")] if files is None else files
         spec = parser.parse(document)
-        return ScoresMeaning.of(config, spec, DNNParams(**dict(params)), files, dict(left_out))
+        made = model(spec, dict(params))
+        return ScoresMeaning.of(config, spec, made, files, dict(left_out))
 
     return find
 
@@ -71,6 +72,40 @@ def test_what_changes_no_score_does_not_count(found, tmp_path, document):
         best_direction="max", early_stopping_metric="loss", params={"learning_rate": 0.3}.items(),
     )  # fmt: skip
     assert again.changes == [] and again.digest == first.digest
+
+
+class OwnMetrics(MODELS["dnn"]):
+    def metrics(self, labels, predictions, weights, features):
+        return {}
+
+
+def test_the_size_of_batches_counts_where_a_metric_sees_them(found, tmp_path, document):
+    def change(**given):
+        """How the meaning changes with the size of the batches."""
+        found(**given).write(str(tmp_path / "model"))
+        return found(eval_batch_size=7, **given).changes
+
+    told = ["--eval_batch_size: was 2048, is 7"]
+    assert change() == []
+    assert change(eval_steps=5) == told  # Then 35 rows are evaluated.
+    assert change(model=OwnMetrics) == told
+    towers = {"user_group": "users", "item_group": "items", "item_id": None}
+    document["groups"].update(users=["price"], items=["city_hot"])
+    assert change(model=MODELS["two_tower"], params=towers.items()) == told
+    document["labels"]["grade"] = {"dtype": "int64"}
+    document["objectives"]["grade"] = {"head": "ranking", "group_by": "user"}
+    assert change() == told
+
+
+def test_a_directory_that_counts_the_size_of_batches_goes_on(found, tmp_path):
+    first = found()
+    first.write(str(tmp_path / "model"))
+    path = tmp_path / "model" / "eval_meaning.json"
+    kept = json.loads(path.read_text())
+    kept["meaning"]["--eval_batch_size"] = 2048  # As the version before wrote it for every model.
+    path.write_text(json.dumps({**kept, "scores": "before"}))
+    again = found(eval_batch_size=7)
+    assert (again.changes, again.digest) == ([], "before")
 
 
 def test_files_are_the_same_by_their_content(found, tmp_path):
