@@ -14,7 +14,8 @@ fields of the spec and parameters of the model that change the metrics of given 
 metric is watched does not count, and neither does the code of a model.
 
 `eval_meaning.json` has the meaning of the latest evaluation, so that a start can say what changed.
-What only one version of the kit stores contradicts nothing.
+A directory of an earlier version has only `flags.txt`, so files count by their spelling at its
+first start. What only one version of the kit stores contradicts nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Optional
+
+import tensorflow as tf
 
 from estimator_kit import storage
+from estimator_kit.checkpoints import run_record
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import counted
 from estimator_kit.model.model_fn import ModelFn
@@ -44,6 +48,7 @@ _CHOOSING = {"best_metric", "best_direction"}
 class _Kept(storage.Form):
     scores: str
     meaning: dict[str, Any]
+    unmarked: Optional[str] = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +61,7 @@ class ScoresMeaning:
         none.
       values: what counts, by place, such as `objectives.click.loss_weight`.
       changes: how it differs from the latest evaluation of the directory, a sentence for each
-        place. Empty if it does not, or if the directory has no `eval_meaning.json`.
+        place. Without `eval_meaning.json`, these are the settings that `flags.txt` has otherwise.
     """
 
     digest: str
@@ -83,8 +88,12 @@ class ScoresMeaning:
         Raises:
           ConfigError: `eval_meaning.json` is damaged.
         """
+        names = _counted_settings(config, spec, model)
+        # Before `eval_meaning.json`: a chief writes that first, and then `flags.txt`.
+        spelled = run_record.changed_flags(config, {*names, "eval_files", "eval_days"})
         values = {
-            **_of_settings(config, files, left_out, sees_batches=_sees_batches(spec, model)),
+            **{f"--{name}": getattr(config, name) for name in sorted(names)},
+            **_of_rows(config, files, left_out),
             **{
                 f"--model_params {name}": value
                 for name, value in model.params.model_dump(mode="json").items()
@@ -98,29 +107,39 @@ class ScoresMeaning:
         kept = storage.read_json(_path(config.model_dir), _Kept)
         if kept is None:
             digest = _digest(values)
-            return cls(digest, digest, values)
+            return cls(digest, _digest(spelled) if spelled else digest, values, spelled)
         changes = _changes(kept["meaning"], values)
-        return cls(_digest(values) if changes else kept["scores"], kept["scores"], values, changes)
+        unmarked = kept.get("unmarked") or kept["scores"]
+        return cls(_digest(values) if changes else kept["scores"], unmarked, values, changes)
 
     def is_of(self, entry: Mapping[str, Any]) -> bool:
         """Whether the scores of an entry of a file mean the same."""
         return bool((entry.get("scores") or self.unmarked) == self.digest)
 
+    def begin(self, model_dir: str) -> None:
+        """Writes `eval_meaning.json` if it does not exist, before `flags.txt` is replaced."""
+        if not tf.io.gfile.exists(_path(model_dir)):
+            self.write(model_dir)
+
     def write(self, model_dir: str) -> None:
         """Writes `eval_meaning.json`, before the first score that means this is stored."""
-        storage.write_json(_path(model_dir), {"scores": self.digest, "meaning": self.values})
+        document = {"scores": self.digest, "unmarked": self.unmarked, "meaning": self.values}
+        storage.write_json(_path(model_dir), document)
 
 
-def _of_settings(
-    config: ModelDirConfig, files: Sequence[str], left_out: Mapping[str, str], *, sees_batches: bool
-) -> dict[str, Any]:
-    names = counted("train_and_evaluate", compared.SCORES.aspects) - _CHOOSING
-    if config.eval_steps is None and not sees_batches:
+def _counted_settings(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn) -> set[str]:
+    names = {*counted("train_and_evaluate", compared.SCORES.aspects)} - _CHOOSING
+    if config.eval_steps is None and not _sees_batches(spec, model):
         names -= {"eval_batch_size"}  # With --eval_steps it decides how many rows are evaluated.
+    return names - {"input_version"} if config.eval_files else names
+
+
+def _of_rows(
+    config: ModelDirConfig, files: Sequence[str], left_out: Mapping[str, str]
+) -> dict[str, Any]:
     sizes = sizes_of(files)
     found: dict[str, Any]
     if config.eval_files:
-        names -= {"input_version"}  # It names rows of --input_fn.
         samples = samples_of(sizes)
         content = _digest(sorted([sizes[path], samples[path]] for path in files))
         found = {
@@ -131,8 +150,7 @@ def _of_settings(
     else:
         # Each call may give the same rows in another order.
         found = {"rows of --input_fn": {"bytes": sum(sizes.values())}}
-    found["records left out"] = sorted(left_out.values())
-    return {**{f"--{name}": getattr(config, name) for name in sorted(names)}, **found}
+    return {**found, "records left out": sorted(left_out.values())}
 
 
 def _sees_batches(spec: FeatureSpec, model: ModelFn) -> bool:

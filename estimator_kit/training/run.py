@@ -214,6 +214,8 @@ class Training:
         self._trainer.begin()
         if self._start_step is not None and self._plan.has_steps and self._before is None:
             last_start.say_changes(config, self._spec, self._model, self._start_step)
+        if self._meaning is not None:
+            self._meaning.begin(self._model_dir)
         run_record.write_record(config, self._spec, self._outline.places)
         kept_params.write(self._model_dir, self._model.params)
         self._plan.position.write(self._model_dir, config.epochs)

@@ -37,7 +37,7 @@ def found(tmp_path, document):
 
 def test_what_changes_scores_is_named(found, tmp_path, document):
     first = found()
-    assert first.changes == () and first.unmarked == first.digest
+    assert first.changes == [] and first.unmarked == first.digest
     first.write(str(tmp_path / "model"))
     assert found(eval_steps=5).changes == ["--eval_steps: was absent, is 5"]
     assert found(params={"regularizer": {"l2": 0.1}}.items()).changes == [
@@ -135,6 +135,23 @@ def test_what_one_version_does_not_know_contradicts_nothing(found, tmp_path):
     assert (again.changes, again.digest) == ([], "of another version")
     again.write(str(tmp_path / "model"))
     assert found(eval_steps=6).changes == ["--eval_steps: was 5, is 6"]
+
+
+def test_a_directory_of_the_version_before_has_the_files_as_they_were_spelled(found, tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "flags.txt").write_text("--batch_size=7\n--eval_files=e\n--eval_steps=5\n")
+    same = found(eval_steps=5)
+    assert same.changes == [] and same.is_of({"global_step": 1})
+    other = found(eval_steps=5, eval_files=("e", "new"))
+    assert other.changes == ['--eval_files: was ["e"], is ["e", "new"]']
+    assert not other.is_of({"global_step": 1})
+    assert found(eval_steps=6).changes == ["--eval_steps: was 5, is 6"]
+    # A start that is killed before its first evaluation has replaced flags.txt.
+    other.begin(str(folder))
+    (folder / "flags.txt").write_text("--eval_files=e,new\n--eval_steps=5\n")
+    again = found(eval_steps=5, eval_files=("e", "new"))
+    assert again.digest == other.digest and not again.is_of({"global_step": 1})
 
 
 def test_rows_of_a_function_count_by_their_bytes_and_version(found, tmp_path):
