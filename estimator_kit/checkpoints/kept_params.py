@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection
 from typing import Any, Optional
 
 import pydantic
@@ -35,23 +36,27 @@ def write(model_dir: str, params: ModelParams) -> None:
 
 def check(model_dir: str, model: str, params: ModelParams) -> None:
     """Raises CheckpointError if a parameter differs that changes the logits of given variables."""
-    kept = _kept(model_dir, type(params))
-    if kept is None:
-        return
-    counts = {*compared.CHECKPOINT.aspects}
-    changed = [
-        f"  {name}: was {json.dumps(kept[name])}, is {json.dumps(value)}"
-        for name, value in params.model_dump(mode="json").items()
-        if name in kept and kept[name] != value and counts & changes_of(type(params), name)
-    ]
+    changed = changes(model_dir, params, compared.CHECKPOINT.aspects)
     if changed:
-        listing = "\n".join(changed)
+        listing = "\n".join(f"  {change}" for change in changed)
         raise CheckpointError(
             f"the parameters of the model {model} differ from the parameters that {model_dir} was "
             f"trained with:\n{listing}\nWith other values, the same variables give other answers. "
             "Go back to the old values with --model_params, or train into a new --model_dir (with "
             "--warm_start_from, to take these variables)."
         )
+
+
+def changes(model_dir: str, params: ModelParams, aspects: Collection[str]) -> list[str]:
+    """How parameters differ in these aspects since the last start: a sentence for each."""
+    kept = _kept(model_dir, type(params)) or {}
+    return [
+        f"{name}: was {json.dumps(kept[name])}, is {json.dumps(value)}"
+        for name, value in params.model_dump(mode="json").items()
+        if name in kept
+        and kept[name] != value
+        and changes_of(type(params), name).intersection(aspects)
+    ]
 
 
 def _kept(model_dir: str, kind: type[ModelParams]) -> Optional[dict[str, Any]]:

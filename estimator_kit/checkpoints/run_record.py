@@ -17,6 +17,7 @@ import hashlib
 import os
 import platform
 import tempfile
+from collections.abc import Collection
 from importlib import metadata
 from typing import Optional
 
@@ -27,7 +28,7 @@ from estimator_kit import storage
 from estimator_kit.checkpoints import kept_files
 from estimator_kit.checkpoints.warm_start import place_moves
 from estimator_kit.checkpoints.warm_start.place_moves import Record
-from estimator_kit.config.flags import resolved_flags
+from estimator_kit.config.flags import resolved_flags, values_in
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import CheckpointError, ConfigError
 from feature_specs.errors import SpecError
@@ -103,6 +104,15 @@ def read_flags(model_dir: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("--")]
 
 
+def changed_flags(config: ModelDirConfig, names: Collection[str]) -> list[str]:
+    """How settings differ since the last start, by `flags.txt`: a sentence for each."""
+    kept = read_flags(config.model_dir)
+    if not kept:
+        return []
+    sides = (values_in(lines, names) for lines in (kept, resolved_flags(config).splitlines()))
+    return differences(*({f"--{name}": value for name, value in side.items()} for side in sides))
+
+
 def check_spec_unchanged(model_dir: str, spec: FeatureSpec, places: Record) -> None:
     """Raises CheckpointError if the stored spec and the current spec differ in meaning.
 
@@ -161,8 +171,10 @@ def kept_places(folder: str) -> Optional[Record]:
     return None if document is None else place_moves.from_json(document)
 
 
-def changes_since(folder: str, spec: FeatureSpec) -> list[str]:
-    """How the meaning of a spec differs from the spec that `write_record` stored in a folder.
+def changes_since(
+    folder: str, spec: FeatureSpec, aspects: Collection[str] = compared.CHECKPOINT.aspects
+) -> list[str]:
+    """How a spec differs in these aspects from the spec that `write_record` stored in a folder.
 
     Returns a sentence for each difference, none if the folder has no spec.
 
@@ -175,7 +187,6 @@ def changes_since(folder: str, spec: FeatureSpec) -> list[str]:
         raise ConfigError(f"{error}\nRepair {folder}/spec.json or remove it.") from error
     if kept is None:
         return []
-    aspects = compared.CHECKPOINT.aspects
     return differences(kept.meaning(aspects, _SECTIONS), spec.meaning(aspects, _SECTIONS))
 
 

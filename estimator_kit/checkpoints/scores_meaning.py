@@ -5,7 +5,7 @@ with scores of earlier ones. With other evaluation files or another `loss_weight
 nothing. So a digest of the meaning is stored with each score, as `scores` in `eval_history.jsonl`,
 `best.json`, `best_k.json` and `result.json`, and only scores with the same digest are compared.
 
-    meaning = ScoresMeaning.of(config, spec, model.params, files, left_out)
+    meaning = ScoresMeaning.of(config, spec, model, files, left_out)
     meaning.is_of({"global_step": 50, "metrics": {"loss": 0.2}, "scores": "9f86d081884c7d65"})
 
 Files count by their sizes and samples of their content (`file_samples`). Their names and times do
@@ -14,7 +14,8 @@ fields of the spec and parameters of the model that change the metrics of given 
 metric is watched does not count, and neither does the code of a model.
 
 `eval_meaning.json` has the meaning of the latest evaluation, so that a start can say what changed.
-What only one version of the kit stores contradicts nothing.
+A directory of an earlier version has only `flags.txt`, so files count by their spelling at its
+first start. What only one version of the kit stores contradicts nothing.
 """
 
 from __future__ import annotations
@@ -24,12 +25,16 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Optional
+
+import tensorflow as tf
 
 from estimator_kit import storage
+from estimator_kit.checkpoints import run_record
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import counted
-from estimator_kit.model.model_params import ModelParams, changes_of
+from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.model.model_params import changes_of
 from feature_specs.meaning import compared
 from feature_specs.meaning.differences import differences
 from feature_specs.spec import FeatureSpec
@@ -43,6 +48,7 @@ _CHOOSING = {"best_metric", "best_direction"}
 class _Kept(storage.Form):
     scores: str
     meaning: dict[str, Any]
+    unmarked: Optional[str] = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +61,7 @@ class ScoresMeaning:
         none.
       values: what counts, by place, such as `objectives.click.loss_weight`.
       changes: how it differs from the latest evaluation of the directory, a sentence for each
-        place. Empty if it does not, or if the directory has no `eval_meaning.json`.
+        place. Without `eval_meaning.json`, these are the settings that `flags.txt` has otherwise.
     """
 
     digest: str
@@ -68,26 +74,30 @@ class ScoresMeaning:
         cls,
         config: ModelDirConfig,
         spec: FeatureSpec,
-        params: ModelParams,
+        model: ModelFn,
         files: Sequence[str],
         left_out: Mapping[str, str],
     ) -> ScoresMeaning:
         """The meaning of the scores of a start, compared with the one in its model directory.
 
         Args:
-          config, spec, params: the settings, the feature spec and the parameters of the model.
+          config, spec, model: the settings, the feature spec and the model.
           files: the files that are evaluated. The rows of --input_fn are in a temporary one.
           left_out: for each damaged file, a digest of the records that are not read.
 
         Raises:
           ConfigError: `eval_meaning.json` is damaged.
         """
+        names = _counted_settings(config, spec, model)
+        # Before `eval_meaning.json`: a chief writes that first, and then `flags.txt`.
+        spelled = run_record.changed_flags(config, {*names, "eval_files", "eval_days"})
         values = {
-            **_of_settings(config, files, left_out),
+            **{f"--{name}": getattr(config, name) for name in sorted(names)},
+            **_of_rows(config, files, left_out),
             **{
                 f"--model_params {name}": value
-                for name, value in params.model_dump(mode="json").items()
-                if "scores" in changes_of(type(params), name)
+                for name, value in model.params.model_dump(mode="json").items()
+                if "scores" in changes_of(type(model.params), name)
             },
             **spec.meaning(compared.SCORES.aspects),
             # The defaults of features decide which rows a filter keeps.
@@ -97,27 +107,39 @@ class ScoresMeaning:
         kept = storage.read_json(_path(config.model_dir), _Kept)
         if kept is None:
             digest = _digest(values)
-            return cls(digest, digest, values)
+            return cls(digest, _digest(spelled) if spelled else digest, values, spelled)
         changes = _changes(kept["meaning"], values)
-        return cls(_digest(values) if changes else kept["scores"], kept["scores"], values, changes)
+        unmarked = kept.get("unmarked") or kept["scores"]
+        return cls(_digest(values) if changes else kept["scores"], unmarked, values, changes)
 
     def is_of(self, entry: Mapping[str, Any]) -> bool:
         """Whether the scores of an entry of a file mean the same."""
         return bool((entry.get("scores") or self.unmarked) == self.digest)
 
+    def begin(self, model_dir: str) -> None:
+        """Writes `eval_meaning.json` if it does not exist, before `flags.txt` is replaced."""
+        if not tf.io.gfile.exists(_path(model_dir)):
+            self.write(model_dir)
+
     def write(self, model_dir: str) -> None:
         """Writes `eval_meaning.json`, before the first score that means this is stored."""
-        storage.write_json(_path(model_dir), {"scores": self.digest, "meaning": self.values})
+        document = {"scores": self.digest, "unmarked": self.unmarked, "meaning": self.values}
+        storage.write_json(_path(model_dir), document)
 
 
-def _of_settings(
+def _counted_settings(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn) -> set[str]:
+    names = {*counted("train_and_evaluate", compared.SCORES.aspects)} - _CHOOSING
+    if config.eval_steps is None and not _sees_batches(spec, model):
+        names -= {"eval_batch_size"}  # With --eval_steps it decides how many rows are evaluated.
+    return names - {"input_version"} if config.eval_files else names
+
+
+def _of_rows(
     config: ModelDirConfig, files: Sequence[str], left_out: Mapping[str, str]
 ) -> dict[str, Any]:
-    names = counted("train_and_evaluate", compared.SCORES.aspects) - _CHOOSING
     sizes = sizes_of(files)
     found: dict[str, Any]
     if config.eval_files:
-        names -= {"input_version"}  # It names rows of --input_fn.
         samples = samples_of(sizes)
         content = _digest(sorted([sizes[path], samples[path]] for path in files))
         found = {
@@ -128,8 +150,18 @@ def _of_settings(
     else:
         # Each call may give the same rows in another order.
         found = {"rows of --input_fn": {"bytes": sum(sizes.values())}}
-    found["records left out"] = sorted(left_out.values())
-    return {**{f"--{name}": getattr(config, name) for name in sorted(names)}, **found}
+    return {**found, "records left out": sorted(left_out.values())}
+
+
+def _sees_batches(spec: FeatureSpec, model: ModelFn) -> bool:
+    """Whether a metric may depend on which rows share a batch.
+
+    The head `ranking` compares the rows of a group that share one, and what a model computes itself
+    may compare any rows, as the loss of `two_tower` does. All other metrics are of single rows.
+    """
+    own = ("example_losses", "metrics")
+    overrides = any(getattr(type(model), name) is not getattr(ModelFn, name) for name in own)
+    return overrides or any(entry.ranks for entry in spec.objectives.values())
 
 
 def _changes(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -6,13 +6,14 @@ written. No other module defines absl flags. Imports no TensorFlow.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import io
 import json
 import os
 import typing
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal, Union
 
 from absl import flags
@@ -205,6 +206,21 @@ def resolved_flags(config: ExperimentConfig) -> str:
             text = _comma_separated(value) if isinstance(value, tuple) else str(value)
             lines.append(f"--{name}={text}")
     return "\n".join(lines) + "\n"
+
+
+def values_in(lines: Sequence[str], names: Collection[str]) -> dict[str, Any]:
+    """The values that lines of `resolved_flags` give to settings; else their defaults.
+
+    Another version may have written the lines. What this version cannot read is left out.
+    """
+    values = flags.FlagValues()
+    define_flags(values)
+    for line in lines:
+        name = line[2:].partition("=")[0]
+        if name in names or name.removeprefix("no") in names:
+            with contextlib.suppress(flags.Error, ValueError):
+                values(["program", line])
+    return {name: values[name].value for name in sorted(names)}
 
 
 def _yaml(value: Any) -> str:

@@ -67,7 +67,7 @@ class _Evaluator:
         screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config, spec)})
         self._given = given = EvalInput.of(config, spec, screened)
         left_out = screened.left_out("--eval_files")
-        self.meaning = ScoresMeaning.of(config, spec, model.params, given.files, left_out)
+        self.meaning = ScoresMeaning.of(config, spec, model, given.files, left_out)
         self.after = AfterEvaluation(
             config, spec, self.request, given.files, given.damaged, meaning=self.meaning
         )

@@ -156,6 +156,11 @@ class BestRecord:
         history = self._kept["history"]
         return history[-1] if history and self._meaning.is_of(history[-1]) else None
 
+    def replace(self, entry: dict[str, Any], path: str) -> None:
+        """Records that another export of the same model is in the place of an entry."""
+        entry["version"] = os.path.basename(path)
+        storage.write_json(self._path, self._kept)
+
     def improves(self, value: float) -> bool:
         best = self.best["value"] if self.best else math.nan
         return is_better(value, best, self._kept["direction"])

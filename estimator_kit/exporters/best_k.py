@@ -60,6 +60,11 @@ class BestKRecord:
         for entry in self._kept["dropped"]:  # A process may die before it has deleted one.
             delete(folder, entry["version"])
 
+    def replace(self, entry: dict[str, Any], path: str) -> None:
+        """Records that another export of the same model is in the place of an entry of `best`."""
+        entry["version"] = os.path.basename(path)
+        storage.write_json(self._path, self._kept)
+
     @property
     def best(self) -> list[dict[str, Any]]:
         """`{"value", "global_step", "version", "scores"}` of the models that are kept.

@@ -4,7 +4,8 @@
   predict_examples      all objectives, from serialized records under `examples`
   predict_raw           the same, from one tensor for each feature, by `input_names` of
                         `input_pipelines.transform.raw_inputs`
-  predict/<objective>   one objective, from `examples`
+  predict/<objective>   one objective, from `examples`; with the words of up to 1,000 classes in the
+                        order of `probabilities` (`model.objectives.classes`)
   classify/<objective>  if the head has classes: `classes` and `scores`, from `inputs`
   regress/<objective>   if the head has a number: `outputs`, from `inputs`
   top_k/<objective>     the best `items` of the head next_item with their `scores`, from `examples`,

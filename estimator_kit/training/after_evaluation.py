@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Optional, Union
 
 import tensorflow as tf
 
@@ -194,13 +194,66 @@ class AfterEvaluation(estimator.Exporter):
         if stops(self._config, entries):
             self._request.ask(EARLY_STOPPED)
 
+    def recall(self, step: int) -> None:
+        """Takes the metrics of the evaluation of a step, if the last scores mean the same."""
+        self.metrics = self._recorded().get(step, {})
+
+    def _recorded(self) -> dict[int, dict[str, float]]:
+        """The metrics of the evaluations whose scores mean the same, by step."""
+        return {
+            entry["global_step"]: {
+                name: math.nan if value is None else value
+                for name, value in entry["metrics"].items()
+            }
+            for entry in self._history.alike(self._means)
+        }
+
+    def export_again(self, trained: Any) -> None:
+        """Writes `latest` and the best exports again, of the same checkpoints.
+
+        The exports of the exporter `step` stay as they are, as a record of these steps. So do those
+        whose checkpoint is deleted, and a line names them.
+        """
+        if "latest" in self._exporters:
+            self._write(trained, "latest")
+            self._delete_old("latest")
+        recorded, old = self._recorded(), []
+        for exporter, record, entry in self._best_exports():
+            step, version = entry["global_step"], entry["version"]
+            checkpoint = os.path.join(self._model_dir, f"model.ckpt-{step}")
+            if not tf.io.gfile.exists(f"{checkpoint}.index"):
+                old.append(f"{exporter}/{version} (step {step})")
+                continue
+            path = self._write(trained, exporter, checkpoint, recorded.get(step))
+            record.replace(entry, path)
+            delete(os.path.dirname(path), version)
+        if old:
+            _log.warning(
+                "these exports keep their earlier outputs, because their checkpoints were deleted: "
+                "%s",
+                ", ".join(old),
+            )
+
+    def _best_exports(self) -> Iterator[tuple[str, Union[BestRecord, BestKRecord], dict[str, Any]]]:
+        """The exporter, the record and the entry of each of the best exports."""
+        if self._best is not None and self._best.best is not None:
+            yield "best", self._best, self._best.best
+        if self._best_k is not None:
+            yield from (("best_k", self._best_k, entry) for entry in self._best_k.best)
+
     def export_final(self, trained: Any) -> str:
         """Writes the `final` export from the latest checkpoint, and returns its path."""
         return self._write(trained, "final")
 
-    def _write(self, trained: Any, exporter: str, checkpoint: Optional[str] = None) -> str:
+    def _write(
+        self,
+        trained: Any,
+        exporter: str,
+        checkpoint: Optional[str] = None,
+        metrics: Optional[Mapping[str, float]] = None,
+    ) -> str:
         with Progress("export", exporter):
-            return self._exports.write(trained, exporter, checkpoint, self.metrics)
+            return self._exports.write(trained, exporter, checkpoint, metrics or self.metrics)
 
     def _say_changes(self, entries: Sequence[Mapping[str, Any]]) -> None:
         """Warns if the scores of the latest evaluations mean something else."""

@@ -18,13 +18,13 @@ from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start import warm_start
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.result_file import read_result
+from estimator_kit.training import last_start
 from estimator_kit.training.hooks.early_stopping import stops
 from estimator_kit.training.position import InputPosition
 from estimator_kit.training.source import TrainingInput
@@ -200,16 +200,21 @@ def has_stalled_before(
 
 
 def trained_before(
-    config: ModelDirConfig, plan: Plan, meaning: Optional[ScoresMeaning]
+    config: ModelDirConfig,
+    spec: FeatureSpec,
+    model: ModelFn,
+    plan: Plan,
+    meaning: Optional[ScoresMeaning],
 ) -> Optional[dict[str, Any]]:
     """The result of an earlier start that has left nothing to train, or None.
 
     Args:
-      config, plan: the config and the plan of this start.
+      config, spec, model, plan: what this start trains, and its plan.
       meaning: what the scores of this start mean. None if it evaluates nothing.
 
     Raises:
-      NothingToDo: the earlier start has also evaluated and exported, and its scores mean the same.
+      NothingToDo: the earlier start has also evaluated and exported, and its scores and outputs
+        mean the same.
     """
     before = read_result(config.model_dir) or {}
     finished = before.get("status") == "done" and before.get("global_step") == plan.start_step
@@ -238,7 +243,10 @@ def trained_before(
     else:
         return None
     if measured:
-        raise NothingToDo(reason)
+        outputs = last_start.other_outputs(config, spec, model)
+        if not outputs:
+            raise NothingToDo(reason)
+        _log.info("exports are written again with other outputs: %s", "; ".join(outputs))
     return before
 
 
@@ -250,8 +258,7 @@ def _stays(config: ModelDirConfig, meaning: Optional[ScoresMeaning]) -> bool:
     """
     if meaning is None or config.early_stopping_metric is None:
         return False
-    kept, now = (
-        [line for line in lines if line.startswith("--early_stopping_")]
-        for lines in (run_record.read_flags(config.model_dir), resolved_flags(config).splitlines())
+    names = {f"early_stopping_{part}" for part in ("metric", "direction", "patience")}
+    return not run_record.changed_flags(config, names) or stops(
+        config, EvaluationHistory(config.model_dir).alike(meaning)
     )
-    return kept == now or stops(config, EvaluationHistory(config.model_dir).alike(meaning))

@@ -45,6 +45,7 @@ from estimator_kit.training import (
     data_service,
     finish,
     input_cache,
+    last_start,
     low_precision,
     model_dir,
 )
@@ -174,7 +175,7 @@ class Training:
             self._evaluated = EvalInput.of(config, spec, self._screened)
             left_out = self._screened.left_out("--eval_files")
             self._meaning = ScoresMeaning.of(
-                config, spec, self._model.params, self._evaluated.files, left_out
+                config, spec, self._model, self._evaluated.files, left_out
             )
 
     def plan(self) -> None:
@@ -182,7 +183,7 @@ class Training:
         config = self._config
         first_step = self._warm.step if self._warm is not None else 0
         self._plan = make_plan(config, self._source, self._start_step, first_step)
-        self._before = trained_before(config, self._plan, self._meaning)
+        self._before = trained_before(config, self._spec, self._model, self._plan, self._meaning)
         # In a cluster, the evaluator asks again.
         self._stalled = not self._trainer.shared and has_stalled_before(
             config, self._plan, self._meaning
@@ -211,6 +212,10 @@ class Training:
             self._plan.max_steps, every_secs=config.log_every_secs, shared=self._trainer.shared
         )
         self._trainer.begin()
+        if self._start_step is not None and self._plan.has_steps and self._before is None:
+            last_start.say_changes(config, self._spec, self._model, self._start_step)
+        if self._meaning is not None:
+            self._meaning.begin(self._model_dir)
         run_record.write_record(config, self._spec, self._outline.places)
         kept_params.write(self._model_dir, self._model.params)
         self._plan.position.write(self._model_dir, config.epochs)
@@ -226,8 +231,10 @@ class Training:
         """Trains to the last step of the plan, and counts the rows."""
         plan, request = self._plan, self._trainer.request
         if self._before is not None or not plan.has_steps:
-            lost = (self._before or {}).get("rows_lost", 0)
-            self._note(stop_reason="already_done", rows_lost=lost)
+            before = self._before or {}
+            early = before.get("stop_reason") == EARLY_STOPPED
+            reason = EARLY_STOPPED if early else "already_done"
+            self._note(stop_reason=reason, rows_lost=before.get("rows_lost", 0))
             return
         if self._stalled:
             self._note(stop_reason=EARLY_STOPPED)
@@ -282,9 +289,13 @@ class Training:
             return
         after = self._after_evaluation
         after.read_records()
+        if self._before is not None:
+            after.recall(self._plan.start_step)
         if not finish.is_evaluated(after, self._model_dir):
             eval_input = self._evaluated.input_fn(self._cache)
             finish.evaluate_now(self._estimator, eval_input, after)
+        elif self._before is not None:
+            after.export_again(self._estimator)
         self._note(exports=finish.final_exports(self._config, self._estimator, after))
 
     def _steps(self) -> Steps:

@@ -50,11 +50,23 @@ POSITION = Compared(
     "the files, with a sample of their content, the batch size, the number of processes",
     "rows and epochs are counted again from 0.",
 )
+RESUMED = Compared(
+    "A training that goes on",
+    ("training",),
+    "nothing else",
+    "it goes on, and a line in the log names them once.",
+)
 SCORES = Compared(
     "The history of evaluations, `best`, early stopping, and a finished training",
     ("scores",),
     "the features, labels and filter of the spec, content of the evaluation files",
     "they begin again, and old lines stay. A finished training is evaluated again.",
+)
+EXPORTS = Compared(
+    "The exports of a finished training",
+    ("outputs",),
+    "the order of the objectives",
+    "written again, without a training. `step` and those whose checkpoint is deleted stay.",
 )
 ROWS_OF_A_FILE = Compared(
     "The row cache, and what retraining knows of a file",
@@ -107,6 +119,6 @@ CLUSTER = Compared(
     "another goal, so the task waits for its own cluster.",
 )
 ALL = (
-    *(CHECKPOINT, WARM_START, POSITION, SCORES, ROWS_OF_A_FILE, CONVERSION, PREDICTIONS),
-    *(CYCLE, VERDICT, LIVE, SEARCH, CLUSTER),
+    *(CHECKPOINT, RESUMED, WARM_START, POSITION, SCORES, EXPORTS, ROWS_OF_A_FILE, CONVERSION),
+    *(PREDICTIONS, CYCLE, VERDICT, LIVE, SEARCH, CLUSTER),
 )

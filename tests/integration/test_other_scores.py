@@ -8,6 +8,7 @@ import pathlib
 import shutil
 
 import pytest
+import tensorflow as tf
 
 import estimator_kit as ek
 from input_pipelines.record_files import writing
@@ -43,6 +44,22 @@ def best(run):
     return [(e["global_step"], e["version"]) for e in json.loads(path.read_text())["history"]]
 
 
+def make_old(run):
+    """Leaves the model directory as the version before eval_meaning.json has left it."""
+    folder = pathlib.Path(run.model_dir)
+    (folder / "eval_meaning.json").unlink()
+    text = "".join(
+        json.dumps({key: entry[key] for key in ("global_step", "metrics")}) + "\n"
+        for entry in lines(run)
+    )
+    (folder / "eval_history.jsonl").write_text(text)
+    for path in (folder / "export" / "best" / "best.json", folder / "result.json"):
+        document = json.loads(path.read_text())
+        for entry in (document, *document.get("history", ())):
+            entry.pop("scores", None)
+        path.write_text(json.dumps(document))
+
+
 def check_began_again(run, result, caplog):
     """The loss of step 15 is below the one of step 10, and both are above the one of step 5."""
     losses = [entry["metrics"]["loss"] for entry in lines(run)]
@@ -69,6 +86,17 @@ def test_other_evaluation_files_begin_best_and_early_stopping_again(config, easy
     assert "(files of --eval_files: was {" in text
 
 
+@pytest.mark.nightly
+def test_other_evaluation_files_of_an_old_directory_begin_again(config, easy, caplog):
+    ek.run(config(eval_files=easy))
+    make_old(config())
+    run = config(max_steps=15)
+    with caplog.at_level("WARNING", logger="estimator_kit"):
+        result = ek.run(run)
+    text = check_began_again(run, result, caplog)
+    assert f'(--eval_files: was ["{easy[0]}"], is [' in text
+
+
 @pytest.mark.ci
 def test_another_loss_begins_best_and_early_stopping_again(config, tmp_path, document, caplog):
     ek.run(config())
@@ -89,25 +117,14 @@ def test_the_same_scores_go_on(config, ads, tmp_path, other, caplog):
     path = pathlib.Path(run.model_dir, "export", "best", "best.json")
     kept = json.loads(path.read_text())
     kept["history"][-1]["value"] = 0.0  # Better than any model.
-    if other == "version":  # As an earlier version of the kit has left it.
-        os.remove(f"{run.model_dir}/eval_meaning.json")
-        for entry in kept["history"]:
-            del entry["scores"]
-        text = "".join(
-            json.dumps({key: e[key] for key in ("global_step", "metrics")}) + "\n"
-            for e in lines(run)
-        )
-        pathlib.Path(run.model_dir, "eval_history.jsonl").write_text(text)
-        result = pathlib.Path(run.model_dir, "result.json")
-        document = json.loads(result.read_text())
-        del document["scores"]
-        result.write_text(json.dumps(document))
+    path.write_text(json.dumps(kept))
+    if other == "version":
+        make_old(run)
     else:
         os.mkdir(tmp_path / "fetched")
         shutil.copyfile(f"{ads}/eval.tfrecord", tmp_path / "fetched" / "rows.tfrecord")
         os.utime(tmp_path / "fetched" / "rows.tfrecord", (1, 1))
         run = config(eval_files=(f"{tmp_path}/fetched/rows.tfrecord",))
-    path.write_text(json.dumps(kept))
     with pytest.raises(ek.NothingToDo, match="is already trained to step 5 of 5"):
         ek.run(run)
     with caplog.at_level("WARNING", logger="estimator_kit"):
@@ -130,6 +147,25 @@ def test_a_finished_training_is_scored_on_other_files(config, easy):
     assert [entry["global_step"] for entry in lines(run)] == [5, 5]
     for exporter in ("best", "final"):
         assert second.exports[exporter] > first.exports[exporter]
+    with pytest.raises(ek.NothingToDo, match="is already trained to step 5 of 5"):
+        ek.run(other)
+
+
+@pytest.mark.ci
+def test_a_finished_training_exports_again_with_other_outputs(config):
+    run = config(exporters=("best", "final"))
+    first, evaluated = ek.run(run), lines(run)
+    other = run.model_copy(update={"default_signature": "classify/click"})
+    second = ek.run(other)
+    assert (second.stop_reason, second.global_step) == ("already_done", 5)
+    assert second.rows_trained == 0
+    assert second.metrics == pytest.approx(first.metrics, nan_ok=True, rel=0, abs=0)
+    assert lines(run) == evaluated  # Without an evaluation.
+    for exporter in ("best", "final"):
+        assert second.exports[exporter] > first.exports[exporter]
+        signatures = tf.saved_model.load(second.exports[exporter]).signatures
+        assert set(signatures["serving_default"].structured_outputs) == {"classes", "scores"}
+    assert best(run) == [(5, os.path.basename(second.exports["best"]))]
     with pytest.raises(ek.NothingToDo, match="is already trained to step 5 of 5"):
         ek.run(other)
 

@@ -132,6 +132,18 @@ def test_another_input_is_read_from_its_first_row_and_counted_anew(config, ads):
     assert (again.rows_trained, again.global_step) == (300, 9 + 12)
 
 
+@pytest.mark.ci
+def test_another_training_is_said_once(config, trained, caplog):
+    caplog.set_level("INFO", logger="estimator_kit")
+    ek.run(config(mode="train", max_steps=6, batch_size=25))
+    ek.run(config(mode="train", max_steps=8, batch_size=25))
+    assert [text for text in caplog.messages if text.startswith("training goes on")] == [
+        "training goes on at step 4 otherwise than before: --batch_size: was 50, is 25; "
+        "--max_steps: was 4, is 6",
+        "training goes on at step 6 otherwise than before: --max_steps: was 6, is 8",
+    ]
+
+
 def test_a_finished_run_has_nothing_left_to_train(config, trained):
     run = config()
     before = read_result(run.model_dir)

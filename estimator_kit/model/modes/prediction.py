@@ -11,6 +11,7 @@ from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.model import outputs as model_outputs
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
 from estimator_kit.model.objectives import Objective
+from estimator_kit.model.objectives.classes import words_of_classes
 from input_pipelines.transform.transforms import Features
 
 Outputs = Sequence[model_outputs.Output]
@@ -63,12 +64,13 @@ def spec(
     joint = joined(found, added)
     outputs: dict[str, Any] = {}
     for name, objective in objectives.items():
-        outputs[f"predict/{name}"] = estimator.export.PredictOutput(found[name])
         with tf.name_scope(f"objectives/{name}/signatures"):
+            words = words_of_classes(objective, found[name])
             signatures = {
                 **objective.export_outputs(found[name]),
                 **objective.more_outputs(logits[name], found[name], features),
             }
+        outputs[f"predict/{name}"] = estimator.export.PredictOutput({**found[name], **words})
         outputs.update({f"{method}/{name}": output for method, output in signatures.items()})
     model_outputs.check_names(added, {*outputs, *_RESERVED})
     for output in added:

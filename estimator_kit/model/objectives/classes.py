@@ -1,4 +1,4 @@
-"""The names of classes in predictions, and the signature `classify`."""
+"""The names of classes in predictions, and in the signatures `classify` and `predict`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import estimator
+from estimator_kit.model.objectives.base import Objective
 from feature_specs.label import Label
+
+# The most classes whose words `predict` repeats in each row. More would be most of an answer.
+MOST_WORDS = 1000
 
 
 def class_names(label: Label, count: int) -> tf.Tensor:
@@ -22,8 +26,26 @@ def classification(label: Label, probabilities: tf.Tensor) -> Any:
       label: the label with the classes.
       probabilities: float32 [rows, classes].
     """
-    names = class_names(label, int(probabilities.shape[1]))
-    rows = tf.shape(probabilities)[0]
-    return estimator.export.ClassificationOutput(
-        scores=probabilities, classes=tf.tile(names[tf.newaxis], [rows, 1])
-    )
+    classes = _repeated(label, int(probabilities.shape[1]), probabilities)
+    return estimator.export.ClassificationOutput(scores=probabilities, classes=classes)
+
+
+def words_of_classes(
+    objective: Objective, predictions: dict[str, tf.Tensor]
+) -> dict[str, tf.Tensor]:
+    """The names of all classes in the order of `probabilities`: string [rows, n].
+
+    The signature `predict` has them in addition to the predictions, under the name that
+    TensorFlow's heads give them: `all_classes`, or `classes` if no class is the predicted one.
+    Empty if the head has no classes, or more than `MOST_WORDS`; `classify` has any number.
+    """
+    count = objective.config.classes
+    if count is None or count > MOST_WORDS:
+        return {}
+    name = "all_classes" if "classes" in predictions else "classes"
+    return {name: _repeated(objective.label, count, predictions["probabilities"])}
+
+
+def _repeated(label: Label, count: int, probabilities: tf.Tensor) -> tf.Tensor:
+    names = class_names(label, count)
+    return tf.tile(names[tf.newaxis], [tf.shape(probabilities)[0], 1])

@@ -58,6 +58,27 @@ def test_words_in_the_spec_and_in_a_file_are_the_same(tmp_path):
     assert files.meaning(["values"]) != first.meaning(["values"])
 
 
+def test_settings_are_compared_with_those_of_the_last_start(tmp_path):
+    def config(**values):
+        given = {"mode": "train", "spec": "s", "model_dir": str(tmp_path), "train_files": ("t",)}
+        return ExperimentConfig(**{**given, "max_steps": 5, **values})
+
+    names = ("batch_size", "shuffle", "train_files", "max_steps", "epochs")
+    assert run_record.changed_flags(config(), names) == []  # Nothing was started here.
+    run_record.write_record(config(), spec_of(tmp_path, tag=("tag.txt", ["a"])))
+    assert run_record.changed_flags(config(), names) == []
+    other = config(batch_size=7, shuffle=False, train_files=("a", "b"), max_steps=None, epochs=2)
+    expected = [
+        "--batch_size: was 512, is 7", "--epochs: was absent, is 2",
+        "--max_steps: was 5, is absent", "--shuffle: was true, is false",
+        '--train_files: was ["t"], is ["a", "b"]',
+    ]  # fmt: skip
+    assert run_record.changed_flags(other, names) == expected
+    # Another version had a flag that is gone, and does not know --batch_size, which has a default.
+    (tmp_path / "flags.txt").write_text("--gone=1\n--max_steps=many\n--noshuffle\n")
+    assert run_record.changed_flags(config(shuffle=False), ("batch_size", "shuffle")) == []
+
+
 def test_the_answers_and_the_loss_of_a_head_may_change_and_its_items_may_not(tmp_path):
     def spec(**fields):
         return feature_specs.parse(

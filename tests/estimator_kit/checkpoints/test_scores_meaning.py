@@ -11,7 +11,7 @@ import pytest
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
-from estimator_kit.models.dnn_params import DNNParams
+from estimator_kit.models import MODELS
 from feature_specs.parser import parser
 
 
@@ -22,21 +22,22 @@ def found(tmp_path, document):
     for name in ("a", "b"):
         (tmp_path / "data" / name).write_bytes(name.encode() * 100_000)
 
-    def find(files=None, params=(), left_out=(), **settings):
+    def find(files=None, params=(), left_out=(), model=MODELS["dnn"], **settings):
         config = ModelDirConfig(**{
             "spec": "s.yaml", "model_dir": str(tmp_path / "model"), "train_files": ("t",),
             "eval_files": ("e",), "max_steps": 1, **settings,
         })  # fmt: skip
         files = [str(tmp_path / "data" / name) for name in ("a", "b")] if files is None else files
         spec = parser.parse(document)
-        return ScoresMeaning.of(config, spec, DNNParams(**dict(params)), files, dict(left_out))
+        made = model(spec, dict(params))
+        return ScoresMeaning.of(config, spec, made, files, dict(left_out))
 
     return find
 
 
 def test_what_changes_scores_is_named(found, tmp_path, document):
     first = found()
-    assert first.changes == () and first.unmarked == first.digest
+    assert first.changes == [] and first.unmarked == first.digest
     first.write(str(tmp_path / "model"))
     assert found(eval_steps=5).changes == ["--eval_steps: was absent, is 5"]
     assert found(params={"regularizer": {"l2": 0.1}}.items()).changes == [
@@ -73,6 +74,40 @@ def test_what_changes_no_score_does_not_count(found, tmp_path, document):
     assert again.changes == [] and again.digest == first.digest
 
 
+class OwnMetrics(MODELS["dnn"]):
+    def metrics(self, labels, predictions, weights, features):
+        return {}
+
+
+def test_the_size_of_batches_counts_where_a_metric_sees_them(found, tmp_path, document):
+    def change(**given):
+        """How the meaning changes with the size of the batches."""
+        found(**given).write(str(tmp_path / "model"))
+        return found(eval_batch_size=7, **given).changes
+
+    told = ["--eval_batch_size: was 2048, is 7"]
+    assert change() == []
+    assert change(eval_steps=5) == told  # Then 35 rows are evaluated.
+    assert change(model=OwnMetrics) == told
+    towers = {"user_group": "users", "item_group": "items", "item_id": None}
+    document["groups"].update(users=["price"], items=["city_hot"])
+    assert change(model=MODELS["two_tower"], params=towers.items()) == told
+    document["labels"]["grade"] = {"dtype": "int64"}
+    document["objectives"]["grade"] = {"head": "ranking", "group_by": "user"}
+    assert change() == told
+
+
+def test_a_directory_that_counts_the_size_of_batches_goes_on(found, tmp_path):
+    first = found()
+    first.write(str(tmp_path / "model"))
+    path = tmp_path / "model" / "eval_meaning.json"
+    kept = json.loads(path.read_text())
+    kept["meaning"]["--eval_batch_size"] = 2048  # As the version before wrote it for every model.
+    path.write_text(json.dumps({**kept, "scores": "before"}))
+    again = found(eval_batch_size=7)
+    assert (again.changes, again.digest) == ([], "before")
+
+
 def test_files_are_the_same_by_their_content(found, tmp_path):
     first = found()
     first.write(str(tmp_path / "model"))
@@ -100,6 +135,23 @@ def test_what_one_version_does_not_know_contradicts_nothing(found, tmp_path):
     assert (again.changes, again.digest) == ([], "of another version")
     again.write(str(tmp_path / "model"))
     assert found(eval_steps=6).changes == ["--eval_steps: was 5, is 6"]
+
+
+def test_a_directory_of_the_version_before_has_the_files_as_they_were_spelled(found, tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "flags.txt").write_text("--batch_size=7\n--eval_files=e\n--eval_steps=5\n")
+    same = found(eval_steps=5)
+    assert same.changes == [] and same.is_of({"global_step": 1})
+    other = found(eval_steps=5, eval_files=("e", "new"))
+    assert other.changes == ['--eval_files: was ["e"], is ["e", "new"]']
+    assert not other.is_of({"global_step": 1})
+    assert found(eval_steps=6).changes == ["--eval_steps: was 5, is 6"]
+    # A start that is killed before its first evaluation has replaced flags.txt.
+    other.begin(str(folder))
+    (folder / "flags.txt").write_text("--eval_files=e,new\n--eval_steps=5\n")
+    again = found(eval_steps=5, eval_files=("e", "new"))
+    assert again.digest == other.digest and not again.is_of({"global_step": 1})
 
 
 def test_rows_of_a_function_count_by_their_bytes_and_version(found, tmp_path):

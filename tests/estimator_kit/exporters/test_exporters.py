@@ -165,7 +165,9 @@ def test_the_step_exporter_is_due_once_for_each_multiple(tmp_path):
     assert not again.is_due(29) and again.is_due(30)
 
 
-def test_after_evaluations_each_exporter_has_its_own(tmp_path, monkeypatch):
+@pytest.fixture
+def evaluate(tmp_path, monkeypatch):
+    """A function: evaluates (step, loss) in a new start; and the (exporter, checkpoint, loss)."""
     written = []
 
     def write(self, trained, exporter, checkpoint=None, metrics=None):
@@ -177,28 +179,67 @@ def test_after_evaluations_each_exporter_has_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(RunExports, "write", write)
     config = ExperimentConfig(
         spec="s.yaml", train_files=("a",), eval_files=("b",), model_dir=str(tmp_path), max_steps=9,
-        exporters=("latest", "best", "best_k", "step"), best_k=2, export_every_steps=20,
+        exporters=EXPORTERS, best_k=2, export_every_steps=20,
         exports_to_keep=1,
     )  # fmt: skip
 
-    def evaluate(*losses):
+    def run(*losses):
         after = after_evaluation.AfterEvaluation(config, None, StopRequest(), meaning=MEANING)
         for step, loss in losses:
             after.export(None, "", f"ckpt-{step}", {"loss": loss, "global_step": step}, False)
         return after
 
-    evaluate((10, 0.5), (20, 0.7))
-    after = evaluate((30, 0.6), (40, 0.4))  # As after a restart.
+    return run, written
+
+
+EXPORTERS = ("latest", "best", "best_k", "step")
+
+
+def all_names(folder):
+    return {name: names(export_folder(str(folder), name)) for name in EXPORTERS}
+
+
+def test_after_evaluations_each_exporter_has_its_own(tmp_path, evaluate):
+    run, written = evaluate
+    run((10, 0.5), (20, 0.7))
+    after = run((30, 0.6), (40, 0.4))  # As after a restart.
     assert [(name, step[5:]) for name, step, _ in written] == [
         ("latest", "10"), ("best", "10"), ("best_k", "10"),
         ("latest", "20"), ("best_k", "20"), ("step", "20"),
         ("latest", "30"), ("best_k", "30"),
         ("latest", "40"), ("best", "40"), ("best_k", "40"), ("step", "40"),
     ]  # fmt: skip
-    kept = {name: names(export_folder(str(tmp_path), name)) for name in config.exporters}
-    assert kept == {"latest": ["9"], "best": ["10"], "best_k": ["3", "11"], "step": ["12"]}
+    assert all_names(tmp_path) == {
+        "latest": ["9"],
+        "best": ["10"],
+        "best_k": ["3", "11"],
+        "step": ["12"],
+    }
     best = [entry["version"] for entry in after._best_k.best]
     assert best == ["11", "3"]
     assert {name: os.path.basename(path) for name, path in after.exports.items()} == {
         "latest": "9", "best": "10", "best_k": "11", "step": "12",
     }  # fmt: skip
+
+
+def test_exports_are_written_again_from_their_checkpoints(tmp_path, evaluate, caplog):
+    caplog.set_level("WARNING", logger="estimator_kit")
+    run, written = evaluate
+    run((10, 0.5), (20, 0.7), (30, 0.6), (40, 0.4))
+    again = run()
+    again.recall(20)
+    assert again.metrics == {"global_step": 20, "loss": 0.7}
+    again.recall(40)
+    (tmp_path / "model.ckpt-40.index").write_text("")  # Step 10's is deleted.
+    again.export_again(None)
+    last = f"{tmp_path}/model.ckpt-40"
+    assert written[12:] == [("latest", None, 0.4), ("best", last, 0.4), ("best_k", last, 0.4)]
+    expected = {"latest": ["13"], "best": ["14"], "best_k": ["3", "15"], "step": ["12"]}
+    assert all_names(tmp_path) == expected
+    assert caplog.messages == [
+        "these exports keep their earlier outputs, because their checkpoints were deleted: "
+        "best_k/3 (step 10)"
+    ]
+    later = run()
+    assert later._best.best["version"] == "14" and later._best.best["value"] == 0.4
+    assert [entry["version"] for entry in later._best_k.best] == ["15", "3"]

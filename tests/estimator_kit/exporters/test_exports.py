@@ -73,7 +73,7 @@ def read(path):
     return json.loads(path.read_text())
 
 
-def test_every_signature_is_there_and_takes_any_number_of_rows(export):
+def test_every_signature_is_there_and_takes_any_number_of_rows(export, rows):
     loaded = tf.saved_model.load(str(export)).signatures
     assert set(loaded) == {
         "serving_default", "predict_examples", "predict_raw",
@@ -91,6 +91,10 @@ def test_every_signature_is_there_and_takes_any_number_of_rows(export):
     assert set(loaded["classify/click"].structured_outputs) == {"classes", "scores"}
     assert list(loaded["classify/click"].structured_input_signature[1]) == ["inputs"]
     assert list(loaded["regress/click"].structured_outputs) == ["outputs"]
+    found = loaded["predict/click"](examples=tf.constant(rows.records[:2]))
+    assert found["all_classes"].numpy().tolist() == [[b"0", b"1"]] * 2
+    assert found["probabilities"].shape == (2, 2)
+    assert not [name for name in loaded["predict_raw"].structured_outputs if "all_" in name]
     # TensorFlow Serving may split requests: no output differs in width between batches.
     assert splitting.reason_against([ServedModel("ads", str(export.parent))]) is None
 

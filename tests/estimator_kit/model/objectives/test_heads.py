@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.model.objectives import _BY_HEAD
+from estimator_kit.model.objectives.classes import words_of_classes
 from feature_specs.heads.objectives import HEADS
 from input_pipelines.integrity import diagnosis
 from input_pipelines.record_files import writing
@@ -100,6 +101,46 @@ def test_multi_label_equals_tensorflows():
     assert set(predicted) == {"logits", "probabilities"} <= set(head.predictions(tf.constant(z)))
     outputs = objective.export_outputs(predicted)
     assert outputs["classify"].classes[0].numpy().tolist() == [b"0", b"1", b"2", b"3"]
+
+
+WORDS = ["low", "mid", "high"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "label", "head"),
+    [
+        ({"head": "binary"}, {"dtype": "string", "vocabulary": WORDS[:2]},
+         lambda: tf.estimator.BinaryClassHead(label_vocabulary=WORDS[:2])),
+        ({"head": "binary"}, {"dtype": "int64"}, lambda: tf.estimator.BinaryClassHead()),
+        ({"head": "multi_class", "num_classes": 3}, {"dtype": "string", "vocabulary": WORDS},
+         lambda: tf.estimator.MultiClassHead(3, label_vocabulary=WORDS)),
+        ({"head": "multi_label", "num_classes": 3},
+         {"dtype": "string", "vocabulary": WORDS, "shape": "variable"},
+         lambda: tf.estimator.MultiLabelHead(3, label_vocabulary=WORDS)),
+    ],
+)  # fmt: skip
+def test_the_words_of_all_classes_have_tensorflows_names(entry, label, head):
+    objective = make(entry, label)
+    logits = tf.constant(RNG.normal(0, 1, (2, objective.logits_dimension)).astype("f"))
+    predicted = objective.predictions(logits)
+    words, reference = words_of_classes(objective, predicted), head().predictions(logits)
+    # The ids of all classes are the places of the words.
+    assert {*predicted, *words} == set(reference) - {"all_class_ids"}
+    ((name, value),) = words.items()
+    assert value.numpy().tolist() == reference[name].numpy().tolist()
+
+
+def test_the_words_of_all_classes_by_hand():
+    ordinal = make({"head": "ordinal", "num_classes": 3}, {"dtype": "string", "vocabulary": WORDS})
+    found = words_of_classes(ordinal, ordinal.predictions(tf.zeros([2, 2])))
+    assert found["all_classes"].numpy().tolist() == [[b"low", b"mid", b"high"]] * 2
+    steps = make({"head": "binary", "steps": 3}, {"dtype": "int64", "shape": [3]})
+    found = words_of_classes(steps, steps.predictions(tf.zeros([2, 3])))
+    assert found["all_classes"].numpy().tolist() == [[b"0", b"1"]] * 2
+    many = make({"head": "multi_class", "num_classes": 1001}, {"dtype": "int64"})
+    assert words_of_classes(many, many.predictions(tf.zeros([1, 1001]))) == {}
+    number = make({"head": "regression"}, {"dtype": "float32"})
+    assert words_of_classes(number, number.predictions(tf.zeros([1, 1]))) == {}
 
 
 def test_the_penalty_of_multi_label_by_hand():

@@ -1,0 +1,61 @@
+"""How a start differs from the last start of its model directory, by aspects."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from estimator_kit.checkpoints import kept_params, run_record
+from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.models import MODELS
+from estimator_kit.training import last_start
+from feature_specs.parser import parser
+
+
+@pytest.fixture
+def start(tmp_path, document):
+    """A function: the config, spec and model of a start, with changes."""
+
+    def make(params=None, objective=None, **settings):
+        given = {"mode": "train_and_evaluate", "spec": "s", "train_files": ("t",), "max_steps": 5}
+        config = ModelDirConfig(
+            **{**given, "eval_files": ("e",), "model_dir": str(tmp_path), **settings}
+        )
+        changed = copy.deepcopy(document)
+        changed["objectives"]["click"].update(objective or {})
+        changed["raw"] = ["user"]
+        spec = parser.parse(changed)
+        return config, spec, MODELS["dnn"](spec, params or {})
+
+    config, spec, model = make()
+    assert last_start.changes(config, spec, model, ["training"]) == []  # Nothing was started here.
+    run_record.write_record(config, spec)
+    kept_params.write(str(tmp_path), model.params)
+    return make
+
+
+def test_how_a_training_goes_on_is_said_by_name(start, caplog):
+    caplog.set_level("INFO", logger="estimator_kit")
+    last_start.say_changes(*start(), 5)
+    # They change no number that a training finds.
+    last_start.say_changes(*start(report="off", eval_steps=3, default_signature="predict_raw"), 5)
+    assert caplog.messages == []
+    other = start({"learning_rate": 0.1, "dropout": 0.5}, {"loss_weight": 2}, batch_size=7)
+    last_start.say_changes(*other, 5)
+    assert caplog.messages == [
+        "training goes on at step 5 otherwise than before: --batch_size: was 512, is 7; "
+        "learning_rate: was 0.05, is 0.1; dropout: was 0.0, is 0.5; "
+        "objectives.click.loss_weight: was 1.0, is 2.0"
+    ]
+
+
+def test_other_outputs_are_those_of_exports(start):
+    assert last_start.other_outputs(*start({"learning_rate": 0.1}, batch_size=7)) == []
+    other = {"params": {"forward_features": ["user"]}, "default_signature": "predict/click"}
+    assert last_start.other_outputs(*start(**other)) == [
+        '--default_signature: was "predict_examples", is "predict/click"',
+        'forward_features: was [], is ["user"]',
+    ]
+    assert last_start.other_outputs(*start(**other, exporters=())) == []
+    assert last_start.other_outputs(*start(**other, mode="train")) == []
