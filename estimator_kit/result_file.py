@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from typing import Any, Optional
 
 from pydantic import Field
@@ -24,11 +25,17 @@ class _Kept(storage.Form):
     rows_lost: int = 0
     metrics: dict[str, Optional[float]] = Field({})
     exports: dict[str, str] = Field({})
+    unfinished: bool = False
 
 
-def write_result(result: RunResult, model_dir: str) -> None:
-    """Writes `result.json`."""
-    write_to(result, result_path(model_dir))
+def write_result(result: RunResult, model_dir: str, **also: Any) -> None:
+    """Writes `result.json`, with additional entries."""
+    write_to(result, result_path(model_dir), **also)
+
+
+def write_unfinished(before: Mapping[str, Any], model_dir: str) -> None:
+    """Notes in `result.json` that a start evaluates or exports this result again."""
+    storage.write_json(result_path(model_dir), {**before, "unfinished": True})
 
 
 def write_to(result: RunResult, path: str, **also: Any) -> None:

@@ -217,7 +217,8 @@ def trained_before(
         mean the same.
     """
     before = read_result(config.model_dir) or {}
-    finished = before.get("status") == "done" and before.get("global_step") == plan.start_step
+    done = before.get("status") == "done" or before.get("unfinished")
+    finished = done and before.get("global_step") == plan.start_step
     covered = before.get("mode") in (config.mode, "train_and_evaluate")
     if not (finished and covered and plan.start_step):
         return None
@@ -244,9 +245,10 @@ def trained_before(
         return None
     if measured:
         outputs = last_start.other_outputs(config, spec, model)
-        if not outputs:
+        if not outputs and not before.get("unfinished"):
             raise NothingToDo(reason)
-        _log.info("exports are written again with other outputs: %s", "; ".join(outputs))
+        why = "; ".join(outputs) or "the last start was stopped before it had written all"
+        _log.info("exports are written again with other outputs: %s", why)
     return before
 
 

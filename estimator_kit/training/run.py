@@ -39,7 +39,7 @@ from estimator_kit.observing.tensorboard import once
 from estimator_kit.observing.training_log import TrainingLog
 from estimator_kit.optimizers import accumulation
 from estimator_kit.result import RunResult
-from estimator_kit.result_file import write_result
+from estimator_kit.result_file import write_result, write_unfinished
 from estimator_kit.training import (
     bad_data,
     data_service,
@@ -221,7 +221,10 @@ class Training:
         self._plan.position.write(self._model_dir, config.epochs)
         screened.write(self._model_dir)
         self._result = RunResult(mode=config.mode, status="running", bad_data=screened.counts)
-        write_result(self._result, self._model_dir)
+        if self._before is not None:
+            write_unfinished(self._before, self._model_dir)
+        else:
+            write_result(self._result, self._model_dir)
         if warm is not None:
             _log.info(warm.table())
             warm.write_report(self._model_dir)
@@ -403,4 +406,5 @@ class Training:
                 task=self._trainer.task,
                 scores=self._meaning.digest if self._meaning is not None else None,
             )
-            write_result(self._result, self._model_dir)
+            again = self._before is not None and self._result.status != "done"
+            write_result(self._result, self._model_dir, **({"unfinished": True} if again else {}))

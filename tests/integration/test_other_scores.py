@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
+from estimator_kit.training.after_evaluation import AfterEvaluation
 from input_pipelines.record_files import writing
 from tests.conftest import make_rows, small_run
 
@@ -152,11 +153,15 @@ def test_a_finished_training_is_scored_on_other_files(config, easy):
 
 
 @pytest.mark.ci
-def test_a_finished_training_exports_again_with_other_outputs(config):
+def test_a_finished_training_exports_again_with_other_outputs(config, monkeypatch):
     run = config(exporters=("best", "final"))
     first, evaluated = ek.run(run), lines(run)
     other = run.model_copy(update={"default_signature": "classify/click"})
-    second = ek.run(other)
+    with monkeypatch.context() as broken:
+        broken.setattr(AfterEvaluation, "export_final", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ek.run(other)
+    second = ek.run(other)  # It knows what the start before has not done.
     assert (second.stop_reason, second.global_step) == ("already_done", 5)
     assert second.rows_trained == 0
     assert second.metrics == pytest.approx(first.metrics, nan_ok=True, rel=0, abs=0)
