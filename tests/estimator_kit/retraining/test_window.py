@@ -180,7 +180,7 @@ def test_late_and_rewritten_days_are_noticed(folder):
         (
             {"window_min_rows": 41},
             "--train_files: expected at least 41 records (--window_min_rows) in the 2 days from "
-            "2026-01-04 to 2026-01-05, got 40",
+            "2026-01-04 to 2026-01-05, got 40 records",
         ),
     ],
 )
