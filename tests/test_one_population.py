@@ -28,7 +28,7 @@ from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import writing
 from input_pipelines.row_cache.cache import RowCache
 from tests.test_digests import with_functions
-from tests.test_layering import MODULES, kit_imports, module_of, tree_of
+from tests.test_layering import MODULES, module_of, tree_of
 
 SPEC = """
 features:
@@ -160,6 +160,7 @@ READERS = {
     "estimator_kit.commands.validation.data:data_report": "passes them to row_groups.neighbours",
     "estimator_kit.exporters.sample_rows:sample_rows": "is asked for all rows, or has no filter",
     "estimator_kit.retraining.day_summaries:of": of_facts,
+    "estimator_kit.scoring.eval_rows:__init__": "is given blocks of Selection",
     "estimator_kit.scoring.export:predictions": "is asked for all rows",
     "estimator_kit.scoring.kept:first_records": KIND,
     "estimator_kit.scoring.kept:of_files": ALL,
@@ -204,26 +205,21 @@ READING = {
     "derived_labels": {"read"},
     "scan": {"scan"},
 }  # fmt: skip
-# The module that a name in READING is of, if others have it, too.
-OF = {
-    "reader": "input_pipelines.prepare.tables.reader",
-    "scan": "input_pipelines.prepare.analyze.scan",
-}
+NAMES_READING = re.compile(rf"\b({'|'.join(set().union(*READING.values()))})\(")
 
 
-def reads(node, module):
+def reads(node):
     if not isinstance(node, ast.Call):
         return False
     function = node.func
     if isinstance(function, ast.Name):
-        return function.id == "scan" and OF["scan"] in kit_imports(module)
-    if not isinstance(function, ast.Attribute):
+        return function.id == "scan"
+    if not isinstance(function, ast.Attribute) or not isinstance(
+        function.value, (ast.Name, ast.Attribute)
+    ):
         return False
-    owner = ast.unparse(function.value).split(".")[-1]
-    wanted = OF.get(owner)
-    return function.attr in READING.get(owner, ()) and (
-        wanted is None or wanted in kit_imports(module)
-    )
+    owner = getattr(function.value, "id", None) or function.value.attr
+    return function.attr in READING.get(owner, ())
 
 
 def test_the_table_has_every_reader_of_records():
@@ -231,12 +227,9 @@ def test_the_table_has_every_reader_of_records():
         f"{module_of(path)}:{name}"
         for path in MODULES
         if "record_files" not in path.parts
-        and re.search(
-            r"(tfrecords|record_scanner|reader|labels)\.|TFRecord|_record_|scan\(",
-            path.read_text(encoding="utf-8"),
-        )
+        and NAMES_READING.search(path.read_text(encoding="utf-8"))
         for name, node in with_functions(tree_of(path))
-        if reads(node, module_of(path))
+        if reads(node)
     }
     assert found == {*READERS}
 
