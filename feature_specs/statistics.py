@@ -170,7 +170,7 @@ class Statistics(Entry):
 
 
 def population(rows: int, dropped: int, what: str) -> str:
-    """`190 of 1,000 records`, if a filter drops the others."""
+    """`190 of 1,000 records`, if a filter drops 810 records."""
     if not dropped:
         return counted(rows, what)
     return f"{rows:,} of {counted(rows + dropped, what)}"

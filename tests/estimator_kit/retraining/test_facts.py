@@ -185,7 +185,7 @@ def test_rows_and_statistics_are_those_that_the_filter_keeps(old, document, tmp_
     _, files, _ = old
     paths = [file.path for file in files]
     rows = [row for seed in range(2) for row in make_rows(20, seed=seed)]
-    document["filter"] = [{"feature": "price", "max": 5}]  # There are no clicks in rome.
+    document["filter"] = [{"feature": "price", "max": 5}]  # In rome, cheap things have no click.
     document["filter"].append({"feature": "city", "in": ["rome"]})
     kept = [row for row in rows if row["price"] <= 5 and row["city"] == "rome"]
     facts = Facts(str(tmp_path / "facts"), parser.parse(document))

@@ -209,7 +209,7 @@ def test_a_file_is_read_as_it_was_written(folder):
 
 
 def test_statistics_of_another_filter_are_told(folder, caplog):
-    """Also those of an older kit, which counted all records."""
+    """An older kit counted all records, so it wrote no filter."""
     given = document({"age_z": numeric("age", ZSCORE)})
     given["filter"] = [{"feature": "age", "min": 18}]
     with caplog.at_level(logging.WARNING, "feature_specs"):
