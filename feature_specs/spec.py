@@ -26,7 +26,7 @@ from feature_specs.label import Label
 from feature_specs.meaning import compared
 from feature_specs.meaning.aspects import ASPECTS
 from feature_specs.sections.drift_thresholds import NO_DRIFT, Drift
-from feature_specs.sections.filters import Filter
+from feature_specs.sections.filters import Condition, Filter
 from feature_specs.sections.retraining import NO_RETRAINING, Retraining
 from feature_specs.sections.tables import NO_TABLES, Tables
 
@@ -184,6 +184,12 @@ class FeatureSpec:
         """The features that `filter` reads, each once."""
         return tuple(dict.fromkeys(entry.feature for entry in self.filter))
 
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """All that decides which rows count in training, and wherever rows are measured for it."""
+        features = ((entry, self.features[entry.feature]) for entry in self.filter)
+        return tuple(Condition(entry, f.dtype, f.default) for entry, f in features)
+
     def features_read(self, *, with_filter: bool = True) -> tuple[str, ...]:
         """The features that anything reads, in the document's order: groups, `raw`, labels with
         their weights, objectives or `filter`."""
@@ -271,10 +277,7 @@ class FeatureSpec:
             # `{}` for a measure removes its default threshold. Leaving it out keeps the default.
             document["drift"] = self.drift.model_dump(mode="json", exclude_none=True)
         if self.filter:
-            document["filter"] = [
-                entry.model_dump(mode="json", by_alias=True, exclude_none=True)
-                for entry in self.filter
-            ]
+            document["filter"] = [entry.as_dict() for entry in self.filter]
         if self.retraining != NO_RETRAINING:
             document["retraining"] = self.retraining.model_dump(mode="json", exclude_defaults=True)
         if self.tables != NO_TABLES:

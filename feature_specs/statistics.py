@@ -19,6 +19,7 @@ import pydantic
 from pydantic import Field
 
 from feature_specs.entry import Dtype, Entry, FiniteFloat, as_tuple
+from feature_specs.errors import counted
 
 VERSION = 1
 
@@ -138,23 +139,41 @@ class Statistics(Entry):
 
     Attributes:
       version: the version of this format.
-      rows: the number of records.
+      rows: the number of records that count: those that the filter keeps, if the spec has one.
+      dropped: the number of records in the files that the filter drops.
+      filter: the entries of that filter.
       files: the number of files.
       features: the statistics by feature name.
     """
 
     version: Literal[1] = 1
     rows: _Count
+    dropped: _Count = 0
+    filter: Annotated[tuple[dict[str, Any], ...], pydantic.BeforeValidator(as_tuple)] = ()
     files: _Count
     features: Mapping[str, FeatureStatistics]
+
+    @property
+    def population(self) -> str:
+        """The number of records for people: those that count, and those in the files."""
+        return population(self.rows, self.dropped, "record")
 
     def text(self) -> str:
         """The content of the file."""
         document = self.model_dump(mode="json")
+        if not self.filter:
+            del document["dropped"], document["filter"]
         for feature in document["features"].values():
             if feature["odd_steps"] is None:
                 del feature["odd_steps"]
         return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def population(rows: int, dropped: int, what: str) -> str:
+    """`190 of 1,000 records`, if a filter drops 810 records."""
+    if not dropped:
+        return counted(rows, what)
+    return f"{rows:,} of {counted(rows + dropped, what)}"
 
 
 def load(path: pathlib.Path) -> Statistics:

@@ -16,7 +16,7 @@ from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.label_rates import rate_problem
 from estimator_kit.retraining.window import Day, Window
 from feature_specs.spec import FeatureSpec
-from feature_specs.statistics import Statistics
+from feature_specs.statistics import Statistics, population
 from input_pipelines.integrity import spec_check
 from input_pipelines.prepare.analyze import drift
 from input_pipelines.prepare.analyze.drift import DriftReport
@@ -118,7 +118,8 @@ def _drift(
             "drift",
             "warn",
             "drift is not checked: the last cycle's window as of "
-            f"{before.as_of} has no statistics, and its files were removed or changed",
+            f"{before.as_of} has no statistics, and its files were removed or changed, or the "
+            "filter drops all their rows",
         )
         return
     yield from (Finding("drift", spec.retraining.drift, text) for text in report.errors)
@@ -155,9 +156,10 @@ def _day_rows(spec: FeatureSpec, days: Sequence[Day]) -> Iterator[Finding]:
         yield Finding(
             "day_rows",
             bounds.otherwise,
-            f"{day.name}: {day.rows:,} records, {ratio:.3g} times the median of {median:,.10g} of "
-            f"the {len(days)} days of the window, {wrong}. Check whether {cause}. If the day is "
-            "right, change day_rows in the section retraining of the spec.",
+            f"{day.name}: {population(day.rows, day.dropped, 'record')}, {ratio:.3g} times the "
+            f"median of {median:,.10g} of the {len(days)} days of the window, {wrong}. Check "
+            f"whether {cause}. If the day is right, change day_rows in the section retraining of "
+            "the spec.",
         )
 
 

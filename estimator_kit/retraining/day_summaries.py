@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Optional
 
 from estimator_kit import storage
+from feature_specs.sections.filters import Condition
 from input_pipelines.prepare.analyze import scan, summary_json
 from input_pipelines.prepare.analyze.summary import RecordSummary
 
@@ -27,13 +28,20 @@ _log = logging.getLogger("estimator_kit")
 SUMMARY = "summary"
 
 
-def of(place: str, paths: Sequence[str], *, is_as_it_was: Callable[[], bool]) -> RecordSummary:
+def of(
+    place: str,
+    paths: Sequence[str],
+    *,
+    is_as_it_was: Callable[[], bool],
+    conditions: Sequence[Condition] = (),
+) -> RecordSummary:
     """The summary of the records of some files. The caller may change it.
 
     Args:
       place: the file of the stored summary.
       paths: the files, in order.
       is_as_it_was: whether the files still have these contents. If not, nothing is stored.
+      conditions: of the spec's filter; see `scan`.
 
     Raises:
       ConfigError: the place of the summary is a folder.
@@ -42,7 +50,7 @@ def of(place: str, paths: Sequence[str], *, is_as_it_was: Callable[[], bool]) ->
     """
     content = _read(place)
     if content is None:
-        content = summary_json.to_bytes(scan.scan(paths)).decode()
+        content = summary_json.to_bytes(scan.scan(paths, conditions=conditions)).decode()
         if is_as_it_was():
             storage.write_text(place, f"{_digest(content)}\n{content}")
     # Also a new summary comes from its stored form, so that both are merged to the same statistics.

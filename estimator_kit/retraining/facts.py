@@ -3,11 +3,11 @@
 A night's window shares most of its days with the window of the night before. So the facts of a file
 are stored in `facts/` of the model directory, under everything that decides them: the SHA-256 of
 its bytes, whether its name says GZIP, the kit's code, and the fingerprint of the spec. The
-statistics of a set of files are stored in the same way; they do not depend on the spec. They are
-merged from the summaries of the folders, which are the days. `day_summaries` stores the summaries,
-so the records of a day are analyzed once. You may remove anything there: the kit computes it again,
-as long as the files exist and have not changed. Nothing is stored under the hash of bytes that a
-file no longer has.
+statistics of a set of files are stored in the same way; of the spec, only the filter decides them.
+They are merged from the summaries of the folders, which are the days. `day_summaries` stores the
+summaries, so the records of a day are analyzed once. You may remove anything there: the kit
+computes it again, as long as the files exist and have not changed. Nothing is stored under the hash
+of bytes that a file no longer has.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import fnmatch
 import functools
 import hashlib
 import json
+import logging
 import os
 import pathlib
 from collections.abc import Sequence
@@ -34,8 +35,11 @@ from input_pipelines.errors import DataError
 from input_pipelines.integrity import data_scan
 from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.convert import places
+from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import file_bytes, file_systems
 from input_pipelines.row_cache.digests import Digests
+
+_log = logging.getLogger("estimator_kit")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +52,7 @@ class FileFacts:
       sha256: the SHA-256 of its bytes.
       rows: the number of good records.
       bad: what is wrong with its first bad record; None if the file has no bad record.
+      dropped: how many of its records the spec's filter drops; 0 if it has a bad record.
     """
 
     path: str
@@ -55,12 +60,14 @@ class FileFacts:
     sha256: str
     rows: int
     bad: Optional[str] = None
+    dropped: int = 0
 
 
 class _Known(storage.Form):
     bytes: int
     rows: int
     bad: Optional[str]
+    dropped: int
 
 
 class Facts:
@@ -76,6 +83,7 @@ class Facts:
         self._folder = folder
         self._spec = spec
         self._against = spec.fingerprint_of_rows()
+        self._filter = repr(spec.conditions)
         self._digests = Digests(pathlib.Path(folder) / "digests.txt")
         self._stamps: dict[str, list[int]] = {}  # Of the files whose facts were found.
 
@@ -95,6 +103,10 @@ class Facts:
         known = {path: found for path, found in read.items() if found is not None}
         unknown = [path for path in paths if path not in known]
         for report in data_scan.scan(unknown, spec=self._spec) if unknown else ():
+            dropped = 0
+            if not report.bad_records and self._spec.filter:
+                counts = Selection(self._spec).count([report.path])
+                dropped = counts.read - counts.kept[0]
             if places.stamp(report.path) != stamps[report.path]:
                 raise DataError(
                     f"{report.path} was written while it was read. Start again when it is complete."
@@ -104,15 +116,11 @@ class Facts:
                 "bytes": report.size,
                 "rows": report.good_records,
                 "bad": bad,
+                "dropped": dropped,
             }
             storage.write_json(kept[report.path], known[report.path])
         self._stamps.update(stamps)
-        return [
-            FileFacts(
-                path, known[path]["bytes"], digests[path], known[path]["rows"], known[path]["bad"]
-            )
-            for path in paths
-        ]
+        return [FileFacts(path=path, sha256=digests[path], **known[path]) for path in paths]
 
     def statistics(self, files: Sequence[FileFacts]) -> Statistics:
         """The statistics of some files together.
@@ -149,6 +157,7 @@ class Facts:
             one = day_summaries.of(
                 self._place_of_summary(own),
                 [file.path for file in own],
+                conditions=self._spec.conditions,
                 is_as_it_was=functools.partial(self._are_as_they_were, own),
             )
             if found is None:
@@ -166,14 +175,22 @@ class Facts:
         return found
 
     def old_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
-        """The statistics of an old window. None if they are not stored and its files changed.
+        """The statistics of an old window, whose rows count by the filter of today.
+
+        None if they are not stored, and its files changed, or the filter cannot be applied to them
+        or drops all their rows.
 
         Raises:
           MissingPackageError: the package for sketches is not installed.
         """
         kept = self.known_statistics(files)
         if kept is None and all(self._is_as_it_was(file) for file in files):
-            return self.statistics(files)
+            try:
+                return self.statistics(files)
+            except DataError as error:
+                if not self._spec.filter:
+                    raise
+                _log.warning("the last cycle's window: %s", error)
         return kept
 
     def known_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
@@ -218,12 +235,13 @@ class Facts:
             return False
 
     def _place_of_statistics(self, files: Sequence[FileFacts]) -> str:
-        return self._place("statistics", *sorted(_content(f.path, f.sha256) for f in files))
+        contents = sorted(_content(f.path, f.sha256) for f in files)
+        return self._place("statistics", self._filter, *contents)
 
     def _place_of_summary(self, files: Sequence[FileFacts]) -> str:
         """It depends on the paths, because a summary names places of records."""
         parts = [f"{file.path} {_content(file.path, file.sha256)}" for file in files]
-        return self._place(day_summaries.SUMMARY, *parts, ending="txt")
+        return self._place(day_summaries.SUMMARY, self._filter, *parts, ending="txt")
 
     def _place(self, what: str, *parts: str, ending: str = "json") -> str:
         """The file of facts that depend on some parts, and on the code that reads data files."""

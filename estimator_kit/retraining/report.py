@@ -12,6 +12,7 @@ from typing import Any, Optional
 from estimator_kit import storage
 from estimator_kit.retraining import lineage
 from estimator_kit.retraining.state import CycleFolder
+from feature_specs.statistics import population
 
 
 def document(
@@ -38,6 +39,7 @@ def document(
             "train": [day["name"] for day in window.get("train", [])],
             "evaluate": [day["name"] for day in window.get("evaluate", [])],
             "rows": sum(day["rows"] for day in window.get("train", [])),
+            "dropped": sum(day.get("dropped", 0) for day in window.get("train", [])),
             "left_out": window.get("left_out", {}),
             "late": window.get("late", []),
             "rewritten": window.get("rewritten", []),
@@ -101,7 +103,8 @@ def markdown(report: dict[str, Any]) -> str:
         first, last = window["train"][0], window["train"][-1]
         lines += [
             f"- as of {report['as_of']}: {len(window['train'])} days from {first} to {last}, "
-            f"{window['rows']:,} rows; evaluated on {', '.join(window['evaluate'])}"
+            f"{population(window['rows'], window.get('dropped', 0), 'row')}; evaluated on "
+            f"{', '.join(window['evaluate'])}"
         ]
     lines += [f"- left out {day}: {reason}" for day, reason in window["left_out"].items()]
     for what in ("late", "rewritten"):

@@ -97,8 +97,9 @@ def _keep_statistics(source: pathlib.Path, place: pathlib.Path, start: pathlib.P
     kept = [name for name in named if (start / name).is_file()]
     for name in kept:
         new = statistics_file.load(place / name)
-        features = {**new.features, **statistics_file.load(start / name).features}
-        merged = new.model_copy(update={"features": features})
+        old = statistics_file.load(start / name)
+        features = {**new.features, **old.features}
+        merged = new.model_copy(update={"features": features, "filter": old.filter})
         analysis_folder.replace(place / name, merged.text())
     return kept
 

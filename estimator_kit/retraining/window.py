@@ -28,7 +28,9 @@ from estimator_kit.config.mode_configs import RetrainConfig
 from estimator_kit.retraining import facts as data_facts
 from estimator_kit.retraining.facts import Facts, FileFacts
 from estimator_kit.retraining.label_rates import rate_problem
+from feature_specs.errors import counted
 from feature_specs.spec import FeatureSpec
+from feature_specs.statistics import population
 from input_pipelines.errors import DataError
 from input_pipelines.reading import days as windows
 from input_pipelines.reading import files
@@ -45,14 +47,16 @@ class Day:
     Attributes:
       name: for example 2026-01-07.
       digest: a hash of the names and the contents of its files.
-      rows: the number of records.
+      rows: the number of records that count.
       files: the facts of each file.
+      dropped: the number of other records, which the spec's filter drops.
     """
 
     name: str
     digest: str
     rows: int
     files: tuple[FileFacts, ...]
+    dropped: int = 0
 
     @property
     def paths(self) -> list[str]:
@@ -105,10 +109,8 @@ class Window:
                     entry["name"],
                     entry["digest"],
                     entry["rows"],
-                    tuple(
-                        FileFacts(f["path"], f["bytes"], f["sha256"], f["rows"], f.get("bad"))
-                        for f in entry["files"]
-                    ),
+                    tuple(FileFacts(**file) for file in entry["files"]),
+                    entry.get("dropped", 0),
                 )
                 for entry in entries
             )
@@ -251,8 +253,10 @@ def _day(
     if bad:
         some = "all of its" if not good else f"{len(bad)} of its {len(found)}"
         left_out[name] = f"{some} files are damaged, for example {bad[0].path}: {bad[0].bad}"
-    if not sum(file.rows for file in good):
-        left_out.setdefault(name, "it has no record")
+    rows, dropped = sum(file.rows for file in good), sum(file.dropped for file in good)
+    if rows == dropped:
+        every = f"the filter of the spec drops all its {counted(rows, 'record')}"
+        left_out.setdefault(name, every if rows else "it has no record")
         return None
     for label, rate in spec.retraining.label_rate.items():
         if rate.otherwise == "leave_out_day":
@@ -263,7 +267,7 @@ def _day(
     content = hashlib.sha256()
     for file in good:
         content.update(f"{os.path.basename(file.path)} {file.sha256}\n".encode())
-    return Day(name, content.hexdigest(), sum(file.rows for file in good), tuple(good))
+    return Day(name, content.hexdigest(), rows - dropped, tuple(good), dropped)
 
 
 def _gaps(chosen: Sequence[Day], there: set[str], as_of: datetime.date) -> dict[str, str]:
@@ -279,7 +283,7 @@ def _gaps(chosen: Sequence[Day], there: set[str], as_of: datetime.date) -> dict[
 
 def _check_size(config: RetrainConfig, window: Window) -> None:
     reasons = "".join(f"\n  {day}: {reason}" for day, reason in window.left_out.items())
-    rows = sum(day.rows for day in window.train)
+    rows, dropped = sum(d.rows for d in window.train), sum(d.dropped for d in window.train)
     if len(window.evaluate) < config.eval_window_days or len(window.train) < config.window_min_days:
         raise DataError(
             f"--train_files: expected at least {config.eval_window_days} complete days for "
@@ -291,7 +295,7 @@ def _check_size(config: RetrainConfig, window: Window) -> None:
         raise DataError(
             f"--train_files: expected at least {config.window_min_rows:,} records "
             f"(--window_min_rows) in the {len(window.train)} days from {window.train[0].name} to "
-            f"{window.train[-1].name}, got {rows:,}{reasons}"
+            f"{window.train[-1].name}, got {population(rows, dropped, 'record')}{reasons}"
         )
 
 

@@ -146,6 +146,7 @@ class _Parser:
                 self._problem((section,), f"got {value_text(names)}, expected a list of features")
         drift = self._read_drift(document.get("drift", {}))
         filters = self._read_filter(document.get("filter", []))
+        self._references.check_filter(filters)
         retraining = self._read_retraining(document.get("retraining", {}))
         tables = self._entry(Tables, document.get("tables", {}), ("tables",)) or NO_TABLES
         self._stop_on_problems()

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import logging
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
 from feature_specs.errors import Path, Problem, did_you_mean, value_text
 from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.kinds.quantiles import cuts
+from feature_specs.sections.filters import Filter
 from feature_specs.statistics import PERCENTILES, Numbers, Statistics, StatisticsError, load
 from feature_specs.vocabulary import inside
 
@@ -61,6 +62,16 @@ class StatisticsReferences:
         except _Wrong as error:
             return error.problem
         return value
+
+    def check_filter(self, filters: Sequence[Filter]) -> None:
+        """Warns of a file whose records count by another filter than the rows of the spec."""
+        for name, statistics in self._files.items():
+            if list(statistics.filter) != [entry.as_dict() for entry in filters]:
+                _log.warning(
+                    "%s: its numbers describe rows of another `filter` than the spec has. Refresh "
+                    "it: --mode=analyze --spec",
+                    self._directory / name,
+                )
 
     def _normalizer(self, given: Any, feature: Any, path: Path) -> Any:
         steps = list(given) if isinstance(given, (list, tuple)) else [given]

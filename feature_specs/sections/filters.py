@@ -6,12 +6,14 @@
       - {feature: source, not_in: [robot]}
 
 A row must pass all filters. Training and metrics ignore the other rows. Prediction and serving
-answer for every row. If a row lacks the feature, the filter compares the feature's default. This
-module does not import TensorFlow.
+answer for every row. If a row lacks the feature, the filter compares the feature's default.
+`FeatureSpec.conditions` is all that decides, for every reader of rows. This module does not import
+TensorFlow.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
 from typing import Annotated, Any, Optional, Union
@@ -56,6 +58,10 @@ class Filter(Declared):
     not_in: Optional[_Values] = Field(None, description="The words or integers that do not pass.")
     min: Optional[_Number] = Field(None, description="The smallest number that passes.")
     max: Optional[_Number] = Field(None, description="The largest number that passes.")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The entry as the YAML has it."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     @property
     def words(self) -> dict[str, tuple[Union[int, str], ...]]:
@@ -104,3 +110,12 @@ class Filter(Declared):
             elif not _is_held(bound, dtype):
                 text = f"got {value_text(bound)}, which does not fit into {dtype}"
                 yield key, f"{text}. Write a bound that {dtype} can hold, or remove it."
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """One entry of the section `filter`, and what it needs of its feature."""
+
+    filter: Filter
+    dtype: str
+    default: Optional[Union[int, float, str]]

@@ -3,8 +3,9 @@
 Training reads up to 16 files in turn, and shuffles 64 blocks of 1024 rows. If the open files have
 other labels than the rest (each file has one class, or a file is sorted inside), a model learns one
 class and then forgets it for the next. This module checks the first records of each file, and the
-start of each block in the first part of the largest file. This is only a sample, so no warning does
-not prove that records are mixed. It never changes the order.
+start of each block in the first part of the largest file, without the records that the spec's
+filter drops. This is only a sample, so no warning does not prove that records are mixed. It never
+changes the order.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from feature_specs.heads.objectives import Binary, MultiClass
 from feature_specs.spec import FeatureSpec
 from input_pipelines.autograph import as_written
 from input_pipelines.integrity import stored_records
-from input_pipelines.reading import shuffling
+from input_pipelines.reading import selection, shuffling
 from input_pipelines.record_files import tfrecords
 
 # How much the share of a class in the open files may differ from its share in the whole sample.
@@ -53,11 +54,12 @@ def warnings(
         if isinstance(objective, (Binary, MultiClass))
     ]
     paths = sorted(first)
-    counted = {label: [Counter(_values(first[path], label)) for path in paths] for label in labels}
+    some = [_counted(spec, first[path]) for path in paths]
+    counted = {label: [Counter(_values(part, label)) for part in some] for label in labels}
     inside: dict[str, list[Counter[Any]]] = {label: [] for label in labels}
     if paths:
         largest = max(paths, key=lambda path: tf.io.gfile.stat(path).length)
-        for block in _block_starts(largest, damaged):
+        for block in (_counted(spec, start) for start in _block_starts(largest, damaged)):
             for label in labels:
                 inside[label].append(Counter(_values(block, label)))
     for label in labels:
@@ -119,6 +121,12 @@ def _block_starts(path: str, damaged: tfrecords.Damaged) -> Iterator[list[bytes]
             yield list(block)
     except tfrecords.READ_ERRORS:
         return  # The run itself reports the damaged file.
+
+
+def _counted(spec: FeatureSpec, records: Sequence[bytes]) -> list[bytes]:
+    """The records that the filter keeps, without those for which it cannot be decided."""
+    found = selection.verdicts(records, spec.conditions)
+    return [record for record, verdict in zip(records, found) if verdict is True]
 
 
 def _values(records: Sequence[bytes], label: str) -> Iterator[Any]:

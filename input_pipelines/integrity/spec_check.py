@@ -27,9 +27,8 @@ from input_pipelines.errors import DataError
 from input_pipelines.integrity import diagnosis, stored_records
 from input_pipelines.integrity.cross_counts import CrossCounter
 from input_pipelines.prepare.analyze.sizes import collision_share
-from input_pipelines.reading.selection import Selection
+from input_pipelines.reading import selection
 from input_pipelines.record_files import tfrecords
-from input_pipelines.transform import checks
 
 # From these rates on there is a warning. They are low enough to find mistakes in a spec, and high
 # enough to accept ordinary data.
@@ -71,21 +70,23 @@ def check(spec: FeatureSpec, files: Sequence[str], *, rows: int) -> DataReport:
     Raises:
       DataError: a file is corrupt, or the files have no records.
     """
-    counts, selection = _Counts(spec), Selection(spec)
+    counts = _Counts(spec)
     share = -(-rows // len(files))
     with tf.init_scope():
         of_training = diagnosis.file_check(spec)
         for path in files:
             number = 0
-            for block, kept in _blocks(path, selection, share):
+            for block in _blocks(path, share):
                 # Training's own transformation decides what is an error.
                 bad = dict(of_training.bad_of(block))
-                for i, (record, keep) in enumerate(zip(block.numpy(), kept)):
-                    if keep:
-                        counts.add(path, number + i, record, bad.get(i))
-                    else:
+                records = block.numpy()
+                kept = selection.verdicts(records, spec.conditions)
+                for i, record in enumerate(records):
+                    if kept[i] is False:
                         counts.dropped += 1
-                number += len(kept)
+                    else:
+                        counts.add(path, number + i, record, bad.get(i))
+                number += len(records)
     if not counts.rows and not counts.dropped:
         if len(files) == 1:
             raise DataError(f"{files[0]} has no records")
@@ -93,27 +94,16 @@ def check(spec: FeatureSpec, files: Sequence[str], *, rows: int) -> DataReport:
     return counts.report()
 
 
-def _blocks(path: str, selection: Selection, count: int) -> Iterator[tuple[Any, Sequence[bool]]]:
-    """The first records of a file, and whether the filter keeps each."""
+def _blocks(path: str, count: int) -> Iterator[tf.Tensor]:
+    """The first records of a file."""
     try:
         for block in tfrecords.blocks([path]):
-            block = block[:count]
-            yield block, _kept(block, selection)
-            count -= len(block)
+            yield block[:count]
+            count -= len(block[:count])
             if not count:
                 return
     except tfrecords.READ_ERRORS:
         raise DataError(tfrecords.corruption(path) or f"{path}: cannot be read") from None
-
-
-def _kept(block: Any, selection: Selection) -> Sequence[bool]:
-    try:
-        return list(selection.mask(block).numpy())
-    except checks.BAD_RECORD_ERRORS:
-        if len(block) == 1:
-            return [True]  # The check says what is wrong with it.
-        middle = len(block) // 2
-        return [*_kept(block[:middle], selection), *_kept(block[middle:], selection)]
 
 
 class _Counts:

@@ -9,6 +9,7 @@ and any spelling of the paths.
 
     selection = Selection(spec, negatives=Negatives("click", 0.1), seed=1, of=files)
     selection.count(files)          # RowCounts(read=1000, kept=(190,))
+    verdicts(records, spec.conditions)      # [True, False, ...] for whoever measures rows
 
 In a damaged file, places count only the records that are read. Rows that are kept together
 (`row_groups`) can be filtered but not sampled. The filter drops rows before the file is cut into
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import numpy as np
 import tensorflow as tf
@@ -29,6 +30,7 @@ import tensorflow as tf
 from feature_specs.heads.objectives import Binary
 from feature_specs.kinds import bounds
 from feature_specs.reference import example_parsing
+from feature_specs.sections.filters import Condition
 from feature_specs.spec import FeatureSpec
 from input_pipelines.autograph import as_written
 from input_pipelines.reading.shuffling import RowsAnEpoch, rows_of_epochs
@@ -140,8 +142,10 @@ class Selection:
         self._names = file_systems.names_of(of)
         self._negatives = negatives
         self._seed = seed
-        names = [*spec.filter_features(), *([negatives.label] if negatives else [])]
-        self._entries = example_parsing.parse_entries(spec, names)
+        self._conditions = spec.conditions
+        self._entries = _entries(self._conditions)
+        if negatives is not None:
+            self._entries.update(example_parsing.parse_entries(spec, [negatives.label]))
 
     @property
     def any(self) -> bool:
@@ -207,13 +211,11 @@ class Selection:
 
     def passing(self, block: tf.Tensor) -> tf.Tensor:
         """The records of a block that pass the filter."""
-        return tf.boolean_mask(block, self.mask(block)) if self._spec.filter else block
+        return tf.boolean_mask(block, self.mask(block)) if self._conditions else block
 
     def mask(self, block: tf.Tensor) -> tf.Tensor:
         """Whether each record of a block passes the filter, bool [rows]."""
-        if not self._spec.filter:
-            return tf.ones_like(block, tf.bool)
-        return self._passes(tf.io.parse_example(block, self._entries))
+        return mask(block, self._conditions)
 
     def count(
         self,
@@ -306,7 +308,7 @@ class Selection:
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Which rows pass the filter, bool [rows], and are drawn, bool [rows, epochs]."""
         parsed = tf.io.parse_example(block, self._entries)
-        passes = self._passes(parsed)
+        passes = _meet(parsed, self._conditions, tf.size(block))
         if self._negatives is None:
             return passes, tf.ones([tf.size(block), tf.size(epochs)], tf.bool)
         label = parsed[self._negatives.label]
@@ -315,27 +317,61 @@ class Selection:
         drawn = uniform(self._seed, epochs, file, places) < self._negatives.share
         return passes, drawn | ~negative[:, tf.newaxis]
 
-    def _passes(self, parsed: dict[str, tf.Tensor]) -> tf.Tensor:
-        first = next(iter(parsed.values()))
-        passes = tf.ones([tf.shape(first)[0]], tf.bool)
-        floats = {
-            name: parsed[name][:, tf.newaxis]
-            for name in self._spec.filter_features()
-            if parsed[name].dtype == tf.float32
-        }
-        parsed = {**parsed, **{n: v[:, 0] for n, v in checks.finite(floats).items()}}
-        for entry in self._spec.filter:
-            values = parsed[entry.feature]
-            for key, words in entry.words.items():
-                known = tf.constant(list(words), values.dtype)
-                found = tf.reduce_any(tf.equal(values[:, tf.newaxis], known), axis=1)
-                passes &= found if key == "in" else ~found
-            for key, bound in entry.bounds.items():
-                if key == "min":
-                    passes &= values >= bounds.at_least(bound, values.dtype.name)
-                else:
-                    passes &= values <= bounds.at_most(bound, values.dtype.name)
-        return passes
+
+def mask(block: tf.Tensor, conditions: Sequence[Condition]) -> tf.Tensor:
+    """Whether each serialized record meets all conditions, bool [rows]."""
+    if not conditions:
+        return tf.ones_like(block, tf.bool)
+    return _meet(tf.io.parse_example(block, _entries(conditions)), conditions, tf.size(block))
+
+
+def verdicts(
+    records: Sequence[bytes], conditions: Sequence[Condition]
+) -> list[Union[bool, Exception]]:
+    """For each record whether it meets all conditions, or the error with which training stops."""
+    if not conditions:
+        return [True] * len(records)
+    try:
+        return mask(tf.constant(list(records), tf.string), conditions).numpy().tolist()
+    except checks.BAD_RECORD_ERRORS as error:
+        if len(records) == 1:
+            return [error]
+        middle = len(records) // 2
+        halves = records[:middle], records[middle:]
+        return [found for half in halves for found in verdicts(half, conditions)]
+
+
+def _entries(conditions: Sequence[Condition]) -> dict[str, Any]:
+    return {
+        condition.filter.feature: tf.io.FixedLenFeature((), condition.dtype, condition.default)
+        for condition in conditions
+    }
+
+
+def _meet(
+    parsed: dict[str, tf.Tensor], conditions: Sequence[Condition], rows: tf.Tensor
+) -> tf.Tensor:
+    """Whether each of some parsed rows meets all conditions, bool [rows]."""
+    passes = tf.ones([rows], tf.bool)
+    floats = {
+        condition.filter.feature: parsed[condition.filter.feature][:, tf.newaxis]
+        for condition in conditions
+        if condition.dtype == "float32"
+    }
+    parsed = {**parsed, **{n: v[:, 0] for n, v in checks.finite(floats).items()}}
+    for condition in conditions:
+        entry = condition.filter
+        values = parsed[entry.feature]
+        for key, words in entry.words.items():
+            known = tf.constant(list(words), values.dtype)
+            found = tf.reduce_any(tf.equal(values[:, tf.newaxis], known), axis=1)
+            passes &= found if key == "in" else ~found
+        for key, bound in entry.bounds.items():
+            if key == "min":
+                passes &= values >= bounds.at_least(bound, condition.dtype)
+            else:
+                passes &= values <= bounds.at_most(bound, condition.dtype)
+    return passes
 
 
 def uniform(seed: int, epochs: tf.Tensor, file: tf.Tensor, places: tf.Tensor) -> tf.Tensor:

@@ -60,9 +60,9 @@ def data_report(config: ExperimentConfig) -> str:
 def drift_report(config: ExperimentConfig) -> str:
     """How far the training files drifted from the baseline, with warnings last.
 
-    Reads all records of the training files, and of the baseline if it is given as files. Both may
-    be tables; their text is then read as the types in the spec. The CSV options are for all CSV
-    files among them.
+    Reads all records of the training files, and of the baseline if it is given as files, and
+    compares those that the filter keeps. Both may be tables; their text is then read as the types
+    in the spec. The CSV options are for all CSV files among them.
 
     Raises:
       ConfigError: something drifted further than the spec allows, or cannot be compared with it
@@ -100,7 +100,8 @@ def drift_report(config: ExperimentConfig) -> str:
 def _summary(spec: FeatureSpec, paths: Sequence[str], csv: CsvOptions) -> RecordSummary:
     entries: dict[str, Union[Feature, Label]] = {**spec.features, **spec.labels}
     dtypes = {name: entry.dtype for name, entry in entries.items()}
-    return scan.scan(paths, csv=csv, dtypes=dtypes, lists=field_rules.lists_of(spec))
+    lists, conditions = field_rules.lists_of(spec), spec.conditions
+    return scan.scan(paths, csv=csv, dtypes=dtypes, lists=lists, conditions=conditions)
 
 
 def _options_of(

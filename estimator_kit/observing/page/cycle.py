@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 
 from estimator_kit.observing.page import charts
 from estimator_kit.observing.page.sections import Section, number, with_charts
+from feature_specs.statistics import population
 
 # How many distributions the page shows, the worst first.
 _MOST_FEATURES = 30
@@ -50,9 +51,10 @@ def difference(condition: Mapping[str, Any]) -> str:
 
 def _cycle(report: Report) -> Section:
     window = report["window"]
+    rows_counted = population(window["rows"], window.get("dropped", 0), "row")
     rows = [
         ["as of", report["as_of"] or ""],
-        ["trained on", _span(window["train"]) + f", {window['rows']:,} rows"],
+        ["trained on", f"{_span(window['train'])}, {rows_counted}"],
         ["evaluated on", _span(window["evaluate"])],
         *([f"left out {day}", why] for day, why in window["left_out"].items()),
         *([what, ", ".join(window[what])] for what in ("late", "rewritten") if window[what]),

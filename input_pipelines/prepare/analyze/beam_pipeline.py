@@ -16,16 +16,21 @@ from typing import Any
 
 import pydantic
 
+from feature_specs.sections.filters import Condition
 from input_pipelines.prepare.analyze import group_scan, summary_json
 from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.beam import runner
 from input_pipelines.prepare.tables.reader import Part
 
 _PARTS = pydantic.TypeAdapter(list[Part])
+_COMMON = pydantic.TypeAdapter(tuple[int, tuple[Condition, ...]])
 
 
 def summaries(
-    groups: Sequence[Sequence[Any]], exact_limit: int, flags: Sequence[str]
+    groups: Sequence[Sequence[Any]],
+    exact_limit: int,
+    conditions: Sequence[Condition],
+    flags: Sequence[str],
 ) -> Generator[RecordSummary, None, None]:
     """Yields the summaries of groups of files, or of parts of tables, in their order."""
     pieces = (
@@ -35,9 +40,9 @@ def summaries(
         for group in groups
     )
     with runner.scratch(flags) as folder:
-        for result in runner.run(
-            _work, str(exact_limit).encode(), pieces, folder=folder, flags=flags
-        ):
+        # `in`, a field of Filter, is an alias.
+        common = _COMMON.dump_json((exact_limit, tuple(conditions)), by_alias=True)
+        for result in runner.run(_work, common, pieces, folder=folder, flags=flags):
             yield summary_json.from_bytes(result)
 
 
@@ -47,8 +52,9 @@ def summaries(
 def _work(common: bytes, piece: bytes, attempt: str) -> bytes:
     """Returns the summary of a group. It writes nothing, so it does not use `attempt`."""
     kind, _, content = piece.partition(b" ")
+    how = _COMMON.validate_json(common)
     if kind == b"parts":
-        found = group_scan.scan_parts(_PARTS.validate_json(content), int(common))
+        found = group_scan.scan_parts(_PARTS.validate_json(content), *how)
     else:
-        found = group_scan.scan_files(json.loads(content), int(common))
+        found = group_scan.scan_files(json.loads(content), *how)
     return summary_json.to_bytes(found)

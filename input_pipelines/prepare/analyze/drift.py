@@ -28,7 +28,7 @@ from feature_specs.label import Label
 from feature_specs.reference.missing_values import missing_value
 from feature_specs.sections.drift_thresholds import Measures, Thresholds
 from feature_specs.spec import FeatureSpec
-from feature_specs.statistics import FeatureStatistics, Statistics
+from feature_specs.statistics import FeatureStatistics, Statistics, population
 from feature_specs.validation import accepted_values
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import distances
@@ -81,16 +81,21 @@ class DriftReport:
     """What the comparison found.
 
     Attributes:
-      rows_before, rows: the number of records in the baseline, and now.
+      rows_before, rows: the number of records that count in the baseline, and now.
       findings: the worst first: over `stop`, over `warn`, then by decreasing distance.
       unusable: errors about what cannot be compared: features and labels that have another type
         than in the spec, or are feature lists only on one side.
+      dropped_before, dropped: the number of records that the filter drops.
+      filters: a warning if the two count by different filters.
     """
 
     rows_before: int
     rows: int
     findings: tuple[Finding, ...]
     unusable: tuple[str, ...]
+    dropped_before: int = 0
+    dropped: int = 0
+    filters: tuple[str, ...] = ()
 
     @property
     def errors(self) -> tuple[str, ...]:
@@ -99,7 +104,8 @@ class DriftReport:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return tuple(finding.sentence for finding in self.findings if finding.verdict == "warn")
+        over = (finding.sentence for finding in self.findings if finding.verdict == "warn")
+        return (*self.filters, *over)
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -107,7 +113,9 @@ class DriftReport:
         head = ("what", "measure", "distance", "warn", "stop", "verdict")
         rows = [head, *map(_cells, self.findings)]
         widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-        lines = [f"drift of {self.rows:,} records against {self.rows_before:,} of the baseline"]
+        now = population(self.rows, self.dropped, "record")
+        before = population(self.rows_before, self.dropped_before, "record")
+        lines = [f"drift of {now} against {before} of the baseline"]
         for row in rows:
             left = "  ".join(cell.ljust(width) for cell, width in zip(row[:2], widths))
             right = "  ".join(cell.rjust(width) for cell, width in zip(row[2:5], widths[2:]))
@@ -151,7 +159,21 @@ def compare(spec: FeatureSpec, before: Statistics, now: Statistics) -> DriftRepo
         else:
             findings += _findings(spec, kind, name, before, now)
     findings.sort(key=lambda f: (_WORST_FIRST.index(f.verdict), -f.distance.value))
-    return DriftReport(before.rows, now.rows, tuple(findings), tuple(unusable))
+    filters = []
+    if before.filter != now.filter:
+        filters.append(
+            "the baseline and the records do not count by the same filter, so a difference may "
+            "come from the filter. Analyze the baseline again with --mode=analyze --spec"
+        )
+    return DriftReport(
+        before.rows,
+        now.rows,
+        tuple(findings),
+        tuple(unusable),
+        before.dropped,
+        now.dropped,
+        tuple(filters),
+    )
 
 
 def _entries(spec: FeatureSpec) -> Iterator[tuple[str, str, Union[Feature, Label]]]:

@@ -1,49 +1,102 @@
-"""The work of one worker of `scan`: summarizes some files or parts of a table."""
+"""The work of one worker of `scan`: summarizes some files or parts of a table.
+
+Only the records that meet the conditions of a spec's filter count, as in training.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 
-from input_pipelines.errors import DataError
+import numpy as np
+
+from feature_specs.sections.filters import Condition
+from input_pipelines.errors import DataError, first_line
 from input_pipelines.prepare.analyze import table_blocks
-from input_pipelines.prepare.analyze.protobuf_records import NotAnExample
+from input_pipelines.prepare.analyze.protobuf_records import FeatureBlock, NotAnExample
 from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.analyze.wire import parse_block
+from input_pipelines.prepare.convert import value_checks
 from input_pipelines.prepare.tables import reader
+from input_pipelines.prepare.tables.library import arrow
+from input_pipelines.reading import selection
 from input_pipelines.record_files import tfrecords
+from input_pipelines.transform import checks
 
 # How many blocks are parsed together. Long arrays make the cost of each NumPy call negligible.
 _BLOCKS = 8
 
 
-def scan_files(files: Sequence[str], exact_limit: int) -> RecordSummary:
-    """The summary of the records in some files."""
+def scan_files(
+    files: Sequence[str], exact_limit: int, conditions: Sequence[Condition] = ()
+) -> RecordSummary:
+    """The summary of the records in some files that meet all conditions."""
     summary = RecordSummary(exact_limit)
     for path in files:
-        before, lists = 0, False
+        before, counted, lists = 0, 0, False
         for records in _chunks(path):
+            verdicts = selection.verdicts(records, conditions)
+            places = np.flatnonzero([verdict is not False for verdict in verdicts])
             try:
-                found = parse_block(records)
+                found = parse_block([records[i] for i in places])
             except NotAnExample as error:
                 raise DataError(
-                    f"{path}: record {before + error.row}: is not a serialized tf.train.Example "
-                    "or SequenceExample"
+                    f"{path}: record {before + places[error.row]}: is not a serialized "
+                    "tf.train.Example or SequenceExample"
                 ) from error
-            summary.add(found, len(records), path, before)
+            for i, verdict in enumerate(verdicts):
+                if isinstance(verdict, Exception):
+                    text = checks.text_of(verdict) or first_line(verdict)
+                    raise _undecided(path, before + i, f": {text}")
+            _add(summary, found, places, len(records), path, before)
             before += len(records)
+            counted += len(places)
             lists = lists or any(b.feature_list for blocks in found.values() for b in blocks)
-        if before:
+        if counted:
             summary.see_file(path, feature_lists=lists)
     return summary
 
 
-def scan_parts(parts: Sequence[reader.Part], exact_limit: int) -> RecordSummary:
-    """The summary of the rows in some parts of a table."""
+def scan_parts(
+    parts: Sequence[reader.Part], exact_limit: int, conditions: Sequence[Condition] = ()
+) -> RecordSummary:
+    """The summary of the rows in some parts of a table that meet all conditions."""
     summary = RecordSummary(exact_limit)
     for part in parts:
         for rows in reader.read(part, summary.rounded):
-            summary.add(table_blocks.blocks(rows.batch), rows.batch.num_rows, rows.path, rows.first)
+            good, undecided = value_checks.verdicts(rows.batch, conditions)
+            if undecided.any():
+                raise _undecided(rows.path, rows.first + int(undecided.argmax()), "")
+            places = np.flatnonzero(good)
+            batch = rows.batch.take(arrow().array(places)) if conditions else rows.batch
+            found = table_blocks.blocks(batch)
+            _add(summary, found, places, len(good), rows.path, rows.first)
     return summary
+
+
+def _add(
+    summary: RecordSummary,
+    found: dict[str, list[FeatureBlock]],
+    places: np.ndarray,
+    read: int,
+    path: str,
+    before: int,
+) -> None:
+    """Adds the records that were parsed from these places among `read` records of a file."""
+    if len(places) < read:
+        found = {
+            name: [dataclasses.replace(block, rows=places[block.rows]) for block in blocks]
+            for name, blocks in found.items()
+        }
+    summary.add(found, len(places), path, before)
+    summary.dropped += read - len(places)
+
+
+def _undecided(path: str, record: int, reason: str) -> DataError:
+    return DataError(
+        f"{path}: record {record}: a feature that the filter of the spec compares has no usable "
+        f"value{reason}. Give the feature a default in the spec, or repair the record"
+    )
 
 
 def _chunks(path: str) -> Iterator[list[bytes]]:

@@ -51,7 +51,8 @@ def refresh(
 ) -> str:
     """Analyzes TFRecord files or the files of a table, and refreshes the files of a spec.
 
-    Columns of text are read with the types in the spec. `beam` has flags of an Apache Beam
+    Only records that the spec's filter keeps count. Columns of text are read with the types in the
+    spec. `beam` has flags of an Apache Beam
     pipeline that reads the files, and `on_progress` is called as they are read; see `scan`. With
     `summary`, which returns what a scan of the files found, the files are not read. Returns a
     report of the changes.
@@ -70,12 +71,18 @@ def refresh(
         found = summary()
     else:
         lists = lists_of(spec)
-        found = scan(files, csv=csv, dtypes=dtypes, lists=lists, beam=beam, on_progress=on_progress)
+        found = scan(
+            files,
+            csv=csv,
+            dtypes=dtypes,
+            lists=lists,
+            conditions=spec.conditions,
+            beam=beam,
+            on_progress=on_progress,
+        )
     statistics = found.statistics(len(files))
     _check_types(spec, statistics)
-    report = [
-        f"{spec_path}: {counted(statistics.rows, 'record')} of {counted(statistics.files, 'file')}"
-    ]
+    report = [f"{spec_path}: {statistics.population} of {counted(statistics.files, 'file')}"]
     texts: dict[str, str] = {}
     for file, of_file in _columns_by_file(spec).items():
         features = list(dict.fromkeys(column.source for column in of_file.values()))

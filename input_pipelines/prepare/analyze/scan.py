@@ -21,6 +21,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from feature_specs.sections.filters import Condition
 from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import beam_pipeline, sketches
@@ -32,7 +33,7 @@ from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.record_files import kinds
 
-ScanGroup = Callable[[Sequence[Any], int], RecordSummary]
+ScanGroup = Callable[[Sequence[Any], int, Sequence[Condition]], RecordSummary]
 
 # Gets the rows read since the last call, the groups of files that are done, and all groups.
 OnProgress = Callable[[int, int, int], None]
@@ -50,6 +51,7 @@ def scan(
     csv: CsvOptions = CsvOptions(),
     dtypes: Optional[Mapping[str, str]] = None,
     lists: Collection[str] = (),
+    conditions: Sequence[Condition] = (),
     beam: Optional[Sequence[str]] = None,
     on_progress: OnProgress = lambda rows, done, groups: None,
 ) -> RecordSummary:
@@ -64,6 +66,7 @@ def scan(
       group_bytes: the least bytes of files in a group.
       csv: how CSV files are written.
       dtypes, lists: for tables, the types and the lists in a spec; see `reader.open_table`.
+      conditions: of a spec's filter. Records that do not meet them are read, but do not count.
       beam: flags of an Apache Beam pipeline (`flags.split`) that reads the files instead of
         processes on this machine. The result is the same.
       on_progress: see `OnProgress`. Not used by a pipeline, which shows its progress itself.
@@ -91,20 +94,21 @@ def scan(
     workers = min(workers or cores(), len(groups))
     parts: Generator[RecordSummary, None, None]
     if beam is not None:
-        parts = beam_pipeline.summaries(groups, exact_limit, beam)
+        parts = beam_pipeline.summaries(groups, exact_limit, conditions, beam)
     elif workers == 1:
-        parts = (scan_group(group, exact_limit) for group in groups)
+        parts = (scan_group(group, exact_limit, conditions) for group in groups)
     else:
-        parts = _in_processes(scan_group, groups, exact_limit, workers)
+        parts = _in_processes(scan_group, groups, exact_limit, conditions, workers)
     with contextlib.closing(parts):  # Releases their resources even after an error.
         summary = next(parts)
-        on_progress(summary.rows, 1, len(groups))
+        on_progress(summary.rows + summary.dropped, 1, len(groups))
         for done, part in enumerate(parts, start=2):
-            on_progress(part.rows, done, len(groups))
+            on_progress(part.rows + part.dropped, done, len(groups))
             summary.merge(part)
     summary.csv = written
+    summary.filter = [condition.filter.as_dict() for condition in conditions]
     summary.notes = [*notes, *reader.rounding_notes(summary.rounded)]
-    if not summary.rows:
+    if not summary.rows + summary.dropped:
         raise DataError(
             f"{files[0]} has no records to analyze"
             if len(files) == 1
@@ -128,7 +132,11 @@ def _groups(files: Sequence[str], least: int) -> list[list[str]]:
 
 
 def _in_processes(
-    scan_group: ScanGroup, groups: Sequence[Sequence[Any]], exact_limit: int, workers: int
+    scan_group: ScanGroup,
+    groups: Sequence[Sequence[Any]],
+    exact_limit: int,
+    conditions: Sequence[Condition],
+    workers: int,
 ) -> Generator[RecordSummary, None, None]:
     """The summaries of groups in order. Only slightly more than `workers` are in memory."""
     # If TensorFlow runs threads in a process, a fork of it may hang forever.
@@ -137,7 +145,7 @@ def _in_processes(
     waiting: collections.deque[concurrent.futures.Future[RecordSummary]] = collections.deque()
     try:
         for group in groups:
-            waiting.append(pool.submit(scan_group, group, exact_limit))
+            waiting.append(pool.submit(scan_group, group, exact_limit, conditions))
             if len(waiting) > workers:
                 yield waiting.popleft().result()
         while waiting:

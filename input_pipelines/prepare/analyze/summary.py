@@ -13,6 +13,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from feature_specs.errors import counted
 from feature_specs.statistics import (
     Cardinality,
     FeatureStatistics,
@@ -217,7 +218,9 @@ class RecordSummary:
     """All features of the records that were added so far.
 
     Attributes:
-      rows: the number of records.
+      rows: the number of records that count.
+      dropped: the number of other records, which a filter drops.
+      filter: the entries of that filter.
       features: the features by name.
       rounded: for tables, how many values a float32 does not keep.
       notes: for tables, notes for the user about how columns were read.
@@ -226,6 +229,8 @@ class RecordSummary:
 
     def __init__(self, limit: int = EXACT_LIMIT):
         self.rows = 0
+        self.dropped = 0
+        self.filter: list[dict[str, Any]] = []
         self.features: dict[str, FeatureSummary] = {}
         self.rounded: Rounded = Counter()
         self.notes: list[str] = []
@@ -280,14 +285,26 @@ class RecordSummary:
         for feature_lists, path in other.files.items():
             self.see_file(path, feature_lists=feature_lists)
         self.rows += other.rows
+        self.dropped += other.dropped
         self.rounded.update(other.rounded)
         for name in sorted(other.features):
             self._feature(name).merge(other.features[name])
 
     def statistics(self, files: int) -> Statistics:
-        """All statistics, features by name."""
+        """All statistics, features by name.
+
+        Raises:
+          DataError: no record counts.
+        """
+        if self.dropped and not self.rows:
+            raise DataError(
+                f"the filter of the spec drops all {counted(self.dropped, 'record')}. Check "
+                "`filter`, or name other files"
+            )
         return Statistics(
             rows=self.rows,
+            dropped=self.dropped,
+            filter=tuple(self.filter),
             files=files,
             features={
                 name: self.features[name].statistics(self.rows) for name in sorted(self.features)

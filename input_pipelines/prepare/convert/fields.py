@@ -20,12 +20,12 @@ import numpy as np
 
 from feature_specs.encoded_bytes import Raw
 from feature_specs.errors import counted, did_you_mean
+from feature_specs.sections.filters import Condition
 from feature_specs.spec import FeatureSpec
 from feature_specs.validation import accepted_values
 from feature_specs.validation.accepted_values import Accepted
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import value_checks
-from input_pipelines.prepare.convert.value_checks import Condition
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.reader import Table
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from feature_specs.errors import counted
 from feature_specs.spec import FeatureSpec
-from input_pipelines.prepare.convert import derived_labels, histories, sequence_plan, value_checks
+from input_pipelines.prepare.convert import derived_labels, histories, sequence_plan
 from input_pipelines.prepare.convert import fields as field_rules
 from input_pipelines.prepare.convert import folder as folders
 from input_pipelines.prepare.convert.encoding import Encoder
@@ -187,7 +187,7 @@ def _planned(
 def _write(shard: sequence_plan.Shard, plan: SequencePlan, output: folders.Output) -> Written:
     """Writes one shard."""
     encoder = Encoder(plan.fields)
-    filters = value_checks.conditions(plan.spec) if plan.spec is not None else ()
+    filters = plan.spec.conditions if plan.spec is not None else ()
     with ShardFile(output.folder, shard.name, output.temporary) as file:
         for records in plan.records(shard):
             if plan.spec is not None:

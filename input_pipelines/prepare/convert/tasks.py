@@ -18,15 +18,15 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
+from feature_specs.sections.filters import Condition
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.convert import derived_labels, row_order, spills, split, value_checks
+from input_pipelines.prepare.convert import derived_labels, row_order, spills, split
 from input_pipelines.prepare.convert import fields as field_rules
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.options import ConvertOptions
 from input_pipelines.prepare.convert.plan import Plan, Shard
 from input_pipelines.prepare.convert.shard_files import ShardFile, Written
-from input_pipelines.prepare.convert.value_checks import Condition
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.reader import Part, Rows
 from input_pipelines.prepare.tables.storable import Rounded
@@ -123,7 +123,7 @@ def context_of(plan: Plan, missing: Sequence[Shard], folder: str, temporary: str
         dealt={part: (numbers[0], len(numbers)) for part, numbers in by_part.items()},
         wanted=wanted,
         spills=len(plan.reads),
-        filters=value_checks.conditions(plan.spec) if plan.spec is not None else (),
+        filters=plan.spec.conditions if plan.spec is not None else (),
     )
 
 

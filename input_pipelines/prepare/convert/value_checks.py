@@ -2,52 +2,44 @@
 
     refused = value_checks.outside(column, accepted)      # bool [values]: values training refuses
     passes = value_checks.passes(batch, conditions)       # bool [rows]: rows that training reads
+    good, undecided = value_checks.verdicts(batch, conditions)
 
 `fields.check` turns a mask into an error. Never changes a value, and never drops a row.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 import numpy as np
 
 from feature_specs.kinds import bounds
-from feature_specs.sections.filters import Filter
-from feature_specs.spec import FeatureSpec
+from feature_specs.sections.filters import Condition
 from feature_specs.validation.accepted_values import Accepted
+from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert.normalized import normalized
 from input_pipelines.prepare.tables.columns import is_list
 from input_pipelines.prepare.tables.library import arrow
 
 
-@dataclasses.dataclass(frozen=True)
-class Condition:
-    """One entry of the section `filter`, and the default of its feature."""
-
-    filter: Filter
-    dtype: str
-    default: Optional[Union[int, float, str]]
+def passes(batch: Any, conditions: Sequence[Condition]) -> np.ndarray:
+    """bool [rows]: the rows that pass the filter, and the rows at which training stops."""
+    good, undecided = verdicts(batch, conditions)
+    return good | undecided
 
 
-def conditions(spec: FeatureSpec) -> tuple[Condition, ...]:
-    """The section `filter` of a spec."""
-    found = []
-    for entry in spec.filter:
-        feature = spec.features[entry.feature]
-        found.append(Condition(entry, feature.dtype, feature.default))
-    return tuple(found)
+def verdicts(batch: Any, conditions: Sequence[Condition]) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows meet all conditions, and for which rows that cannot be decided, bool [rows] twice.
 
+    As in `selection.verdicts`, a row cannot be decided if a feature of a condition is NaN or
+    infinite, or has no value and no default.
 
-def passes(batch: Any, filters: Sequence[Condition]) -> np.ndarray:
-    """bool [rows]: the rows that pass the filter, and the rows that cannot be decided.
-
-    A row cannot be decided if it lacks a value without a default. Training stops there.
+    Raises:
+      DataError: a feature has another type than in the spec.
     """
-    result = np.ones(batch.num_rows, bool)
-    for condition in filters:
+    result, undecided = np.ones(batch.num_rows, bool), np.zeros(batch.num_rows, bool)
+    for condition in conditions:
         entry = condition.filter
         if batch.schema.get_field_index(entry.feature) != -1:
             column = _single(batch.column(entry.feature))
@@ -55,25 +47,28 @@ def passes(batch: Any, filters: Sequence[Condition]) -> np.ndarray:
             column = arrow().nulls(batch.num_rows)
         if arrow().types.is_null(column.type):
             column = column.cast(_type(condition.dtype))
-        known = np.asarray(column.is_valid()) | (condition.default is not None)
+        elif column.type != _type(condition.dtype):
+            raise DataError(
+                f"feature {entry.feature!r} is {column.type} in the records, but the filter in the "
+                f"spec compares {condition.dtype}. Correct the spec, or write the files again"
+            )
         default = condition.default
         if default is None:
+            undecided |= ~np.asarray(column.is_valid())
             default = "" if condition.dtype == "string" else 0
         filled = column.fill_null(arrow().scalar(default, _type(condition.dtype)))
-        good = np.ones(batch.num_rows, bool)
         for key, words in entry.words.items():
             of = arrow().array(list(words), _type(condition.dtype))
             found = np.asarray(arrow("compute").is_in(filled, value_set=of))
-            good &= found if key == "in" else ~found
+            result &= found if key == "in" else ~found
         for key, bound in entry.bounds.items():
             numbers = np.asarray(filled)
             if key == "min":
-                good &= numbers >= bounds.at_least(bound, condition.dtype)
+                result &= numbers >= bounds.at_least(bound, condition.dtype)
             else:
-                good &= numbers <= bounds.at_most(bound, condition.dtype)
-            good |= ~np.isfinite(numbers)
-        result &= good | ~known
-    return result
+                result &= numbers <= bounds.at_most(bound, condition.dtype)
+            undecided |= ~np.isfinite(numbers)
+    return result & ~undecided, undecided
 
 
 def outside(column: Any, accepted: Accepted) -> np.ndarray:

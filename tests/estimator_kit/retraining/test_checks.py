@@ -71,6 +71,12 @@ def test_without_a_word_in_the_spec_it_is_a_warning(found):
     ]
 
 
+def test_the_rows_that_the_filter_keeps_are_compared(found):
+    days = [Day(f"{i}", "", rows, (), 100 - rows) for i, rows in enumerate((50, 50, 9, 50))]
+    (finding,) = found(spec_of(), days)
+    assert finding.text.startswith("2: 9 of 100 records, 0.18 times the median of 50 of the 4 days")
+
+
 def test_a_smaller_set_for_evaluation_is_another_thing(found):
     assert found(spec_of(), sizes(100, 100, 100, 5), other_files=True) == []
     assert len(found(spec_of(), sizes(100, 100, 100, 5))) == 1

@@ -88,8 +88,8 @@ def test_nothing_is_stored_if_a_file_changes_meanwhile(tmp_path, document, days,
     files = facts.of_files(days[:2])
     real = scan.scan
 
-    def with_change(paths):
-        found = real(paths)
+    def with_change(paths, **options):
+        found = real(paths, **options)
         writing.write_examples(days[0], make_rows(30, seed=9))
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pathlib
 import shutil
 
@@ -9,8 +10,10 @@ import pytest
 
 from estimator_kit.retraining import checks
 from estimator_kit.retraining.facts import Facts
+from estimator_kit.retraining.label_rates import rate_problem
 from estimator_kit.retraining.window import Day, Window
 from feature_specs.parser import parser
+from feature_specs.sections.retraining import LabelRate
 from input_pipelines import own_code
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import data_scan
@@ -112,7 +115,6 @@ def test_another_version_of_the_kit_makes_its_own_facts(old, document, tmp_path,
     monkeypatch.setattr(own_code, "of_reading", lambda: "another version")
     assert facts.known_statistics(files) is None
     assert facts.of_files(paths) == files and count == paths
-    # Another spec may keep other rows, but statistics are of all records.
     facts.statistics(files)
     document["objectives"]["click"]["loss_weight"] = 2.0  # It changes no row.
     document["columns"]["user_emb"]["dimension"] = 5
@@ -121,7 +123,7 @@ def test_another_version_of_the_kit_makes_its_own_facts(old, document, tmp_path,
     document["filter"] = [{"feature": "price", "min": -1}]
     other = Facts(str(tmp_path / "facts"), parser.parse(document))
     assert other.of_files(paths) == files and count == [*paths, *paths]
-    assert other.known_statistics(files) is not None
+    assert other.known_statistics(files) is None  # Another filter may keep other records.
 
 
 def test_statistics_of_other_bytes_are_not_stored(old, tmp_path):
@@ -143,7 +145,7 @@ def test_drift_without_statistics_of_the_last_window_is_a_warning(old, document)
     found = checks.run(spec, window, facts, before=window, drift_found=None)
     assert [(f.check, f.verdict, f.text) for f in found if f.check == "drift"] == [
         ("drift", "warn", "drift is not checked: the last cycle's window as of 2026-01-01 has no "
-         "statistics, and its files were removed or changed"),
+         "statistics, and its files were removed or changed, or the filter drops all their rows"),
     ]  # fmt: skip
     assert not [f for f in checks.run(spec, window, facts) if f.check == "drift"]
 
@@ -176,3 +178,33 @@ def test_drift_of_the_new_days_alone(old, document, tmp_path, verdict):
     # Without a new day, the training files are compared: here, with themselves.
     report = checks.measure_drift(spec, before, facts, before, statistics)
     assert report.rows == 40 and report.errors == report.warnings == ()
+
+
+def test_rows_and_statistics_are_those_that_the_filter_keeps(old, document, tmp_path, caplog):
+    """The days of a new filter are measured again. Its days before, which had clicks, too."""
+    _, files, _ = old
+    paths = [file.path for file in files]
+    rows = [row for seed in range(2) for row in make_rows(20, seed=seed)]
+    document["filter"] = [{"feature": "price", "max": 5}]  # In rome, cheap things have no click.
+    document["filter"].append({"feature": "city", "in": ["rome"]})
+    kept = [row for row in rows if row["price"] <= 5 and row["city"] == "rome"]
+    facts = Facts(str(tmp_path / "facts"), parser.parse(document))
+    found = facts.of_files(paths)
+    assert [file.rows for file in found] == [20, 20]
+    assert sum(file.dropped for file in found) == 40 - len(kept) > 20
+    statistics = facts.old_statistics(files)
+    assert (statistics.rows, statistics.dropped) == (len(kept), 40 - len(kept))
+    price = statistics.features["price"].numbers
+    assert price.mean == pytest.approx(sum(row["price"] for row in kept) / len(kept))
+    assert rate_problem("click", LabelRate(min=0.01), statistics) == (
+        "the mean of label 'click' is 0, below min: 0.01"
+    )
+    document["filter"] = [{"feature": "price", "min": 100}]
+    nothing = Facts(str(tmp_path / "facts"), parser.parse(document))
+    with caplog.at_level(logging.WARNING):
+        assert nothing.old_statistics(files) is None
+    text = "the filter of the spec drops all 40 records. Check `filter`, or name other files"
+    assert caplog.messages[-1] == f"the last cycle's window: {text}"
+    with pytest.raises(DataError) as error:
+        nothing.statistics(files)
+    assert str(error.value) == text

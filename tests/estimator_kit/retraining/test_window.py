@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 import logging
@@ -30,6 +31,16 @@ class FewFacts:
 
     def statistics(self, files):
         raise AssertionError("the spec has no label rate")
+
+
+class FilteredFacts(FewFacts):
+    """Of day 5 the filter drops all records, and of each other file one of ten."""
+
+    def of_files(self, paths):
+        return [
+            dataclasses.replace(file, dropped=10 if "01-05" in file.path else 1)
+            for file in super().of_files(paths)
+        ]
 
 
 @pytest.fixture
@@ -169,7 +180,7 @@ def test_late_and_rewritten_days_are_noticed(folder):
         (
             {"window_min_rows": 41},
             "--train_files: expected at least 41 records (--window_min_rows) in the 2 days from "
-            "2026-01-04 to 2026-01-05, got 40",
+            "2026-01-04 to 2026-01-05, got 40 records",
         ),
     ],
 )
@@ -177,6 +188,17 @@ def test_too_little_is_an_error(folder, changes, message):
     with pytest.raises(DataError) as error:
         window(folder, **changes)
     assert str(error.value) == message
+
+
+def test_only_rows_that_the_filter_keeps_count(folder):
+    found = window(folder, facts=FilteredFacts())
+    assert (numbers(found.train), numbers(found.evaluate)) == ([3, 4], [6])
+    assert found.left_out == {day(5): "the filter of the spec drops all its 20 records"}
+    assert [(day.rows, day.dropped) for day in found.train] == [(18, 2), (18, 2)]
+    assert Window.of(json.loads(json.dumps(found.to_dict()))) == found
+    window(folder, facts=FilteredFacts(), window_min_rows=36)
+    with pytest.raises(DataError, match=r"2026-01-03 to 2026-01-04, got 36 of 40 records\n"):
+        window(folder, facts=FilteredFacts(), window_min_rows=37)
 
 
 def test_a_day_with_another_label_rate_is_left_out(tmp_path):

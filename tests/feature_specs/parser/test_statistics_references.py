@@ -206,3 +206,24 @@ def test_a_file_is_read_as_it_was_written(folder):
     read = statistics.load(folder / "statistics.json")
     (folder / "again.json").write_text(read.text())
     assert statistics.load(folder / "again.json") == read
+
+
+def test_statistics_of_another_filter_are_told(folder, caplog):
+    """An older kit counted all records, so it wrote no filter."""
+    given = document({"age_z": numeric("age", ZSCORE)})
+    given["filter"] = [{"feature": "age", "min": 18}]
+    with caplog.at_level(logging.WARNING, "feature_specs"):
+        feature_specs.parse(given, directory=folder)
+        text = (
+            f"{folder}/statistics.json: its numbers describe rows of another `filter` than the "
+            "spec has. Refresh it: --mode=analyze --spec"
+        )
+        assert caplog.messages == [text]
+        kept = {**statistics_document(), "filter": given["filter"], "dropped": 4}
+        (folder / "statistics.json").write_text(json.dumps(kept))
+        feature_specs.parse(given, directory=folder)
+        assert caplog.messages == [text]
+        del given["filter"]
+        feature_specs.parse(given, directory=folder)
+    assert caplog.messages == [text, text]
+    assert statistics.load(folder / "statistics.json").population == "5 of 9 records"

@@ -29,7 +29,7 @@ def spec():
 def warned(spec, tmp_path):
     """The warnings for files of these labels."""
 
-    def write(labels_of_files):
+    def write(labels_of_files, spec=spec):
         paths = [f"{tmp_path}/{i:03}.tfrecord" for i in range(len(labels_of_files))]
         for path, labels in zip(paths, labels_of_files):
             writing.write_examples(path, [{"x": 1, "click": label} for label in labels])
@@ -77,6 +77,14 @@ def test_a_file_that_is_sorted_inside(warned, tmp_path, monkeypatch):
         "records of a file that follow each other. Shuffle the records before you write them"
     )
     assert warned([drawn(2048, 3)]) == []
+
+
+def test_records_that_the_filter_drops_are_not_sampled(warned, spec):
+    files = [[0] * 40] * 20 + [[1] * 40] * 20
+    assert len(warned(files)) == 1
+    keeps_nothing = spec.to_dict()
+    keeps_nothing["filter"] = [{"feature": "x", "min": 2}]
+    assert warned(files, feature_specs.parse(keeps_nothing)) == []
 
 
 def test_files_that_shuffling_reads_whole_are_not_complained_about(warned):

@@ -11,7 +11,7 @@ import feature_specs
 from estimator_kit.main import main
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import spec_check
-from input_pipelines.reading.selection import Selection
+from input_pipelines.reading import selection
 from input_pipelines.record_files import writing
 
 DOCUMENT = {
@@ -224,13 +224,13 @@ def test_records_that_the_filter_drops_are_not_checked(tmp_path):
 
 def test_bad_records_cost_few_readings_of_the_filter(tmp_path, monkeypatch):
     path = write(tmp_path, [ROWS[0]] + [{**ROWS[1], "robot": 0}] * 1000)
-    mask, sizes = Selection.mask, []
+    mask, sizes = selection.mask, []
 
-    def counted(self, block):
+    def counted(block, conditions):
         sizes.append(len(block))
-        return mask(self, block)
+        return mask(block, conditions)
 
-    monkeypatch.setattr(Selection, "mask", counted)
+    monkeypatch.setattr(selection, "mask", counted)
     report = spec_check.check(without_robots(), [path], rows=100)
     assert len(report.errors) == 1 and report.lines[0] == "100 records, 99 of them fit the spec"
     # Halved to 50, 25, 12, 6, 3, 1. Training's check reads the block, the bad record and the rest.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
+import random
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +16,7 @@ import feature_specs
 from input_pipelines import input_fns
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import diagnosis
+from input_pipelines.prepare.analyze.scan import scan
 from input_pipelines.prepare.convert import value_checks
 from input_pipelines.reading import selection
 from input_pipelines.reading.mixing import Mix, Part
@@ -515,5 +518,97 @@ def test_a_bound_is_compared_exactly_in_training_and_conversion(dtype):
             )
             case = f"{key}: {bound}"
             assert Selection(spec).mask(records).numpy().tolist() == expected, case
-            conditions = value_checks.conditions(spec)
-            assert value_checks.passes(batch, conditions).tolist() == expected, case
+            assert value_checks.passes(batch, spec.conditions).tolist() == expected, case
+
+
+POOLS = {
+    "string": ["", "de", "fr", "é", "it"],
+    "int64": [-1, 0, 1, 7, 2**53 + 1, -(2**63), 2**63 - 1],
+    "float32": [-1.5, 0.0, 0.25, 7.0, 1e30],
+}
+
+
+def random_filter(rng):
+    """(features, filter) of a document. All bounds are exact in their types."""
+    features, conditions = {}, []
+    for name, pool in POOLS.items():
+        features[name] = {"dtype": name}
+        if rng.random() < 0.5:
+            features[name]["default"] = rng.choice(pool)
+    for _ in range(rng.randint(1, 4)):
+        name = rng.choice([*POOLS])
+        low, high = sorted(rng.choices(POOLS[name], k=2))
+        if name != "string" and (name == "float32" or rng.random() < 0.5):
+            ends = rng.choice([{"min": low}, {"max": high}, {"min": low, "max": high}])
+        else:
+            ends = {rng.choice(["in", "not_in"]): [low, high][: rng.randint(1, 2)]}
+        conditions.append({"feature": name, **ends})
+    return features, conditions
+
+
+def verdict(row, features, conditions):
+    """Whether a row passes, by hand. None if a value is missing or not finite."""
+    passed = True
+    for condition in conditions:
+        name = condition["feature"]
+        value = row[name] if row[name] is not None else features[name].get("default")
+        if value is None or (isinstance(value, float) and not math.isfinite(value)):
+            return None
+        passed &= value in condition.get("in", [value])
+        passed &= value not in condition.get("not_in", [])
+        passed &= condition.get("min", value) <= value <= condition.get("max", value)
+    return passed
+
+
+@pytest.mark.parametrize("count", [8, pytest.param(300, marks=pytest.mark.nightly)])
+def test_random_filters_in_training_tables_and_analysis(tmp_path, count):
+    rng = random.Random(count)
+    types = {"string": pa.binary(), "int64": pa.int64(), "float32": pa.float32()}
+    path, met = f"{tmp_path}/rows.tfrecord", set()
+    for number in range(count):
+        features, filters = random_filter(rng)
+        spec = make_spec(features=features, columns={
+            "s": {"hash_bucket": "string", "size": 5}, "i": {"hash_bucket": "int64", "size": 5},
+            "f": {"numeric": "float32"},
+        }, groups={"wide": ["s", "i", "f"]}, filter=filters)  # fmt: skip
+        rows = [
+            {name: rng.choice([*pool, *pool, None]) for name, pool in POOLS.items()}
+            for _ in range(20)
+        ]
+        if number % 3 == 0:
+            rows[7]["float32"] = rng.choice([math.nan, math.inf])
+        if number % 2:  # Rows with which training does not stop.
+            rows = [row for row in rows if verdict(row, features, filters) is not None]
+            if not rows:
+                continue
+        expected = [verdict(row, features, filters) for row in rows]
+        met.update(expected)
+        records = [writing.example({**row, "click": 1}).SerializeToString() for row in rows]
+        found = selection.verdicts(records, spec.conditions)
+        assert [None if isinstance(one, Exception) else one for one in found] == expected
+        batch = pa.record_batch(
+            {
+                name: pa.array(
+                    [v.encode() if isinstance(v, str) else v for v in column], types[name]
+                )
+                for name, column in ((name, [row[name] for row in rows]) for name in types)
+            }
+        )
+        good, undecided = value_checks.verdicts(batch, spec.conditions)
+        assert [None if no else bool(yes) for yes, no in zip(good, undecided)] == expected
+        if number % 4 > 1:  # Datasets are slow to make.
+            continue
+        writing.write_examples(path, [{**row, "click": 1} for row in rows])
+        if None in expected:
+            first = f"{path}: record {expected.index(None)}: a feature that the filter of the spec"
+            with pytest.raises(DataError) as error:
+                scan([path], conditions=spec.conditions)
+            assert str(error.value).startswith(first)
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                Selection(spec).count([path])
+        else:
+            kept = expected.count(True)
+            summary = scan([path], conditions=spec.conditions)
+            assert (summary.rows, summary.dropped) == (kept, len(rows) - kept)
+            assert Selection(spec).count([path]) == RowCounts(len(rows), (kept,))
+    assert met == {True, False, None}

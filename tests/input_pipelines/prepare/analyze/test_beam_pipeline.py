@@ -61,11 +61,14 @@ def test_the_same_files(tmp_path, small_groups, kind):
     assert content(tmp_path / "there") == content(tmp_path / "here")
     assert "vocabularies/user.counts.tsv" in content(tmp_path / "here")
     assert there == here.replace("/here/", "/there/")
+    for folder in ("here", "there"):
+        with open(f"{tmp_path}/{folder}/spec.yaml", "a") as file:
+            file.write("filter: [{feature: user, not_in: [user 1]}]\n")
     files = files[:2]
     here = refresh.refresh(f"{tmp_path}/here/spec.yaml", files)
     there = refresh.refresh(f"{tmp_path}/there/spec.yaml", files, beam=FLAGS)
     assert content(tmp_path / "there") == content(tmp_path / "here")
-    assert there == here.replace("/here/", "/there/") and "records 2,700 -> 1,800" in there
+    assert there == here.replace("/here/", "/there/") and " of 1,800 records of 2 files" in there
 
 
 @needs_beam

@@ -67,7 +67,7 @@ NOW = [
 
 # price: P = (1/2, 1/2), Q = (1, 0), the example of distances.jensen_shannon; missing in 1 of 4.
 TABLE = (
-    "drift of 4 records against 4 of the baseline",
+    "drift of 4 records against 4 records of the baseline",
     "  what           measure         distance  warn  stop  verdict",
     "  label click    l_infinity        0.2500     -   0.2  stop",
     "  feature price  jensen_shannon    0.3113   0.1   0.4  warn",
@@ -117,6 +117,32 @@ def test_the_table_worked_out_by_hand(tmp_path):
     assert report.lines == TABLE
     assert report.warnings == WARNINGS
     assert report.errors == ERRORS
+
+
+def test_what_the_filter_keeps_is_compared(tmp_path):
+    """The rate goes from .50 to .72 in 100 rows that count, and from .125 to .18 in all 400."""
+    robots = [{"note": "robot", "click": 0}] * 300
+    files = []
+    for clicks in (50, 72):
+        rows = [{"click": 1}] * clicks + [{"click": 0}] * (100 - clicks) + robots
+        files.append(str(tmp_path / f"{clicks}.tfrecord"))
+        writing.write_examples(files[-1], [{"spent": 1.0, **row} for row in rows])
+    conditions = [{"feature": "note", "not_in": ["robot"]}]
+    changes = {"filter": conditions, "ignored": []}
+    spec = feature_specs.parse({**copy.deepcopy(DOCUMENT), **changes})
+    before, now = (scan([path], conditions=spec.conditions).statistics(1) for path in files)
+    report = drift.compare(spec, before, now)
+    assert (
+        report.lines[0] == "drift of 100 of 400 records against 100 of 400 records of the baseline"
+    )
+    (click,) = (f for f in report.findings if (f.name, f.measure) == ("click", "l_infinity"))
+    assert click.distance.value == pytest.approx(0.22) and click.verdict == "stop"
+    assert report.filters == ()
+    report = drift.compare(spec, scan(files[:1]).statistics(1), now)
+    assert report.warnings[0] == (
+        "the baseline and the records do not count by the same filter, so a difference may come "
+        "from the filter. Analyze the baseline again with --mode=analyze --spec"
+    )
 
 
 def test_two_halves_of_one_distribution_are_near(tmp_path):

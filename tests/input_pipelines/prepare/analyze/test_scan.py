@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from feature_specs.sections.filters import Condition, Filter
 from input_pipelines.errors import DataError, MissingPackageError
 from input_pipelines.prepare.analyze import sketches
 from input_pipelines.prepare.analyze.scan import scan
@@ -53,6 +55,46 @@ def test_statistics_by_hand(files):
     assert tags.words.top == (("a", 2), ("b", 1))
     vector = found.features["vector"]
     assert vector.lengths.counts == {"2": 4} and vector.numbers.mean == 1.5
+
+
+def only(city):
+    return (Condition(Filter(feature="city", **{"in": [city]}), "string", None),)
+
+
+def test_records_that_the_filter_drops_do_not_count(files):
+    conditions = pickle.loads(pickle.dumps(only("rome")))  # As it goes to other processes.
+    found = scan(files, conditions=conditions, workers=1, group_bytes=1).statistics(2)
+    assert (found.rows, found.dropped, found.population) == (2, 2, "2 of 4 records")
+    assert list(found.filter) == [{"feature": "city", "in": ["rome"]}]
+    assert found.features["price"].numbers.mean == 0.75
+    assert found.features["age"].missing == 1 and found.features["tags"].missing == 0
+    assert found.features["city"].words.top == (("rome", 2),)
+
+
+def test_a_filter_that_keeps_nothing(files):
+    with pytest.raises(DataError, match="drops all 4 records"):
+        scan(files, conditions=only("lima")).statistics(2)
+
+
+def test_places_in_errors_count_the_records_that_the_filter_drops(tmp_path):
+    rows = [{"city": "oslo"}, {"city": "rome", "x": 1}, {"city": "oslo", "x": "a"}]
+    path = write(tmp_path / "a.tfrecord", [*rows, {"city": "rome", "x": 0.5}])
+    with pytest.raises(DataError) as error:
+        scan([path], conditions=only("rome"))
+    assert str(error.value).startswith(
+        f"feature 'x' is int64 in {path}: record 1 and float32 in {path}: record 3; "
+    )
+    path = write(tmp_path / "a.tfrecord", [*rows, {"x": 1}])
+    with pytest.raises(DataError) as error:
+        scan([path], conditions=only("rome"))
+    assert str(error.value).startswith(
+        f"{path}: record 3: a feature that the filter of the spec compares has no usable value: "
+    )
+    with tf.io.TFRecordWriter(path) as writer:
+        writer.write(writing.example(rows[0]).SerializeToString())
+        writer.write(b"no")
+    with pytest.raises(DataError, match=f"a.tfrecord: record 1: {NO_RECORD}"):
+        scan([path], conditions=only("rome"))
 
 
 def test_parts_merge_to_the_same_in_any_order(tmp_path):
