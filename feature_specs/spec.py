@@ -30,11 +30,9 @@ from feature_specs.sections.filters import Condition, Filter
 from feature_specs.sections.retraining import NO_RETRAINING, Retraining
 from feature_specs.sections.tables import NO_TABLES, Tables
 
-# The sections whose values `meaning` finds.
-SECTIONS = (
-    *("features", "columns", "groups", "labels", "objectives"),
-    *("filter", "drift", "retraining", "tables"),
-)
+# The sections whose values `meaning` finds: what a training reads, and what others read.
+OF_TRAINING = ("features", "columns", "groups", "labels", "objectives", "filter")
+SECTIONS = (*OF_TRAINING, "drift", "retraining", "tables")
 
 Kind = TypeVar("Kind", bound=Column)
 

@@ -26,7 +26,7 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import counted, settings_of
 from estimator_kit.errors import ConfigError
 from feature_specs.meaning import compared
-from feature_specs.spec import FeatureSpec
+from feature_specs.spec import OF_TRAINING, FeatureSpec
 
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
 
@@ -59,7 +59,8 @@ def goal_of(config: ModelDirConfig, spec: FeatureSpec) -> dict[str, Any]:
     aspects = compared.CLUSTER.aspects
     names = counted(config.mode, aspects) | (settings_of(config.mode) & _NAMED)
     values = {name: getattr(config, name) for name in names}
-    goal = {"mode": config.mode, **values, "meaning of --spec": spec.fingerprint(aspects)[:16]}
+    meaning = spec.fingerprint(aspects, OF_TRAINING)[:16]
+    goal = {"mode": config.mode, **values, "meaning of --spec": meaning}
     plain: dict[str, Any] = storage.plain(goal)
     return plain
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
+import os
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -21,6 +22,7 @@ from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.model.model_params import ModelParams
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.result_file import read_result
@@ -29,6 +31,7 @@ from estimator_kit.training.hooks.early_stopping import stops
 from estimator_kit.training.position import InputPosition
 from estimator_kit.training.source import TrainingInput
 from feature_specs.errors import did_you_mean
+from feature_specs.meaning import compared
 from feature_specs.spec import FeatureSpec
 from input_pipelines.integrity import label_order
 from input_pipelines.reading import files
@@ -106,7 +109,7 @@ def check_start(
 
 
 def find_warm_start(
-    config: ModelDirConfig, spec: FeatureSpec, outline: ModelOutline
+    config: ModelDirConfig, spec: FeatureSpec, params: ModelParams, outline: ModelOutline
 ) -> Optional[WarmStart]:
     """The plan of the warm start, or None without --warm_start_from."""
     if config.warm_start_from is None:
@@ -119,6 +122,9 @@ def find_warm_start(
         pattern=config.warm_start_vars,
         renames=config.warm_start_rename,
     )
+    folder, counts = os.path.dirname(warm.checkpoint), compared.WARM_START.aspects
+    for change in kept_params.changes(folder, params, counts):
+        _log.warning("warm start: the model uses its variables in another way: %s", change)
     if config.max_steps is not None and warm.step >= config.max_steps:
         raise ConfigError(
             f"--warm_start_mode=all takes over step {warm.step} from {warm.checkpoint}, but "

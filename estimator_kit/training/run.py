@@ -166,7 +166,7 @@ class Training:
         self._start_step = check_start(config, spec, self._model, self._outline)
         self._warm = None
         if self._start_step is None:
-            self._warm = find_warm_start(config, spec, self._outline)
+            self._warm = find_warm_start(config, spec, self._model.params, self._outline)
         files = {source.flag: source.files, "--eval_files": eval_files}
         self._screened = bad_data.screen(config, spec, files)
         self._source = source.without_bad(self._screened)

@@ -1,8 +1,7 @@
 """The settings that all trials of a search share, and how they differ between two starts.
 
 Trials with other settings cannot be compared. So the journal keeps the settings that the search
-began with, and each start compares its own with them. Imports TensorFlow only for a mix and
-for a user's model.
+began with, and each start compares its own with them. Only `definition` imports TensorFlow.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.settings import counted
 from feature_specs.embeddings import pretrained_files
 from feature_specs.meaning import compared
-from feature_specs.spec import FeatureSpec
+from feature_specs.spec import OF_TRAINING, FeatureSpec
 from input_pipelines.prepare.convert import places
 from input_pipelines.reading import files
 
@@ -38,7 +37,7 @@ def definition(
     values = {
         name: getattr(config, name) for name in sorted(counted("tune", compared.SEARCH.aspects))
     }
-    named = ("model", "model_params", "corrupt_data_policy", "warm_start_from")
+    named = ("model", "corrupt_data_policy", "warm_start_from")
     days = {part: config.days_of(part) for part in ("train", "eval")}
     found: dict[str, Any] = {}
     for flag, part in (("train_files", "train"), ("eval_files", "eval")):
@@ -64,8 +63,26 @@ def definition(
     return {
         **values,
         **{name: getattr(config, name) for name in named},
-        "meaning of --spec": spec.fingerprint(compared.SEARCH.aspects)[:16],
+        "model_params": _params(config, models),
+        "meaning of --spec": spec.fingerprint(compared.SEARCH.aspects, OF_TRAINING)[:16],
         **found,
+    }
+
+
+def _params(config: ExperimentConfig, models: Iterable[str]) -> dict[str, Any]:
+    """The values of --model_params, without those that change only what a search may change."""
+    from estimator_kit.model.model_params import changes_of  # They import TensorFlow.
+    from estimator_kit.models import find_model
+
+    def counts(name: str, kind: Any) -> bool:
+        found = changes_of(kind, name) if name in kind.model_fields else None
+        return not found or not found.isdisjoint(compared.SEARCH.aspects)
+
+    kinds = [find_model(model).Params for model in models or [config.model]]
+    return {
+        name: value
+        for name, value in config.model_params.items()
+        if any(counts(name, kind) for kind in kinds)
     }
 
 

@@ -39,7 +39,7 @@ CHECKPOINT = Compared(
 )
 WARM_START = Compared(
     "The source of a warm start",
-    ("values", "weights", "outputs"),
+    ("values", "weights"),
     "shapes of variables",
     "words, classes, columns and objectives are moved by their names; what cannot be moved is "
     "refused, by variable. Another use of the same variables is said.",
@@ -71,7 +71,7 @@ EXPORTS = Compared(
 ROWS_OF_A_FILE = Compared(
     "The row cache, and what retraining knows of a file",
     ("rows", "values", "limits"),
-    "the content of the file, the code of the kit that reads it",
+    "the content of the file, what objectives read and accept as labels, the code of the kit",
     "made again.",
 )
 CONVERSION = Compared(

@@ -272,11 +272,12 @@ def test_another_optimizer_has_not_the_slots(config, old):
     )
 
 
-def test_columns_that_are_used_otherwise_are_said(config, old, document, caplog):
+def test_what_is_used_otherwise_is_said(config, old, document, caplog):
+    document["features"]["price"]["default"] = 2.0
     document["columns"]["price"]["normalizer"] = {"clip": {"min": 0, "max": 1}}
     document["columns"]["city_emb"]["combiner"] = "sum"
     new = config("new", warm_start_from=old.model_dir, model="dnn", model_params={
-        "hidden_units": [4], "learning_rate": 1e-9,
+        "hidden_units": [4], "learning_rate": 1e-9, "activation": "tanh",
     })  # fmt: skip
     with caplog.at_level("WARNING", "estimator_kit"):
         ek.run(new)
@@ -284,10 +285,12 @@ def test_columns_that_are_used_otherwise_are_said(config, old, document, caplog)
         "warm start: the column price means something else than in the source, and it feeds dense "
         "layers directly. Their weights still have the old meaning."
     ) in caplog.messages
-    assert (
-        "warm start: the model uses a column in another way: columns.city_emb.combiner: was "
-        "'mean', is 'sum'"
-    ) in caplog.messages
+    start = "warm start: the model uses its variables in another way: "
+    assert [text.removeprefix(start) for text in caplog.messages if text.startswith(start)] == [
+        "features.price.default: was 0.0, is 2.0",
+        "columns.city_emb.combiner: was 'mean', is 'sum'",
+        'activation: was "relu", is "tanh"',
+    ]
 
 
 def test_objectives_in_another_order_are_another_model(config, old, document):

@@ -194,7 +194,7 @@ def plan(
     for warning in moves.warnings():
         logger.warning("warm start: %s", warning)
     for change in _used_otherwise(kept, spec):
-        logger.warning("warm start: the model uses a column in another way: %s", change)
+        logger.warning("warm start: the model uses its variables in another way: %s", change)
     step = int(tf.train.load_variable(checkpoint, _STEP)) if mode == "all" else 0
     steps_back = 0
     if tables.names and mode != "all" and _STEP in found:
@@ -224,9 +224,15 @@ def _pattern_hint(problems: list[str], weights: list[str], outline: ModelOutline
 
 
 def _used_otherwise(kept: Optional[FeatureSpec], spec: FeatureSpec) -> Iterator[str]:
-    """The fields of columns that no shape and no row shows, such as a combiner, and that differ."""
+    """What differs, and no shape and no row shows it, such as a combiner or a feature's default."""
+    if kept is None:
+        return
+    values, now = (each.meaning(("values",), ("features",)) for each in (kept, spec))
+    for place in sorted(values.keys() & now.keys()):
+        if values[place] != now[place]:
+            yield f"{place}: was {values[place]!r}, is {now[place]!r}"
     for name, column in spec.columns.items():
-        before = None if kept is None else kept.columns.get(name)
+        before = kept.columns.get(name)
         if before is None or before.kind != column.kind:
             continue
         of_rows = column.fields_of_values() | column.by_row
