@@ -7,6 +7,7 @@ not import TensorFlow.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, Optional, Union
 
 import pydantic
@@ -117,6 +118,9 @@ class Binary(_StepObjective):
     def logits_dimension(self) -> int:
         return 2 if self.delayed else 1
 
+    def logit_names(self, words: Optional[Sequence[str]]) -> tuple[Any, ...]:
+        return tuple((*(words or ()), i) for i in range(self.logits_in_row))
+
     @property
     def classes(self) -> int:
         return 2
@@ -182,6 +186,9 @@ class MultiClass(HeadEntry):
     def logits_dimension(self) -> int:
         return self.num_classes
 
+    def logit_names(self, words: Optional[Sequence[str]]) -> tuple[Any, ...]:
+        return tuple(words or range(self.num_classes))
+
     @property
     def classes(self) -> int:
         return self.num_classes
@@ -223,6 +230,10 @@ class Ordinal(MultiClass):
     @property
     def logits_dimension(self) -> int:
         return self.num_classes - 1
+
+    def logit_names(self, words: Optional[Sequence[str]]) -> tuple[Any, ...]:
+        classes = tuple(words or range(self.num_classes))  # A probability depends on all logits.
+        return tuple((*classes, k) for k in range(self.num_classes - 1))
 
 
 class Regression(_StepObjective):
@@ -290,6 +301,9 @@ class MultiLabel(HeadEntry):
     @property
     def logits_dimension(self) -> int:
         return self.num_classes
+
+    def logit_names(self, words: Optional[Sequence[str]]) -> tuple[Any, ...]:
+        return tuple(words or range(self.num_classes))
 
     @property
     def classes(self) -> int:
@@ -361,6 +375,9 @@ class CosineDistance(_StepObjective):
     def logits_dimension(self) -> int:
         return self.dimension
 
+    def logit_names(self, words: Optional[Sequence[str]]) -> tuple[Any, ...]:
+        return tuple((self.dimension, i) for i in range(self.logits_in_row))
+
     @property
     def width(self) -> int:
         return self.dimension
@@ -396,6 +413,11 @@ class Quantile(HeadEntry):
     @property
     def logits_dimension(self) -> int:
         return len(self.quantiles)
+
+    def logit_names(self, words: Optional[Sequence[str]]) -> tuple[Any, ...]:
+        if self.non_crossing:  # A prediction is a sum over the smaller quantiles.
+            return tuple((*self.quantiles, i) for i in range(len(self.quantiles)))
+        return self.quantiles
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Quantile:

@@ -29,7 +29,13 @@ from estimator_kit.checkpoints.reading import ModelOutline, Shapes, find_checkpo
 from estimator_kit.checkpoints.warm_start import dynamic_rows, row_moves
 from estimator_kit.checkpoints.warm_start.place_moves import Record
 from estimator_kit.checkpoints.warm_start.row_moves import ColumnsOfTables, MeaningError
-from estimator_kit.checkpoints.warm_start.variable_moves import Taken, VariableMoves, base_of, fits
+from estimator_kit.checkpoints.warm_start.variable_moves import (
+    WHAT,
+    Taken,
+    VariableMoves,
+    base_of,
+    fits,
+)
 from estimator_kit.errors import CheckpointError, ConfigError
 from estimator_kit.optimizers.accumulation import ACCUMULATED
 from feature_specs.spec import FeatureSpec
@@ -95,7 +101,7 @@ class WarmStart:
             moves = "; ".join(
                 f"{what} {n['kept']:,} kept, {n['new']:,} new, {n['dropped']:,} dropped"
                 for what, n in entry.items()
-                if what in ("rows", "inputs", "logits")
+                if what in WHAT
             )
             text = entry["name"] + (f" ({moves})" if moves else "")
             groups.setdefault(entry["status"], []).append(text)
@@ -163,7 +169,7 @@ def plan(
     for name in wanted:
         entry = Taken(names.get(name, name))
         if entry.source not in found:
-            if entry.source == name and moves.is_of_new_column(name):
+            if entry.source == name and moves.is_new(name):
                 continue
             problems.append(f"{name}: not in the source{_as(name, entry.source)}")
             continue
@@ -173,14 +179,16 @@ def plan(
         except MeaningError as error:
             if len(old_shape) and old_shape[0] != shape[0]:
                 problems.append(_shapes(name, old_shape, shape))
-            problems.append(f"{name}: its rows mean something else: {error}")
+            problems.append(f"{name}: it means something else: {error}")
             continue
         if not fits(old_shape, shape, entry):
             problems.append(_shapes(name, old_shape, shape))
             continue
         taken[name] = entry
-    if problems:
-        listing = "\n".join(f"  {problem}" for problem in problems)
+    untraced = [*moves.problems()] if pattern == ".*" else []
+    if problems or untraced:
+        listing = "\n".join(f"  {problem}" for problem in (*problems, *untraced))
+        hint = "" if untraced else _pattern_hint(problems, weights, outline)
         takes_slots = mode.startswith("all")
         slots = (
             ", or --warm_start_mode=weights_and_stats, which takes no slots" if takes_slots else ""
@@ -189,7 +197,7 @@ def plan(
             f"cannot warm start from {checkpoint}: of "
             f"{len(wanted) + len(tables.names) + len(tables.problems)} variables to take, these do "
             f"not fit:\n{listing}\nUse --warm_start_vars to take only variables that fit"
-            f"{_pattern_hint(problems, weights, outline)}{slots}."
+            f"{hint}{slots}."
         )
     for warning in moves.warnings():
         logger.warning("warm start: %s", warning)
