@@ -119,7 +119,8 @@ class Binary(_StepObjective):
         return 2 if self.delayed else 1
 
     def logit_names(self, words: Optional[Sequence[str]]) -> tuple[Any, ...]:
-        return tuple((*(words or ()), i) for i in range(self.logits_in_row))
+        name = "1" if words is None else f"{words[1]} and not {words[0]}"
+        return tuple(f"{name} ({i})" if i else name for i in range(self.logits_in_row))
 
     @property
     def classes(self) -> int:
@@ -232,8 +233,9 @@ class Ordinal(MultiClass):
         return self.num_classes - 1
 
     def logit_names(self, words: Optional[Sequence[str]]) -> tuple[Any, ...]:
-        classes = tuple(words or range(self.num_classes))  # A probability depends on all logits.
-        return tuple((*classes, k) for k in range(self.num_classes - 1))
+        # A probability of a class depends on all logits.
+        classes = ", ".join(map(str, words or range(self.num_classes)))
+        return tuple(f"above {k} of {classes}" for k in range(self.num_classes - 1))
 
 
 class Regression(_StepObjective):
@@ -376,7 +378,7 @@ class CosineDistance(_StepObjective):
         return self.dimension
 
     def logit_names(self, words: Optional[Sequence[str]]) -> tuple[Any, ...]:
-        return tuple((self.dimension, i) for i in range(self.logits_in_row))
+        return tuple(f"{i} of {self.dimension}" for i in range(self.logits_in_row))
 
     @property
     def width(self) -> int:
@@ -416,7 +418,7 @@ class Quantile(HeadEntry):
 
     def logit_names(self, words: Optional[Sequence[str]]) -> tuple[Any, ...]:
         if self.non_crossing:  # A prediction is a sum over the smaller quantiles.
-            return tuple((*self.quantiles, i) for i in range(len(self.quantiles)))
+            return tuple(f"{i} of {self.quantiles}" for i in range(len(self.quantiles)))
         return self.quantiles
 
     @pydantic.model_validator(mode="after")

@@ -23,6 +23,7 @@ from estimator_kit.checkpoints.warm_start.row_moves import (
     logits_in_row,
     row_move,
 )
+from estimator_kit.model.group_checks import VECTORS
 from estimator_kit.model.places.places import (
     LOGITS,
     NO_COLUMN,
@@ -122,8 +123,8 @@ def _within(
         return fresh
     start, old_width = where
     same = np.arange(start, start + width) if width == old_width else fresh
-    if name not in before.columns or name not in now.columns:
-        return same
+    if name not in before.columns or name not in now.columns or now.columns[name].dense in VECTORS:
+        return same  # The numbers of a vector have no words, however many words the column has.
     try:
         move = row_move(before, name, now, name)
     except MeaningError:

@@ -122,15 +122,16 @@ def logit_move(old: FeatureSpec, new: FeatureSpec, name: str) -> np.ndarray:
         rows = row_move(old, before.items_column, new, items)
         move = np.arange(size) if rows is None else rows[:size]
         move = np.where(move < logits_in_row(old, name), move, -1)
-        was, now = before.items_column, items
+        names = [[before.items_column], [items]]
     else:
-        was, now = (
-            spec.objectives[name].logit_names(spec.labels[spec.label_of(name)].vocabulary)
+        names = [
+            [*spec.objectives[name].logit_names(spec.labels[spec.label_of(name)].vocabulary)]
             for spec in (old, new)
-        )
-        move = np.array(_places(was, now), np.int64)
+        ]
+        move = np.array(_places(*names), np.int64)
     if (move < 0).all():
-        raise MeaningError(f"objectives.{name}: its logits were {was}, and are {now}")
+        was, now = (", ".join(map(str, some[:9])) for some in names)
+        raise MeaningError(f"objectives.{name}: its logits were: {was}; and are: {now}")
     return move
 
 
