@@ -55,7 +55,7 @@ class ModelWeights(NamedTuple):
       shapes: the shapes of the variables that make the model itself: the trainable variables, and
         the statistics of layers.
       metrics: the names of the metrics of an evaluation, with `loss` and `global_step`.
-      places: which columns the places of a variable's axes belong to; see `input_places`.
+      places: what owns the places of a variable's axes; see `input_places`.
     """
 
     shapes: Shapes

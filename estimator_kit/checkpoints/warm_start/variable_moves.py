@@ -37,7 +37,6 @@ from estimator_kit.model.places.places import (
 from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 
-
 # What moves: rows of a table, inputs of a kernel, logits, or units of several objectives.
 WHAT = ("rows", "inputs", "logits", "units")
 
@@ -116,8 +115,11 @@ class VariableMoves:
         suffix = name[len(base) :]
         old_base = source[: len(source) - len(suffix)] if source.endswith(suffix) else source
         column, old_column = self._columns.of(base), self._old_columns.of(old_base)
-        moves = {}
+        moves, known = {}, set()
+        axes = self._outline.places.get(base, ())
         if column is not None and old_column is not None:
+            if axes and (has_logits(axes[0]) or {n for n, _ in axes[0] or ()} == {column}):
+                known.add(0)  # The rows of a table, which may also score items.
             key = (old_column, column)
             if key not in self._rows:
                 self._rows[key] = row_moves.row_move(self._old, old_column, self._new, column)
@@ -125,7 +127,7 @@ class VariableMoves:
             # With another length the variable does not have one row for each id.
             if rows is not None and len(rows) == shape[0]:
                 moves[0] = AxisMove(0, "rows", rows)
-        for move in self._places(base, old_base, old_shape, known={*moves}):
+        for move in self._places(base, old_base, old_shape, known={*moves, *known}):
             moves[move.axis] = move
         return Taken(source, tuple(moves[axis] for axis in sorted(moves)))
 
@@ -155,9 +157,7 @@ class VariableMoves:
             if old is None or new is None:
                 owners = ", ".join(dict.fromkeys(n for n, _ in old or new or () if n))
                 where = "model" if old is None else "source"
-                raise MeaningError(
-                    f"only in the {where} does its axis {axis} belong to: {owners}"
-                )
+                raise MeaningError(f"only in the {where} does its axis {axis} belong to: {owners}")
             move = place_move(old, new, self._old, self._new)
             if move is not None:
                 units = any(objectives_of(n) for n, _ in new)
@@ -179,7 +179,7 @@ class VariableMoves:
         owners = {name for name, _ in new if objectives_of(name)}
         before, now = self._old.objectives, self._new.objectives
         same = [*before] == [*now] and not self._changed
-        if same or len(owners) == 1 and not has_logits(new):
+        if same or (len(owners) == 1 and not has_logits(new)):
             return old, without_objectives(new)
         every = tuple((LOGITS + n, row_moves.logits_in_row(self._old, n)) for n in before)
         own = tuple(part for part in every if part[0] in owners)
@@ -204,6 +204,7 @@ class VariableMoves:
         """The names of all places of the model's variables."""
         axes = itertools.chain.from_iterable(self._outline.places.values())
         return {name for axis in axes for name, _ in axis or ()}
+
     def warnings(self) -> Iterator[str]:
         """Warnings about changes that no variable shows."""
         if self._old is None:

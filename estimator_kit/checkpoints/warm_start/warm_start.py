@@ -7,8 +7,9 @@
 A warm start happens once. If the model directory has a checkpoint, training goes on from that
 checkpoint instead. The graph and its exports do not depend on the warm start. A variable that does
 not fit is an error: if a hash size changed, a warm start must not silently drop every embedding
-table. If words have moved, their rows and logits move too (`row_moves`), according to the spec that
-the source has stored in its model directory or export. Rows with another meaning are an error.
+table. If words, columns or objectives have moved, their weights move too (`variable_moves`),
+according to the spec and the places that the source has stored in its model directory or export.
+Weights with another meaning are an error.
 """
 
 from __future__ import annotations
@@ -242,7 +243,7 @@ def kept_spec(source: str) -> Optional[FeatureSpec]:
 
 
 def kept_places(source: str) -> Optional[Record]:
-    """Which column each row of a kernel belongs to in a source. None if it has not stored that."""
+    """What owns each row and column of a kernel in a source. None if it has not stored that."""
     folder = _kept_folder(source)
     return None if folder is None else run_record.kept_places(folder)
 

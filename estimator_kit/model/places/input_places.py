@@ -6,11 +6,12 @@ equal. In the same way, the columns of the last kernel belong to objectives and 
 training therefore stores these places, and every reader of a checkpoint compares them.
 
 The walk starts at what the helpers of models have marked: the columns, the logits, and the
-variables that only some objectives use. It follows all ops that keep or move places (elementwise ops,
-concat, stack, reshape, transpose, split, products), and ends at the variable with which a product
-contracts them. It works for any model. Axes that meet in an elementwise op have the same places.
+variables that only some objectives use. It follows all ops that keep or move places (elementwise
+ops, concat, stack, reshape, transpose, split, products), and ends at the variable with which a
+product contracts them. It works for any model. Axes that meet in an elementwise op have the same places.
 This also gives the places of a bias, a normalization, or a kernel whose output is multiplied by its
-input. From the logits, it also goes back through concat, slices and sums of one number. After an op that it cannot read, the places are unknown. This is not an error unless they
+input. From the logits, the walk also goes back through concat, split, slices, and sums of one
+number. After an op that it cannot read, the places are unknown. This is not an error unless they
 change. The module builds and runs nothing.
 """
 
@@ -96,7 +97,7 @@ def mark_logits(tensor: tf.Tensor, widths: Mapping[str, int]) -> None:
 
 
 def mark_same(tensor: tf.Tensor, variable: Any) -> None:
-    """Marks that the last axes of a tensor and of the table that it is looked up in are the same."""
+    """Marks that the last axes of a tensor and of the table with its rows are the same."""
     if not tf.executing_eagerly() and hasattr(variable, "op"):  # It is in one piece.
         axes = [(tensor.name, tensor.shape.rank - 1)]
         axes.append((variable.op.outputs[0].name, variable.shape.rank - 1))

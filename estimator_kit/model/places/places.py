@@ -2,7 +2,7 @@
 
     [("age", 1), ("country", 8)]    the places of an axis of size 9: 1 of `age`, then 8 of `country`
     [("logits:level", 3)]           the logits of the objective `level`
-    [("units:level", 32)]           units that only `level` uses, such as those of its tower
+    [("units:level", 32)]           units that only `level` uses, such as its tower
 
 A place without an owner has the name "". A name that begins with "?" names the op after which the
 places are unknown. A name with "&" or "*" is a place of two columns that were added or multiplied.

@@ -72,7 +72,7 @@ def base(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 def with_zeros(document: dict[str, Any], suffix: str = "") -> bool:
     """Adds a column of zeros to the groups that can have one; whether there are such groups."""
     places = {"deep": "a_zero", "item": "a_zero", "wide": "a_zero"}
-    if "target" not in document["groups"]:  # Its columns pair with those of the steps.
+    if "target" not in document["groups"]:  # Its columns pair with the steps.
         places["steps"] = "a_zeros"
     for group, column in places.items():
         if group in document["groups"]:
@@ -235,7 +235,7 @@ def outline_of(model: Any) -> Any:
     return reading.ModelOutline(made.shapes, names, names, made.metrics, places=made.places)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def old_model(name: str, has_zeros: bool) -> Any:
     """A model directory, its spec and its predictions."""
     document, params = base(name)
