@@ -29,6 +29,7 @@ from estimator_kit.checkpoints.warm_start.row_moves import (
 from estimator_kit.model.group_checks import VECTORS
 from estimator_kit.model.places.places import (
     LOGITS,
+    UNTRACED,
     Places,
     has_logits,
     objectives_of,
@@ -115,7 +116,8 @@ class VariableMoves:
         suffix = name[len(base) :]
         old_base = source[: len(source) - len(suffix)] if source.endswith(suffix) else source
         column, old_column = self._columns.of(base), self._old_columns.of(old_base)
-        moves, known = {}, set()
+        moves: dict[int, AxisMove] = {}
+        known: set[int] = set()
         axes = self._outline.places.get(base, ())
         if column is not None and old_column is not None:
             if axes and (has_logits(axes[0]) or {n for n, _ in axes[0] or ()} == {column}):
@@ -192,9 +194,20 @@ class VariableMoves:
 
     def problems(self) -> Iterator[str]:
         """What changed in the meaning of logits without a variable that can follow."""
-        parts = {part for name in self._owners() for part in name.split("&")}
-        for name in sorted(self._changed):
-            if LOGITS + name not in parts:
+        if self._old is None:
+            return
+        places = self._outline.places
+        owned = {one for name in self._owners() if LOGITS in name for one in objectives_of(name)}
+        moved = [*self._old.objectives] != [*self._new.objectives]
+        lost = {
+            one
+            for parts in places.get(UNTRACED, ())
+            for name, _ in parts or ()
+            for one in objectives_of(name)
+            if one in self._changed or (moved and len(parts or ()) > 1)
+        }
+        for name in self._new.objectives:
+            if name in lost or (name in self._changed and name not in owned):
                 yield (
                     f"objectives.{name}: its logits mean something else, and the kit cannot trace "
                     "which weights make them"
@@ -202,8 +215,8 @@ class VariableMoves:
 
     def _owners(self) -> set[str]:
         """The names of all places of the model's variables."""
-        axes = itertools.chain.from_iterable(self._outline.places.values())
-        return {name for axis in axes for name, _ in axis or ()}
+        found = (axes for name, axes in self._outline.places.items() if name != UNTRACED)
+        return {name for axes in found for axis in axes for name, _ in axis or ()}
 
     def warnings(self) -> Iterator[str]:
         """Warnings about changes that no variable shows."""

@@ -8,11 +8,11 @@ training therefore stores these places, and every reader of a checkpoint compare
 The walk starts at what the helpers of models have marked: the columns, the logits, and the
 variables that only some objectives use. It follows all ops that keep or move places (elementwise
 ops, concat, stack, reshape, transpose, split, products), and ends at the variable with which a
-product contracts them. It works for any model. Axes that meet in an elementwise op have the same places.
-This also gives the places of a bias, a normalization, or a kernel whose output is multiplied by its
-input. From the logits, the walk also goes back through concat, split, slices, and sums of one
-number. After an op that it cannot read, the places are unknown. This is not an error unless they
-change. The module builds and runs nothing.
+product contracts them. It works for any model. Axes that meet in an elementwise op have the same
+places. This also gives the places of a bias, a normalization, or a kernel whose output is
+multiplied by its input. From the logits, the walk also goes back through concat, split, slices, and
+sums of one number. After an op that it cannot read, the places are unknown. This is not an error
+unless they change. The module builds and runs nothing.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from estimator_kit.model.places.places import (
     NO_COLUMN,
     UNITS,
     UNKNOWN,
+    UNTRACED,
     AxisPlaces,
     Factor,
     Places,
@@ -73,6 +74,7 @@ _SAME_PLACES = frozenset(
 )
 _REDUCTIONS = frozenset("All Any ArgMax ArgMin EuclideanNorm Max Mean Min Prod Sum".split())
 _SUMS = frozenset("Add AddN AddV2 Sub".split())
+_GATHERS = frozenset("Gather GatherV2 ResourceGather".split())
 _NO_PLACES = frozenset("Assert L2Loss Rank Shape ShapeN Size VarHandleOp VariableV2".split())
 _VARIABLES = frozenset(("VarHandleOp", "VariableV2"))
 
@@ -125,7 +127,7 @@ def _mark(tensor: tf.Tensor, shape: tf.TensorShape, places: Places) -> _Marks:
 
 
 def find(graph: tf.Graph) -> dict[str, AxisPlaces]:
-    """`{variable: the places of each axis}` for the variables that have places of columns."""
+    """`{variable: the places of each axis}` for the variables whose places have owners."""
     return _Walk(graph).variables()
 
 
@@ -136,7 +138,9 @@ class _Walk:
         self._graph = graph
         self._parents: dict[_Axis, _Axis] = {}
         self._found: dict[_Axis, tuple[Factor, ...]] = {}
+        self._lost: set[Places] = set()
         marks = _MARKED.get(graph, _Marks())
+        self._looked_up = {first[0] for first, _ in marks.same}
         for first, second in marks.same:
             self._same(first, second)
         for axis, places in marks.places.items():
@@ -162,6 +166,8 @@ class _Walk:
                 axes = tuple(flat(self._of((op.outputs[0].name, i))) for i in range(rank))
                 if any(axis is not None for axis in axes):
                     result[op.name] = axes
+        if self._lost:
+            result[UNTRACED] = tuple(sorted(self._lost))
         return result
 
     # --- Axes ------------------------------------------------------------------------------------
@@ -238,6 +244,14 @@ class _Walk:
         return True
 
     def _unknown(self, op: tf.Operation) -> None:
+        for output in op.outputs:
+            if output.shape.rank and output.name not in self._looked_up:
+                last = (output.name, output.shape.rank - 1)
+                if op.type in _GATHERS and op.inputs[1].shape.rank is not None:
+                    trailing = output.shape.rank - op.inputs[1].shape.rank
+                    self._back((op.inputs[0].name, trailing), flat(self._of(last)))
+                else:
+                    self._lose(last)
         columns = sorted({column_of(name) for name in self._columns(op.inputs)} - {NO_COLUMN})
         if not columns:
             return
@@ -262,6 +276,8 @@ class _Walk:
                     self._same((output.name, axis), (tensor.name, axis - offset))
                 elif size == output.shape[axis] and output.op.type in _SUMS:
                     self._back((tensor.name, axis - offset), flat(self._of((output.name, axis))))
+                elif size == output.shape[axis]:
+                    self._lose((output.name, axis))
 
     def _matmul(self, op: tf.Operation) -> bool:
         names = ("transpose_a", "transpose_b") if op.type == "MatMul" else ("adj_x", "adj_y")
@@ -333,6 +349,8 @@ class _Walk:
             kept = [self._of((tensor.name, other)) for tensor in op.inputs]
             if kept[0] is not None and all(one == kept[0] for one in kept):
                 self._label((out.name, other + (other >= axis)), kept[0])
+            else:
+                self._lose((out.name, other + (other >= axis)))
         return True
 
     def _transpose(self, op: tf.Operation) -> bool:
@@ -374,6 +392,8 @@ class _Walk:
         if len(sizes) > 1 and tensor.shape.rank and sizes[-1] == tensor.shape[-1]:
             made = flat(self._of((out.name, len(sizes) - 1)))
             self._back((tensor.name, tensor.shape.rank - 1), made)
+        elif sizes:
+            self._lose((out.name, len(sizes) - 1))
         return True
 
     def _expand(self, op: tf.Operation) -> bool:
@@ -466,6 +486,12 @@ class _Walk:
         if made is not None and whole is not None:
             around = ((NO_COLUMN, start), *made, (NO_COLUMN, whole - start - size))
             self._back((tensor.name, old), tuple(part for part in around if part[1]))
+
+    def _lose(self, axis: _Axis) -> None:
+        """Notes that the walk cannot go back any further if the axis has logits."""
+        places = flat(self._of(axis))
+        if places is not None and has_logits(places):
+            self._lost.add(places)
 
     def _back(self, axis: _Axis, places: Optional[Places]) -> None:
         """Labels an axis with the logits that an op makes from it, unless it has columns."""

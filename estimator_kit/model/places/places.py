@@ -32,6 +32,9 @@ UNKNOWN = "?"
 LOGITS = "logits:"
 UNITS = "units:"
 
+# In the place of a variable: logits whose way back to variables was lost.
+UNTRACED = "?logits"
+
 _OBJECTIVES = re.compile(rf"(?:{LOGITS}|{UNITS})([\w.,-]+)")
 
 

@@ -21,6 +21,7 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.checkpoints import reading, run_record
 from estimator_kit.checkpoints.warm_start import warm_start
+from estimator_kit.model.places.places import without_objectives
 from estimator_kit.models import MODELS
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
@@ -43,7 +44,7 @@ ZEROS = {
 
 def base(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The document and the parameters that the cases of a model start from."""
-    params = dict(table.MODEL_CASES[name].params)
+    params = dict(table.MODEL_CASES[name].params) if name in table.MODEL_CASES else {}
     if name in TASKS:
         heads = {"click": "binary", "buy": "binary", "give": "binary"}
         params["tasks"] = [*heads]
@@ -343,3 +344,76 @@ def test_predictions_stay_or_the_start_is_refused(name, change, caplog):
     else:
         assert found < 1e-6
         assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "refusal"),
+    [
+        ("fm", "classes reordered", None),
+        ("wide_deep", "objectives reordered", None),
+        ("mmoe", "classes added", None),
+        ("mmoe", "objectives removed", None),
+        ("cgc", "objectives reordered", None),
+        ("dnn", "columns reordered", None),
+        (
+            "ple",
+            "objectives reordered",
+            "dnn/level_0/gate_shared/kernel: it means something else: the source has no record of "
+            "which objectives it belongs to, and the objectives changed",
+        ),
+        ("fm", "binary reordered", "objectives.click: its logits were: yes and not no; and are: "),
+    ],
+)  # fmt: skip
+def test_the_record_of_an_earlier_version_knows_only_columns(name, change, refusal, monkeypatch):
+    kept = warm_start.kept_places
+
+    def without(source):
+        return {
+            variable: tuple(without_objectives(axis) for axis in axes)
+            for variable, axes in kept(source).items()
+        }
+
+    monkeypatch.setattr(warm_start, "kept_places", without)
+    found = change_of(name, change)
+    if refusal is None:
+        assert found < 1e-6
+    else:
+        assert refusal in found
+
+
+class Own(ek.ModelFn):
+    """Layers with names of their own."""
+
+    def groups(self):
+        return ("deep",)
+
+    def logits(self, features, mode):
+        hidden = ek.dense_layer(self.dense_input(features, "deep"), 4, "first", tf.nn.relu)
+        return ek.dense_layer(hidden, self.logits_dimension, "last")
+
+
+class Untraced(Own):
+    """The kit cannot see through the last op."""
+
+    def logits(self, features, mode):
+        return tf.cumsum(super().logits(features, mode), axis=1, reverse=True)
+
+
+@pytest.mark.parametrize("change", ["classes reordered", "objectives added"])
+def test_own_layers_may_have_any_names(change, monkeypatch):
+    monkeypatch.setitem(MODELS, "own", Own)
+    assert change_of("own", change) < 1e-6
+
+
+def test_outputs_that_cannot_be_traced_are_named_if_they_changed(monkeypatch, caplog):
+    monkeypatch.setitem(MODELS, "untraced", Untraced)
+    with caplog.at_level(logging.WARNING, "estimator_kit"):
+        assert change_of("untraced", "words reordered") < 1e-6
+    assert caplog.messages == []
+    assert "  objectives.click: its logits mean" in change_of("untraced", "objectives reordered")
+    *_, problem, remedy = change_of("untraced", "classes reordered").splitlines()
+    assert problem == (
+        "  objectives.kind: its logits mean something else, and the kit cannot trace which weights "
+        "make them"
+    )
+    assert remedy == "Use --warm_start_vars to take only variables that fit."

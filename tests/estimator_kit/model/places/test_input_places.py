@@ -185,7 +185,13 @@ AB = (("logits:a", 1), ("logits:b", 2))
          {"w": (None, AB[:1]), "v": (None, AB[:1])}),
         (lambda h: {"a": tf.reshape(tf.nn.relu(h @ variable(4, 1)), [-1, 1])},
          {"w": (None, AB[:1])}),
-        (lambda h: {"a": tf.cumsum(h @ variable(4, 1), 1)}, {}),
+        # What the walk cannot go back through.
+        (lambda h: {"a": tf.cumsum(h @ variable(4, 1), 1)}, {"?logits": (AB[:1],)}),
+        (lambda h: tf.reshape(h @ variable(4, 6), [-1, 3]), {"?logits": (AB,)}),
+        (lambda h: {"a": (h @ variable(4, 1)) * tf.sigmoid(h @ variable(4, 1, name="v"))},
+         {"?logits": (AB[:1],)}),
+        # A table of logits.
+        (lambda h: {"b": tf.gather(variable(9, 2), tf.argmax(h, 1))}, {"w": (None, AB[1:])}),
         # Logits that feed another layer.
         (chained, {"w": (None, AB[1:]), "v": (AB[1:], AB[:1])}),
     ],
