@@ -21,6 +21,7 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.checkpoints import reading, run_record
 from estimator_kit.checkpoints.warm_start import warm_start
+from estimator_kit.model.places import input_places
 from estimator_kit.model.places.places import without_objectives
 from estimator_kit.models import MODELS
 from input_pipelines.record_files import writing
@@ -202,19 +203,26 @@ def make_rows() -> list[dict[str, Any]]:
 
 
 def ask(model: Any, values: Any, save: str = "") -> dict[str, np.ndarray]:
-    """Predictions after the variables got `values(initial values by name)`."""
+    """Predictions after the variables got `values(outline, initial values by name)`."""
     records = [writing.example(row).SerializeToString() for row in make_rows()]
-    with tf.Graph().as_default(), v1.Session() as session:
+    with tf.Graph().as_default() as graph, v1.Session() as session:
         v1.set_random_seed(1)
         v1.train.get_or_create_global_step()
         features = Transform(model.spec).features(tf.constant(records))
         joint = model(features, None, "infer").predictions
-        session.run([v1.global_variables_initializer(), v1.tables_initializer()])
         found = {one.op.name: one for one in v1.global_variables()}
-        now = values({name: session.run(one) for name, one in found.items()})
-        for name, one in found.items():
-            if name in now:
-                one.load(now[name], session)
+        shapes = {name: tuple(one.shape) for name, one in found.items() if name != "global_step"}
+        names = frozenset(shapes)
+        items = any(one.items_column for one in model.spec.objectives.values())
+        # A prediction of items makes scores from factors, without logits.
+        places = reading.weights_of(model).places if items else input_places.find(graph)
+        outline = reading.ModelOutline(shapes, names, names, frozenset(), places=places)
+        session.run([v1.global_variables_initializer(), v1.tables_initializer()])
+        now = values(outline, session.run(found))
+        session.run(
+            [found[name].initializer for name in now],
+            {found[name].initializer.inputs[1]: value for name, value in now.items()},
+        )
         if save:
             v1.train.Saver().save(session, save)
         return session.run(joint)
@@ -230,12 +238,6 @@ def drawn(current: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return values
 
 
-def outline_of(model: Any) -> Any:
-    made = reading.weights_of(model)
-    names = frozenset(made.shapes)
-    return reading.ModelOutline(made.shapes, names, names, made.metrics, places=made.places)
-
-
 @functools.cache
 def old_model(name: str, has_zeros: bool) -> Any:
     """A model directory, its spec and its predictions."""
@@ -244,12 +246,15 @@ def old_model(name: str, has_zeros: bool) -> Any:
         with_zeros(document)
     model = MODELS[name](feature_specs.parse(document), params)
     folder = tempfile.mkdtemp()
-    predictions = ask(model, drawn, save=f"{folder}/model.ckpt-0")
     config = ek.ExperimentConfig(
         mode="train", spec="s", model_dir=folder, train_files=("t",), max_steps=1
     )
-    run_record.write_record(config, model.spec, reading.weights_of(model).places)
-    return folder, model.spec, predictions
+
+    def values(outline, current):
+        run_record.write_record(config, model.spec, outline.places)
+        return drawn(current)
+
+    return folder, model.spec, ask(model, values, save=f"{folder}/model.ckpt-0")
 
 
 def answers(spec: Any, predictions: dict[str, np.ndarray], name: str) -> dict[Any, np.ndarray]:
@@ -292,11 +297,15 @@ def change_of(name: str, change: str) -> Union[float, str, None]:
     has_zeros = kind == "columns" and how in ("removed", "renamed")
     folder, old, expected = old_model(name, has_zeros)
     new = MODELS[name](feature_specs.parse(document), params)
+
+    def values(outline, current):
+        start = warm_start.plan(folder, outline, new.spec)
+        return dict(start.values(current.__getitem__))
+
     try:
-        start = warm_start.plan(folder, outline_of(new), new.spec)
+        found = ask(new, values)
     except ek.CheckpointError as error:
         return str(error)
-    found = ask(new, lambda current: dict(start.values(current.__getitem__)))
     return largest_change((old, expected), (new.spec, found))
 
 
