@@ -47,9 +47,12 @@ class ColumnsOfTables:
                 self._scopes.setdefault(canned_name(spec, name), name)
 
     def of(self, variable: str) -> Optional[str]:
-        """The column, or None. The name of its scope is a part of the variable's path."""
-        parts = variable.split("/")
-        scopes = ("/".join(parts[i:j]) for j in range(len(parts)) for i in range(j))
+        """The column, or None. The path of the variable ends with the name of its scope.
+
+        A layer in a scope of this name, such as the DNN `item` of a model, is no table.
+        """
+        parts = variable.split("/")[:-1]
+        scopes = ("/".join(parts[i:]) for i in range(len(parts)))
         found = [self._scopes[scope] for scope in scopes if scope in self._scopes]
         if variable in self._shared:
             found.append(self._shared[variable])

@@ -181,7 +181,7 @@ class VariableMoves:
         owners = {name for name, _ in new if objectives_of(name)}
         before, now = self._old.objectives, self._new.objectives
         same = [*before] == [*now] and not self._changed
-        if same or (len(owners) == 1 and not has_logits(new)):
+        if same or (len(owners) < 2 and not has_logits(new)):
             return old, without_objectives(new)
         every = tuple((LOGITS + n, row_moves.logits_in_row(self._old, n)) for n in before)
         own = tuple(part for part in every if part[0] in owners)

@@ -208,7 +208,9 @@ def ask(model: Any, values: Any, save: str = "") -> dict[str, np.ndarray]:
     with tf.Graph().as_default() as graph, v1.Session() as session:
         v1.set_random_seed(1)
         v1.train.get_or_create_global_step()
-        features = Transform(model.spec).features(tf.constant(records))
+        # As in training, the graph does not know the number of rows.
+        rows = v1.placeholder_with_default(tf.constant(records), [None])
+        features = Transform(model.spec).features(rows)
         joint = model(features, None, "infer").predictions
         found = {one.op.name: one for one in v1.global_variables()}
         shapes = {name: tuple(one.shape) for name, one in found.items() if name != "global_step"}

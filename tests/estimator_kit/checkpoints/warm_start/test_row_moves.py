@@ -110,6 +110,7 @@ def test_columns_of_variables(specs):
         "linear/linear_model/city_X_tags/weights": "city_x_tag",
         "dnn/input_from_feature_columns/input_layer/user_embedding/embedding_weights": "user_emb",
         "dnn/hiddenlayer_0/kernel": None,
+        "city/hiddenlayer_0/kernel": None,
         "linear/linear_model/bias_weights": None,
     }.items():
         assert columns.of(variable) == column
