@@ -18,9 +18,9 @@ from pydantic import Field
 from estimator_kit.checkpoints.warm_start.row_moves import (
     MeaningError,
     Move,
+    changed_objectives,
     is_new_objective,
     logit_move,
-    logits_in_row,
     row_move,
 )
 from estimator_kit.model.group_checks import VECTORS
@@ -115,12 +115,15 @@ def _within(
 ) -> np.ndarray:
     """The old place of each place of one part; -1 for a place that the source does not have."""
     fresh = np.full(width, -1, np.int64)
-    for part in name.split("&"):
-        if part.startswith(LOGITS) and width == logits_in_row(now, part[len(LOGITS) :]):
-            move = logit_move(before, now, part[len(LOGITS) :])
-            return fresh if where is None else np.where(move < 0, -1, move + where[0])
     if where is None:
         return fresh
+    for part in name.split("&"):
+        if part.startswith(LOGITS):
+            logits = logit_move(before, now, part[len(LOGITS) :])
+            if len(logits) == width:
+                return np.where(logits < 0, -1, logits + where[0])
+            if part[len(LOGITS) :] in changed_objectives(before, now):
+                raise MeaningError(f"it makes some of the {part}, which changed")
     start, old_width = where
     same = np.arange(start, start + width) if width == old_width else fresh
     if name not in before.columns or name not in now.columns or now.columns[name].dense in VECTORS:

@@ -236,6 +236,8 @@ def test_moves_go_by_objective_and_within_an_objective_by_word(document, tmp_pat
     units = (("units:kind", 3), ("units:click", 1))
     assert move(units, units[::-1]) == [3, 0, 1, 2]
     assert move((click,), (more,)) == [-1]
+    with pytest.raises(MeaningError, match="it makes some of the logits:kind, which changed"):
+        move((("logits:kind", 2),), (("logits:kind", 2),))
     with pytest.raises(MeaningError) as error:
         move((("units:kind", 3),), (("units:kind", 3), ("units:more", 3)))
     assert str(error.value) == (
