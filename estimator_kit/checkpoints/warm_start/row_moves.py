@@ -49,7 +49,7 @@ class ColumnsOfTables:
     def of(self, variable: str) -> Optional[str]:
         """The column, or None. The path of the variable ends with the name of its scope.
 
-        A layer in a scope of this name, such as the DNN `item` of a model, is no table.
+        A layer in a scope of this name, such as the DNN `item` of a model, does not count.
         """
         parts = variable.split("/")[:-1]
         scopes = ("/".join(parts[i:]) for i in range(len(parts)))
