@@ -24,7 +24,7 @@ from estimator_kit.model.added_losses import ADDED_LOSS
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.names import TOTAL_LOSS
 from estimator_kit.model.places import input_places
-from estimator_kit.model.places.places import AxisPlaces
+from estimator_kit.model.places.places import UNTRACED, AxisPlaces
 from estimator_kit.model.user_code import WrongRows
 from estimator_kit.optimizers.combining import COMBINED
 from input_pipelines.transform.transforms import Transform
@@ -55,7 +55,7 @@ class ModelWeights(NamedTuple):
       shapes: the shapes of the variables that make the model itself: the trainable variables, and
         the statistics of layers.
       metrics: the names of the metrics of an evaluation, with `loss` and `global_step`.
-      places: which columns the places of a variable's axes belong to; see `input_places`.
+      places: what owns the places of a variable's axes; see `input_places`.
     """
 
     shapes: Shapes
@@ -168,7 +168,7 @@ def weights_of(model: ModelFn) -> ModelWeights:
         if not name.startswith(f"{COMBINED}/") and name != "global_step"
     }
     metrics = {*spec.eval_metric_ops, "loss", "global_step"} - {TOTAL_LOSS}
-    places = {n: p for n, p in input_places.find(graph).items() if n in shapes}
+    places = {n: p for n, p in input_places.find(graph).items() if n in shapes or n == UNTRACED}
     return ModelWeights(shapes, frozenset(metrics), places)
 
 

@@ -3,7 +3,7 @@
     model_dir/flags.txt             all flags with their final values, as a flagfile
     model_dir/versions.json         the versions of Python and of packages that affect the result
     model_dir/feature_spec/         spec.json and its vocabulary files, for `feature_specs.load`
-    model_dir/feature_spec/places.json  which column each row of a kernel belongs to
+    model_dir/feature_spec/places.json  what owns each row and column of a kernel
 
 A changed spec can fit a checkpoint's shapes and still mean something else: for example, a
 vocabulary in another order or a new normalizer. So a start that finds a checkpoint compares its

@@ -176,6 +176,7 @@ def linear_logits(spec: FeatureSpec, group: str, features: Features, units: int)
     """The logits of a linear model over a group: float32 [rows, units]. Ids of a list add up."""
     check_linear_group(spec, group)
     terms: dict[str, Union[tf.Tensor, gathers.Lookup]] = {}
+    tables = {}
     with xla.outside(), tf.compat.v1.variable_scope(LINEAR_SCOPE):
         for name in columns_of(spec, group):
             values = features[name]
@@ -183,7 +184,7 @@ def linear_logits(spec: FeatureSpec, group: str, features: Features, units: int)
             size = values.shape[1] if numeric else spec.size_of(name)
             what = f"the weights of the column {name!r}"
             with tf.compat.v1.variable_scope(canned_name(spec, name)), gathers.made_once(what):
-                table = tf.compat.v1.get_variable(
+                table = tables[name] = tf.compat.v1.get_variable(
                     "weights", [size, units], initializer=tf.compat.v1.zeros_initializer()
                 )
             if numeric:
@@ -198,4 +199,6 @@ def linear_logits(spec: FeatureSpec, group: str, features: Features, units: int)
                 "bias_weights", [units], initializer=tf.compat.v1.zeros_initializer()
             )
         products = gathers.completed(terms)
+    for name, table in tables.items():
+        input_places.mark_same(products[name], table)
     return tf.nn.bias_add(tf.add_n(list(products.values())), bias)

@@ -6,6 +6,7 @@ unchanged. For evaluation, `split_logits` replaces them by the scores of the las
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Mapping
 from typing import Any, Union
 
@@ -16,6 +17,7 @@ from estimator_kit.model import user_code
 from estimator_kit.model.objectives.base import Objective
 from estimator_kit.model.objectives.next_item import NextItemObjective
 from estimator_kit.model.objectives.step_scores import StepScores
+from estimator_kit.model.places import input_places
 
 Logits = Union[tf.Tensor, StepScores, Mapping[str, Union[tf.Tensor, StepScores]]]
 
@@ -73,6 +75,7 @@ def split_logits(
                 f"{model}.logits returned the shape {logits.shape}, expected "
                 f"[rows, {sum(widths.values())}] for {', '.join(widths)}"
             )
+        input_places.mark_logits(logits, widths)
         parts = dict(zip(widths, tf.split(logits, list(widths.values()), axis=1)))
     for name, part in parts.items():
         if isinstance(part, StepScores):
@@ -82,6 +85,11 @@ def split_logits(
                 f"{model}.logits returned the shape {part.shape} for {name!r}, expected "
                 f"[rows, {widths[name]}]"
             )
+    if isinstance(logits, Mapping):
+        times = collections.Counter(id(part) for part in parts.values())
+        for name, part in parts.items():
+            if isinstance(part, tf.Tensor) and times[id(part)] == 1:  # Or they share weights.
+                input_places.mark_logits(part, {name: widths[name]})
     return parts
 
 

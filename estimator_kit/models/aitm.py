@@ -79,7 +79,7 @@ class AITMModel(TaskSequenceModel):
         logits: dict[str, tf.Tensor] = {}
         before = hidden = None
         for name in self.tasks:
-            with tf.compat.v1.variable_scope(f"tower_{name}"):
+            with self.tower_of(name):
                 own = tower(inputs, p, mode)
                 if hidden is not None:
                     passed = dense_layer(hidden, p.hidden_units[-1], "passed_on", tf.nn.relu)

@@ -43,7 +43,7 @@ class ESMMModel(TaskSequenceModel):
         logits: dict[str, tf.Tensor] = {}
         before = None
         for name in self.tasks:
-            with tf.compat.v1.variable_scope(f"tower_{name}"):
+            with self.tower_of(name):
                 own = tower_logits(inputs, self.params, mode, 1)
             if before is None:
                 logits[name] = own

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from estimator_kit.model.places.input_places import owned
 from estimator_kit.models.dnn_params import HiddenUnits, PositiveInt, tower
 from estimator_kit.models.multi_task import MultiTaskModel, MultiTaskParams, gated
 
@@ -36,4 +37,8 @@ class MMoEModel(MultiTaskModel):
         for i in range(self.params.experts):
             with tf.compat.v1.variable_scope(f"expert_{i}"):
                 experts.append(tower(inputs, self.params, mode))
-        return {name: gated(experts, inputs, f"gate_{name}") for name in self.objectives}
+        mixed = {}
+        for name in self.objectives:
+            with owned(name):
+                mixed[name] = gated(experts, inputs, f"gate_{name}")
+        return mixed

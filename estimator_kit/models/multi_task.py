@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from estimator_kit.model.model_fn import Logits
 from estimator_kit.model.model_params import Group
+from estimator_kit.model.places.input_places import owned
 from estimator_kit.models.dense_group import DenseGroupModel
 from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower_logits
 from estimator_kit.models.layers import dense_layer
@@ -47,7 +48,7 @@ class MultiTaskModel(DenseGroupModel):
             shared = self.shared(inputs, mode)
         logits = {}
         for name, objective in self.objectives.items():
-            with tf.compat.v1.variable_scope(f"tower_{name}"):
+            with owned(name), tf.compat.v1.variable_scope(f"tower_{name}"):
                 logits[name] = tower_logits(
                     shared[name],
                     self.params,

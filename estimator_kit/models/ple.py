@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from estimator_kit.model.places.input_places import owned
 from estimator_kit.models.dnn_params import HiddenUnits, PositiveInt, tower
 from estimator_kit.models.multi_task import MultiTaskModel, MultiTaskParams, gated
 
@@ -57,15 +58,18 @@ class CGCModel(MultiTaskModel):
     ) -> dict[str, tf.Tensor]:
         experts: dict[str, list[tf.Tensor]] = {}
         for name, inputs in parts.items():
-            count = self.params.shared_experts if name == _SHARED else self.params.own_experts
+            is_shared = name == _SHARED
+            count = self.params.shared_experts if is_shared else self.params.own_experts
+            owners = () if is_shared else (name,)
             experts[name] = []
             for i in range(count):
-                with tf.compat.v1.variable_scope(f"expert{_suffix(name)}_{i}"):
+                with owned(*owners), tf.compat.v1.variable_scope(f"expert{_suffix(name)}_{i}"):
                     experts[name].append(tower(inputs, self.params, mode))
-        mixed = {
-            name: gated(experts[name] + experts[_SHARED], parts[name], f"gate{_suffix(name)}")
-            for name in self.objectives
-        }
+        mixed = {}
+        for name in self.objectives:
+            with owned(name):
+                both = experts[name] + experts[_SHARED]
+                mixed[name] = gated(both, parts[name], f"gate{_suffix(name)}")
         if not last:
             every = [expert for found in experts.values() for expert in found]
             mixed[_SHARED] = gated(every, parts[_SHARED], f"gate{_suffix(_SHARED)}")

@@ -8,7 +8,8 @@ a later task also use all rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Optional
 
 import tensorflow as tf
@@ -16,6 +17,7 @@ import tensorflow as tf
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.input_layer import DNN_SCOPE
 from estimator_kit.model.model_params import Group
+from estimator_kit.model.places.input_places import owned
 from estimator_kit.models.dense_group import DenseGroupModel
 from estimator_kit.models.dnn_params import DNNParams, HiddenUnits
 from feature_specs.errors import did_you_mean
@@ -51,6 +53,13 @@ class TaskSequenceModel(DenseGroupModel):
 
     def shared_prefix(self) -> str:
         return f"dnn/{DNN_SCOPE}/"
+
+    @contextlib.contextmanager
+    def tower_of(self, name: str) -> Iterator[None]:
+        """The scope of a task. What it learns depends on the tasks before it."""
+        before = self.tasks[: self.tasks.index(name)]
+        with owned(*before, name), tf.compat.v1.variable_scope(f"tower_{name}"):
+            yield
 
     def checked_labels(
         self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]

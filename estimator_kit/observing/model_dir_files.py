@@ -36,7 +36,7 @@ MODEL_DIR: Mapping[str, str] = {
     "model_params.json": "The parameters of the model, with defaults.",
     "feature_spec/spec.json": "The feature spec of the last training.",
     "feature_spec/digests.json": "A digest of each file that the spec names.",
-    "feature_spec/places.json": "Which column each row of a kernel belongs to, for a changed spec "
+    "feature_spec/places.json": "What owns each row and column of a kernel, for a changed spec "
     "and for warm starts.",
     "feature_spec/**": "The files that the spec names, such as vocabularies.",
     "checkpoint": "TensorFlow's list of the checkpoints that are kept.",

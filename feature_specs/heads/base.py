@@ -5,6 +5,7 @@ Each head is a frozen model that checks its own fields. This module does not imp
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Optional
 
 import pydantic
@@ -83,6 +84,14 @@ class HeadEntry(Declared):
     def logits_in_row(self) -> int:
         """The number of logits per row, for all steps together."""
         return self.logits_dimension * (self.steps_in_row or 1)
+
+    def logit_names(self, words: Optional[Sequence[str]]) -> tuple[Any, ...]:
+        """What each logit of a row stands for. A warm start moves logits by these names.
+
+        Args:
+          words: the vocabulary of the label, or None.
+        """
+        return tuple(range(self.logits_in_row))
 
     @property
     def classes(self) -> Optional[int]:

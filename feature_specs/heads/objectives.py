@@ -7,6 +7,7 @@ not import TensorFlow.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, Optional, Union
 
 import pydantic
@@ -117,6 +118,10 @@ class Binary(_StepObjective):
     def logits_dimension(self) -> int:
         return 2 if self.delayed else 1
 
+    def logit_names(self, words: Optional[Sequence[str]]) -> tuple[Any, ...]:
+        name = "1" if words is None else f"{words[1]} and not {words[0]}"
+        return tuple(f"{name} ({i})" if i else name for i in range(self.logits_in_row))
+
     @property
     def classes(self) -> int:
         return 2
@@ -182,6 +187,9 @@ class MultiClass(HeadEntry):
     def logits_dimension(self) -> int:
         return self.num_classes
 
+    def logit_names(self, words: Optional[Sequence[str]]) -> tuple[Any, ...]:
+        return tuple(words or range(self.num_classes))
+
     @property
     def classes(self) -> int:
         return self.num_classes
@@ -223,6 +231,11 @@ class Ordinal(MultiClass):
     @property
     def logits_dimension(self) -> int:
         return self.num_classes - 1
+
+    def logit_names(self, words: Optional[Sequence[str]]) -> tuple[Any, ...]:
+        # A probability of a class depends on all logits.
+        classes = ", ".join(map(str, words or range(self.num_classes)))
+        return tuple(f"above {k} of {classes}" for k in range(self.num_classes - 1))
 
 
 class Regression(_StepObjective):
@@ -290,6 +303,9 @@ class MultiLabel(HeadEntry):
     @property
     def logits_dimension(self) -> int:
         return self.num_classes
+
+    def logit_names(self, words: Optional[Sequence[str]]) -> tuple[Any, ...]:
+        return tuple(words or range(self.num_classes))
 
     @property
     def classes(self) -> int:
@@ -361,6 +377,9 @@ class CosineDistance(_StepObjective):
     def logits_dimension(self) -> int:
         return self.dimension
 
+    def logit_names(self, words: Optional[Sequence[str]]) -> tuple[Any, ...]:
+        return tuple(f"{i} of {self.dimension}" for i in range(self.logits_in_row))
+
     @property
     def width(self) -> int:
         return self.dimension
@@ -396,6 +415,11 @@ class Quantile(HeadEntry):
     @property
     def logits_dimension(self) -> int:
         return len(self.quantiles)
+
+    def logit_names(self, words: Optional[Sequence[str]]) -> tuple[Any, ...]:
+        if self.non_crossing:  # A prediction is a sum over the smaller quantiles.
+            return tuple(f"{i} of {self.quantiles}" for i in range(len(self.quantiles)))
+        return self.quantiles
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Quantile:

@@ -13,7 +13,8 @@ does not import TensorFlow.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal, Optional
 
 import pydantic
 from pydantic import Field
@@ -55,6 +56,9 @@ class Survival(HeadEntry):
     @property
     def logits_dimension(self) -> int:
         return len(self.boundaries)
+
+    def logit_names(self, words: Optional[Sequence[str]]) -> tuple[Any, ...]:
+        return tuple(zip((0.0, *self.boundaries), self.boundaries))
 
     @property
     def label_parts(self) -> tuple[LabelPart, ...]:

@@ -212,7 +212,7 @@ def test_warm_start_refuses_rows_that_mean_something_else(
                  warm_start_from=path, mode="train")  # fmt: skip
     with pytest.raises(ek.CheckpointError) as error:
         ek.run(new)
-    crossed = "linear/linear_model/city_X_tags/weights: its rows mean something else: columns.city"
+    crossed = "linear/linear_model/city_X_tags/weights: it means something else: columns.city"
     assert crossed in str(error.value)
     # The rows of the words themselves are moved.
     assert "linear/linear_model/city/weights" not in str(error.value)

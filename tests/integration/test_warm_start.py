@@ -394,6 +394,6 @@ def test_a_source_without_a_record_of_its_columns_is_refused_when_they_changed(
     with pytest.raises(ek.CheckpointError) as error:
         ek.run(config("new", **model, warm_start_from=fields.model_dir))
     assert (
-        "  cin/cin_0/kernel: its rows mean something else: the source has no record of which "
+        "  cin/cin_0/kernel: it means something else: the source has no record of which "
         "column its rows belong to, and groups.fields: was a, b, is b, a\n"
     ) in str(error.value)

@@ -1,9 +1,9 @@
-"""How the axes of a kernel move when the columns that feed it change.
+"""How the axes of a kernel move when the columns that feed it, or its objectives, change.
 
-`input_places` says which column owns each place of an axis, in the source and in the new model. A
-column that exists in both keeps its weights, even if its places have moved. The places of a new
-column start at their initial values. So you can add, drop or reorder columns, and the remaining
-columns keep their weights. This module reads no checkpoint.
+`input_places` says which column or objective owns each place of an axis, in the source and in the
+new model. An owner that exists in both keeps its weights, even if its places have moved. The places
+of a new owner start at their initial values. So you can add, drop or reorder columns, objectives
+and classes, and the remaining ones keep their weights. This module reads no checkpoint.
 """
 
 from __future__ import annotations
@@ -15,8 +15,25 @@ from typing import Annotated, Any, Optional
 import numpy as np
 from pydantic import Field
 
-from estimator_kit.checkpoints.warm_start.row_moves import MeaningError, Move, row_move
-from estimator_kit.model.places.places import NO_COLUMN, UNKNOWN, AxisPlaces, Places
+from estimator_kit.checkpoints.warm_start.row_moves import (
+    MeaningError,
+    Move,
+    changed_objectives,
+    is_new_objective,
+    logit_move,
+    row_move,
+)
+from estimator_kit.model.group_checks import VECTORS
+from estimator_kit.model.places.places import (
+    LOGITS,
+    NO_COLUMN,
+    UNITS,
+    UNKNOWN,
+    AxisPlaces,
+    Places,
+    objectives_of,
+    without_objectives,
+)
 from feature_specs.spec import FeatureSpec
 
 # `{variable: the places of each axis}`, as a model directory stores it.
@@ -46,9 +63,9 @@ def from_json(document: Mapping[str, Any]) -> Record:
 def place_move(old: Places, new: Places, before: FeatureSpec, now: FeatureSpec) -> Move:
     """For each place of the new axis, its place in the old axis.
 
-    Columns are matched by name, and several parts of one column in their order. Within a column,
+    Owners are matched by name, and several parts of one owner in their order. Within an owner,
     places are matched by position. If the column has one place for each id, as an indicator has,
-    they are matched by word.
+    they are matched by word. Logits are matched as in `logit_move`.
 
     Args:
       old, new: the places of the two axes.
@@ -56,7 +73,8 @@ def place_move(old: Places, new: Places, before: FeatureSpec, now: FeatureSpec) 
 
     Raises:
       MeaningError: the axes differ, and the model reads them through an op that the kit cannot
-        trace. Or they have no column in common.
+        trace. Or they have no owner in common. Or units of an objective, which others use, were
+        added or dropped.
     """
     if old != new:
         for part, _ in (*old, *new):
@@ -65,6 +83,12 @@ def place_move(old: Places, new: Places, before: FeatureSpec, now: FeatureSpec) 
                     f"the columns it reads changed, and it reads them through {part[1:]}, which "
                     "the kit cannot trace"
                 )
+    units = [sorted((n, w) for n, w in axis if UNITS in n) for axis in (old, new)]
+    if units[0] != units[1]:
+        raise MeaningError(
+            f"it has units of the objectives {_objectives(units[1])}, but in the source of "
+            f"{_objectives(units[0])}"
+        )
     starts: dict[str, list[tuple[int, int]]] = defaultdict(list)
     start = 0
     for name, width in old:
@@ -76,7 +100,9 @@ def place_move(old: Places, new: Places, before: FeatureSpec, now: FeatureSpec) 
         moves.append(_within(name, where, width, before, now))
     move = np.concatenate(moves)
     names = {name for name, _ in new} - {NO_COLUMN}
-    if (move < 0).all():
+    objectives = {one for name in names for one in objectives_of(name)}
+    all_new = objectives and all(is_new_objective(before, now, one) for one in objectives)
+    if (move < 0).all() and not all_new:
         raise MeaningError(
             f"it reads {_listed(names)}, but in the source it reads "
             f"{_listed({name for name, _ in old} - {NO_COLUMN})}"
@@ -91,10 +117,17 @@ def _within(
     fresh = np.full(width, -1, np.int64)
     if where is None:
         return fresh
+    for part in name.split("&"):
+        if part.startswith(LOGITS):
+            logits = logit_move(before, now, part[len(LOGITS) :])
+            if len(logits) == width:
+                return np.where(logits < 0, -1, logits + where[0])
+            if part[len(LOGITS) :] in changed_objectives(before, now):
+                raise MeaningError(f"it makes some of the {part}, which changed")
     start, old_width = where
     same = np.arange(start, start + width) if width == old_width else fresh
-    if name not in before.columns or name not in now.columns:
-        return same
+    if name not in before.columns or name not in now.columns or now.columns[name].dense in VECTORS:
+        return same  # The numbers of a vector have no words, however many words the column has.
     try:
         move = row_move(before, name, now, name)
     except MeaningError:
@@ -107,8 +140,10 @@ def _within(
 def differences(old: Record, new: Record) -> list[str]:
     """One sentence for each change of places that shapes do not show."""
     found: dict[str, str] = {}
+    known = has_objectives(old)
     for variable in sorted({*old} & {*new}):
         for axis, (was, now) in enumerate(zip(old[variable], new[variable])):
+            now = now if known else without_objectives(now)
             if was == now or _size(was) != _size(now):  # Shapes show another size.
                 continue
             columns = [_listed(n for n, _ in places or () if n) for places in (was, now)]
@@ -117,6 +152,20 @@ def differences(old: Record, new: Record) -> list[str]:
                 f"{columns}", f"{variable}: {place} belonged to {columns[0]}; now to {columns[1]}"
             )
     return list(found.values())
+
+
+def has_objectives(record: Record) -> bool:
+    """Whether a record says what belongs to objectives. Earlier versions of the kit did not."""
+    return any(
+        objectives_of(name)
+        for axes in record.values()
+        for places in axes
+        for name, _ in places or ()
+    )
+
+
+def _objectives(parts: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(sorted({one for n, _ in parts for one in objectives_of(n)})) or "none"
 
 
 def changed_groups(old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[str]]) -> list[str]:

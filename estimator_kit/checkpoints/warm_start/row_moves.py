@@ -1,25 +1,21 @@
 """Matches rows of tables, and logits, of a new model with rows and logits of an older model.
 
 If a vocabulary gains, loses or reorders words, its words get other ids. In the same way, the
-vocabulary of a label changes the logits of its multi_class objective. A move gives, for each place
+vocabulary of a label changes the logits of its objective. A move gives, for each place
 of the new model, its place in the old model. This module compares two specs. It reads vocabulary
 files, but no checkpoint.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
 
-from estimator_kit.model.input_layer import LINEAR_SCOPE
 from feature_specs.kinds import Column
 from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
-
-_OUTPUT_LAYER = re.compile(rf"(.*/)?(logits/(kernel|bias)|{LINEAR_SCOPE}/.*)")
 
 # A move, int64 [new places]: the old place of each new place, or -1 if it has none. None if nothing
 # moves.
@@ -51,9 +47,12 @@ class ColumnsOfTables:
                 self._scopes.setdefault(canned_name(spec, name), name)
 
     def of(self, variable: str) -> Optional[str]:
-        """The column, or None. The name of its scope is a part of the variable's path."""
-        parts = variable.split("/")
-        scopes = ("/".join(parts[i:j]) for j in range(len(parts)) for i in range(j))
+        """The column, or None. The path of the variable ends with the name of its scope.
+
+        A layer in a scope of this name, such as the DNN `item` of a model, does not count.
+        """
+        parts = variable.split("/")[:-1]
+        scopes = ("/".join(parts[i:]) for i in range(len(parts)))
         found = [self._scopes[scope] for scope in scopes if scope in self._scopes]
         if variable in self._shared:
             found.append(self._shared[variable])
@@ -107,95 +106,60 @@ def meaning(spec: FeatureSpec, name: str) -> Any:
     return spec.columns[name].meaning(spec)
 
 
-def logit_moves(old: FeatureSpec, new: FeatureSpec) -> dict[str, np.ndarray]:
-    """How the logits of each objective of the new spec move, counted within the objective.
+def logit_move(old: FeatureSpec, new: FeatureSpec, name: str) -> np.ndarray:
+    """How the logits of an objective move, counted within the objective.
 
-    Classes of a multi_class objective are matched by their words, or by their ids if the label has
-    no vocabulary. Items of a next_item objective are matched as the rows of their column. The
-    logits of an objective start at their initial values if the old spec does not have it, or has it
-    with another head. So do the logits of other heads if the label's words or the number of logits
-    changed.
+    A head names its logits: the logits of classes by the label's words, or by their ids if it has
+    no vocabulary. Items of a next_item objective move as the rows of their column. If the old spec
+    does not have the objective, or has it with another head, all logits start at initial values.
+
+    Raises:
+      MeaningError: no logit means what it did.
     """
-    moves = {}
-    for name, objective in new.objectives.items():
-        size = _logits_in_row(new, name)
-        before = old.objectives.get(name)
-        fresh = np.full(size, -1, np.int64)
-        if before is None or before.head != objective.head:
-            moves[name] = fresh
-            continue
-        if objective.items_column is not None:
-            moves[name] = _item_move(old, new, name)
-            continue
-        old_words = old.labels[old.label_of(name)].vocabulary
-        new_words = new.labels[new.label_of(name)].vocabulary
-        if objective.head == "multi_class":
-            known = old_words is not None and new_words is not None
-            moves[name] = (
-                np.array(_places(old_words or (), new_words or ()), np.int64)[:size]
-                if known
-                else np.where(np.arange(size) < before.logits_in_row, np.arange(size), -1)
-            )
-        else:
-            same = old_words == new_words and before.logits_in_row == size
-            moves[name] = np.arange(size) if same else fresh
-    return moves
+    objective, size = new.objectives[name], logits_in_row(new, name)
+    if is_new_objective(old, new, name):
+        return np.full(size, -1, np.int64)
+    before, items = old.objectives[name], objective.items_column
+    if items is not None:
+        assert before.items_column is not None
+        rows = row_move(old, before.items_column, new, items)
+        move = np.arange(size) if rows is None else rows[:size]
+        move = np.where(move < logits_in_row(old, name), move, -1)
+        names = [[before.items_column], [items]]
+    else:
+        names = [
+            [*spec.objectives[name].logit_names(spec.labels[spec.label_of(name)].vocabulary)]
+            for spec in (old, new)
+        ]
+        move = np.array(_places(*names), np.int64)
+    if (move < 0).all():
+        was, now = (", ".join(map(str, some[:9])) for some in names)
+        raise MeaningError(f"objectives.{name}: its logits were: {was}; and are: {now}")
+    return move
 
 
-def _logits_in_row(spec: FeatureSpec, name: str) -> int:
+def changed_objectives(old: FeatureSpec, new: FeatureSpec) -> set[str]:
+    """The objectives of both specs that have other logits, or logits in another order."""
+    found = set()
+    for name in new.objectives:
+        if not is_new_objective(old, new, name):
+            try:
+                move = _or_none(logit_move(old, new, name), logits_in_row(old, name))
+            except MeaningError:
+                found.add(name)
+            else:
+                found.update([name] if move is not None else [])
+    return found
+
+
+def is_new_objective(old: FeatureSpec, new: FeatureSpec, name: str) -> bool:
+    """Whether the old spec does not have the objective, or has it with another head."""
+    return name not in old.objectives or old.objectives[name].head != new.objectives[name].head
+
+
+def logits_in_row(spec: FeatureSpec, name: str) -> int:
     items = spec.objectives[name].items_column
     return spec.objectives[name].logits_in_row if items is None else spec.named_ids(items)
-
-
-def _item_move(old: FeatureSpec, new: FeatureSpec, name: str) -> np.ndarray:
-    """How the scores of items move, as the rows of their column."""
-    before, now = (spec.objectives[name].items_column for spec in (old, new))
-    assert before is not None and now is not None
-    size, old_size = new.named_ids(now), old.named_ids(before)
-    try:
-        rows = row_move(old, before, new, now)
-    except MeaningError:
-        return np.full(size, -1, np.int64)
-    rows = np.arange(size) if rows is None else rows[:size]
-    return np.where(rows < old_size, rows, -1)
-
-
-class OutputMoves:
-    """The moves of variables whose last axis holds logits.
-
-    Output layers are recognized by their names: a layer `logits`, and linear models. An output
-    layer of all objectives has their logits side by side. An output layer of one objective has the
-    objective's name in its own name, unless the spec has only one objective.
-    """
-
-    def __init__(self, old: FeatureSpec, new: FeatureSpec):
-        self._by_objective = logit_moves(old, new)
-        self._old_sizes = {n: _logits_in_row(old, n) for n in old.objectives}
-        starts = dict(zip(self._old_sizes, np.cumsum([0, *self._old_sizes.values()])))
-        self._all = np.concatenate(
-            [
-                np.where(move < 0, -1, move + starts.get(n, 0))
-                for n, move in self._by_objective.items()
-            ]
-        )
-        self._old_size = sum(self._old_sizes.values())
-
-    @property
-    def moves(self) -> bool:
-        """Whether any logit moved, is new, or was dropped."""
-        return _or_none(self._all, self._old_size) is not None
-
-    def of(self, variable: str, old_shape: Sequence[int], shape: Sequence[int]) -> Move:
-        """The move of a variable's last axis."""
-        if not shape or not old_shape or not _OUTPUT_LAYER.fullmatch(variable):
-            return None
-        sizes = (old_shape[-1], shape[-1])
-        for name, move in self._by_objective.items():
-            if name in variable.split("/") and sizes == (self._old_sizes.get(name), len(move)):
-                return _or_none(move, self._old_sizes[name])
-        if sizes == (self._old_size, len(self._all)):
-            return _or_none(self._all, self._old_size)
-        return None
 
 
 def moved(current: np.ndarray, found: np.ndarray, moves: Mapping[int, np.ndarray]) -> np.ndarray:

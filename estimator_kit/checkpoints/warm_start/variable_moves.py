@@ -1,7 +1,7 @@
 """How the variables of a warm start move from the source's spec to the new spec, axis by axis.
 
-`row_moves` matches rows and logits, and `place_moves` matches inputs. This module applies these
-moves to the axes of each variable. Optimizer slots move with their variable.
+`row_moves` matches rows of tables, and `place_moves` matches inputs and outputs. This module
+applies these moves to the axes of each variable. Optimizer slots move with their variable.
 """
 
 from __future__ import annotations
@@ -15,21 +15,36 @@ import numpy as np
 
 from estimator_kit.checkpoints.reading import ModelOutline
 from estimator_kit.checkpoints.warm_start import row_moves
-from estimator_kit.checkpoints.warm_start.place_moves import Record, changed_groups, place_move
+from estimator_kit.checkpoints.warm_start.place_moves import (
+    Record,
+    changed_groups,
+    has_objectives,
+    place_move,
+)
 from estimator_kit.checkpoints.warm_start.row_moves import (
     ColumnsOfTables,
     MeaningError,
     Move,
-    OutputMoves,
 )
 from estimator_kit.model.group_checks import VECTORS
+from estimator_kit.model.places.places import (
+    LOGITS,
+    UNTRACED,
+    Places,
+    has_logits,
+    objectives_of,
+    without_objectives,
+)
 from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
+
+# What moves: rows of a table, inputs of a kernel, logits, or units of several objectives.
+WHAT = ("rows", "inputs", "logits", "units")
 
 
 @dataclasses.dataclass(frozen=True)
 class AxisMove:
-    """How an axis moves. `what` says what its places are: `rows` of a table, `inputs`, `logits`."""
+    """How an axis moves. `what` says what its places are, one of `WHAT`."""
 
     axis: int
     what: str
@@ -67,19 +82,23 @@ class VariableMoves:
         self._new = new
         self._outline = outline
         self._old_places = old_places
-        self._outputs = OutputMoves(old, new) if old is not None else None
         self._columns = ColumnsOfTables(new)
         self._old_columns = ColumnsOfTables(old) if old is not None else None
-        self._moved_outputs: set[str] = set()
+        self._changed = set() if old is None else row_moves.changed_objectives(old, new)
+        self._knows_outputs = old_places is not None and has_objectives(old_places)
         self._rows: dict[tuple[str, str], Move] = {}
 
-    def is_of_new_column(self, name: str) -> bool:
-        """Whether a variable is the table, or a slot of the table, of a new column."""
-        column = self._columns.of(base_of(name, self._outline) or name)
+    def is_new(self, name: str) -> bool:
+        """Whether a variable, or the variable of a slot, is of a new column or objective."""
+        base = base_of(name, self._outline) or name
+        if self._old is None:
+            return False
+        column, objectives = self._columns.of(base), self._old.objectives
         return (
-            self._old is not None
-            and column is not None
-            and row_moves.is_new_column(self._old, self._new, column)
+            column is not None and row_moves.is_new_column(self._old, self._new, column)
+        ) or any(
+            axis is not None and all(objectives_of(name) - objectives.keys() for name, _ in axis)
+            for axis in self._outline.places.get(base, ())
         )
 
     def of(self, name: str, source: str, old_shape: tuple[int, ...]) -> Taken:
@@ -88,7 +107,7 @@ class VariableMoves:
         Raises:
           MeaningError: its rows now mean something else.
         """
-        if self._old is None or self._outputs is None or self._old_columns is None:
+        if self._old is None or self._old_columns is None:
             return Taken(source)
         base = base_of(name, self._outline) or name
         shape = self._outline.variables[name]
@@ -97,8 +116,12 @@ class VariableMoves:
         suffix = name[len(base) :]
         old_base = source[: len(source) - len(suffix)] if source.endswith(suffix) else source
         column, old_column = self._columns.of(base), self._old_columns.of(old_base)
-        moves = {axis: AxisMove(axis, "inputs", m) for axis, m in self._inputs(base, old_base)}
+        moves: dict[int, AxisMove] = {}
+        known: set[int] = set()
+        axes = self._outline.places.get(base, ())
         if column is not None and old_column is not None:
+            if axes and (has_logits(axes[0]) or {n for n, _ in axes[0] or ()} == {column}):
+                known.add(0)  # The rows of a table, which may also score items.
             key = (old_column, column)
             if key not in self._rows:
                 self._rows[key] = row_moves.row_move(self._old, old_column, self._new, column)
@@ -106,48 +129,99 @@ class VariableMoves:
             # With another length the variable does not have one row for each id.
             if rows is not None and len(rows) == shape[0]:
                 moves[0] = AxisMove(0, "rows", rows)
-        logits = self._outputs.of(base, old_shape, shape)
-        if logits is not None:
-            self._moved_outputs.add(base)
-            moves[len(shape) - 1] = AxisMove(len(shape) - 1, "logits", logits)
+        for move in self._places(base, old_base, old_shape, known={*moves, *known}):
+            moves[move.axis] = move
         return Taken(source, tuple(moves[axis] for axis in sorted(moves)))
 
-    def _inputs(self, name: str, source: str) -> Iterator[tuple[int, np.ndarray]]:
-        """The moves of axes whose places belong to columns."""
+    def _places(
+        self, name: str, source: str, old_shape: tuple[int, ...], known: set[int]
+    ) -> Iterator[AxisMove]:
+        """The moves of axes whose places have an owner, without the axes in `known`."""
         assert self._old is not None
-        axes = self._outline.places.get(name)
-        if self._old_places is None:
-            if axes is not None and (changed := changed_groups(self._old.groups, self._new.groups)):
+        axes, old_axes = self._outline.places.get(name), None
+        if self._old_places is not None:
+            old_axes = self._old_places.get(source)
+        elif axes is not None and any(without_objectives(axis) for axis in axes):
+            if changed := changed_groups(self._old.groups, self._new.groups):
                 raise MeaningError(
                     "the source has no record of which column its rows belong to, and "
                     f"{'; '.join(changed)}"
                 )
-            return
-        old_axes = self._old_places.get(source)
-        if axes is None and old_axes is None:
-            return
         for axis, (old, new) in enumerate(itertools.zip_longest(old_axes or (), axes or ())):
+            if axis in known:
+                continue
+            if new is not None and not self._knows_outputs:
+                old, new = self._older(old, new, old_shape[axis])
+            if self._old_places is None and not has_logits(new):
+                continue
             if old is None and new is None:
                 continue
             if old is None or new is None:
-                columns = ", ".join(dict.fromkeys(n for n, _ in old or new or () if n))
+                owners = ", ".join(dict.fromkeys(n for n, _ in old or new or () if n))
                 where = "model" if old is None else "source"
-                raise MeaningError(
-                    f"only in the {where} does its axis {axis} belong to columns: {columns}"
-                )
+                raise MeaningError(f"only in the {where} does its axis {axis} belong to: {owners}")
             move = place_move(old, new, self._old, self._new)
             if move is not None:
-                yield axis, move
+                units = any(objectives_of(n) for n, _ in new)
+                what = "logits" if has_logits(new) else "units" if units else "inputs"
+                yield AxisMove(axis, what, move)
+
+    def _older(
+        self, old: Optional[Places], new: Places, size: int
+    ) -> tuple[Optional[Places], Optional[Places]]:
+        """The places of an axis in a source of an earlier version, which did not know objectives.
+
+        A layer of all objectives had their logits side by side.
+
+        Args:
+          old, new: the places in the source and in the model.
+          size: the length of the axis in the source.
+        """
+        assert self._old is not None
+        owners = {name for name, _ in new if objectives_of(name)}
+        before, now = self._old.objectives, self._new.objectives
+        same = [*before] == [*now] and not self._changed
+        if same or (len(owners) < 2 and not has_logits(new)):
+            return old, without_objectives(new)
+        every = tuple((LOGITS + n, row_moves.logits_in_row(self._old, n)) for n in before)
+        own = tuple(part for part in every if part[0] in owners)
+        for parts in (every, own) if owners == {LOGITS + n for n in now} else (own,):
+            if has_logits(new) and sum(width for _, width in parts) == size:
+                return parts, new
+        raise MeaningError(
+            "the source has no record of which objectives it belongs to, and the objectives changed"
+        )
+
+    def problems(self) -> Iterator[str]:
+        """What changed in the meaning of logits without a variable that can follow."""
+        if self._old is None:
+            return
+        places = self._outline.places
+        owned = {one for name in self._owners() if LOGITS in name for one in objectives_of(name)}
+        moved = [*self._old.objectives] != [*self._new.objectives]
+        lost = {
+            one
+            for parts in places.get(UNTRACED, ())
+            for name, _ in parts or ()
+            for one in objectives_of(name)
+            if one in self._changed or (moved and len(parts or ()) > 1)
+        }
+        for name in self._new.objectives:
+            if name in lost or (name in self._changed and name not in owned):
+                yield (
+                    f"objectives.{name}: its logits mean something else, and the kit cannot trace "
+                    "which weights make them"
+                )
+
+    def _owners(self) -> set[str]:
+        """The names of all places of the model's variables."""
+        found = (axes for name, axes in self._outline.places.items() if name != UNTRACED)
+        return {name for axes in found for axis in axes for name, _ in axis or ()}
 
     def warnings(self) -> Iterator[str]:
         """Warnings about changes that no variable shows."""
-        if self._old is None or self._outputs is None:
+        if self._old is None:
             return
-        if self._outputs.moves and not self._moved_outputs:
-            yield (
-                "objectives or classes changed, but no taken variable is an output layer (with "
-                "the name logits). The taken variables still have the old meaning."
-            )
         seen = [f"/{name}/" for name in self._outline.weights]
         for name in self._new.used_columns():
             column = self._new.columns[name]
@@ -157,11 +231,22 @@ class VariableMoves:
                 continue
             if name in self._old.columns:
                 before, now = row_moves.meaning(self._old, name), row_moves.meaning(self._new, name)
-                if before != now:
+                if before != now and not self._follows(name):
                     yield (
                         f"the column {name} means something else than in the source, and it feeds "
                         "dense layers directly. Their weights still have the old meaning."
                     )
+
+    def _follows(self, name: str) -> bool:
+        """Whether the rows of kernels move with the words of a column."""
+        assert self._old is not None
+        if self._old_places is None or name not in self._owners():
+            return False
+        try:
+            row_moves.row_move(self._old, name, self._new, name)
+        except MeaningError:
+            return False
+        return True
 
 
 def fits(old: tuple[int, ...], new: tuple[int, ...], entry: Taken) -> bool:

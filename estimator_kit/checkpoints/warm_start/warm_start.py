@@ -7,8 +7,9 @@
 A warm start happens once. If the model directory has a checkpoint, training goes on from that
 checkpoint instead. The graph and its exports do not depend on the warm start. A variable that does
 not fit is an error: if a hash size changed, a warm start must not silently drop every embedding
-table. If words have moved, their rows and logits move too (`row_moves`), according to the spec that
-the source has stored in its model directory or export. Rows with another meaning are an error.
+table. If words, columns or objectives have moved, their weights move too (`variable_moves`),
+according to the spec and the places that the source has stored in its model directory or export.
+Weights with another meaning are an error.
 """
 
 from __future__ import annotations
@@ -29,7 +30,13 @@ from estimator_kit.checkpoints.reading import ModelOutline, Shapes, find_checkpo
 from estimator_kit.checkpoints.warm_start import dynamic_rows, row_moves
 from estimator_kit.checkpoints.warm_start.place_moves import Record
 from estimator_kit.checkpoints.warm_start.row_moves import ColumnsOfTables, MeaningError
-from estimator_kit.checkpoints.warm_start.variable_moves import Taken, VariableMoves, base_of, fits
+from estimator_kit.checkpoints.warm_start.variable_moves import (
+    WHAT,
+    Taken,
+    VariableMoves,
+    base_of,
+    fits,
+)
 from estimator_kit.errors import CheckpointError, ConfigError
 from estimator_kit.optimizers.accumulation import ACCUMULATED
 from feature_specs.spec import FeatureSpec
@@ -95,7 +102,7 @@ class WarmStart:
             moves = "; ".join(
                 f"{what} {n['kept']:,} kept, {n['new']:,} new, {n['dropped']:,} dropped"
                 for what, n in entry.items()
-                if what in ("rows", "inputs", "logits")
+                if what in WHAT
             )
             text = entry["name"] + (f" ({moves})" if moves else "")
             groups.setdefault(entry["status"], []).append(text)
@@ -163,7 +170,7 @@ def plan(
     for name in wanted:
         entry = Taken(names.get(name, name))
         if entry.source not in found:
-            if entry.source == name and moves.is_of_new_column(name):
+            if entry.source == name and moves.is_new(name):
                 continue
             problems.append(f"{name}: not in the source{_as(name, entry.source)}")
             continue
@@ -173,14 +180,16 @@ def plan(
         except MeaningError as error:
             if len(old_shape) and old_shape[0] != shape[0]:
                 problems.append(_shapes(name, old_shape, shape))
-            problems.append(f"{name}: its rows mean something else: {error}")
+            problems.append(f"{name}: it means something else: {error}")
             continue
         if not fits(old_shape, shape, entry):
             problems.append(_shapes(name, old_shape, shape))
             continue
         taken[name] = entry
-    if problems:
-        listing = "\n".join(f"  {problem}" for problem in problems)
+    untraced = [*moves.problems()] if pattern == ".*" else []
+    if problems or untraced:
+        listing = "\n".join(f"  {problem}" for problem in (*problems, *untraced))
+        hint = "" if untraced else _pattern_hint(problems, weights, outline)
         takes_slots = mode.startswith("all")
         slots = (
             ", or --warm_start_mode=weights_and_stats, which takes no slots" if takes_slots else ""
@@ -189,7 +198,7 @@ def plan(
             f"cannot warm start from {checkpoint}: of "
             f"{len(wanted) + len(tables.names) + len(tables.problems)} variables to take, these do "
             f"not fit:\n{listing}\nUse --warm_start_vars to take only variables that fit"
-            f"{_pattern_hint(problems, weights, outline)}{slots}."
+            f"{hint}{slots}."
         )
     for warning in moves.warnings():
         logger.warning("warm start: %s", warning)
@@ -256,7 +265,7 @@ def kept_spec(source: str) -> Optional[FeatureSpec]:
 
 
 def kept_places(source: str) -> Optional[Record]:
-    """Which column each row of a kernel belongs to in a source. None if it has not stored that."""
+    """What owns each row and column of a kernel in a source. None if it has not stored that."""
     folder = _kept_folder(source)
     return None if folder is None else run_record.kept_places(folder)
 

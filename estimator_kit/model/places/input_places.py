@@ -1,40 +1,68 @@
-"""Finds the column of each place along the axes of a model's variables, from the graph.
+"""Finds what owns each place along the axes of a model's variables, from the graph.
 
 A kernel over dense columns has one row per place of its input. If the columns or their order
 change, the rows of an older checkpoint belong to different columns, although the shapes may be
-equal. Each training therefore stores these places, and every reader of a checkpoint compares them.
+equal. In the same way, the columns of the last kernel belong to objectives and classes. Each
+training therefore stores these places, and every reader of a checkpoint compares them.
 
-The walk starts at the columns. It follows all ops that keep or move places (elementwise ops,
-concat, stack, reshape, transpose, split, products), and ends at the variable with which a product
-contracts them. It works for any model. Axes that meet in an elementwise op have the same places.
-This also gives the places of a bias, a normalization, or a kernel whose output is multiplied by its
-input. After an op that it cannot read, the places are unknown. This is not an error unless they
-change. The module builds and runs nothing.
+The walk starts at what the helpers of models have marked: the columns, the logits, and the
+variables that only some objectives use. It follows all ops that keep or move places (elementwise
+ops, concat, stack, reshape, transpose, split, products), and ends at the variable with which a
+product contracts them. It works for any model. Axes that meet in an elementwise op have the same
+places. This also gives the places of a bias, a normalization, or a kernel whose output is
+multiplied by its input. From the logits, the walk also goes back through concat, split, slices, and
+sums of one number. After an op that it cannot read, the places are unknown. This is not an error
+unless they change. The module builds and runs nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Optional
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Optional
 
 import tensorflow as tf
 
 from estimator_kit.model.places.places import (
+    LOGITS,
     NO_COLUMN,
+    UNITS,
     UNKNOWN,
+    UNTRACED,
     AxisPlaces,
     Factor,
+    Places,
     both,
+    column_of,
     cut,
     flat,
+    has_logits,
     take,
 )
 
 _Axis = tuple[str, int]
 _Axes = Iterable[int]
 
-_MARKED: weakref.WeakKeyDictionary[tf.Graph, dict[str, str]] = weakref.WeakKeyDictionary()
+
+class _Marks:
+    """What helpers have marked in a graph. It holds names: a tensor would keep its graph alive.
+
+    Attributes:
+      places: the places of axes.
+      same: pairs of axes that have the same places.
+      logits: the logits of objectives, which losses and metrics combine without a meaning here.
+      end: the number of ops when the last logits were marked.
+    """
+
+    def __init__(self) -> None:
+        self.places: dict[_Axis, Places] = {}
+        self.same: list[tuple[_Axis, _Axis]] = []
+        self.logits: set[str] = set()
+        self.end = 0
+
+
+_MARKED: weakref.WeakKeyDictionary[tf.Graph, _Marks] = weakref.WeakKeyDictionary()
 
 _SAME_PLACES = frozenset(
     "Abs Add AddN AddV2 BiasAdd Cast CheckNumerics ClipByValue Div DivNoNan Elu EnsureShape Equal "
@@ -45,19 +73,61 @@ _SAME_PLACES = frozenset(
     "Square SquaredDifference StopGradient Sub Tanh Tile ZerosLike BroadcastTo Snapshot".split()
 )
 _REDUCTIONS = frozenset("All Any ArgMax ArgMin EuclideanNorm Max Mean Min Prod Sum".split())
+_SUMS = frozenset("Add AddN AddV2 Sub".split())
+_GATHERS = frozenset("Gather GatherV2 ResourceGather".split())
 _NO_PLACES = frozenset("Assert L2Loss Rank Shape ShapeN Size VarHandleOp VariableV2".split())
 _VARIABLES = frozenset(("VarHandleOp", "VariableV2"))
 
 
 def mark(column: str, tensor: tf.Tensor) -> None:
     """Marks the last axis of a tensor as the places of a column. Does nothing in eager mode."""
-    if tf.executing_eagerly():
-        return  # Eager mode has no graph.
-    _MARKED.setdefault(tensor.graph, {})[tensor.name] = column
+    if not tf.executing_eagerly():  # Eager mode has no graph.
+        _mark(tensor, tensor.shape, ((column, tensor.shape[-1]),))
+
+
+def mark_logits(tensor: tf.Tensor, widths: Mapping[str, int]) -> None:
+    """Marks the last axis of a tensor as the logits of objectives.
+
+    Args:
+      tensor: [rows, sum of widths].
+      widths: the number of logits of each objective, in order.
+    """
+    if not tf.executing_eagerly():
+        marks = _mark(tensor, tensor.shape, tuple((LOGITS + n, w) for n, w in widths.items()))
+        marks.logits.add(tensor.name)
+        marks.end = len(tensor.graph.get_operations())
+
+
+def mark_same(tensor: tf.Tensor, variable: Any) -> None:
+    """Marks that the last axes of a tensor and of the table with its rows are the same."""
+    if not tf.executing_eagerly() and hasattr(variable, "op"):  # It is in one piece.
+        axes = [(tensor.name, tensor.shape.rank - 1)]
+        axes.append((variable.op.outputs[0].name, variable.shape.rank - 1))
+        _MARKED.setdefault(tensor.graph, _Marks()).same.append((axes[0], axes[1]))
+
+
+@contextlib.contextmanager
+def owned(*objectives: str) -> Iterator[None]:
+    """Marks the variables made in the block as units that only these objectives use, if any."""
+    graph, v1 = tf.compat.v1.get_default_graph(), tf.compat.v1
+    before = set() if tf.executing_eagerly() else {v.name for v in v1.global_variables()}
+    yield
+    if objectives and not tf.executing_eagerly():
+        for variable in graph.get_collection(v1.GraphKeys.GLOBAL_VARIABLES):
+            if variable.name not in before and variable.shape.rank:
+                places = ((UNITS + ",".join(objectives), variable.shape[-1]),)
+                _mark(variable.op.outputs[0], variable.shape, places)
+
+
+def _mark(tensor: tf.Tensor, shape: tf.TensorShape, places: Places) -> _Marks:
+    marks = _MARKED.setdefault(tensor.graph, _Marks())
+    if shape.rank and None not in [width for _, width in places]:
+        marks.places[tensor.name, shape.rank - 1] = places
+    return marks
 
 
 def find(graph: tf.Graph) -> dict[str, AxisPlaces]:
-    """`{variable: the places of each axis}` for the variables that have places of columns."""
+    """`{variable: the places of each axis}` for the variables whose places have owners."""
     return _Walk(graph).variables()
 
 
@@ -68,18 +138,25 @@ class _Walk:
         self._graph = graph
         self._parents: dict[_Axis, _Axis] = {}
         self._found: dict[_Axis, tuple[Factor, ...]] = {}
-        for name, column in _MARKED.get(graph, {}).items():
-            tensor = graph.get_tensor_by_name(name)
-            if tensor.shape.rank and tensor.shape[-1] is not None:
-                width = tensor.shape[-1]
-                self._label((name, tensor.shape.rank - 1), ((width, ((column, width),)),))
+        self._lost: set[Places] = set()
+        marks = _MARKED.get(graph, _Marks())
+        self._looked_up = {first[0] for first, _ in marks.same}
+        for first, second in marks.same:
+            self._same(first, second)
+        for axis, places in marks.places.items():
+            self._label(axis, ((sum(width for _, width in places), places),))
         self._changed = bool(self._found)
+        ops = [
+            op
+            for i, op in enumerate(graph.get_operations())
+            if op.outputs and op.inputs and op.type not in _NO_PLACES
+            if i < marks.end or marks.logits.isdisjoint(tensor.name for tensor in op.inputs)
+        ]
         # Places that are found late may belong to axes that were visited before.
         while self._changed:
             self._changed = False
-            for op in graph.get_operations():
-                if op.outputs and op.inputs and op.type not in _NO_PLACES:
-                    self._visit(op)
+            for op in ops:
+                self._visit(op)
 
     def variables(self) -> dict[str, AxisPlaces]:
         result: dict[str, AxisPlaces] = {}
@@ -89,6 +166,8 @@ class _Walk:
                 axes = tuple(flat(self._of((op.outputs[0].name, i))) for i in range(rank))
                 if any(axis is not None for axis in axes):
                     result[op.name] = axes
+        if self._lost:
+            result[UNTRACED] = tuple(sorted(self._lost))
         return result
 
     # --- Axes ------------------------------------------------------------------------------------
@@ -165,7 +244,15 @@ class _Walk:
         return True
 
     def _unknown(self, op: tf.Operation) -> None:
-        columns = self._columns(op.inputs)
+        for output in op.outputs:
+            if output.shape.rank and output.name not in self._looked_up:
+                last = (output.name, output.shape.rank - 1)
+                if op.type in _GATHERS and op.inputs[1].shape.rank is not None:
+                    trailing = output.shape.rank - op.inputs[1].shape.rank
+                    self._back((op.inputs[0].name, trailing), flat(self._of(last)))
+                else:
+                    self._lose(last)
+        columns = sorted({column_of(name) for name in self._columns(op.inputs)} - {NO_COLUMN})
         if not columns:
             return
         name = f"{UNKNOWN}{op.type}({', '.join(columns)})"
@@ -187,6 +274,10 @@ class _Walk:
                 size = tensor.shape[axis - offset]
                 if size == output.shape[axis] and not (size == 1 and several):
                     self._same((output.name, axis), (tensor.name, axis - offset))
+                elif size == output.shape[axis] and output.op.type in _SUMS:
+                    self._back((tensor.name, axis - offset), flat(self._of((output.name, axis))))
+                elif size == output.shape[axis]:
+                    self._lose((output.name, axis))
 
     def _matmul(self, op: tf.Operation) -> bool:
         names = ("transpose_a", "transpose_b") if op.type == "MatMul" else ("adj_x", "adj_y")
@@ -224,6 +315,7 @@ class _Walk:
             return False
         axis = int(axis) % out.shape.rank
         parts: list[tuple[str, int]] = []
+        start = 0
         others = [other for other in range(out.shape.rank) if other != axis]
         for tensor in inputs:
             self._pair(out, others, tensor, others)
@@ -231,6 +323,9 @@ class _Walk:
             if size is None:
                 return False
             parts += found or ((NO_COLUMN, size),)
+            made = flat(self._of((out.name, axis)))
+            self._back((tensor.name, axis), made and cut(made, start, start + size))
+            start += size
         if any(name != NO_COLUMN for name, _ in parts):
             self._label((out.name, axis), ((out.shape[axis], tuple(parts)),))
         return True
@@ -242,13 +337,20 @@ class _Walk:
             return True
         axis = op.get_attr("axis") % out.shape.rank
         found = [self._columns([tensor]) for tensor in op.inputs]
-        names = [columns[0] if len(columns) == 1 else NO_COLUMN for columns in found]
+        names = [
+            "&".join(sorted(set.intersection(*(set(name.split("&")) for name in columns))))
+            if columns
+            else NO_COLUMN
+            for columns in found
+        ]
         if any(names):
             self._label((out.name, axis), ((len(names), tuple((name, 1) for name in names)),))
         for other in range(out.shape.rank - 1):
             kept = [self._of((tensor.name, other)) for tensor in op.inputs]
             if kept[0] is not None and all(one == kept[0] for one in kept):
                 self._label((out.name, other + (other >= axis)), kept[0])
+            else:
+                self._lose((out.name, other + (other >= axis)))
         return True
 
     def _transpose(self, op: tf.Operation) -> bool:
@@ -287,6 +389,11 @@ class _Walk:
             self._label_if_any((out.name, axis), taken)
         if sizes:
             self._label_if_any((out.name, 0), left)
+        if len(sizes) > 1 and tensor.shape.rank and sizes[-1] == tensor.shape[-1]:
+            made = flat(self._of((out.name, len(sizes) - 1)))
+            self._back((tensor.name, tensor.shape.rank - 1), made)
+        elif sizes:
+            self._lose((out.name, len(sizes) - 1))
         return True
 
     def _expand(self, op: tf.Operation) -> bool:
@@ -372,9 +479,26 @@ class _Walk:
         return True
 
     def _label_slice(self, axis: _Axis, tensor: tf.Tensor, old: int, start: int, size: int) -> None:
-        places = flat(self._of((tensor.name, old)))
+        places, whole = flat(self._of((tensor.name, old))), tensor.shape[old]
         if places is not None:
             self._label(axis, ((size, cut(places, start, start + size)),))
+        made = flat(self._of(axis))
+        if made is not None and whole is not None:
+            around = ((NO_COLUMN, start), *made, (NO_COLUMN, whole - start - size))
+            self._back((tensor.name, old), tuple(part for part in around if part[1]))
+
+    def _lose(self, axis: _Axis) -> None:
+        """Notes that the walk cannot go back any further if the axis has logits."""
+        places = flat(self._of(axis))
+        if places is not None and has_logits(places):
+            self._lost.add(places)
+
+    def _back(self, axis: _Axis, places: Optional[Places]) -> None:
+        """Labels an axis with the logits that an op makes from it, unless it has columns."""
+        if places is None or not has_logits(places):
+            return
+        if not any(column_of(name) for name, _ in flat(self._of(axis)) or ()):
+            self._label(axis, ((sum(width for _, width in places), places),))
 
     def _label_if_any(self, axis: _Axis, factors: Sequence[Factor]) -> None:
         if any(places is not None for _, places in factors):

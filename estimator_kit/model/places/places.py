@@ -1,8 +1,10 @@
-"""The places along an axis: the column of each place, and where a reshape or a sum moves it.
+"""The places along an axis: what owns each place, and where a reshape or a sum moves it.
 
     [("age", 1), ("country", 8)]    the places of an axis of size 9: 1 of `age`, then 8 of `country`
+    [("logits:level", 3)]           the logits of the objective `level`
+    [("units:level", 32)]           units that only `level` uses, such as its tower
 
-A place without a column has the name "". A name that begins with "?" names the op after which the
+A place without an owner has the name "". A name that begins with "?" names the op after which the
 places are unknown. A name with "&" or "*" is a place of two columns that were added or multiplied.
 This module does not use graphs. See `input_places`.
 """
@@ -10,13 +12,14 @@ This module does not use graphs. See `input_places`.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
-# The parts of an axis in order: a column and the number of its places.
+# The parts of an axis in order: an owner and the number of its places.
 Places = tuple[tuple[str, int], ...]
 
-# One entry per axis. None if no place belongs to a column.
+# One entry per axis. None if no place has an owner.
 AxisPlaces = tuple[Optional[Places], ...]
 
 # An axis may be a product of factors, for instance rows and fields before a reshape: (size,
@@ -25,6 +28,34 @@ Factor = tuple[Optional[int], Optional[Places]]
 
 NO_COLUMN = ""
 UNKNOWN = "?"
+# Before the names of objectives. Names of columns have no colon and no comma.
+LOGITS = "logits:"
+UNITS = "units:"
+
+# In the place of a variable: logits whose way back to variables was lost.
+UNTRACED = "?logits"
+
+_OBJECTIVES = re.compile(rf"(?:{LOGITS}|{UNITS})([\w.,-]+)")
+
+
+def objectives_of(name: str) -> set[str]:
+    """The objectives that own a place, such as a and b for `units:a,b`."""
+    return {one for found in _OBJECTIVES.findall(name) for one in found.split(",")}
+
+
+def has_logits(places: Optional[Places]) -> bool:
+    return any(LOGITS in name for name, _ in places or ())
+
+
+def column_of(name: str) -> str:
+    """The name of a place without its objectives."""
+    return "&".join(part for part in name.split("&") if not objectives_of(part))
+
+
+def without_objectives(places: Optional[Places]) -> Optional[Places]:
+    """The places with only their columns; None if they have none."""
+    found = tuple((column_of(name), width) for name, width in places or ())
+    return found if any(name != NO_COLUMN for name, _ in found) else None
 
 
 def take(left: list[Factor], size: Optional[int]) -> Optional[list[Factor]]:
@@ -98,6 +129,8 @@ def _added(first: Optional[Places], second: Optional[Places]) -> Optional[Places
         names: set[str] = set()
         for places in (first, second):
             names.update(cut(places, start, end)[0][0].split("&"))
+        if any(name.startswith(LOGITS) for name in names):  # They say more than units.
+            names = {name for name in names if not name.startswith(UNITS)}
         result.append(("&".join(sorted(names - {NO_COLUMN})), end - start))
         start = end
     return tuple(result)

@@ -7,6 +7,7 @@ import pytest
 import feature_specs
 from feature_specs import SpecError
 from feature_specs.heads.losses import Huber, options_of
+from feature_specs.heads.objectives import HEADS
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -337,3 +338,29 @@ def test_what_a_wrong_objective_is_told(objective, label, problem):
     with pytest.raises(SpecError) as error:
         parse(objective, label)
     assert str(error.value) == f"<dict>: 1 problem in the feature spec\n  <dict>: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("entry", "words", "names"),
+    [
+        ({"head": "binary"}, None, ("1",)),
+        ({"head": "binary"}, ["no", "yes"], ("yes and not no",)),
+        ({"head": "binary", "steps": 2}, None, ("1", "1 (1)")),
+        ({"head": "multi_class", "num_classes": 3}, None, (0, 1, 2)),
+        ({"head": "multi_class", "num_classes": 3}, ["a", "b", "c"], ("a", "b", "c")),
+        ({"head": "multi_label", "num_classes": 2}, ["a", "b"], ("a", "b")),
+        (
+            {"head": "ordinal", "num_classes": 3},
+            ["a", "b", "c"],
+            ("above 0 of a, b, c", "above 1 of a, b, c"),
+        ),
+        ({"head": "regression"}, None, (0,)),
+        ({"head": "cosine", "dimension": 2}, None, ("0 of 2", "1 of 2")),
+        ({"head": "quantile", "quantiles": [0.1, 0.5]}, None, (0.1, 0.5)),
+        ({"head": "quantile", "quantiles": [0.5], "non_crossing": True}, None, ("0 of (0.5,)",)),
+        ({"head": "survival", "event": "e", "boundaries": [7, 30]}, None, ((0, 7), (7, 30))),
+        ({"head": "ziln"}, None, (0, 1, 2)),
+    ],
+)
+def test_names_of_logits(entry, words, names):
+    assert HEADS[entry["head"]].model_validate(entry).logit_names(words) == names

@@ -21,7 +21,7 @@ WEIGHTS = ["dnn/bias", "dnn/table.1", "dnn/table.10"]
         ),
         # Two problems of one variable, and of its slot.
         (
-            ["dnn/bias: its rows mean something else: x", "dnn/bias/Adagrad: not in the source"],
+            ["dnn/bias: it means something else: x", "dnn/bias/Adagrad: not in the source"],
             ["dnn/table.1", "dnn/table.10"],
         ),
     ],

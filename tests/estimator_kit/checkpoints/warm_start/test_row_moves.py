@@ -9,8 +9,9 @@ import estimator_kit as ek
 from estimator_kit.checkpoints.warm_start.row_moves import (
     ColumnsOfTables,
     MeaningError,
-    OutputMoves,
+    changed_objectives,
     is_new_column,
+    logit_move,
     moved,
     row_move,
 )
@@ -108,41 +109,46 @@ def test_columns_of_variables(specs):
         "linear/linear_model/city_X_tags/weights": "city_x_tag",
         "dnn/input_from_feature_columns/input_layer/user_embedding/embedding_weights": "user_emb",
         "dnn/hiddenlayer_0/kernel": None,
+        "city/hiddenlayer_0/kernel": None,
         "linear/linear_model/bias_weights": None,
     }.items():
         assert columns.of(variable) == column
 
 
-def outputs(document):
-    document["labels"] = {
-        "click": {"dtype": "int64"},
-        "kind": {"dtype": "string", "vocabulary": ["a", "b", "c"]},
-    }
-    document["objectives"] = {
-        "click": {"head": "binary"}, "kind": {"head": "multi_class", "num_classes": 3},
-    }  # fmt: skip
+def test_logits_move_with_what_they_stand_for(document):
+    def of(**objectives):
+        document["labels"] = {name: label for name, (label, _) in objectives.items()}
+        document["objectives"] = {name: entry for name, (_, entry) in objectives.items()}
+        return ek.parse_spec(document)
 
+    def kind(*words):
+        label = {"dtype": "string", "vocabulary": [*words]}
+        if len(words) == 2:
+            return label, {"head": "binary"}
+        return label, {"head": "multi_class", "num_classes": len(words)}
 
-def test_logits_move_with_their_objectives_and_classes(document):
-    outputs(document)
-    old = ek.parse_spec(document)
-    document["labels"]["kind"]["vocabulary"] = ["c", "d", "a", "b"]
-    document["labels"]["amount"] = {"dtype": "float32"}
-    document["objectives"] = {
-        "amount": {"head": "regression"},
-        "kind": {"head": "multi_class", "num_classes": 4},
-        "click": {"head": "binary"},
-    }
-    moves = OutputMoves(old, ek.parse_spec(document))
-    # The old logits are click, a, b, c. The new logits are amount, c, d, a, b, click.
-    everything = [-1, 3, -1, 1, 2, 0]
-    assert moves.of("dnn/logits/kernel", (8, 4), (8, 6)).tolist() == everything
-    assert moves.of("dnn/logits/bias", (4,), (6,)).tolist() == everything
-    assert moves.of("linear/linear_model/city/weights", (3, 4), (3, 6)).tolist() == everything
-    assert moves.of("towers/kind/logits/bias", (3,), (4,)).tolist() == [2, -1, 0, 1]
-    assert moves.of("dnn/hiddenlayer_0/bias", (4,), (6,)) is None
-    assert moves.of("towers/click/logits/bias", (1,), (1,)) is None
-    assert OutputMoves(old, old).of("dnn/logits/kernel", (8, 4), (8, 4)) is None
+    number = {"dtype": "float32"}
+    click = ({"dtype": "int64"}, {"head": "binary"})
+    old = of(click=click, kind=kind("a", "b", "c"), sure=kind("no", "yes"))
+    new = of(
+        sure=kind("yes", "no"),
+        kind=kind("c", "d", "a", "b"),
+        click=click,
+        amount=(number, {"head": "regression"}),
+    )
+    assert logit_move(old, new, "kind").tolist() == [2, -1, 0, 1]
+    assert logit_move(old, new, "click").tolist() == [0]
+    assert logit_move(old, new, "amount").tolist() == [-1]
+    with pytest.raises(MeaningError) as error:
+        logit_move(old, new, "sure")
+    assert str(error.value) == (
+        "objectives.sure: its logits were: yes and not no; and are: no and not yes"
+    )
+    assert changed_objectives(old, new) == {"kind", "sure"}
+    # Another head is another objective.
+    new = of(click=(number, {"head": "regression"}), kind=kind("a", "b", "c"))
+    assert logit_move(old, new, "click").tolist() == [-1]
+    assert changed_objectives(old, new) == set()
 
 
 def test_items_move_with_their_words():
@@ -163,23 +169,13 @@ def test_items_move_with_their_words():
         )
 
     old, new = of(["a", "b", "c"], oov_buckets=1), of(["c", "d", "a"], oov_buckets=1)
-    moves = OutputMoves(old, new)
-    assert moves.of("dnn/logits/kernel", (8, 3), (8, 3)).tolist() == [2, -1, 0]
-    assert OutputMoves(old, old).of("dnn/logits/bias", (3,), (3,)) is None
-    grown = OutputMoves(old, of(["a", "b", "c", "d"]))
-    assert grown.of("dnn/logits/bias", (3,), (4,)).tolist() == [0, 1, 2, -1]
+    assert logit_move(old, new, "next").tolist() == [2, -1, 0]
+    assert changed_objectives(old, old) == set()
+    grown = of(["a", "b", "c", "d"])
+    assert logit_move(old, grown, "next").tolist() == [0, 1, 2, -1]
     for variable in ("items/item_id/bias", "items/item_id/vectors"):
         assert ColumnsOfTables(new).of(variable) == "item"
     assert row_move(old, "item", new, "item").tolist() == [2, -1, 0, 3]
-
-
-def test_a_binary_label_whose_words_changed_starts_anew(document):
-    document["labels"] = {"kind": {"dtype": "string", "vocabulary": ["no", "yes"]}}
-    document["objectives"] = {"kind": {"head": "binary"}}
-    old = ek.parse_spec(document)
-    document["labels"]["kind"]["vocabulary"] = ["yes", "no"]
-    new = ek.parse_spec(document)
-    assert OutputMoves(old, new).of("dnn/logits/bias", (1,), (1,)).tolist() == [-1]
 
 
 def test_moved_values():

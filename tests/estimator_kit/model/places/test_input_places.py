@@ -1,17 +1,11 @@
-"""Which column owns which rows of a kernel, and that a model with other columns keeps its rest."""
+"""Which column owns which rows of a kernel, and which objective its columns."""
 
 from __future__ import annotations
 
-import copy
-
-import numpy as np
 import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-import feature_specs
-from estimator_kit.checkpoints import reading, run_record
-from estimator_kit.checkpoints.warm_start import warm_start
 from estimator_kit.checkpoints.warm_start.place_moves import (
     differences,
     from_json,
@@ -20,10 +14,6 @@ from estimator_kit.checkpoints.warm_start.place_moves import (
 )
 from estimator_kit.checkpoints.warm_start.row_moves import MeaningError
 from estimator_kit.model.places import input_places
-from estimator_kit.models import MODELS
-from input_pipelines.record_files import writing
-from input_pipelines.transform.transforms import Transform
-from tests.conformance import table
 
 v1 = tf.compat.v1
 
@@ -44,10 +34,6 @@ def variable(*shape, name="w"):
 
 
 ABC = (("a", 2), ("b", 1), ("c", 2))
-
-# The models of `make test`. CI also takes one with steps and one with several objectives.
-SLOW = ("dien", "ple")
-QUICK = ("linear", "wide_deep", "xdeepfm")
 
 
 @pytest.mark.parametrize(
@@ -156,6 +142,8 @@ def test_differences_are_those_that_shapes_do_not_show():
     assert from_json(to_json(old)) == old
     assert differences(old, old) == []
     assert differences(old, {**old, "l": ((("a", 2), ("b", 1)),)}) == []
+    # A record of an earlier version does not know objectives.
+    assert differences(old, {**old, "l": ((("a&units:x", 2),),)}) == []
     new = {"k": ((("b", 1), ("a", 1)), None), "l": ((("c", 2),),), "new": ((("a", 1),),)}
     assert differences(old, new) == [
         "k: its rows belonged to a, b; now to b, a",
@@ -163,102 +151,104 @@ def test_differences_are_those_that_shapes_do_not_show():
     ]
 
 
-# --- Every built-in model ------------------------------------------------------------------------
+def outputs_of(build):
+    """The places of variables. `build(hidden)` returns the logits of objectives a (1) and b (2)."""
+    with tf.Graph().as_default() as graph:
+        made = build(v1.placeholder(tf.float32, [None, 4]))
+        widths, parts = {"a": 1, "b": 2}, made if isinstance(made, dict) else {"": made}
+        for name, tensor in parts.items():
+            input_places.mark_logits(tensor, {name: widths[name]} if name else widths)
+        for name, tensor in parts.items():  # Not a part of the model.
+            assert (tensor + variable(tensor.shape[1], name=f"loss_{name}")).shape[1]
+        return input_places.find(graph)
 
 
-def specs_of(name, case):
-    """A model's spec, and one with other columns and in another order that means the same."""
-    objectives = case.objectives or {"binary": "binary", "multi_class": "multi_class"}
-    whole = feature_specs.parse(table.document(objectives, tuple(table.DOCUMENT["groups"])))
-    groups = MODELS[name](whole, case.params).groups()
-    before = table.document(objectives, groups)
-    after = copy.deepcopy(before)
-    after["features"]["zero"] = {"dtype": "float32", "default": 0.0}
-    after["columns"]["a_zero"] = {"numeric": "zero"}  # First in the order of names.
-    if "city" in after["columns"]:
-        after["columns"]["city"]["list"] = ["oslo", "bern", "rome"]
-    for group in after["groups"]:
-        after["groups"][group].reverse()
-        if group in ("deep", "item"):
-            after["groups"][group].append("a_zero")
-    if not {"deep", "item"} & {*after["groups"]}:
-        del after["columns"]["a_zero"], after["features"]["zero"]
-    if "steps" in after["groups"] and "target" not in after["groups"]:
-        after["features"]["zeros"] = {"dtype": "float32", "shape": "variable"}
-        after["columns"]["a_zeros"] = {"sequence_numeric": "zeros"}
-        after["groups"]["steps"].append("a_zeros")
-    return feature_specs.parse(before), feature_specs.parse(after), objectives
+def chained(hidden):
+    first = hidden @ variable(4, 2)
+    return {"b": first, "a": tf.nn.softmax(first) @ variable(2, 1, name="v")}
+
+
+AB = (("logits:a", 1), ("logits:b", 2))
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("build", "expected"),
     [
-        pytest.param(
-            name,
-            marks=() if name in QUICK else pytest.mark.ci if name in SLOW else pytest.mark.nightly,
-        )
-        for name in MODELS
+        (lambda h: h @ variable(4, 3) + variable(3, name="v"), {"w": (None, AB), "v": (AB,)}),
+        (lambda h: tf.concat([h @ variable(4, 1), h @ variable(4, 2, name="v")], 1),
+         {"w": (None, AB[:1]), "v": (None, AB[1:])}),
+        (lambda h: dict(zip("ab", tf.split(h @ variable(4, 3), [1, 2], 1))), {"w": (None, AB)}),
+        (lambda h: {"b": (h @ variable(4, 4))[:, 1:3]},
+         {"w": (None, (("", 1), ("logits:b", 2), ("", 1)))}),
+        # The terms of one logit.
+        (lambda h: {"a": h @ variable(4, 1) + h @ variable(4, 1, name="v")},
+         {"w": (None, AB[:1]), "v": (None, AB[:1])}),
+        (lambda h: {"a": tf.reshape(tf.nn.relu(h @ variable(4, 1)), [-1, 1])},
+         {"w": (None, AB[:1])}),
+        # What the walk cannot go back through.
+        (lambda h: {"a": tf.cumsum(h @ variable(4, 1), 1)}, {"?logits": (AB[:1],)}),
+        (lambda h: tf.reshape(h @ variable(4, 6), [-1, 3]), {"?logits": (AB,)}),
+        (lambda h: {"a": (h @ variable(4, 1)) * tf.sigmoid(h @ variable(4, 1, name="v"))},
+         {"?logits": (AB[:1],)}),
+        # A table of logits.
+        (lambda h: {"b": tf.gather(variable(9, 2), tf.argmax(h, 1))}, {"w": (None, AB[1:])}),
+        # Logits that feed another layer.
+        (chained, {"w": (None, AB[1:]), "v": (AB[1:], AB[:1])}),
     ],
-)
-def test_columns_that_are_added_and_moved_leave_the_model_as_it_was(name, tmp_path):
-    case = table.MODEL_CASES[name]
-    # Without the parameter `width`, sasrec is as wide as the steps, and another column changes it.
-    params = {**case.params, "width": 8} if name == "sasrec" else case.params
-    old, new, objectives = specs_of(name, case)
-    rows = [{k: v for k, v in row.items() if k not in objectives}
-            for row in table.make_rows(20, objectives)]  # fmt: skip
-    rng = np.random.default_rng(1)
-    values = {}
+)  # fmt: skip
+def test_logits_own_the_columns_of_what_makes_them(build, expected):
+    assert outputs_of(build) == expected
 
-    def drawn(variable, now):
-        if variable == "global_step":
-            return now
-        values[variable] = rng.normal(size=now.shape).astype(now.dtype) * 0.5
-        if variable.endswith("moving_variance"):
-            values[variable] = np.abs(values[variable]) + 0.5
-        return values[variable]
 
-    records = [writing.example(row).SerializeToString() for row in rows]
-    before = MODELS[name](old, params)
-    model_dir = str(tmp_path / "old")
-    expected = ask(before, records, drawn, save=f"{model_dir}/model.ckpt-0")
-    config = ek.ExperimentConfig(
-        mode="train", spec="s", model_dir=model_dir, train_files=("t",), max_steps=1
+def test_units_that_only_some_objectives_use():
+    with tf.Graph().as_default() as graph:
+        shared = v1.placeholder(tf.float32, [None, 4])
+        with input_places.owned("a"):
+            own = tf.nn.relu(shared @ variable(4, 3) + variable(3, name="bias"))
+        with input_places.owned():
+            common = shared @ variable(4, 3, name="common")
+        experts = tf.stack([own, own, common], 1)
+        mixed = tf.einsum("ne,neu->nu", shared @ variable(4, 3, name="gate"), experts)
+        input_places.mark_logits(mixed @ variable(3, 1, name="last"), {"a": 1})
+        assert input_places.find(graph) == {
+            "w": (None, (("units:a", 3),)),
+            "bias": ((("units:a", 3),),),
+            "gate": (None, (("units:a", 1), ("units:a", 1), ("", 1))),
+            "last": (None, (("logits:a", 1),)),
+        }
+
+
+def test_moves_go_by_objective_and_within_an_objective_by_word(document, tmp_path):
+    label = {"dtype": "string", "vocabulary": ["a", "b", "c"]}
+    document["labels"]["kind"] = label
+    document["objectives"]["kind"] = {"head": "multi_class", "num_classes": 3}
+    old = ek.parse_spec(document, directory=tmp_path)
+    label["vocabulary"] = ["c", "a", "b"]
+    document["labels"]["more"] = {"dtype": "int64"}
+    document["objectives"] = {"more": {"head": "binary"}, **document["objectives"]}
+    new = ek.parse_spec(document, directory=tmp_path)
+
+    def move(before, now):
+        return place_move(before, now, old, new).tolist()
+
+    click, kind, more = ("logits:click", 1), ("logits:kind", 3), ("logits:more", 1)
+    assert move((click, kind), (more, kind, click)) == [-1, 3, 1, 2, 0]
+    units = (("units:kind", 3), ("units:click", 1))
+    assert move(units, units[::-1]) == [3, 0, 1, 2]
+    assert move((click,), (more,)) == [-1]
+    with pytest.raises(MeaningError, match="it makes some of the logits:kind, which changed"):
+        move((("logits:kind", 2),), (("logits:kind", 2),))
+    with pytest.raises(MeaningError) as error:
+        move((("units:kind", 3),), (("units:kind", 3), ("units:more", 3)))
+    assert str(error.value) == (
+        "it has units of the objectives kind, more, but in the source of kind"
     )
-    run_record.write_record(config, old, reading.outline(before).places)
-
-    after = MODELS[name](new, params)
-    start = warm_start.plan(model_dir, reading.outline(after), new)
-    moved = {}
-
-    def taken(variable, now):
-        if not moved:
-            moved.update(start.values(lambda other: currents[other]))
-        return moved.get(variable, now)
-
-    currents = {}
-    with_zeros = [{**row, "zeros": [0.0] * len(row["stay"])} for row in rows]
-    records = [writing.example(row).SerializeToString() for row in with_zeros]
-    found = ask(after, records, taken, currents=currents)
-    assert set(found) == set(expected)
-    for key, value in expected.items():
-        if value.dtype.kind == "f":
-            np.testing.assert_allclose(found[key], value, rtol=2e-5, atol=2e-6, err_msg=key)
-
-
-def ask(model, records, values, *, save=None, currents=None):
-    """Predictions of a model after its variables got the values of `values(name, initial)`."""
-    with tf.Graph().as_default(), v1.Session() as session:
-        v1.set_random_seed(1)
-        v1.train.get_or_create_global_step()
-        features = Transform(model.spec).features(tf.constant(records))
-        joint = model(features, None, "infer").predictions
-        session.run([v1.global_variables_initializer(), v1.tables_initializer()])
-        initial = {one.op.name: session.run(one) for one in v1.global_variables()}
-        if currents is not None:
-            currents.update(initial)
-        for one in v1.global_variables():
-            one.load(values(one.op.name, initial[one.op.name]), session)
-        if save is not None:
-            v1.train.Saver().save(session, save)
-        return session.run(joint)
+    # A vector has no words, even if it has as many numbers as the column has words.
+    document["columns"]["city"]["list"] = ["oslo", "rome"]
+    document["columns"]["city_emb"] = {"embedding": "city", "dimension": 3}
+    document["groups"]["deep"].append("city_emb")
+    before = ek.parse_spec(document, directory=tmp_path)
+    document["columns"]["city"]["list"] = ["rome", "oslo"]
+    now = ek.parse_spec(document, directory=tmp_path)
+    assert place_move((("city_emb", 3),), (("city_emb", 3),), before, now) is None
+    assert place_move((("city_hot", 3),), (("city_hot", 3),), before, now).tolist() == [1, 0, 2]
