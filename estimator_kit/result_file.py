@@ -50,6 +50,12 @@ def read_result(model_dir: str) -> Optional[dict[str, Any]]:
     return storage.read_json(result_path(model_dir), _Kept)
 
 
+def kept_result(model_dir: str) -> RunResult:
+    """The result of the last run in a model directory, which must have one."""
+    kept, names = read_result(model_dir) or {}, {f.name for f in dataclasses.fields(RunResult)}
+    return RunResult(**{name: value for name, value in kept.items() if name in names})
+
+
 def result_path(model_dir: str) -> str:
     """The file of the last run in a model directory."""
     return os.path.join(model_dir, "result.json")

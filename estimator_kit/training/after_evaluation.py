@@ -25,6 +25,7 @@ from estimator_kit.exporters.versions import delete, delete_old, versions
 from estimator_kit.model.names import read_metrics
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.observing.progress import Progress
+from estimator_kit.training import unfinished
 from estimator_kit.training.hooks.curves import CurvesHook
 from estimator_kit.training.hooks.early_stopping import stops
 from estimator_kit.training.hooks.progress import EvaluationProgressHook
@@ -97,6 +98,8 @@ class AfterEvaluation(estimator.Exporter):
         self._exports = RunExports(config, spec, files, damaged)
         self._request = request
         self._history = EvaluationHistory(config.model_dir)
+        # The step of which an earlier start may have written some exports.
+        self._unfinished = unfinished.step_of(config.model_dir)
         self._meaning = meaning
         # This also finds a damaged history before training, not after it.
         self._say_changes(self._history.latest())
@@ -122,6 +125,18 @@ class AfterEvaluation(estimator.Exporter):
             folder = export_folder(self._model_dir, "step")
             assert config.export_every_steps is not None
             self._step = StepRecord(folder, config.export_every_steps)
+
+    def forget_after(self, step: int) -> None:
+        """Removes the metrics of later steps, if a training goes back."""
+        self._history.forget_after(step)
+
+    def known(self, step: int) -> Optional[dict[str, float]]:
+        """The metrics of an earlier evaluation of a step, or None. They mean the same as now."""
+        for entry in self._history.alike(self._means):
+            if entry["global_step"] == step:
+                found = entry["metrics"].items()
+                return {name: math.nan if value is None else value for name, value in found}
+        return None
 
     def hooks(self) -> list[tf.compat.v1.train.SessionRunHook]:
         """The hooks of an evaluation: they answer SIGTERM, write curves, and show the progress."""
@@ -176,17 +191,18 @@ class AfterEvaluation(estimator.Exporter):
             if self._best.improves(value):
                 self._best.begin(value, step)
                 self._best.add(value, step, self._write(trained, "best", checkpoint_path))
-                self._delete_old("best")
+            self._delete_old("best")
         if self._best_k is not None:
             value = self._watched(self._config.best_metric)
-            if self._best_k.improves(value):
+            if self._best_k.improves(value, step):
                 self._best_k.begin(value, step)
                 path = self._write(trained, "best_k", checkpoint_path)
                 for version in self._best_k.add(value, step, path):
                     delete(os.path.dirname(path), version)
-        if self._step is not None and self._step.is_due(step):
-            self._write(trained, "step", checkpoint_path)
-            self._step.add(step)
+        if self._step is not None:
+            if self._step.is_due(step):
+                self._write(trained, "step", checkpoint_path)
+                self._step.add(step)
             self._delete_old("step")
         metric = self._config.early_stopping_metric
         if metric is not None:
@@ -199,6 +215,10 @@ class AfterEvaluation(estimator.Exporter):
         return self._write(trained, "final")
 
     def _write(self, trained: Any, exporter: str, checkpoint: Optional[str] = None) -> str:
+        if self.metrics.get("global_step") == self._unfinished:
+            made = self._exports.made(trained, exporter, checkpoint, self.metrics)
+            if made is not None:
+                return made
         with Progress("export", exporter):
             return self._exports.write(trained, exporter, checkpoint, self.metrics)
 

@@ -25,6 +25,7 @@ from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.result_file import read_result
+from estimator_kit.training import unfinished
 from estimator_kit.training.hooks.early_stopping import stops
 from estimator_kit.training.position import InputPosition
 from estimator_kit.training.source import TrainingInput
@@ -184,6 +185,13 @@ def _count_team(
                 for other in others
             ]
     return each
+
+
+def is_unfinished(config: ModelDirConfig, plan: Plan) -> bool:
+    """Whether an earlier start was killed while it evaluated or exported the latest checkpoint."""
+    before = read_result(config.model_dir) or {}
+    step = unfinished.step_of(config.model_dir)
+    return before.get("status") != "done" and step is not None and step == plan.resumed_at
 
 
 def has_stalled_before(

@@ -47,6 +47,7 @@ from estimator_kit.training import (
     input_cache,
     low_precision,
     model_dir,
+    unfinished,
 )
 from estimator_kit.training.after_evaluation import AfterEvaluation
 from estimator_kit.training.eval_input import EvalInput, eval_paths
@@ -69,6 +70,7 @@ from estimator_kit.training.plan import (
     check_start,
     find_warm_start,
     has_stalled_before,
+    is_unfinished,
     make_plan,
     trained_before,
 )
@@ -106,6 +108,7 @@ class Training:
     _plan: Plan
     _before: Optional[dict[str, Any]]  # The result of a start that has left nothing to train.
     _stalled: bool  # Whether an earlier start has stopped early, but not ended.
+    _unfinished: bool  # Whether an earlier start has not evaluated or exported its checkpoint.
     # Set by begin.
     _after_evaluation: AfterEvaluation
     _progress: ProgressHook
@@ -184,9 +187,9 @@ class Training:
         self._plan = make_plan(config, self._source, self._start_step, first_step)
         self._before = trained_before(config, self._plan, self._meaning)
         # In a cluster, the evaluator asks again.
-        self._stalled = not self._trainer.shared and has_stalled_before(
-            config, self._plan, self._meaning
-        )
+        alone = self._evaluates and not self._trainer.shared
+        self._unfinished = alone and is_unfinished(config, self._plan)
+        self._stalled = alone and has_stalled_before(config, self._plan, self._meaning)
         if config.data_service is not None and self._plan.has_steps and self._before is None:
             data_service.wait_for_service(config)
         if self._start_step is None:
@@ -206,6 +209,8 @@ class Training:
             screened.damaged,
             meaning=self._meaning,
         )
+        if self._evaluates and not self._trainer.shared:  # In a cluster, an evaluator may write.
+            self._after_evaluation.forget_after(self._plan.start_step)
         self._profile = Profile.of(config)
         self._progress = ProgressHook(
             self._plan.max_steps, every_secs=config.log_every_secs, shared=self._trainer.shared
@@ -225,11 +230,17 @@ class Training:
     def train(self) -> None:
         """Trains to the last step of the plan, and counts the rows."""
         plan, request = self._plan, self._trainer.request
+        if self._unfinished:
+            _log.info("step %d: an earlier start left its evaluation or exports", plan.start_step)
+            self._evaluate()
+            unfinished.end(self._model_dir)
+            if request.reason == SIGTERM:
+                raise Stopped("stopped by SIGTERM; the checkpoint is saved")
         if self._before is not None or not plan.has_steps:
             lost = (self._before or {}).get("rows_lost", 0)
             self._note(stop_reason="already_done", rows_lost=lost)
             return
-        if self._stalled:
+        if self._stalled or request.reason == EARLY_STOPPED:
             self._note(stop_reason=EARLY_STOPPED)
             return
         try:
@@ -282,10 +293,17 @@ class Training:
             return
         after = self._after_evaluation
         after.read_records()
+        unfinished.begin(self._model_dir, reading.latest_step(self._model_dir) or 0)
         if not finish.is_evaluated(after, self._model_dir):
-            eval_input = self._evaluated.input_fn(self._cache)
-            finish.evaluate_now(self._estimator, eval_input, after)
+            self._evaluate()
         self._note(exports=finish.final_exports(self._config, self._estimator, after))
+
+    def _evaluate(self) -> None:
+        """Evaluates and exports the latest checkpoint, as far as no earlier start has done it."""
+        checkpoint = reading.latest(self._model_dir)
+        assert self._evaluated is not None and checkpoint is not None
+        eval_input = self._evaluated.input_fn(self._cache)
+        finish.evaluate(self._estimator, eval_input, self._after_evaluation, checkpoint)
 
     def _steps(self) -> Steps:
         """The steps for the trainer."""

@@ -486,8 +486,11 @@ def test_a_checkpoint_that_is_written_again_is_scored_later(tmp_path, monkeypatc
         return {}
 
     own = evaluation._Evaluator.__new__(evaluation._Evaluator)
+    own.model_dir = str(tmp_path)
     own.trained = types.SimpleNamespace(evaluate=evaluate)
-    own.after = types.SimpleNamespace(hooks=list, export=lambda *arguments: None)
+    own.after = types.SimpleNamespace(
+        hooks=list, known=lambda step: None, export=lambda *arguments, **named: None
+    )
     own.request, own.scored, own._damaged = StopRequest(), None, Counter()
     own._given, own._input = types.SimpleNamespace(files=[], damaged={}), None
     own._spec = own._model = None
