@@ -13,30 +13,43 @@ import pathlib
 import shutil
 import signal
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit import storage
+from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.run_exports import RunExports
 from estimator_kit.exporters.versions import versions
+from estimator_kit.exporters.writer import Written
 from estimator_kit.observing.page import page
 from estimator_kit.result_file import read_result
 from estimator_kit.training import unfinished
-from tests.conftest import small_run, variables
+from estimator_kit.training.hooks import timeline
+from input_pipelines.record_files import writing
+from tests.conftest import make_rows, small_run, variables
 
-# Stops at step 6, because a loss that falls is never better. TensorFlow keeps all checkpoints.
+DOCUMENT = {
+    "features": {"price": {"dtype": "float32"}},
+    "columns": {"price": {"numeric": "price"}},
+    "groups": {"wide": ["price"]},
+    "labels": {"click": {"dtype": "int64"}},
+    "objectives": {"click": {"head": "binary", "metrics": []}},
+}
+
+# The losses of the steps 2, 4 and 6 are 0.6701, 0.6728 and 0.6712. So `best` is of step 2, step 6
+# replaces step 4 in `best_k`, and training stops at step 6, as its loss is not the greatest.
 RUN = {
     "model": "linear",
     "max_steps": 20,
     "save_checkpoints_steps": 2,
+    "batch_size": 20,
     "early_stopping_metric": "loss",
     "early_stopping_direction": "max",
-    "early_stopping_patience": 2,
+    "early_stopping_patience": 1,
     "exporters": ("latest", "best", "best_k", "step", "final"),
     "best_k": 2,
-    "export_every_steps": 4,
+    "export_every_steps": 3,
     "exports_to_keep": 1,
     "deterministic": True,
 }
@@ -48,8 +61,15 @@ def text_of(path):
 
 @pytest.fixture(autouse=True)
 def small_exports_and_page(monkeypatch):
-    """Exports that no other process checks, and a page that shows only the history."""
+    """Exports with the weights and without a graph, and a page that shows only the history."""
     monkeypatch.setattr(RunExports, "_sample", lambda exports: None)
+
+    def write_saved_model(trained, spec, folder, checkpoint, **options):
+        weights = {name: value.tolist() for name, value in variables(checkpoint).items()}
+        storage.write_json(f"{folder}/weights.json", weights)
+        return Written({}, frozenset(), {}, {}, {})
+
+    monkeypatch.setattr(saved_model, "write_saved_model", write_saved_model)
 
     def write(model_dir):
         history = text_of(f"{model_dir}/eval_history.jsonl")
@@ -99,9 +119,8 @@ def outcome(model_dir):
             steps[exporter, os.path.basename(path)] = lineage["global_step"]
             for name in ("created", "copy_of", "model_dir"):
                 lineage.pop(name, None)
-            weights = tf.saved_model.load(path).variables
-            weights = {v.name: v.numpy().tobytes() for v in weights}
-            each.append((lineage, text_of(f"{path}/assets.extra/metrics.json"), weights))
+            files = [f"{path}/weights.json", f"{path}/assets.extra/metrics.json"]
+            each.append((lineage, *map(text_of, files)))
         found[exporter] = each
     for exporter, name in (("best", "best.json"), ("best_k", "best_k.json")):
         record = json.loads(text_of(root / "export" / exporter / name))
@@ -120,42 +139,94 @@ def outcome(model_dir):
     return found
 
 
-def check_same(found, expected, when):
-    assert found.keys() == expected.keys(), when
-    for name, value in expected.items():
-        assert found[name] == value, (when, name)
+def steps(model_dir):
+    lines = text_of(f"{model_dir}/eval_history.jsonl").splitlines()
+    return [json.loads(line)["global_step"] for line in lines]
 
 
-def run(config):
-    """One start. A start after the last write has nothing to do."""
-    with pytest.MonkeyPatch.context() as patched, tf.Graph().as_default():
-        patched.setenv("TF_DETERMINISTIC_OPS", "1")
-        try:
-            ek.run(config)
-        except ek.NothingToDo:
-            pass
+@pytest.fixture
+def config(tmp_path):
+    (tmp_path / "spec.yaml").write_text(json.dumps(DOCUMENT))
+    for name, seed in (("train-0", 0), ("eval", 9)):
+        writing.write_examples(f"{tmp_path}/{name}.tfrecord", make_rows(200, seed=seed))
+    return small_run(tmp_path, tmp_path / "model", **RUN)
 
 
 @pytest.mark.nightly
-def test_a_kill_at_any_write_changes_nothing(ads, tmp_path, watched):
+def test_a_kill_at_any_write_changes_nothing(config, tmp_path, watched):
     model_dir = str(tmp_path / "model")
-    config = small_run(ads, model_dir, **RUN)
     killed = []
 
     def copy(path):
-        if path.startswith(model_dir) and os.path.isdir(model_dir):
+        begun = os.path.isdir(f"{model_dir}/observed")  # The first checkpoint is saved.
+        inside = "/.staging-" in os.path.dirname(path)  # See test_killed_exports.
+        if path.startswith(model_dir) and begun and not inside:
             shutil.copytree(model_dir, tmp_path / f"killed-{len(killed)}")
             killed.append((len(killed), os.path.relpath(path, model_dir)))
 
     watched.append(copy)
-    run(config())
+    ek.run(config())
     watched.clear()
     expected = outcome(model_dir)
     names = [name for _, name in killed]
-    assert names.count("unfinished.json") > 6 and "export/step/step.json" in names
+    assert names.count("unfinished.json") == 8 and "export/step/step.json" in names
     assert expected["result"]["global_step"] == 6 and expected["unfinished"] is None
     for number, name in killed:
         shutil.rmtree(model_dir)
         shutil.move(tmp_path / f"killed-{number}", model_dir)
-        run(config())
-        check_same(outcome(model_dir), expected, f"before the write {number} of {name}")
+        ek.run(config())
+        found = outcome(model_dir)
+        assert found.keys() == expected.keys(), (number, name)
+        for what, value in expected.items():
+            assert found[what] == value, (what, "before the write", number, name)
+    with pytest.raises(ek.NothingToDo):
+        ek.run(config())
+
+
+@pytest.mark.parametrize(
+    ("when", "left"),
+    [
+        pytest.param("model.ckpt", 2, marks=pytest.mark.ci),  # It breaks off the evaluation.
+        pytest.param("eval_history.jsonl", None, marks=pytest.mark.nightly),  # It is too late.
+    ],
+)
+def test_the_evaluation_that_sigterm_breaks_off_is_made_by_the_next_start(
+    config, watched, when, left
+):
+    model_dir = config().model_dir
+
+    def terminate(path):
+        started = unfinished.step_of(model_dir)
+        if os.path.basename(path) == when and started == 2:
+            watched.clear()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    watched.append(terminate)
+    with pytest.raises(ek.Stopped):
+        ek.run(config())
+    assert unfinished.step_of(model_dir) == left
+    assert read_result(model_dir)["global_step"] == 2
+    result = ek.run(config())
+    assert steps(model_dir) == [2, 4, 6]
+    assert (result.stop_reason, result.global_step) == ("early_stopped", 6)
+    history = json.loads(text_of(f"{model_dir}/export/best/best.json"))["history"]
+    assert [entry["global_step"] for entry in history] == [2]
+
+
+@pytest.mark.nightly
+def test_a_checkpoint_of_sigterm_between_two_others_is_not_evaluated(config, monkeypatch):
+    class AfterStep2(tf.compat.v1.train.SessionRunHook):
+        ran = 0
+
+        def after_run(self, run_context, run_values):
+            self.ran += 1
+            if self.ran == 2:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(timeline, "hooks", lambda config: [AfterStep2()])
+        with pytest.raises(ek.Stopped):
+            ek.run(config())
+    assert read_result(config().model_dir)["global_step"] == 3
+    ek.run(config())
+    assert steps(config().model_dir) == [2, 4, 6]
