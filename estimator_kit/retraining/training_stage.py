@@ -208,10 +208,10 @@ def _run(config: ModelDirConfig, folder: CycleFolder, start: Start, is_new: bool
         folder.write("start", dataclasses.asdict(start))
     try:
         tasks.train(config)
-        unfinished.end(config.model_dir)  # A cycle has its own report.
     except NothingToDo:
         # An earlier start finished the training, and died after that.
         _log.info("%s is already trained", folder.train_dir)
+    unfinished.end(config.model_dir)  # A cycle has its own report.
 
 
 def _warm_start_counts(folder: CycleFolder) -> dict[str, int]:

@@ -228,7 +228,10 @@ class Training:
         self._estimator = self._trainer.estimator(self._model)
 
     def train(self) -> None:
-        """Trains to the last step of the plan, and counts the rows."""
+        """Trains to the last step of the plan, and counts the rows.
+
+        Before that, it evaluates and exports the checkpoint that an earlier start has left.
+        """
         plan, request = self._plan, self._trainer.request
         if self._unfinished:
             _log.info("step %d: an earlier start left its evaluation or exports", plan.start_step)

@@ -1,8 +1,8 @@
 """A training that is killed at any write ends as an undisturbed one.
 
-Between two writes, the disk does not change. So one training is run to its end, and its model
-directory is copied before each write: the copy is what a kill at this moment leaves. A start on
-each copy must then end with the same files.
+Between two writes, the disk does not change. So an undisturbed training copies its model directory
+before each write: the copy is what a kill at this moment leaves. A start on each copy must end with
+the same files.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit import storage
+from estimator_kit.distributed.evaluation import _Evaluator
 from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.run_exports import RunExports
 from estimator_kit.exporters.versions import versions
@@ -26,6 +27,9 @@ from estimator_kit.observing.page import page
 from estimator_kit.result_file import read_result
 from estimator_kit.training import unfinished
 from estimator_kit.training.hooks import timeline
+from estimator_kit.training.hooks.stop import StopRequest
+from estimator_kit.training.preparation import make_model
+from feature_specs.parser import parser
 from input_pipelines.record_files import writing
 from tests.conftest import make_rows, small_run, variables
 
@@ -50,7 +54,7 @@ RUN = {
     "exporters": ("latest", "best", "best_k", "step", "final"),
     "best_k": 2,
     "export_every_steps": 3,
-    "exports_to_keep": 1,
+    "exports_to_keep": 2,
     "deterministic": True,
 }
 
@@ -105,11 +109,20 @@ def watched(monkeypatch):
 
 def outcome(model_dir):
     """Everything that must not depend on kills, without the times in it."""
-    root = pathlib.Path(model_dir)
-    found = {
-        name: text_of(root / name)
-        for name in ("eval_history.jsonl", "eval_meaning.json", page.FILE, "input.json")
+    result = read_result(model_dir)
+    names = ("status", "stop_reason", "global_step", "metrics")
+    return {
+        **evaluated(model_dir),
+        **{name: text_of(f"{model_dir}/{name}") for name in (page.FILE, "input.json")},
+        "result": {**{name: result[name] for name in names}, "exports": sorted(result["exports"])},
     }
+
+
+def evaluated(model_dir):
+    """The part of it that an evaluation writes."""
+    root = pathlib.Path(model_dir)
+    names = ("eval_history.jsonl", "eval_meaning.json", "export/step/step.json")
+    found = {name: text_of(root / name) for name in names}
     found.update({f"curves/{path.name}": text_of(path) for path in root.glob("observed/curves/*")})
     steps = {}
     for exporter in RUN["exporters"]:
@@ -129,14 +142,48 @@ def outcome(model_dir):
         for entry in record.get("dropped", ()):
             entry.pop("version")
         found[name] = record
-    found["step.json"] = text_of(root / "export/step/step.json")
-    result = read_result(model_dir)
-    found["result"] = {
-        **{name: result[name] for name in ("status", "stop_reason", "global_step", "metrics")},
-        "exports": sorted(result["exports"]),
-    }
     found["unfinished"] = unfinished.step_of(model_dir)
     return found
+
+
+@pytest.fixture
+def killed(tmp_path, watched):
+    """A function that calls another one, and returns what a kill at each of its writes leaves.
+
+    These are copies of the model directory, each with the path of the write that it came before.
+    """
+    model_dir = f"{tmp_path}/model"
+
+    def record(call):
+        copies = []
+
+        def copy(path):
+            begun = os.path.exists(f"{model_dir}/model.ckpt-0.index")
+            inside = "/.staging-" in os.path.dirname(path)  # See test_killed_exports.
+            if path.startswith(model_dir) and begun and not inside:
+                left = tmp_path / f"killed-{len(copies)}"
+                shutil.copytree(model_dir, left)
+                copies.append((left, os.path.relpath(path, model_dir)))
+
+        watched.append(copy)
+        call()
+        watched.clear()
+        return copies
+
+    return record
+
+
+def check_each(copies, model_dir, start, outcome):
+    """Checks that a start after each kill leaves the same."""
+    expected = outcome(model_dir)
+    for left, name in copies:
+        shutil.rmtree(model_dir)
+        shutil.move(left, model_dir)
+        start()
+        found = outcome(model_dir)
+        assert found.keys() == expected.keys(), (left, name)
+        for what, value in expected.items():
+            assert found[what] == value, (what, left, name)
 
 
 def steps(model_dir):
@@ -153,34 +200,38 @@ def config(tmp_path):
 
 
 @pytest.mark.nightly
-def test_a_kill_at_any_write_changes_nothing(config, tmp_path, watched):
-    model_dir = str(tmp_path / "model")
-    killed = []
-
-    def copy(path):
-        begun = os.path.isdir(f"{model_dir}/observed")  # The first checkpoint is saved.
-        inside = "/.staging-" in os.path.dirname(path)  # See test_killed_exports.
-        if path.startswith(model_dir) and begun and not inside:
-            shutil.copytree(model_dir, tmp_path / f"killed-{len(killed)}")
-            killed.append((len(killed), os.path.relpath(path, model_dir)))
-
-    watched.append(copy)
-    ek.run(config())
-    watched.clear()
-    expected = outcome(model_dir)
-    names = [name for _, name in killed]
+def test_a_kill_at_any_write_changes_nothing(config, killed):
+    model_dir = config().model_dir
+    copies = killed(lambda: ek.run(config()))
+    names = [name for _, name in copies]
     assert names.count("unfinished.json") == 8 and "export/step/step.json" in names
-    assert expected["result"]["global_step"] == 6 and expected["unfinished"] is None
-    for number, name in killed:
-        shutil.rmtree(model_dir)
-        shutil.move(tmp_path / f"killed-{number}", model_dir)
-        ek.run(config())
-        found = outcome(model_dir)
-        assert found.keys() == expected.keys(), (number, name)
-        for what, value in expected.items():
-            assert found[what] == value, (what, "before the write", number, name)
+    assert read_result(model_dir)["global_step"] == 6 and unfinished.step_of(model_dir) is None
+    check_each(copies, model_dir, lambda: ek.run(config()), outcome)
     with pytest.raises(ek.NothingToDo):
         ek.run(config())
+
+
+@pytest.mark.nightly
+def test_an_evaluator_ends_the_evaluation_that_it_has_begun(config, killed):
+    """Meanwhile the chief has saved another checkpoint, which an undisturbed one scores next."""
+    model_dir = config().model_dir
+    ek.run(config(mode="train", max_steps=4, report="off"))
+    spec = parser.load(config().spec)
+    saved = [2]
+
+    def start():
+        tf.compat.v1.train.update_checkpoint_state(model_dir, f"model.ckpt-{saved[-1]}")
+        given = config()
+        own = _Evaluator(given, spec, make_model(given, spec), StopRequest())
+        while own.newest() is not None:
+            own.score(own.newest())
+
+    copies = killed(start)
+    saved.append(4)
+    start()
+    assert steps(model_dir) == [2, 4]
+    assert copies.pop(0)[1] == "unfinished.json"  # Nothing has begun before it.
+    check_each(copies, model_dir, start, evaluated)
 
 
 @pytest.mark.parametrize(
