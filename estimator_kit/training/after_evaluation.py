@@ -25,6 +25,7 @@ from estimator_kit.exporters.versions import delete, delete_old, versions
 from estimator_kit.model.names import read_metrics
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.observing.progress import Progress
+from estimator_kit.result_file import read_result
 from estimator_kit.training import unfinished
 from estimator_kit.training.hooks.curves import CurvesHook
 from estimator_kit.training.hooks.early_stopping import stops
@@ -98,8 +99,9 @@ class AfterEvaluation(estimator.Exporter):
         self._exports = RunExports(config, spec, files, damaged)
         self._request = request
         self._history = EvaluationHistory(config.model_dir)
-        # The step of which an earlier start may have written some exports.
-        self._unfinished = unfinished.step_of(config.model_dir)
+        # Whether an earlier start may have written some of the exports.
+        ended = (read_result(config.model_dir) or {}).get("status") == "done"
+        self._repeats = not ended or unfinished.step_of(config.model_dir) is not None
         self._meaning = meaning
         # This also finds a damaged history before training, not after it.
         self._say_changes(self._history.latest())
@@ -125,10 +127,6 @@ class AfterEvaluation(estimator.Exporter):
             folder = export_folder(self._model_dir, "step")
             assert config.export_every_steps is not None
             self._step = StepRecord(folder, config.export_every_steps)
-
-    def forget_after(self, step: int) -> None:
-        """Removes the metrics of later steps, if a training goes back."""
-        self._history.forget_after(step)
 
     def known(self, step: int) -> Optional[dict[str, float]]:
         """The metrics of an earlier evaluation of a step, or None. They mean the same as now."""
@@ -215,7 +213,7 @@ class AfterEvaluation(estimator.Exporter):
         return self._write(trained, "final")
 
     def _write(self, trained: Any, exporter: str, checkpoint: Optional[str] = None) -> str:
-        if self.metrics.get("global_step") == self._unfinished:
+        if self._repeats:
             made = self._exports.made(trained, exporter, checkpoint, self.metrics)
             if made is not None:
                 return made

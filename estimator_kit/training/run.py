@@ -35,6 +35,7 @@ from estimator_kit.model import pretrained_tables
 from estimator_kit.model.computing import Computing
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
+from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.observing.tensorboard import once
 from estimator_kit.observing.training_log import TrainingLog
 from estimator_kit.optimizers import accumulation
@@ -201,6 +202,8 @@ class Training:
         config, screened, warm = self._config, self._screened, self._warm
         self._model.warm_start = warm
         self._model.last_step = self._plan.max_steps
+        if self._evaluates and not self._trainer.shared:  # In a cluster, an evaluator may write.
+            EvaluationHistory(self._model_dir).forget_after(self._plan.start_step)
         self._after_evaluation = AfterEvaluation(
             config,
             self._spec,
@@ -209,8 +212,6 @@ class Training:
             screened.damaged,
             meaning=self._meaning,
         )
-        if self._evaluates and not self._trainer.shared:  # In a cluster, an evaluator may write.
-            self._after_evaluation.forget_after(self._plan.start_step)
         self._profile = Profile.of(config)
         self._progress = ProgressHook(
             self._plan.max_steps, every_secs=config.log_every_secs, shared=self._trainer.shared
