@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
 from typing import Any, Optional
 
 from pydantic import Field
@@ -25,17 +24,11 @@ class _Kept(storage.Form):
     rows_lost: int = 0
     metrics: dict[str, Optional[float]] = Field({})
     exports: dict[str, str] = Field({})
-    unfinished: bool = False
 
 
-def write_result(result: RunResult, model_dir: str, **also: Any) -> None:
-    """Writes `result.json`, with additional entries."""
-    write_to(result, result_path(model_dir), **also)
-
-
-def write_unfinished(before: Mapping[str, Any], model_dir: str) -> None:
-    """Notes in `result.json` that a start evaluates or exports this result again."""
-    storage.write_json(result_path(model_dir), {**before, "unfinished": True})
+def write_result(result: RunResult, model_dir: str) -> None:
+    """Writes `result.json`."""
+    write_to(result, result_path(model_dir))
 
 
 def write_to(result: RunResult, path: str, **also: Any) -> None:
@@ -55,6 +48,12 @@ def read_result(model_dir: str) -> Optional[dict[str, Any]]:
       ConfigError: the file is damaged.
     """
     return storage.read_json(result_path(model_dir), _Kept)
+
+
+def kept_result(model_dir: str) -> RunResult:
+    """The result of the last run in a model directory, which must have one."""
+    kept, names = read_result(model_dir) or {}, {f.name for f in dataclasses.fields(RunResult)}
+    return RunResult(**{name: value for name, value in kept.items() if name in names})
 
 
 def result_path(model_dir: str) -> str:

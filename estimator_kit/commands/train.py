@@ -16,8 +16,9 @@ from estimator_kit.observing import report
 from estimator_kit.observing.page import page
 from estimator_kit.observing.tensorboard import ending
 from estimator_kit.result import RunResult
+from estimator_kit.result_file import kept_result
 from estimator_kit.scoring import flops, measured
-from estimator_kit.training import bad_data
+from estimator_kit.training import bad_data, unfinished
 from estimator_kit.training.eval_input import eval_paths
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
@@ -37,7 +38,10 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
     try:
         result = tasks.train(config, spec)
     except NothingToDo:
-        raise
+        # If an earlier start was killed before it had reported the end, that is still to do.
+        if config.mode == "train" or unfinished.step_of(config.model_dir) is None:
+            raise
+        result = kept_result(config.model_dir)
     except BaseException as error:
         view = view_of(config, os.environ)
         if view is None or view.is_chief:
@@ -60,6 +64,8 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
         with_slices = measured_slices and bool(result.exports) and problem is None
         step = result.global_step or 0
         tell(ending.finish(config.model_dir, spec, step, with_slices=with_slices))
+        if problem is None:
+            unfinished.end(config.model_dir)
     if problem is not None:
         raise problem
     return result

@@ -32,7 +32,7 @@ from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
 from estimator_kit.result import RunResult
 from estimator_kit.result_file import read_result, result_path
-from estimator_kit.training import bad_data, finish
+from estimator_kit.training import bad_data, finish, unfinished
 from estimator_kit.training.after_evaluation import AfterEvaluation
 from estimator_kit.training.eval_input import EvalInput, eval_paths
 from estimator_kit.training.hooks.stop import (
@@ -73,9 +73,16 @@ class _Evaluator:
         )
         self._input = given.input_fn()
         self._last = float("-inf")
+        begun = unfinished.step_of(self.model_dir)
+        self._begun = None if begun is None else os.path.join(self.model_dir, f"model.ckpt-{begun}")
 
     def newest(self) -> Optional[str]:
-        """The latest checkpoint after step 0, if it is not scored yet."""
+        """The latest checkpoint after step 0, if it is not scored yet.
+
+        Before it comes the one that an earlier start of this task has not scored to the end.
+        """
+        if self._begun is not None and tf.io.gfile.exists(f"{self._begun}.index"):
+            return self._begun
         found = tf.train.latest_checkpoint(self.model_dir)
         if found is None or found == self.scored or found.endswith("-0"):
             return None
@@ -91,10 +98,9 @@ class _Evaluator:
             with explained(
                 self._spec, self._given.files, damaged=self._given.damaged, model=self._model
             ):
-                metrics = self.trained.evaluate(
-                    self._input, hooks=self.after.hooks(), checkpoint_path=checkpoint
-                )
-                self.after.export(self.trained, "", checkpoint, metrics, False)
+                unfinished.begin(self.model_dir, finish.step_in_name(checkpoint))
+                finish.evaluate(self.trained, self._input, self.after, checkpoint)
+                unfinished.end(self.model_dir)
         except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError) as error:
             if tf.io.gfile.exists(f"{checkpoint}.index"):
                 self._damaged[checkpoint] += 1
@@ -112,7 +118,7 @@ class _Evaluator:
                 checkpoint,
             )
             return
-        self.scored = checkpoint
+        self.scored, self._begun = checkpoint, None
         if self.request.reason == EARLY_STOPPED:
             Marks(self.model_dir).write("stop")
 
@@ -164,6 +170,7 @@ def run_evaluator(
                 )
             threading.Event().wait(_LOOK)
         end = watch.end or {}
+    unfinished.begin(own.model_dir, reading.latest_step(own.model_dir) or 0)
     exports: dict[str, str] = dict(own.after.exports)
     if end.get("status") == DONE and own.scored is not None:
         exports = finish.final_exports(config, own.trained, own.after)
@@ -190,6 +197,7 @@ def _is_all_done(
     kept = read_result(config.model_dir) or {}
     # In a cluster with an evaluator, the evaluator adds the metrics, and does so at the very end.
     completed = bool(kept.get("metrics")) and meaning.is_of(kept)
+    completed = completed and unfinished.step_of(config.model_dir) is None
     is_last = kept.get("global_step") == reading.latest_step(config.model_dir)
     return end.get("scored_by") != EVALUATOR or (completed and is_last)
 

@@ -73,9 +73,14 @@ class BestKRecord:
         """
         return [entry for entry in self._kept["best"] if self._meaning.is_of(entry)]
 
-    def improves(self, value: float) -> bool:
-        """Whether a model with this value is among the best; a tie with the last one is not."""
+    def improves(self, value: float, global_step: Optional[int] = None) -> bool:
+        """Whether a model with this value is among the best; a tie with the last one is not.
+
+        Neither is a step whose export is recorded already.
+        """
         best = self.best[: self._count]
+        if any((e["global_step"], e["value"]) == (global_step, value) for e in best):
+            return False
         if len(best) < self._count:
             return is_better(value, float("nan"), self._kept["direction"])
         return is_better(value, best[-1]["value"], self._kept["direction"])

@@ -123,6 +123,19 @@ def write_lineage(
     storage.write_json(os.path.join(staged, "assets.extra", "lineage.json"), lineage)
 
 
+def is_of(export: str, spec: FeatureSpec, origin: Origin, checkpoint: str) -> bool:
+    """Whether an export is the one of this checkpoint, with these metrics, spec and flags."""
+    extra = os.path.join(export, "assets.extra")
+    lineage = storage.read_json(os.path.join(extra, "lineage.json"), dict[str, Any]) or {}
+    metrics = storage.read_json(os.path.join(extra, "metrics.json"))
+    same = lineage.get("checkpoint") == os.path.basename(checkpoint)
+    same = same and lineage.get("feature_spec") == spec.fingerprint()
+    if not same or metrics != storage.plain(dict(origin.metrics)):
+        return False
+    with tf.io.gfile.GFile(os.path.join(extra, "flags.txt")) as file:
+        return bool(file.read() == origin.flags)
+
+
 def change_origin(staged: str, origin: Origin, source: str, now: float) -> None:
     """Writes the exporter and the metrics of a copy of the export `source`."""
     extra = os.path.join(staged, "assets.extra")

@@ -10,9 +10,10 @@ import tensorflow as tf
 
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.exporters import saved_model
+from estimator_kit.exporters import extra_files, saved_model
 from estimator_kit.exporters.extra_files import Origin
 from estimator_kit.exporters.sample_rows import SampleRows, unusual_rows
+from estimator_kit.exporters.versions import versions
 from estimator_kit.model.session_errors import explained
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import tfrecords
@@ -62,16 +63,7 @@ class RunExports:
         If the last export had the same checkpoint, it writes a copy: to make the graph and check
         the answers again would take seconds.
         """
-        config = self._config
-        facts = {
-            "train_files": list(config.train_files or config.train_mix),
-            "eval_files": list(config.eval_files),
-            "warm_start_from": config.warm_start_from,
-            "model": config.model,
-        }
-        if config.input_fn is not None:
-            facts["input_fn"] = config.input_fn
-        origin = Origin(exporter, metrics or {}, facts, resolved_flags(config))
+        config, origin = self._config, self._origin(exporter, metrics)
         folder = export_folder(self._model_dir, exporter)
         checkpoint = checkpoint or trained.latest_checkpoint()
         last = self._last
@@ -88,6 +80,37 @@ class RunExports:
         )
         self._last = (checkpoint, path)
         return path
+
+    def made(
+        self,
+        trained: Any,
+        exporter: str,
+        checkpoint: Optional[str],
+        metrics: Mapping[str, float],
+    ) -> Optional[str]:
+        """The newest export if an earlier start has written it of the same, else None.
+
+        It must have the same checkpoint, metrics, spec and flags.
+        """
+        checkpoint = checkpoint or trained.latest_checkpoint()
+        origin = self._origin(exporter, metrics)
+        for path in versions(export_folder(self._model_dir, exporter))[-1:]:
+            if extra_files.is_of(path, self._spec, origin, checkpoint):
+                self._last = (checkpoint, path)
+                return path
+        return None
+
+    def _origin(self, exporter: str, metrics: Optional[Mapping[str, float]]) -> Origin:
+        config = self._config
+        facts = {
+            "train_files": list(config.train_files or config.train_mix),
+            "eval_files": list(config.eval_files),
+            "warm_start_from": config.warm_start_from,
+            "model": config.model,
+        }
+        if config.input_fn is not None:
+            facts["input_fn"] = config.input_fn
+        return Origin(exporter, metrics or {}, facts, resolved_flags(config))
 
     def _sample(self) -> Optional[SampleRows]:
         if self._rows is None and self._files:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from estimator_kit import storage
@@ -55,6 +56,12 @@ class EvaluationHistory:
         found = self.latest()
         return found if found and meaning.is_of(found[-1]) else []
 
+    def forget_after(self, step: int) -> None:
+        """Removes the entries of later steps, which a training repeats that went back by hand."""
+        entries = self.read()
+        if entries and entries[-1]["global_step"] > step:
+            self._write([entry for entry in entries if entry["global_step"] <= step])
+
     def add(
         self, global_step: int, metrics: dict[str, float], meaning: ScoresMeaning
     ) -> list[dict[str, Any]]:
@@ -72,6 +79,9 @@ class EvaluationHistory:
         ]
         new = {"global_step": global_step, "metrics": storage.plain(metrics)}
         entries.append({**new, "scores": meaning.digest})
+        self._write(entries)
+        return self.alike(meaning)
+
+    def _write(self, entries: Sequence[Mapping[str, Any]]) -> None:
         text = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in entries)
         storage.write_text(self._path, text)
-        return self.alike(meaning)

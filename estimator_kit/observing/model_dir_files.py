@@ -28,6 +28,8 @@ MODEL_DIR: Mapping[str, str] = {
     "digest of what they mean.",
     "eval_meaning.json": "What the metrics of the last evaluation mean: its rows and formulas. A "
     "start compares it with its own.",
+    "unfinished.json": "The step of a checkpoint that is being evaluated, exported or reported. A "
+    "start after a kill goes on there.",
     "flags.txt": "Every flag of the last training, as a flagfile.",
     "input.json": "What the steps count: files with sizes and samples of their content, batch size "
     "and seed. A restart reads it to go on at the right row.",

@@ -20,7 +20,7 @@ from estimator_kit.config.mode_configs import ModelDirConfig, ReproduceConfig
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import lineage, state
-from estimator_kit.training import lock
+from estimator_kit.training import lock, unfinished
 from feature_specs.parser import parser
 from input_pipelines.row_cache.digests import Digests
 
@@ -53,6 +53,7 @@ def reproduce(config: ReproduceConfig) -> str:
         target = folder.at("reproduction")
         shutil.rmtree(target, ignore_errors=True)
         again = tasks.train(_config(flags, target))
+        unfinished.end(target)
         text = compared(folder.name, kept, again.metrics, lineage.code(config_model(kept)))
         storage.write_text(os.path.join(target, "reproduction.txt"), text + "\n")
     return text

@@ -10,6 +10,7 @@ team              how many processes train together, and what that means for the
 records, rows     checks of the input files, and the counts of their rows
 bad_data          what a run does about corrupt data
 after_evaluation  metrics, exports and early stopping after each evaluation
-finish            what follows the last checkpoint
+finish            what follows a checkpoint
+unfinished        the checkpoint that an earlier start has left
 hooks             session hooks for training
 """

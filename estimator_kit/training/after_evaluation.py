@@ -25,6 +25,8 @@ from estimator_kit.exporters.versions import delete, delete_old, versions
 from estimator_kit.model.names import read_metrics
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.observing.progress import Progress
+from estimator_kit.result_file import read_result
+from estimator_kit.training import unfinished
 from estimator_kit.training.hooks.curves import CurvesHook
 from estimator_kit.training.hooks.early_stopping import stops
 from estimator_kit.training.hooks.progress import EvaluationProgressHook
@@ -97,6 +99,9 @@ class AfterEvaluation(estimator.Exporter):
         self._exports = RunExports(config, spec, files, damaged)
         self._request = request
         self._history = EvaluationHistory(config.model_dir)
+        # Whether an earlier start may have written some of the exports.
+        ended = (read_result(config.model_dir) or {}).get("status") == "done"
+        self._repeats = not ended or unfinished.step_of(config.model_dir) is not None
         self._meaning = meaning
         # This also finds a damaged history before training, not after it.
         self._say_changes(self._history.latest())
@@ -122,6 +127,14 @@ class AfterEvaluation(estimator.Exporter):
             folder = export_folder(self._model_dir, "step")
             assert config.export_every_steps is not None
             self._step = StepRecord(folder, config.export_every_steps)
+
+    def known(self, step: int) -> Optional[dict[str, float]]:
+        """The metrics of an earlier evaluation of a step, or None. They mean the same as now."""
+        for entry in self._history.alike(self._means):
+            if entry["global_step"] == step:
+                found = entry["metrics"].items()
+                return {name: math.nan if value is None else value for name, value in found}
+        return None
 
     def hooks(self) -> list[tf.compat.v1.train.SessionRunHook]:
         """The hooks of an evaluation: they answer SIGTERM, write curves, and show the progress."""
@@ -176,17 +189,18 @@ class AfterEvaluation(estimator.Exporter):
             if self._best.improves(value):
                 self._best.begin(value, step)
                 self._best.add(value, step, self._write(trained, "best", checkpoint_path))
-                self._delete_old("best")
+            self._delete_old("best")
         if self._best_k is not None:
             value = self._watched(self._config.best_metric)
-            if self._best_k.improves(value):
+            if self._best_k.improves(value, step):
                 self._best_k.begin(value, step)
                 path = self._write(trained, "best_k", checkpoint_path)
                 for version in self._best_k.add(value, step, path):
                     delete(os.path.dirname(path), version)
-        if self._step is not None and self._step.is_due(step):
-            self._write(trained, "step", checkpoint_path)
-            self._step.add(step)
+        if self._step is not None:
+            if self._step.is_due(step):
+                self._write(trained, "step", checkpoint_path)
+                self._step.add(step)
             self._delete_old("step")
         metric = self._config.early_stopping_metric
         if metric is not None:
@@ -196,17 +210,7 @@ class AfterEvaluation(estimator.Exporter):
 
     def recall(self, step: int) -> None:
         """Takes the metrics of the evaluation of a step, if the last scores mean the same."""
-        self.metrics = self._recorded().get(step, {})
-
-    def _recorded(self) -> dict[int, dict[str, float]]:
-        """The metrics of the evaluations whose scores mean the same, by step."""
-        return {
-            entry["global_step"]: {
-                name: math.nan if value is None else value
-                for name, value in entry["metrics"].items()
-            }
-            for entry in self._history.alike(self._means)
-        }
+        self.metrics = self.known(step) or {}
 
     def export_again(self, trained: Any) -> None:
         """Writes `latest` and the best exports again, of the same checkpoints.
@@ -217,14 +221,14 @@ class AfterEvaluation(estimator.Exporter):
         if "latest" in self._exporters:
             self._write(trained, "latest")
             self._delete_old("latest")
-        recorded, old = self._recorded(), []
+        old = []
         for exporter, record, entry in self._best_exports():
             step, version = entry["global_step"], entry["version"]
             checkpoint = os.path.join(self._model_dir, f"model.ckpt-{step}")
             if not tf.io.gfile.exists(f"{checkpoint}.index"):
                 old.append(f"{exporter}/{version} (step {step})")
                 continue
-            path = self._write(trained, exporter, checkpoint, recorded.get(step))
+            path = self._write(trained, exporter, checkpoint, self.known(step))
             record.replace(entry, path)
             delete(os.path.dirname(path), version)
         if old:
@@ -252,8 +256,14 @@ class AfterEvaluation(estimator.Exporter):
         checkpoint: Optional[str] = None,
         metrics: Optional[Mapping[str, float]] = None,
     ) -> str:
+        metrics = self.metrics if metrics is None else metrics
+        made = None
+        if self._repeats:
+            made = self._exports.made(trained, exporter, checkpoint, metrics)
+        if made is not None:
+            return made
         with Progress("export", exporter):
-            return self._exports.write(trained, exporter, checkpoint, metrics or self.metrics)
+            return self._exports.write(trained, exporter, checkpoint, metrics)
 
     def _say_changes(self, entries: Sequence[Mapping[str, Any]]) -> None:
         """Warns if the scores of the latest evaluations mean something else."""

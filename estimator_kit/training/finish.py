@@ -1,4 +1,4 @@
-"""What follows the last checkpoint: the missing evaluation, if any, and the exports."""
+"""What follows a checkpoint, as far as it is missing: the evaluation and the exports."""
 
 from __future__ import annotations
 
@@ -25,9 +25,21 @@ def is_evaluated(after_evaluation: AfterEvaluation, model_dir: str) -> bool:
     return step is not None and int(step) == reading.latest_step(model_dir)
 
 
-def evaluate_now(trained: Any, eval_input: Any, after_evaluation: AfterEvaluation) -> None:
-    """Evaluates the last checkpoint, after a kill that came between it and its evaluation."""
-    checkpoint = reading.latest(trained.model_dir)
-    assert checkpoint is not None
-    metrics = trained.evaluate(eval_input, hooks=after_evaluation.hooks())
-    after_evaluation.export(trained, "", checkpoint, metrics, is_the_final_export=True)
+def step_in_name(checkpoint: str) -> int:
+    """The step of `model.ckpt-<step>`."""
+    return int(checkpoint.rpartition("-")[2])
+
+
+def evaluate(
+    trained: Any, eval_input: Any, after_evaluation: AfterEvaluation, checkpoint: str
+) -> None:
+    """Evaluates and exports a checkpoint. Takes the metrics of an earlier start if there are any.
+
+    Meanwhile `unfinished.json` must name its step, so that a start after a kill finds it.
+    """
+    metrics = after_evaluation.known(step_in_name(checkpoint))
+    if metrics is None:
+        metrics = trained.evaluate(
+            eval_input, hooks=after_evaluation.hooks(), checkpoint_path=checkpoint
+        )
+    after_evaluation.export(trained, "", checkpoint, metrics, is_the_final_export=False)

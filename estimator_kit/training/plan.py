@@ -26,7 +26,7 @@ from estimator_kit.model.model_params import ModelParams
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.result_file import read_result
-from estimator_kit.training import last_start
+from estimator_kit.training import last_start, unfinished
 from estimator_kit.training.hooks.early_stopping import stops
 from estimator_kit.training.position import InputPosition
 from estimator_kit.training.source import TrainingInput
@@ -192,6 +192,13 @@ def _count_team(
     return each
 
 
+def is_unfinished(config: ModelDirConfig, plan: Plan) -> bool:
+    """Whether an earlier start was killed while it evaluated or exported the latest checkpoint."""
+    before = read_result(config.model_dir) or {}
+    step = unfinished.step_of(config.model_dir)
+    return before.get("status") != "done" and step is not None and step == plan.resumed_at
+
+
 def has_stalled_before(
     config: ModelDirConfig, plan: Plan, meaning: Optional[ScoresMeaning]
 ) -> bool:
@@ -223,8 +230,7 @@ def trained_before(
         mean the same.
     """
     before = read_result(config.model_dir) or {}
-    done = before.get("status") == "done" or before.get("unfinished")
-    finished = done and before.get("global_step") == plan.start_step
+    finished = before.get("status") == "done" and before.get("global_step") == plan.start_step
     covered = before.get("mode") in (config.mode, "train_and_evaluate")
     if not (finished and covered and plan.start_step):
         return None
@@ -251,10 +257,9 @@ def trained_before(
         return None
     if measured:
         outputs = last_start.other_outputs(config, spec, model)
-        if not outputs and not before.get("unfinished"):
+        if not outputs:
             raise NothingToDo(reason)
-        why = "; ".join(outputs) or "the last start was stopped before it had written all"
-        _log.info("exports are written again with other outputs: %s", why)
+        _log.info("exports are written again with other outputs: %s", "; ".join(outputs))
     return before
 
 

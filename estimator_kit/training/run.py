@@ -35,11 +35,12 @@ from estimator_kit.model import pretrained_tables
 from estimator_kit.model.computing import Computing
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
+from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.observing.tensorboard import once
 from estimator_kit.observing.training_log import TrainingLog
 from estimator_kit.optimizers import accumulation
 from estimator_kit.result import RunResult
-from estimator_kit.result_file import write_result, write_unfinished
+from estimator_kit.result_file import write_result
 from estimator_kit.training import (
     bad_data,
     data_service,
@@ -48,6 +49,7 @@ from estimator_kit.training import (
     last_start,
     low_precision,
     model_dir,
+    unfinished,
 )
 from estimator_kit.training.after_evaluation import AfterEvaluation
 from estimator_kit.training.eval_input import EvalInput, eval_paths
@@ -70,6 +72,7 @@ from estimator_kit.training.plan import (
     check_start,
     find_warm_start,
     has_stalled_before,
+    is_unfinished,
     make_plan,
     trained_before,
 )
@@ -107,6 +110,7 @@ class Training:
     _plan: Plan
     _before: Optional[dict[str, Any]]  # The result of a start that has left nothing to train.
     _stalled: bool  # Whether an earlier start has stopped early, but not ended.
+    _unfinished: bool  # Whether an earlier start has not evaluated or exported its checkpoint.
     # Set by begin.
     _after_evaluation: AfterEvaluation
     _progress: ProgressHook
@@ -185,9 +189,9 @@ class Training:
         self._plan = make_plan(config, self._source, self._start_step, first_step)
         self._before = trained_before(config, self._spec, self._model, self._plan, self._meaning)
         # In a cluster, the evaluator asks again.
-        self._stalled = not self._trainer.shared and has_stalled_before(
-            config, self._plan, self._meaning
-        )
+        alone = self._evaluates and not self._trainer.shared
+        self._unfinished = alone and is_unfinished(config, self._plan)
+        self._stalled = alone and has_stalled_before(config, self._plan, self._meaning)
         if config.data_service is not None and self._plan.has_steps and self._before is None:
             data_service.wait_for_service(config)
         if self._start_step is None:
@@ -199,6 +203,8 @@ class Training:
         config, screened, warm = self._config, self._screened, self._warm
         self._model.warm_start = warm
         self._model.last_step = self._plan.max_steps
+        if self._evaluates and not self._trainer.shared:  # In a cluster, an evaluator may write.
+            EvaluationHistory(self._model_dir).forget_after(self._plan.start_step)
         self._after_evaluation = AfterEvaluation(
             config,
             self._spec,
@@ -212,34 +218,43 @@ class Training:
             self._plan.max_steps, every_secs=config.log_every_secs, shared=self._trainer.shared
         )
         self._trainer.begin()
-        if self._start_step is not None and self._plan.has_steps and self._before is None:
+        if self._start_step is not None and self._trains:
             last_start.say_changes(config, self._spec, self._model, self._start_step)
         if self._meaning is not None:
             self._meaning.begin(self._model_dir)
+        if self._before is not None:  # A start after a kill does not see other outputs any more.
+            unfinished.begin(self._model_dir, self._plan.start_step)
+        self._result = RunResult(mode=config.mode, status="running", bad_data=screened.counts)
+        write_result(self._result, self._model_dir)
         run_record.write_record(config, self._spec, self._outline.places)
         kept_params.write(self._model_dir, self._model.params)
         self._plan.position.write(self._model_dir, config.epochs)
         screened.write(self._model_dir)
-        self._result = RunResult(mode=config.mode, status="running", bad_data=screened.counts)
-        if self._before is not None:
-            write_unfinished(self._before, self._model_dir)
-        else:
-            write_result(self._result, self._model_dir)
         if warm is not None:
             _log.info(warm.table())
             warm.write_report(self._model_dir)
         self._estimator = self._trainer.estimator(self._model)
 
     def train(self) -> None:
-        """Trains to the last step of the plan, and counts the rows."""
+        """Trains to the last step of the plan, and counts the rows.
+
+        Before that, it evaluates and exports the checkpoint that an earlier start has left.
+        """
         plan, request = self._plan, self._trainer.request
+        if self._unfinished:
+            _log.info("step %d: an earlier start left its evaluation or exports", plan.start_step)
+            self._evaluate()
+            if self._trains:
+                unfinished.end(self._model_dir)
+            if request.reason == SIGTERM:
+                raise Stopped("stopped by SIGTERM; the checkpoint is saved")
         if self._before is not None or not plan.has_steps:
             before = self._before or {}
             early = before.get("stop_reason") == EARLY_STOPPED
             reason = EARLY_STOPPED if early else "already_done"
             self._note(stop_reason=reason, rows_lost=before.get("rows_lost", 0))
             return
-        if self._stalled:
+        if self._stalled or request.reason == EARLY_STOPPED:
             self._note(stop_reason=EARLY_STOPPED)
             return
         try:
@@ -294,12 +309,23 @@ class Training:
         after.read_records()
         if self._before is not None:
             after.recall(self._plan.start_step)
+        unfinished.begin(self._model_dir, reading.latest_step(self._model_dir) or 0)
         if not finish.is_evaluated(after, self._model_dir):
-            eval_input = self._evaluated.input_fn(self._cache)
-            finish.evaluate_now(self._estimator, eval_input, after)
-        elif self._before is not None:
+            self._evaluate()
+        elif self._before is not None or (self._unfinished and not self._trains):
             after.export_again(self._estimator)
         self._note(exports=finish.final_exports(self._config, self._estimator, after))
+
+    @property
+    def _trains(self) -> bool:
+        return self._before is None and self._plan.has_steps and not self._stalled
+
+    def _evaluate(self) -> None:
+        """Evaluates and exports the latest checkpoint, as far as no earlier start has done it."""
+        checkpoint = reading.latest(self._model_dir)
+        assert self._evaluated is not None and checkpoint is not None
+        eval_input = self._evaluated.input_fn(self._cache)
+        finish.evaluate(self._estimator, eval_input, self._after_evaluation, checkpoint)
 
     def _steps(self) -> Steps:
         """The steps for the trainer."""
@@ -406,5 +432,4 @@ class Training:
                 task=self._trainer.task,
                 scores=self._meaning.digest if self._meaning is not None else None,
             )
-            again = self._before is not None and self._result.status != "done"
-            write_result(self._result, self._model_dir, **({"unfinished": True} if again else {}))
+            write_result(self._result, self._model_dir)

@@ -122,8 +122,9 @@ class Alone(Trainer):
     @as_written  # Otherwise a strategy would convert the model with AutoGraph.
     def train(self, steps: Steps) -> None:
         trained, input_fn = steps.estimator, steps.make_input()
+        evaluated = None if steps.eval_spec is None else self.request
         # OneSession comes first: a second session must not save a checkpoint.
-        hooks = [OneSession(), SaverHook(trained.config), *steps.hooks]
+        hooks = [OneSession(), SaverHook(trained.config, evaluated=evaluated), *steps.hooks]
         listeners = list(steps.saving_listeners)
         if steps.eval_spec is None:
             trained.train(

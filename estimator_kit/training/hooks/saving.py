@@ -8,6 +8,8 @@ TensorFlow also writes the graph as text (graph.pbtxt), again with each checkpoi
 twice into the event file. Nothing reads these copies, and with 2,000 columns they are hundreds of
 megabytes. So the graph is written only once, into the event file, for TensorBoard. `--mode=inspect`
 builds it again when it is asked for.
+
+While a checkpoint is saved and evaluated, `unfinished.json` names it.
 """
 
 from __future__ import annotations
@@ -16,6 +18,9 @@ import time
 from typing import Any, Optional
 
 import tensorflow as tf
+
+from estimator_kit.training import unfinished
+from estimator_kit.training.hooks.stop import SIGTERM, StopRequest
 
 
 class AtMultiples(tf.compat.v1.train.SecondOrStepTimer):
@@ -46,9 +51,15 @@ class SaverHook(tf.compat.v1.train.CheckpointSaverHook):
     Args:
       run_config: the RunConfig, with the model directory and the interval.
       listeners: run when a checkpoint is saved.
+      evaluated: the request to stop, if TensorFlow evaluates each checkpoint that is saved.
     """
 
-    def __init__(self, run_config: Any, listeners: Optional[list[Any]] = None):
+    def __init__(
+        self,
+        run_config: Any,
+        listeners: Optional[list[Any]] = None,
+        evaluated: Optional[StopRequest] = None,
+    ):
         seconds, steps = run_config.save_checkpoints_secs, run_config.save_checkpoints_steps
         super().__init__(
             run_config.model_dir,
@@ -57,6 +68,7 @@ class SaverHook(tf.compat.v1.train.CheckpointSaverHook):
             listeners=listeners,
             save_graph_def=False,
         )
+        self._model_dir, self._request = run_config.model_dir, evaluated
         self._timer = AtMultiples(every_secs=seconds, every_steps=steps)
         with tf.Graph().as_default():  # A new writer writes the current graph twice.
             tf.compat.v1.summary.FileWriterCache.get(run_config.model_dir)
@@ -69,3 +81,15 @@ class SaverHook(tf.compat.v1.train.CheckpointSaverHook):
         self._summary_writer.add_event(event)
         self._save(session, step)
         self._timer.update_last_triggered_step(step)
+
+    def _save(self, session: Any, step: int) -> Any:
+        """Saves a checkpoint; the listeners then evaluate it, except the first one."""
+        last, request = self._timer.last_triggered_step(), self._request
+        # A SIGTERM saves at any step. An undisturbed training does not evaluate it.
+        by_sigterm = request is not None and request.reason == SIGTERM and last != step
+        if request is None or last is None or by_sigterm:
+            return super()._save(session, step)
+        unfinished.begin(self._model_dir, int(step))
+        stops = super()._save(session, step)
+        unfinished.end(self._model_dir)
+        return stops

@@ -472,6 +472,18 @@ def test_a_chief_whose_server_does_not_start_ends_nobody(tmp_path, server):
     assert Marks(str(tmp_path)).read("end") is None
 
 
+def test_a_checkpoint_that_was_not_scored_to_the_end_comes_first(tmp_path, monkeypatch):
+    for step in (5, 9):
+        (tmp_path / f"model.ckpt-{step}.index").touch()
+    latest = str(tmp_path / "model.ckpt-9")
+    monkeypatch.setattr(tf.train, "latest_checkpoint", lambda model_dir: latest)
+    own = evaluation._Evaluator.__new__(evaluation._Evaluator)
+    own.model_dir, own.scored, own._begun = str(tmp_path), None, str(tmp_path / "model.ckpt-5")
+    assert own.newest() == own._begun
+    (tmp_path / "model.ckpt-5.index").unlink()  # The chief keeps only the latest ones.
+    assert own.newest() == latest
+
+
 def test_a_checkpoint_that_is_written_again_is_scored_later(tmp_path, monkeypatch):
     """A chief that is started again saves the checkpoint that it has read, under the same name."""
     checkpoint = str(tmp_path / "model.ckpt-5")
@@ -486,8 +498,11 @@ def test_a_checkpoint_that_is_written_again_is_scored_later(tmp_path, monkeypatc
         return {}
 
     own = evaluation._Evaluator.__new__(evaluation._Evaluator)
+    own.model_dir = str(tmp_path)
     own.trained = types.SimpleNamespace(evaluate=evaluate)
-    own.after = types.SimpleNamespace(hooks=list, export=lambda *arguments: None)
+    own.after = types.SimpleNamespace(
+        hooks=list, known=lambda step: None, export=lambda *arguments, **named: None
+    )
     own.request, own.scored, own._damaged = StopRequest(), None, Counter()
     own._given, own._input = types.SimpleNamespace(files=[], damaged={}), None
     own._spec = own._model = None

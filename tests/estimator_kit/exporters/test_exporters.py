@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 
 import pytest
 import tensorflow as tf
 
+import feature_specs
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters import versions
+from estimator_kit.exporters import extra_files, versions
 from estimator_kit.exporters.best_k import BestKRecord
+from estimator_kit.exporters.extra_files import Origin
 from estimator_kit.exporters.run_exports import RunExports, export_folder
 from estimator_kit.exporters.step import StepRecord
 from estimator_kit.training import after_evaluation
 from estimator_kit.training.hooks.stop import StopRequest
-from tests.conftest import ROOT
+from tests.conftest import DOCUMENT, ROOT
 
 MEANING, OTHER = ScoresMeaning("a", "a", {}), ScoresMeaning("b", "a", {})
 
@@ -101,7 +104,10 @@ def test_the_best_k_over_starts(tmp_path):
     folder = str(tmp_path)
     record = BestKRecord(folder, "auc/y", "max", 2, MEANING)
     assert record.best == [] and record.improves(0.5) and not record.improves(float("nan"))
-    assert record.add(0.5, 1, "x/1") == [] and record.add(0.7, 2, "x/2") == []
+    assert record.add(0.5, 1, "x/1") == []
+    # A start that repeats what followed step 1 finds it recorded.
+    assert not record.improves(0.5, 1) and record.improves(0.5, 2) and record.improves(0.6, 1)
+    assert record.add(0.7, 2, "x/2") == []
     again = BestKRecord(folder, "auc/y", "max", 2, MEANING)
     assert not again.improves(0.5)  # A tie keeps the older one.
     assert again.improves(0.6)
@@ -163,6 +169,23 @@ def test_the_step_exporter_is_due_once_for_each_multiple(tmp_path):
     record.add(25)
     again = StepRecord(str(tmp_path), 10)
     assert not again.is_due(29) and again.is_due(30)
+
+
+def test_an_export_is_found_by_what_it_was_made_from(tmp_path):
+    spec = feature_specs.parse(DOCUMENT)
+    origin = Origin("latest", {"loss": 0.5, "auc/y": float("nan")}, flags="--seed=1\n")
+    extra = tmp_path / "assets.extra"
+    extra.mkdir()
+    assert not extra_files.is_of(str(tmp_path), spec, origin, "x/model.ckpt-4")
+    lineage = {"checkpoint": "model.ckpt-4", "feature_spec": spec.fingerprint()}
+    (extra / "lineage.json").write_text(json.dumps(lineage))
+    (extra / "metrics.json").write_text('{"loss": 0.5, "auc/y": null}')
+    (extra / "flags.txt").write_text("--seed=1\n")
+    assert extra_files.is_of(str(tmp_path), spec, origin, "x/model.ckpt-4")
+    assert not extra_files.is_of(str(tmp_path), spec, origin, "x/model.ckpt-5")
+    for change in ({"metrics": {"loss": 0.4}}, {"flags": "--seed=2\n"}):
+        other = dataclasses.replace(origin, **change)
+        assert not extra_files.is_of(str(tmp_path), spec, other, "x/model.ckpt-4")
 
 
 @pytest.fixture

@@ -28,6 +28,8 @@ def test_only_scores_that_mean_the_same_are_compared(tmp_path):
     # A training that went back repeats its steps.
     assert steps(history.add(20, {"loss": 0.7}, OTHER)) == [20]
     assert steps(history.read()) == [10, 20, 20]
+    history.forget_after(19)
+    assert steps(history.read()) == [10]
 
 
 def test_lines_of_an_earlier_version_belong_to_the_first_meaning_after_them(tmp_path):
