@@ -433,9 +433,15 @@ def _others(kind: str, field: str) -> Iterator[Any]:
     if kind in HEADS and field == "loss":
         # The loss of late labels has a second logit, so no variable fits any more.
         yield from (name for name in losses_of_head(kind) if name != "delayed_feedback")
-    elif isinstance(value, bool):
+    else:
+        yield from by_type(info.annotation, value)
+
+
+def by_type(annotation: Any, value: Any) -> Iterator[Any]:
+    """Other values of a type than this one; none if it shows no valid one."""
+    if isinstance(value, bool):
         yield not value
-    elif literals := _literals(info.annotation):
+    elif literals := _literals(annotation):
         yield from (each for each in literals if each != value)
     elif isinstance(value, (int, float)):
         yield value + 1

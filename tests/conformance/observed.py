@@ -74,7 +74,12 @@ class Observed:
       folder: a folder for files, which also has the files that the spec names.
       model: the name of a built-in model, or None for `Reads`.
       params: of the model.
+
+    Attributes:
+      seed: of its graphs.
     """
+
+    seed = 1
 
     def __init__(
         self,
@@ -157,7 +162,7 @@ class Observed:
     @functools.cached_property
     def _predicted(self) -> dict[str, Any]:
         with _graph(self, tf.estimator.ModeKeys.PREDICT) as (made, session, variables):
-            _fill(variables, session)
+            fill(variables, session)
             named = {
                 f"{name} of {signature}": value
                 for signature, output in made.export_outputs.items()
@@ -190,7 +195,7 @@ class Observed:
                 made.scaffold.init_fn(session)
             named = {v.op.name: v for v in variables}
             start = session.run(named)
-            _fill(variables, session)
+            fill(variables, session)
             loss = session.run([made.loss, made.train_op])[0]
             return {"start": start, "loss": loss, "end": session.run(named)}
 
@@ -198,7 +203,7 @@ class Observed:
     def scores(self) -> dict[str, Any]:
         """The metrics of one batch."""
         with _graph(self, tf.estimator.ModeKeys.EVAL) as (made, session, variables):
-            _fill(variables, session)
+            fill(variables, session)
             metrics = made.eval_metric_ops
             loss = session.run([made.loss, *(update for _, update in metrics.values())])[0]
             found = session.run({name: value for name, (value, _) in metrics.items()})
@@ -215,7 +220,7 @@ def _graph(observed: Observed, mode: str) -> Iterator[Any]:
     seeds, random_seed.get_seed = random_seed.get_seed, _by_name
     try:
         with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
-            graph.seed = 1
+            graph.seed = observed.seed
             tf.compat.v1.train.get_or_create_global_step()
             transform, records = Transform(observed.spec), observed.records
             if mode == tf.estimator.ModeKeys.EVAL:  # Which scores the rows that pass the filter.
@@ -224,21 +229,26 @@ def _graph(observed: Observed, mode: str) -> Iterator[Any]:
                 made = observed.model(transform.features(records), None, mode)
             else:
                 made = observed.model(*transform.features_and_labels(records), mode)
-            session.run(tf.compat.v1.global_variables_initializer())
-            session.run(tf.compat.v1.local_variables_initializer())
-            session.run(tf.compat.v1.tables_initializer())
+            initialize(session)
             yield made, session, tf.compat.v1.global_variables()
     finally:
         random_seed.get_seed = seeds
 
 
+def initialize(session: Any, *ops: Any) -> None:
+    """Initializes variables and tables of the graph, and runs more ops."""
+    v1 = tf.compat.v1
+    session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
+    session.run([v1.tables_initializer(), *ops])
+
+
 def _by_name(seed: Optional[int]) -> tuple[int, int]:
     """The seeds of a random op, from its scope instead of from the number of earlier ops."""
-    scope = tf.compat.v1.get_default_graph().get_name_scope()
-    return 1, zlib.crc32(scope.encode()) if seed is None else seed
+    graph = tf.compat.v1.get_default_graph()
+    return graph.seed, zlib.crc32(graph.get_name_scope().encode()) if seed is None else seed
 
 
-def _fill(variables: list[Any], session: Any) -> None:
+def fill(variables: list[Any], session: Any) -> None:
     for variable in variables:
         if not variable.shape.is_fully_defined():
             continue  # A sum of rows of a table, which begins empty.

@@ -1,5 +1,6 @@
-"""Each field of a spec, and each parameter of a built-in model, changes what it declares.
+"""Each setting, field of a spec, and parameter of a built-in model changes what it declares.
 
+Two configs that differ in one setting are compared up to the first step; see `observed_settings`.
 Two specs that differ in one field are compared on the way of a few rows; see `observed`. What the
 field declares must differ in one of its cases. What it does not declare may differ only if it
 follows from what it declares.
@@ -13,13 +14,16 @@ import json
 import pytest
 
 import feature_specs
+from estimator_kit.config.settings import AllSettings
+from estimator_kit.config.settings import changes_of as of_setting
 from estimator_kit.model.model_params import changes_of
 from estimator_kit.models import MODELS
 from feature_specs.entry import Declared
 from feature_specs.heads.objectives import HEADS
 from feature_specs.meaning.aspects import ASPECTS
-from tests.conformance import declared, table
+from tests.conformance import declared, declared_settings, table
 from tests.conformance.observed import ENDS, WAY, Observed, example, same
+from tests.conformance.observed_settings import OBSERVED
 from tests.conformance.test_parameters import OTHER
 
 FIELDS = [(kind, field) for kind, entry in declared.ENTRIES.items() for field in entry.model_fields]
@@ -204,3 +208,64 @@ def check_meaning(before, after, fields):
     for aspect in ASPECTS:
         differs = before.spec.meaning([aspect]) != after.spec.meaning([aspect])
         assert differs == (aspect in counted) or aspect in named, aspect
+
+
+# Settings that are not changed here, and why.
+_NO_CYCLE = "not before a model is compared with the live one"
+SETTINGS_WITHOUT_CASE = {
+    "mode": "each mode is compared with itself",
+    "generate_default_data": "it writes files, which other settings name",
+    "beam_options": "needs Beam",
+    "data_service": "needs the servers of a data service",
+    "launch_local": "only the processes that it starts read rows",
+    "export_dir": "needs an export",
+    "predict_dir": "needs an export",
+    "predict_processes": "needs an export",
+    "top_k": "needs an export",
+    "serving_dir": _NO_CYCLE,
+}
+# Aspects that are declared, and that no case of a setting can show.
+SETTINGS_NOT_SEEN: dict[str, dict[str, str]] = {
+    "input_version": dict.fromkeys(
+        ("rows", "scores"), "the user's promise that a function gives other rows"
+    ),
+    "model": {"outputs": "built-in models have the same answers"},
+    "test_files": {"scores": "only the end of a search reads it"},
+    **{
+        name: {"limits": "only a transformation of an export reads it"}
+        for name in ("transform_tolerance", "index_recall", "transform_max_loss_increase")
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def configs(tmp_path_factory):
+    """(folder, a function: what the config with some values makes)."""
+    folder, memo = tmp_path_factory.mktemp("settings"), {}
+    declared_settings.write_files(folder)
+    return folder, lambda values: OBSERVED[values["mode"]](values, memo)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", AllSettings.model_fields)
+def test_a_setting_changes_what_it_declares(name, configs):
+    folder, make = configs
+    aspects = of_setting(AllSettings, name).aspects
+    missing = {*aspects} - SETTINGS_NOT_SEEN.get(name, {}).keys()
+    if name in SETTINGS_WITHOUT_CASE:
+        return
+    # Modes that are not observed only show or serve what others have made.
+    for mode in declared_settings.modes_of(name, folder):
+        number = 0
+        for sides in declared_settings.cases(mode, name, folder):
+            number += 1
+            before, after = map(make, sides)
+            assert not aspects or {
+                of_setting(AllSettings, key).aspects
+                for key in {*sides[0], *sides[1]}
+                if sides[0].get(key, ...) != sides[1].get(key, ...)
+            } == {aspects}
+            parts = before.aspects if before.accepted and after.accepted else ("limits",)
+            compare(before, after, parts, aspects, missing, f"{mode}: {name}")
+        assert number, f"{name}: its type shows no other value. Add one to `by_hand`."
+    assert not missing, f"{name} declares {missing}, which no case shows"
