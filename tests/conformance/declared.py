@@ -431,8 +431,8 @@ def _others(kind: str, field: str) -> Iterator[Any]:
     given = {**START.get(kind, {}), **(HEAD_CASES[kind].objective if kind in HEADS else {})}
     value = given.get(info.alias or field, info.default)
     if kind in HEADS and field == "loss":
-        # The loss of late labels has a second logit, so no variable fits any more.
-        yield from (name for name in losses_of_head(kind) if name != "delayed_feedback")
+        for name in losses_of_head(kind):
+            yield {name: {"elapsed": "share"}} if name == "delayed_feedback" else name
     else:
         yield from by_type(info.annotation, value)
 

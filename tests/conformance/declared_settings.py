@@ -34,7 +34,7 @@ _DOCUMENT = {
     "labels": {"y": {"dtype": "int64"}},
     "objectives": {"y": {"head": "binary"}},
 }  # fmt: skip
-_PARAMS = {"hidden_units": [2, 2], "batch_norm": True, "optimizer": "adagrad"}
+_PARAMS = {"hidden_units": [8, 8], "batch_norm": True, "optimizer": "adagrad"}
 _TOWERS = {"hidden_units": [2], "dimension": 2, "item_id": None}
 # Of a conversion: rows of users with a time.
 _TABLE = [
@@ -48,11 +48,11 @@ def write_files(folder: pathlib.Path) -> None:
     (folder / "spec.yaml").write_text(yaml.safe_dump(_DOCUMENT))
     (folder / "words.txt").write_text("rome\n")
     rows = [{**ROWS[i % 6], "number": i} for i in range(40)]
-    for name, part in {"a": rows[:8], "b": rows[8:12], "c": rows[12:18], "d": rows[18:21]}.items():
+    for name, part in {"a": rows[:8], "b": rows[8:12], "c": rows[12:18], "d": rows[18:24]}.items():
         writing.write_examples(f"{folder}/{name}.tfrecord", part)
     for name in "be":  # The twins bad_b and bad_e have a record that cannot be parsed.
         with tf.io.TFRecordWriter(f"{folder}/bad_{name}.tfrecord") as writer:
-            for record in [*map(example, rows[21:24]), b"no record"]:
+            for record in [*map(example, rows[6:9]), b"no record"]:
                 writer.write(record)
     for day in range(1, 6):
         place = folder / "days" / f"dt=2026-01-0{day}"
@@ -117,12 +117,13 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
     chief = {"job_name": "chief", "worker_hosts": ("h:1", "h:2"), "ps_hosts": ("h:3",)}
     sync = {**chief, "strategy": "sync_replicas"}
     warm = {"warm_start_from": f"{folder}/trained"}
+    bias = [f"dnn/hiddenlayer_{layer}/bias" for layer in (0, 1)]
     mix = {"train_files": (), "train_mix": (f"{a}=1", f"{b}=1")}
     own = {"train_files": (), "eval_files": (), "input_fn": f"{here}:own_rows"}
     towers = {"model": "two_tower", "model_params": _TOWERS}
     table = {"convert_files": (f"{folder}/rows.csv",), "csv_delimiter": ";"}
     split = {"split_key": "user", "eval_fraction": 0.5}
-    timed = {"split_time": "time", "eval_from": "6"}
+    timed = {"split_time": "time", "eval_from": "5"}
     items = {"sequence_by": "user", "order_by": "time", "sequence_columns": ("city",),
              "convert_processes": None}  # fmt: skip
     return {
@@ -160,13 +161,13 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         "warm_start_mode": [(warm, {**warm, "warm_start_mode": mode})
                             for mode in ("weights", "all_but_step", "all")],
         "warm_start_vars": _both(warm, warm_start_vars="dnn/hiddenlayer_0/.*"),
-        "warm_start_rename": _both(warm, warm_start_rename=("dnn/hiddenlayer_1/bias="
-                                                            "dnn/hiddenlayer_0/bias",)),
+        "warm_start_rename": _both(warm, warm_start_rename=(f"{bias[0]}={bias[1]}",
+                                                            f"{bias[1]}={bias[0]}")),
         "mixed_precision": _cases(mixed_precision="bfloat16"),
         "profile": _cases(profile="1..2"),
         # Clusters and devices.
         "strategy": _both({**chief, "strategy": "parameter_server"}, strategy="sync_replicas"),
-        "job_name": _both(chief, job_name="worker"),
+        "job_name": _cases(**chief),
         "task_index": _both({**chief, "job_name": "worker", "worker_hosts": ("h:1", "h:2", "h:4")},
                             task_index=1),
         "worker_hosts": _both(chief, worker_hosts=("h:1", "h:2", "h:4")),
@@ -201,7 +202,7 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         "window_min_rows": _cases(window_min_rows=2) + _cases(window_min_rows=100),
         "window_max_age_days": _cases(window_max_age_days=1),
         "stage_limits": _cases(stage_limits=("train=60",)),
-        "retrain.min_count": _cases(min_count=3),
+        "retrain.min_count": _cases(min_count=50),
         # Prediction.
         "predict_output": _cases(predict_output=f"{folder}/others.jsonl"),
         "predict_limit": _cases(predict_limit=2),
@@ -222,11 +223,11 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         "sequence_by": _both(items, sequence_by="note"),
         "order_by": _both(items, order_by="number"),
         "sequence_columns": _both(items, sequence_columns=("price",)),
-        "sequence_steps": _both(items, sequence_steps=2),
+        "sequence_steps": _both(items, sequence_steps=1),
         "targets": _both(items, targets="leave_one_out"),
         # Tables.
         "csv_columns": _both(table, csv_columns=("note", "y")),
-        "csv_delimiter": _both(table, csv_delimiter="|"),
+        "csv_delimiter": _both(table, csv_delimiter=","),
         "csv_skip_spaces": _both(table, csv_skip_spaces=True),
         "csv_comment": _both(table, csv_comment="#"),
         "csv_missing": _both(table, csv_missing=("?",)),
