@@ -219,7 +219,7 @@ def _graph(observed: Observed, mode: str) -> Iterator[Any]:
     """The model in a separate graph: (EstimatorSpec, session, variables)."""
     seeds, random_seed.get_seed = random_seed.get_seed, _by_name
     try:
-        with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        with tf.Graph().as_default() as graph, session_of_few() as session:
             graph.seed = observed.seed
             tf.compat.v1.train.get_or_create_global_step()
             transform, records = Transform(observed.spec), observed.records
@@ -235,11 +235,20 @@ def _graph(observed: Observed, mode: str) -> Iterator[Any]:
         random_seed.get_seed = seeds
 
 
+def session_of_few() -> Any:
+    """A session for a graph that runs once, which takes longer to optimize than to run."""
+    config = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, allow_soft_placement=True
+    )
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return tf.compat.v1.Session(config=config)
+
+
 def initialize(session: Any, *ops: Any) -> None:
     """Initializes variables and tables of the graph, and runs more ops."""
     v1 = tf.compat.v1
-    session.run([v1.global_variables_initializer(), v1.local_variables_initializer()])
-    session.run([v1.tables_initializer(), *ops])
+    session.run([v1.global_variables_initializer(), v1.local_variables_initializer(),
+                 v1.tables_initializer(), *ops])  # fmt: skip
 
 
 def _by_name(seed: Optional[int]) -> tuple[int, int]:
@@ -249,16 +258,18 @@ def _by_name(seed: Optional[int]) -> tuple[int, int]:
 
 
 def fill(variables: list[Any], session: Any) -> None:
+    """Gives each variable values from a hash of its name, all in one run."""
+    values = {}
     for variable in variables:
         if not variable.shape.is_fully_defined():
             continue  # A sum of rows of a table, which begins empty.
+        shape, name = variable.shape.as_list(), variable.op.name
         if variable.dtype.base_dtype.is_floating:
-            rng = np.random.default_rng(zlib.crc32(variable.op.name.encode()))
-            values = rng.uniform(0.1, 0.6, variable.shape.as_list())
-            variable.load(values.astype(variable.dtype.base_dtype.as_numpy_dtype), session)
+            found = np.random.default_rng(zlib.crc32(name.encode())).uniform(0.1, 0.6, shape)
         else:
-            value = 3 if variable.op.name == "global_step" else 1
-            variable.load(np.full(variable.shape.as_list(), value), session)
+            found = np.full(shape, 3 if name == "global_step" else 1)
+        values[variable.initializer.inputs[1]] = found
+    session.run([v.initializer for v in variables if v.initializer.inputs[1] in values], values)
 
 
 def _tensors(output: Any) -> dict[str, Any]:

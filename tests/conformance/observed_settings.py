@@ -13,6 +13,7 @@ import itertools
 import os
 import pathlib
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Callable, Optional
 
@@ -40,12 +41,11 @@ from estimator_kit.training.run import Training
 from estimator_kit.training.run_config import make_run_config
 from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.team import Team
-from estimator_kit.training.trainer import Alone
 from feature_specs.parser import parser
 from input_pipelines.errors import DataError
 from input_pipelines.input_fns import PADDING
 from input_pipelines.transform.serving_inputs import serving_inputs
-from tests.conformance.observed import Common, Observed, example, fill, initialize
+from tests.conformance.observed import Common, Observed, example, fill, initialize, same
 
 # Rows of a fixed batch.
 ROWS = [
@@ -56,35 +56,30 @@ ROWS = [
 SCORES = ((3.0, 0.6), (1.0, 0.9), (2.0, 0.5), (2.1, 0.7), (2.2, 0.6), (2.3, 0.6), (2.4, 0.6))
 
 
-# For each part, what it was made of: the values of the settings that were read, and what was made.
+# For each part: what was made, and what was read for it, in order: settings and parts with values.
 Memo = dict[Any, list[tuple[dict[str, Any], Any]]]
 
 
-def part(make: Callable[[Any], Any], *, shared: bool = True) -> Any:
-    """A property that is made once for equal values of the settings that were read for it."""
+def part(make: Callable[[Any], Any]) -> Any:
+    """A property that is made once for equal values of what was read for it."""
 
     def get(self: OfConfig) -> Any:
-        kept = (self.memo if shared else self.own).setdefault((type(self), make), [])
-        found = [one for one in kept if all(self.given[n] == v for n, v in one[0].items())]
-        if not found:
-            self.reading.append(set())
-            try:
-                made = make(self)
-            finally:
-                read = self.reading.pop()
-                self.reading[-1] |= read
-            names = self.given.keys() if read & _ALL else read & self.given.keys()
-            found = [({name: self.given[name] for name in names}, made)]
-            kept += found
-        self.reading[-1].update(found[0][0])
-        return found[0][1]
+        _, made = self.made(make, self.memo)
+        self.reading[-1][make.__name__] = made
+        return made
 
     return property(get)
 
 
 def own_part(make: Callable[[Any], Any]) -> Any:
     """A part that holds the config and reads it later, so that no other config may have it."""
-    return part(make, shared=False)
+
+    def get(self: OfConfig) -> Any:
+        read, made = self.made(make, {})
+        self.reading[-1].update(read)
+        return made
+
+    return property(get)
 
 
 # Attributes of a config with which all settings are read.
@@ -104,15 +99,50 @@ class OfConfig:
 
     def __init__(self, values: Mapping[str, Any], memo: Memo):
         config, self.memo, self.own = ek.ExperimentConfig(**values), memo, {}
-        self.given, reading = dict(config), [set()]
+        given, reading = dict(config), [{}]
 
         class Noted(ModelDirConfig):
             def __getattribute__(self, name: str) -> Any:
-                reading[-1].add(name)
+                if name in given:
+                    reading[-1].setdefault(f"--{name}", given[name])
+                elif name in _ALL:
+                    reading[-1].update({f"--{name}": value for name, value in given.items()})
                 return super().__getattribute__(name)
 
-        self.config = Noted.model_construct(config.model_fields_set, **self.given)
-        self.reading = reading
+        self.config = Noted.model_construct(config.model_fields_set, **given)
+        self.given, self.reading = given, reading
+
+    def made(self, make: Callable[[Any], Any], memo: Memo) -> tuple[dict[str, Any], Any]:
+        """(what was read, what was made), by this config or by one that reads the same."""
+        if make in self.own:
+            return self.own[make]
+        kept = memo.setdefault((type(self), make), [])
+        for read, made in kept:
+            if all(self._reads(name, value) for name, value in read.items()):
+                self.own[make] = read, made
+                return read, made
+        self.reading.append({})
+        try:
+            made = make(self)
+        finally:
+            read = self.reading.pop()
+            if sys.exc_info()[0] is not None:
+                self.reading[-1].update(read)
+        self.own[make] = read, made
+        kept.append(self.own[make])
+        return read, made
+
+    def _reads(self, name: str, value: Any) -> bool:
+        if name.startswith("--"):
+            return bool(self.given[name[2:]] == value)
+        self.reading.append({})
+        try:
+            now = getattr(self, name)
+        except DataError:
+            return False
+        finally:
+            self.reading.pop()
+        return now is value or same(now, value)
 
     @part
     def spec(self):
@@ -142,16 +172,13 @@ class OfEvaluation(OfConfig):
         """The model as it answers; training has another one."""
         return preparation.make_model(self.config, self.spec)
 
-    @own_part
-    def source(self) -> Optional[TrainingInput]:
-        return None
+    @part
+    def files(self) -> dict[str, list[str]]:
+        return {"--eval_files": eval_paths(self.config, self.spec)}
 
     @part
     def screened(self):
-        files = {"--eval_files": eval_paths(self.config, self.spec)}
-        if self.source is not None:
-            files[self.source.flag] = self.source.files
-        return bad_data.screen(self.config, self.spec, files)
+        return bad_data.screen(self.config, self.spec, self.files)
 
     @own_part
     def evaluated(self):
@@ -197,15 +224,24 @@ class OfTraining(OfEvaluation):
 
     @own_part
     def trainer(self):
+        return tasks.trainer_of(self.config, self.spec, None)
+
+    @part
+    def team(self):
         config, view = self.config, self.view
         if view is None:
-            return tasks.trainer_of(config, self.spec, None)
+            return self.trainer.team
         devices = len(all_reduce.devices(config)) if config.strategy in tasks.ALL_REDUCE else 1
-        return Alone(config, StopRequest(), team=Team.of(config, view, devices))
+        return Team.of(config, view, devices)
 
     @own_part
     def source(self) -> TrainingInput:
-        return TrainingInput.of(self.config, self.spec, self.trainer.team)
+        return TrainingInput.of(self.config, self.spec, self.team)
+
+    @part
+    def files(self) -> dict[str, list[str]]:
+        evaluated = eval_paths(self.config, self.spec)
+        return {self.source.flag: self.source.files, "--eval_files": evaluated}
 
     @part
     def accepted(self) -> bool:
@@ -223,16 +259,20 @@ class OfTraining(OfEvaluation):
         model.warm_start = find_warm_start(self.config, self.spec, outline)
         return model
 
-    @own_part
-    def plan(self):
+    @part
+    def first_step(self) -> int:
         warm = self.trained.warm_start
+        return warm.step if warm is not None else 0
+
+    @part
+    def plan(self):
         source = self.source.without_bad(self.screened)
-        return source, make_plan(self.config, source, None, warm.step if warm is not None else 0)
+        return make_plan(self.config, source, None, self.first_step)
 
     @part
     def rows(self) -> list[int]:
         """The numbers of the rows that two epochs of this process read, in their order."""
-        source, plan = self.plan
+        source, plan = self.source.without_bad(self.screened), self.plan
         count = sum(part.in_epochs(2) for part in plan.counts)
         input_cache.check(self.config, self.spec, negatives=source.negatives)
         with input_cache.opened(self.config) as cache:
@@ -299,7 +339,7 @@ class OfTraining(OfEvaluation):
     def _steps(self) -> Any:
         """What the trainer is told."""
         training = Training(self.config, self.spec, self.trained, self.trainer)
-        training._source, training._plan = self.plan
+        training._source, training._plan = self.source, self.plan
         training._evaluated, training._start_step, training._profile = self.evaluated, None, None
         training._progress = ProgressHook(training._plan.max_steps, every_secs=1.0, shared=False)
         training._after_evaluation = AfterEvaluation(
@@ -312,8 +352,7 @@ class OfTraining(OfEvaluation):
     @part
     def training(self) -> Any:
         """The steps at which it starts, saves, evaluates and ends; and the first step."""
-        _, plan = self.plan
-        saved = make_run_config(self.config, self.view)
+        plan, saved = self.plan, make_run_config(self.config, self.view)
         assert saved.tf_random_seed == self.config.seed
         return {
             "plan": (plan.start_step, plan.max_steps, plan.stop_reason),
