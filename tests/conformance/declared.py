@@ -165,8 +165,9 @@ def side(kind: str, **changes: Any) -> Side:
     entry = {key: value for key, value in entry.items() if value is not None}
     document: dict[str, Any] = copy.deepcopy({
         "features": _twins(FEATURES), "columns": {**_twins(COLUMNS), **also.get("_columns", {})},
-        "groups": {"deep": ["cost"]}, "labels": {"y": {"dtype": "float32"}},
-        "objectives": {"y": also.get("_head", {"head": "regression"})},
+        "groups": {"deep": ["cost"]}, "labels": {"y": {"dtype": "int64"}},
+        # Its metrics are the quickest.
+        "objectives": {"y": {"head": "multi_class", "num_classes": 3}},
     })  # fmt: skip
     if kind in COLUMN_KINDS:
         document["columns"]["x"] = entry
@@ -174,6 +175,7 @@ def side(kind: str, **changes: Any) -> Side:
         document["groups"] = {group: also.get("_names", ["x"])}
     elif kind == "label":
         document["labels"]["y"] = entry
+        document["objectives"]["y"] = also.get("_head", {"head": "regression"})
     elif kind == "feature":
         document["features"]["x"] = entry
         document["raw"] = ["x"]
@@ -227,7 +229,7 @@ def _side_of_head(head: str, changes: dict[str, Any], also: dict[str, Any]) -> S
 
 
 def _records(*rows: dict[str, Any]) -> list[bytes]:
-    return [example({"y": 1.0, "price": 1.0, **row}) for row in rows]
+    return [example({"y": 1, "price": 1.0, **row}) for row in rows]
 
 
 _OF_HEADS = {
@@ -268,7 +270,7 @@ BY_HAND: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
         _both({"shape": "variable", "_rows": lambda i: {"x": [1.5] * (i % 3)}}, shape=None,
               feature_list=True),
         _both({"shape": "variable", "_rows": _records({"x": [1.0, 2.0]})}, feature_list=True,
-              _rows=[sequence_example({"y": 1.0, "price": 1.0}, {"x": [[1.0], [2.0]]})]),
+              _rows=[sequence_example({"y": 1, "price": 1.0}, {"x": [[1.0], [2.0]]})]),
     ],
     "feature.row_lengths": [
         _both({"shape": "variable", "_rows": _records({"x": [1.0, 2.0], "ids": [1, 1]})},

@@ -46,7 +46,7 @@ _TABLE = [
 def write_files(folder: pathlib.Path) -> None:
     """Writes spec, records, days, tables, and a model that has trained for two steps."""
     (folder / "spec.yaml").write_text(yaml.safe_dump(_DOCUMENT))
-    (folder / "words.txt").write_text("rome\n")
+    (folder / "words.txt").write_text("oslo\n")
     rows = [{**ROWS[i % 6], "number": i} for i in range(40)]
     for name, part in {"a": rows[:8], "b": rows[8:12], "c": rows[12:18], "d": rows[18:24]}.items():
         writing.write_examples(f"{folder}/{name}.tfrecord", part)
@@ -202,7 +202,7 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         "window_min_rows": _cases(window_min_rows=2) + _cases(window_min_rows=100),
         "window_max_age_days": _cases(window_max_age_days=1),
         "stage_limits": _cases(stage_limits=("train=60",)),
-        "retrain.min_count": _cases(min_count=50),
+        "retrain.min_count": _cases(min_count=3),
         # Prediction.
         "predict_output": _cases(predict_output=f"{folder}/others.jsonl"),
         "predict_limit": _cases(predict_limit=2),

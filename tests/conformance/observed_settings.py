@@ -45,7 +45,15 @@ from feature_specs.parser import parser
 from input_pipelines.errors import DataError
 from input_pipelines.input_fns import PADDING
 from input_pipelines.transform.serving_inputs import serving_inputs
-from tests.conformance.observed import Common, Observed, example, fill, initialize, same
+from tests.conformance.observed import (
+    Common,
+    Observed,
+    example,
+    fill,
+    initialize,
+    same,
+    session_of_few,
+)
 
 # Rows of a fixed batch.
 ROWS = [
@@ -195,7 +203,7 @@ class OfEvaluation(OfConfig):
         with (
             input_cache.opened(self.config) as cache,
             tf.Graph().as_default(),
-            tf.compat.v1.Session() as session,
+            session_of_few() as session,
         ):
             tf.compat.v1.train.get_or_create_global_step()
             batches = evaluated.input_fn(cache)()
