@@ -393,7 +393,7 @@ BY_HAND: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "retraining.gate": [({}, {"gate": {"conditions": [{"metric": "size_mib", "max": 9.0}]}})],
     "tables.csv_columns": [_both({"_rows": b"1,2\n", "csv_columns": ["price", "y"]},
                                  csv_columns=["y", "price"])],
-    "tables.csv_delimiter": [_tables(b"y,price;y\n1,5;7\n", csv_delimiter=";")],
+    "tables.csv_delimiter": [_tables(b"y,price;y\n1,5;2\n", csv_delimiter=";")],
     "tables.csv_skip_spaces": [_tables(b"city,y\n oslo,2\nrome,2\n", csv_skip_spaces=True)],
     "tables.csv_comment": [_tables(b"city,y\n#oslo,2\nrome,2\n", csv_comment="#")],
     "tables.csv_missing": [_tables(b"city,y\n?,2\nrome,2\n", csv_missing=["?"])],

@@ -26,8 +26,8 @@ Values = dict[str, Any]
 _DOCUMENT = {
     "features": {"number": {"dtype": "int64"}, "price": {"dtype": "float32"},
                  "city": {"dtype": "string"}},
-    "columns": {"cost": {"numeric": "price"}, "town": {"vocabulary": "city", "file": "words.txt"},
-                "town_hot": {"indicator": "town"}},
+    "columns": {"cost": {"numeric": "price"}, "item": {"vocabulary": "city", "file": "words.txt"},
+                "town_hot": {"indicator": "item"}},
     "groups": {"deep": ["cost", "town_hot"], "wide": ["cost"], "user": ["town_hot"],
                "item": ["cost"]},
     "raw": ["number"],
@@ -35,7 +35,7 @@ _DOCUMENT = {
     "objectives": {"y": {"head": "binary"}},
 }  # fmt: skip
 _PARAMS = {"hidden_units": [8, 8], "batch_norm": True, "optimizer": "adagrad"}
-_TOWERS = {"hidden_units": [2], "dimension": 2, "item_id": None}
+_TOWERS = {"hidden_units": [2], "dimension": 2}
 # Of a conversion: rows of users with a time.
 _TABLE = [
     {**row, "user": "ab"[i % 2], "time": 9 - i, "tags": ["x"] * (i % 3), "note": " a|b"}
@@ -150,7 +150,7 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         "input_cache_gib": _both({"input_cache_dir": f"{folder}/cache"}, input_cache_gib=1.0),
         # Training.
         "spec": _cases(spec=f"{again}/spec.yaml"),
-        "model": _both({"model_params": {}}, model="linear"),
+        "model": _both({"model_params": {}}, model="two_tower"),
         "model_params": _cases(model_params={**_PARAMS, "activation": "relu"}),
         "model_dir": _cases(model_dir=f"{folder}/elsewhere"),
         "predict.model_dir": _cases(model_dir=f"{again}/trained"),

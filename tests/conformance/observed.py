@@ -219,7 +219,7 @@ def _graph(observed: Observed, mode: str) -> Iterator[Any]:
     """The model in a separate graph: (EstimatorSpec, session, variables)."""
     seeds, random_seed.get_seed = random_seed.get_seed, _by_name
     try:
-        with tf.Graph().as_default() as graph, session_of_few() as session:
+        with tf.Graph().as_default() as graph, quick_session() as session:
             graph.seed = observed.seed
             tf.compat.v1.train.get_or_create_global_step()
             transform, records = Transform(observed.spec), observed.records
@@ -235,7 +235,7 @@ def _graph(observed: Observed, mode: str) -> Iterator[Any]:
         random_seed.get_seed = seeds
 
 
-def session_of_few() -> Any:
+def quick_session() -> Any:
     """A session for a graph that runs once, which takes longer to optimize than to run."""
     config = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, allow_soft_placement=True

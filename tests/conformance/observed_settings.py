@@ -51,8 +51,8 @@ from tests.conformance.observed import (
     example,
     fill,
     initialize,
+    quick_session,
     same,
-    session_of_few,
 )
 
 # Rows of a fixed batch.
@@ -203,7 +203,7 @@ class OfEvaluation(OfConfig):
         with (
             input_cache.opened(self.config) as cache,
             tf.Graph().as_default(),
-            session_of_few() as session,
+            quick_session() as session,
         ):
             tf.compat.v1.train.get_or_create_global_step()
             batches = evaluated.input_fn(cache)()

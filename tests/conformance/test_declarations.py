@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import pathlib
 
 import pytest
 
@@ -40,6 +41,30 @@ NOT_SEEN_HERE: dict[str, dict[str, str]] = {
         for head in ("binary", "multi_label", "cosine", "ranking")
     },
     "retraining.vocabularies": {"values": _CYCLE},
+}
+
+
+# Settings that are not changed here, and why.
+SETTINGS_WITHOUT_CASE = {
+    "mode": "each mode is compared with itself",
+    "beam_options": "needs Beam",
+    "data_service": "needs the servers of a data service",
+    "launch_local": "only the processes that it starts read rows",
+    "export_dir": "needs an export",
+    "predict_dir": "needs an export",
+    "predict_processes": "needs an export",
+    "top_k": "needs an export",
+}
+# Aspects that are declared, and that no case of a setting can show.
+SETTINGS_NOT_SEEN: dict[str, dict[str, str]] = {
+    "input_version": dict.fromkeys(
+        ("rows", "scores"), "the user's promise that a function gives other rows"
+    ),
+    "test_files": {"scores": "only the end of a search reads it"},
+    **{
+        name: {"limits": "only a transformation of an export reads it"}
+        for name in ("transform_tolerance", "index_recall", "transform_max_loss_increase")
+    },
 }
 
 
@@ -107,7 +132,11 @@ def differing(old, new):
         yield frozenset({"values", "weights"}), False  # The label has a time, with its own logit.
 
 
-def test_the_tables_have_only_fields():
+def test_the_tables_have_only_settings_and_fields():
+    hand = {key.rpartition(".")[2] for key in declared_settings.by_hand(pathlib.Path())}
+    assert {*hand, *SETTINGS_WITHOUT_CASE, *SETTINGS_NOT_SEEN} <= AllSettings.model_fields.keys()
+    for name, why in SETTINGS_NOT_SEEN.items():
+        assert why.keys() <= of_setting(AllSettings, name).aspects, name
     entries = declared.ENTRIES
     written = {f"{kind}.{entries[kind].model_fields[field].alias or field}"
                for kind, field in FIELDS}  # fmt: skip
@@ -210,34 +239,6 @@ def check_meaning(before, after, fields):
     for aspect in ASPECTS:
         differs = before.spec.meaning([aspect]) != after.spec.meaning([aspect])
         assert differs == (aspect in counted) or aspect in named, aspect
-
-
-# Settings that are not changed here, and why.
-_NO_CYCLE = "not before a model is compared with the live one"
-SETTINGS_WITHOUT_CASE = {
-    "mode": "each mode is compared with itself",
-    "generate_default_data": "it writes files, which other settings name",
-    "beam_options": "needs Beam",
-    "data_service": "needs the servers of a data service",
-    "launch_local": "only the processes that it starts read rows",
-    "export_dir": "needs an export",
-    "predict_dir": "needs an export",
-    "predict_processes": "needs an export",
-    "top_k": "needs an export",
-    "serving_dir": _NO_CYCLE,
-}
-# Aspects that are declared, and that no case of a setting can show.
-SETTINGS_NOT_SEEN: dict[str, dict[str, str]] = {
-    "input_version": dict.fromkeys(
-        ("rows", "scores"), "the user's promise that a function gives other rows"
-    ),
-    "model": {"outputs": "built-in models have the same answers"},
-    "test_files": {"scores": "only the end of a search reads it"},
-    **{
-        name: {"limits": "only a transformation of an export reads it"}
-        for name in ("transform_tolerance", "index_recall", "transform_max_loss_increase")
-    },
-}
 
 
 @pytest.fixture(scope="module")
