@@ -200,7 +200,7 @@ PARAMETERS_NOT_SEEN = {
 )
 def test_a_parameter_changes_what_it_declares(model, name, made):
     case, kind = table.MODEL_CASES[model], MODELS[model].Params
-    heads = case.objectives or {"regression": "regression", "quantile": "quantile"}
+    heads = case.objectives or {"multi_class": "multi_class", "quantile": "quantile"}
     whole = feature_specs.parse(table.document(heads, tuple(table.DOCUMENT["groups"])))
     groups = MODELS[model](whole, case.params).groups()
     document = {**table.document(heads, groups), "raw": []}
