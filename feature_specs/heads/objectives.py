@@ -133,6 +133,13 @@ class Binary(_StepObjective):
         path = ("loss", "delayed_feedback", "elapsed")
         return (LabelPart(path, losses.options_of(self.loss).elapsed, (0, None)),)
 
+    def counted(self, wanted: frozenset[str]) -> dict[str, Any]:
+        """Like the base, with the second number of the label, for which there is a second logit."""
+        found = super().counted(wanted)
+        if self.delayed and wanted & {"values", "weights"}:
+            found["elapsed"] = losses.options_of(self.loss).elapsed
+        return found
+
     @pydantic.model_validator(mode="after")
     def _check_delayed(self) -> Binary:
         if self.delayed and self.steps is not None:

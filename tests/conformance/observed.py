@@ -74,7 +74,12 @@ class Observed:
       folder: a folder for files, which also has the files that the spec names.
       model: the name of a built-in model, or None for `Reads`.
       params: of the model.
+
+    Attributes:
+      seed: of its graphs.
     """
+
+    seed = 1
 
     def __init__(
         self,
@@ -157,7 +162,7 @@ class Observed:
     @functools.cached_property
     def _predicted(self) -> dict[str, Any]:
         with _graph(self, tf.estimator.ModeKeys.PREDICT) as (made, session, variables):
-            _fill(variables, session)
+            fill(variables, session)
             named = {
                 f"{name} of {signature}": value
                 for signature, output in made.export_outputs.items()
@@ -190,7 +195,7 @@ class Observed:
                 made.scaffold.init_fn(session)
             named = {v.op.name: v for v in variables}
             start = session.run(named)
-            _fill(variables, session)
+            fill(variables, session)
             loss = session.run([made.loss, made.train_op])[0]
             return {"start": start, "loss": loss, "end": session.run(named)}
 
@@ -198,7 +203,7 @@ class Observed:
     def scores(self) -> dict[str, Any]:
         """The metrics of one batch."""
         with _graph(self, tf.estimator.ModeKeys.EVAL) as (made, session, variables):
-            _fill(variables, session)
+            fill(variables, session)
             metrics = made.eval_metric_ops
             loss = session.run([made.loss, *(update for _, update in metrics.values())])[0]
             found = session.run({name: value for name, (value, _) in metrics.items()})
@@ -214,8 +219,8 @@ def _graph(observed: Observed, mode: str) -> Iterator[Any]:
     """The model in a separate graph: (EstimatorSpec, session, variables)."""
     seeds, random_seed.get_seed = random_seed.get_seed, _by_name
     try:
-        with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
-            graph.seed = 1
+        with tf.Graph().as_default() as graph, quick_session() as session:
+            graph.seed = observed.seed
             tf.compat.v1.train.get_or_create_global_step()
             transform, records = Transform(observed.spec), observed.records
             if mode == tf.estimator.ModeKeys.EVAL:  # Which scores the rows that pass the filter.
@@ -224,31 +229,47 @@ def _graph(observed: Observed, mode: str) -> Iterator[Any]:
                 made = observed.model(transform.features(records), None, mode)
             else:
                 made = observed.model(*transform.features_and_labels(records), mode)
-            session.run(tf.compat.v1.global_variables_initializer())
-            session.run(tf.compat.v1.local_variables_initializer())
-            session.run(tf.compat.v1.tables_initializer())
+            initialize(session)
             yield made, session, tf.compat.v1.global_variables()
     finally:
         random_seed.get_seed = seeds
 
 
+def quick_session() -> Any:
+    """A session for a graph that runs once, which takes longer to optimize than to run."""
+    config = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, allow_soft_placement=True
+    )
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return tf.compat.v1.Session(config=config)
+
+
+def initialize(session: Any, *ops: Any) -> None:
+    """Initializes variables and tables of the graph, and runs more ops."""
+    v1 = tf.compat.v1
+    session.run([v1.global_variables_initializer(), v1.local_variables_initializer(),
+                 v1.tables_initializer(), *ops])  # fmt: skip
+
+
 def _by_name(seed: Optional[int]) -> tuple[int, int]:
     """The seeds of a random op, from its scope instead of from the number of earlier ops."""
-    scope = tf.compat.v1.get_default_graph().get_name_scope()
-    return 1, zlib.crc32(scope.encode()) if seed is None else seed
+    graph = tf.compat.v1.get_default_graph()
+    return graph.seed, zlib.crc32(graph.get_name_scope().encode()) if seed is None else seed
 
 
-def _fill(variables: list[Any], session: Any) -> None:
+def fill(variables: list[Any], session: Any) -> None:
+    """Gives each variable values from a hash of its name, all in one run."""
+    values = {}
     for variable in variables:
         if not variable.shape.is_fully_defined():
             continue  # A sum of rows of a table, which begins empty.
+        shape, name = variable.shape.as_list(), variable.op.name
         if variable.dtype.base_dtype.is_floating:
-            rng = np.random.default_rng(zlib.crc32(variable.op.name.encode()))
-            values = rng.uniform(0.1, 0.6, variable.shape.as_list())
-            variable.load(values.astype(variable.dtype.base_dtype.as_numpy_dtype), session)
+            found = np.random.default_rng(zlib.crc32(name.encode())).uniform(0.1, 0.6, shape)
         else:
-            value = 3 if variable.op.name == "global_step" else 1
-            variable.load(np.full(variable.shape.as_list(), value), session)
+            found = np.full(shape, 3 if name == "global_step" else 1)
+        values[variable.initializer.inputs[1]] = found
+    session.run([v.initializer for v in variables if v.initializer.inputs[1] in values], values)
 
 
 def _tensors(output: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
-"""Each field of a spec, and each parameter of a built-in model, changes what it declares.
+"""Each setting, field of a spec, and parameter of a built-in model changes what it declares.
 
+Two configs that differ in one setting are compared up to the first step; see `observed_settings`.
 Two specs that differ in one field are compared on the way of a few rows; see `observed`. What the
 field declares must differ in one of its cases. What it does not declare may differ only if it
 follows from what it declares.
@@ -9,17 +10,21 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import pathlib
 
 import pytest
 
 import feature_specs
+from estimator_kit.config.settings import AllSettings
+from estimator_kit.config.settings import changes_of as of_setting
 from estimator_kit.model.model_params import changes_of
 from estimator_kit.models import MODELS
 from feature_specs.entry import Declared
 from feature_specs.heads.objectives import HEADS
 from feature_specs.meaning.aspects import ASPECTS
-from tests.conformance import declared, table
+from tests.conformance import declared, declared_settings, table
 from tests.conformance.observed import ENDS, WAY, Observed, example, same
+from tests.conformance.observed_settings import OBSERVED
 from tests.conformance.test_parameters import OTHER
 
 FIELDS = [(kind, field) for kind, entry in declared.ENTRIES.items() for field in entry.model_fields]
@@ -36,6 +41,30 @@ NOT_SEEN_HERE: dict[str, dict[str, str]] = {
         for head in ("binary", "multi_label", "cosine", "ranking")
     },
     "retraining.vocabularies": {"values": _CYCLE},
+}
+
+
+# Settings that are not changed here, and why.
+SETTINGS_WITHOUT_CASE = {
+    "mode": "each mode is compared with itself",
+    "beam_options": "needs Beam",
+    "data_service": "needs the servers of a data service",
+    "launch_local": "only the processes that it starts read rows",
+    "export_dir": "needs an export",
+    "predict_dir": "needs an export",
+    "predict_processes": "needs an export",
+    "top_k": "needs an export",
+}
+# Aspects that are declared, and that no case of a setting can show.
+SETTINGS_NOT_SEEN: dict[str, dict[str, str]] = {
+    "input_version": dict.fromkeys(
+        ("rows", "scores"), "the user's promise that a function gives other rows"
+    ),
+    "test_files": {"scores": "only the end of a search reads it"},
+    **{
+        name: {"limits": "only a transformation of an export reads it"}
+        for name in ("transform_tolerance", "index_recall", "transform_max_loss_increase")
+    },
 }
 
 
@@ -99,9 +128,15 @@ def differing(old, new):
         for field in kind.model_fields:
             if values[0].get(field, ...) != values[1].get(field, ...):
                 yield kind.changes_of(field).aspects, kind.changes_of(field).named
+    if getattr(old, "delayed", False) != getattr(new, "delayed", False):
+        yield frozenset({"values", "weights"}), False  # The label has a time, with its own logit.
 
 
-def test_the_tables_have_only_fields():
+def test_the_tables_have_only_settings_and_fields():
+    hand = {key.rpartition(".")[2] for key in declared_settings.by_hand(pathlib.Path())}
+    assert {*hand, *SETTINGS_WITHOUT_CASE, *SETTINGS_NOT_SEEN} <= AllSettings.model_fields.keys()
+    for name, why in SETTINGS_NOT_SEEN.items():
+        assert why.keys() <= of_setting(AllSettings, name).aspects, name
     entries = declared.ENTRIES
     written = {f"{kind}.{entries[kind].model_fields[field].alias or field}"
                for kind, field in FIELDS}  # fmt: skip
@@ -163,9 +198,9 @@ PARAMETERS_NOT_SEEN = {
 @pytest.mark.parametrize(
     ("model", "name"), parameters(), ids=[".".join(place) for place in parameters()]
 )
-def test_a_parameter_changes_what_it_declares(model, name, tmp_path):
+def test_a_parameter_changes_what_it_declares(model, name, made):
     case, kind = table.MODEL_CASES[model], MODELS[model].Params
-    heads = case.objectives or {"regression": "regression", "quantile": "quantile"}
+    heads = case.objectives or {"multi_class": "multi_class", "quantile": "quantile"}
     whole = feature_specs.parse(table.document(heads, tuple(table.DOCUMENT["groups"])))
     groups = MODELS[model](whole, case.params).groups()
     document = {**table.document(heads, groups), "raw": []}
@@ -176,17 +211,17 @@ def test_a_parameter_changes_what_it_declares(model, name, tmp_path):
         document["raw"] = ["user"]
     if name in OTHER:
         value = OTHER_HERE.get(f"{model}.{name}", OTHER_HERE.get(name, OTHER[name]))
-        changed_to = {**given, name: value}
-        after = Observed(document, records, tmp_path, model, changed_to)
+        other = declared.Side(document, records, model, {**given, name: value})
     else:  # The name of a group: its columns count, and not its name.
         old = given.get(name, kind.model_fields[name].default)
         if old is None:
             return  # `autoint` reads no `deep_group` by default. Other models show it.
         renamed = {**document["groups"], "renamed": document["groups"][old]}
         del renamed[old]
-        other = {**document, "groups": renamed}
-        after = Observed(other, records, tmp_path, model, {**given, name: "renamed"})
-    before = Observed(document, records, tmp_path, model, given)
+        other = declared.Side(
+            {**document, "groups": renamed}, records, model, {**given, name: "renamed"}
+        )
+    before, after = made(declared.Side(document, records, model, given)), made(other)
     aspects = changes_of(kind, name)
     missing = {*aspects} - PARAMETERS_NOT_SEEN.get(name, {}).keys()
     compare(before, after, (*WAY[3:], *ENDS), aspects, missing, f"{model}.{name}")
@@ -204,3 +239,34 @@ def check_meaning(before, after, fields):
     for aspect in ASPECTS:
         differs = before.spec.meaning([aspect]) != after.spec.meaning([aspect])
         assert differs == (aspect in counted) or aspect in named, aspect
+
+
+@pytest.fixture(scope="module")
+def configs(tmp_path_factory):
+    """(folder, a function: what the config with some values makes)."""
+    folder, memo = tmp_path_factory.mktemp("settings"), {}
+    declared_settings.write_files(folder)
+    return folder, lambda values: OBSERVED[values["mode"]](values, memo)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", AllSettings.model_fields)
+def test_a_setting_changes_what_it_declares(name, configs):
+    folder, make = configs
+    aspects = of_setting(AllSettings, name).aspects
+    missing = {*aspects} - SETTINGS_NOT_SEEN.get(name, {}).keys()
+    if name in SETTINGS_WITHOUT_CASE:
+        return
+    # Modes that are not observed only show or serve what others have made.
+    for mode in declared_settings.modes_of(name, folder):
+        number = 0
+        for sides in declared_settings.cases(mode, name, folder):
+            number += 1
+            before, after = map(make, sides)
+            for key in {*sides[0], *sides[1]}:
+                if sides[0].get(key, ...) != sides[1].get(key, ...):
+                    assert of_setting(AllSettings, key).aspects <= aspects, key
+            parts = before.aspects if before.accepted and after.accepted else ("limits",)
+            compare(before, after, parts, aspects, missing, f"{mode}: {name}")
+        assert number, f"{name}: its type shows no other value. Add one to `by_hand`."
+    assert not missing, f"{name} declares {missing}, which no case shows"

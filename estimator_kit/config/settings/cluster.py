@@ -25,7 +25,7 @@ class ClusterSettings(Settings):
         "trains. mirrored: all devices of this machine. multi_worker_mirrored: several "
         "machines, each with all variables. docs/guides/distributed.md compares them. By default "
         "this process trains alone.",
-        changes="rows training",
+        changes="training",
     )
     job_name: Optional[Literal["chief", "worker", "ps", "evaluator"]] = setting(
         None,
@@ -50,8 +50,7 @@ class ClusterSettings(Settings):
     ps_hosts: tuple[str, ...] = setting(
         (),
         "With --job_name: host:port of all parameter servers.",
-        changes="rows",
-        named=True,
+        changes="nothing",
     )
     launch_local: Optional[str] = setting(
         None,

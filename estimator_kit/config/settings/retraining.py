@@ -26,7 +26,7 @@ class RetrainingSettings(Settings):
         None,
         "Train on this many complete days (with _SUCCESS in dt=YYYY-MM-DD): the last ones up "
         "to --as_of, before the days for evaluation. They replace dt=* in --train_files.",
-        changes="rows scores",
+        changes="rows",
         named=True,
     )
     eval_window_days: PositiveInt = setting(
@@ -49,7 +49,7 @@ class RetrainingSettings(Settings):
     window_max_age_days: Optional[PositiveInt] = setting(
         None,
         "Use no day that is more than this many days before --as_of.",
-        changes="rows scores",
+        changes="rows",
         named=True,
     )
     serving_dir: Optional[str] = setting(

@@ -189,6 +189,8 @@ def test_a_delayed_feedback_is_what_its_dict_says():
     assert (entry.logits_dimension, entry.width, entry.classes) == (2, 2, 2)
     plain = parse({"head": "binary"}, INTEGER).objectives["y"]
     assert (plain.logits_dimension, plain.width, plain.label_parts) == (1, 1, ())
+    for aspect in ("values", "weights"):  # A label of two numbers, and a second logit.
+        assert spec.meaning([aspect])["objectives.y.elapsed"] == "hours"
 
 
 @pytest.mark.parametrize(
