@@ -229,8 +229,9 @@ class AfterEvaluation(estimator.Exporter):
                 old.append(f"{exporter}/{version} (step {step})")
                 continue
             path = self._write(trained, exporter, checkpoint, self.known(step))
-            record.replace(entry, path)
-            delete(os.path.dirname(path), version)
+            if os.path.basename(path) != version:
+                record.replace(entry, path)
+                delete(os.path.dirname(path), version)
         if old:
             _log.warning(
                 "these exports keep their earlier outputs, because their checkpoints were deleted: "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import types
 
 import pytest
 import tensorflow as tf
@@ -254,7 +255,7 @@ def test_exports_are_written_again_from_their_checkpoints(tmp_path, evaluate, ca
     assert again.metrics == {"global_step": 20, "loss": 0.7}
     again.recall(40)
     (tmp_path / "model.ckpt-40.index").write_text("")  # Step 10's is deleted.
-    again.export_again(None)
+    again.export_again(types.SimpleNamespace(latest_checkpoint=lambda: "ckpt-40"))
     last = f"{tmp_path}/model.ckpt-40"
     assert written[12:] == [("latest", None, 0.4), ("best", last, 0.4), ("best_k", last, 0.4)]
     expected = {"latest": ["13"], "best": ["14"], "best_k": ["3", "15"], "step": ["12"]}
