@@ -126,7 +126,8 @@ def _explained(error: Exception, kind: type, method: str) -> Optional[Exception]
     if not own and len(places) > 1:
         text += f" It was called at {', '.join(reversed(places[:-1]))}."
     text = text if re.match(rf"{re.escape(head)}\b", text) else f"{head}: {text}"
-    return (type(error) if own else ConfigError)(f"{place}: {text}")
+    made = type(error) if own else ConfigError
+    return made.__new__(made, f"{place}: {text}")  # Its `__init__` may take other arguments.
 
 
 def check_new_name(place: str, noun: str, name: Any, taken: Iterable[str]) -> None:

@@ -66,9 +66,18 @@ class OfTheKit(Constant):
         return self.dense_input(features, "wide")
 
 
+class NoGroup(Constant):
+    def logits(self, features, mode):
+        return self.dense_input(features, "wade")
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
+        (
+            NoGroup,
+            r"NoGroup\.logits: the model needs a group 'wade', but .* only has .*\bwide\b.*",
+        ),
         (
             WrongFeature,
             r"WrongFeature\.logits: the key 'prise' does not exist\. Did you mean 'price'\? "
