@@ -51,6 +51,8 @@ def split_logits(
             raise ConfigError(
                 f"{model}.logits returned {value!r} for {name}, expected a float32 tensor"
             )
+    for name, value in named.items():
+        user_code.check_graph(f"the tensor for {name}", tensors_of({name: value}))
     if isinstance(logits, Mapping):
         missing = [name for name in widths if name not in logits]
         if missing:

@@ -200,11 +200,7 @@ def _pair(place: str, name: str, metric: Any) -> Metric:
         value, update = metric[0], tf.nest.flatten(metric[1])
         ops = all(isinstance(each, (tf.Tensor, tf.Operation, tf.Variable)) for each in update)
         if isinstance(value, (tf.Tensor, tf.Variable)) and update and ops:
-            if any(each.graph is not graph for each in (value, *update)):
-                raise ConfigError(
-                    f"{place}: the metric {name!r} belongs to another graph, got {given!r}. Make "
-                    "it in this method."
-                )
+            user_code.check_graph(f"{place}: the metric {name!r}", (value, *update))
             dtype = value.dtype.base_dtype
             if dtype.is_floating or dtype.is_integer or dtype.is_bool:
                 return tf.convert_to_tensor(value), tf.group(*update)

@@ -126,7 +126,7 @@ def _check_counts(made: Any) -> None:
         raise ConfigError(
             "expected one op that adds 1 to the global step for each batch, because it tells which "
             f"rows have been read, got {found}. Pass global_step to the minimize of one optimizer, "
-            "and combine it with the others by tf.group."
+            "and combine it with the other ops by tf.group."
         )
 
 
