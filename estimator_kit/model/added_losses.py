@@ -59,7 +59,7 @@ class Added:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of losses of rows, and numbers of those of a batch, to compare modes."""
+        """The names of losses of rows, and numbers of losses of a batch, to compare modes."""
         numbers = (f"number {i} in GraphKeys.LOSSES" for i in range(len(self.of_batch)))
         return frozenset(loss.name for loss in self.of_rows).union(numbers)
 

@@ -360,7 +360,7 @@ def test_a_tensor_of_another_graph_is_refused(spec, method):
 
 def test_what_is_no_method_in_the_place_of_one_is_refused(spec):
     class Attribute(Constant):
-        hooks = []
+        hooks = ()
 
     class Property(Constant):
         @property
@@ -385,7 +385,7 @@ def test_what_is_no_method_in_the_place_of_one_is_refused(spec):
             return ("wide",)
 
     for kind, text in (
-        (Attribute, r"hooks: expected a method, got \[\]\. Write `def hooks\(self, \.\.\.\)`"),
+        (Attribute, r"hooks: expected a method, got \(\)\. Write `def hooks\(self, \.\.\.\)`"),
         (Property, "groups: expected a method, got <property"),
         (Called, "__call__: this method of ek.ModelFn connects the other methods, and must not be"),
         (Private, "_forward: this method of ek.ModelFn connects the other methods, and must not"),
