@@ -36,7 +36,7 @@ _OF_ONE_TYPE: dict[Any, Any] = {
 }
 
 
-class _OrEmpty(flags.ArgumentParser):  # type: ignore[type-arg]
+class _OrEmpty(flags.ArgumentParser):
     """Also takes an empty value, for a setting without a default."""
 
     def parse(self, argument: Any) -> Any:

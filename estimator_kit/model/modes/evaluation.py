@@ -106,7 +106,9 @@ def _total_loss(
     for index, (name, (value, _)) in enumerate(sources.items()):
         without_weight = missing[name] & tf.equal(broken[index], 0)
         values[name] = tf.cast(tf.where(without_weight, tf.zeros_like(value), value), tf.float32)
-    total = labeled.total(model, values)
+    v1 = tf.compat.v1  # The same variables as in the call for the batch.
+    with v1.variable_scope(v1.get_variable_scope(), reuse=True, auxiliary_name_scope=False):
+        total = labeled.total(model, values)
     with user_code.explained(model, "loss"):
         _refuse_batch(model, batch, total)
     total = tf.where(tf.reduce_all(list(missing.values())), tf.cast(nan, total.dtype), total)
