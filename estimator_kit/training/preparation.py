@@ -133,7 +133,7 @@ def make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:
             )
     for name in vars(type(model)):
         near = nearest(name, OVERRIDABLE, least=0.85)
-        if near and not hasattr(ModelFn, name):
+        if near and not hasattr(ModelFn, name) and not name.startswith("_"):
             _log.warning(
                 "%s: the kit does not call this method%s", user_code.name_of(model, name), near
             )
