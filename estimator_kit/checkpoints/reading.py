@@ -132,7 +132,7 @@ def _check_added_losses(model: ModelFn) -> None:
         raise ConfigError(
             f"{type(model).__name__}.logits adds the loss {name!r} only in "
             f"{'training' if name in trained else 'evaluation'}, so evaluations would choose the "
-            "best model by another loss than training has. Call self.add_loss in every mode."
+            "best model by another loss than training has. Add it in every mode."
         )
 
 

@@ -36,6 +36,28 @@ _OF_ONE_TYPE: dict[Any, Any] = {
 }
 
 
+class _OrEmpty(flags.ArgumentParser):
+    """Also takes an empty value, for a setting without a default."""
+
+    def parse(self, argument: Any) -> Any:
+        return argument if argument == "" else super().parse(argument)
+
+
+class _Integer(_OrEmpty, flags.IntegerParser):
+    pass
+
+
+class _Float(_OrEmpty, flags.FloatParser):
+    pass
+
+
+class _Boolean(_OrEmpty, flags.BooleanParser):
+    pass
+
+
+_OR_EMPTY: dict[Any, Any] = {int: _Integer, float: _Float, bool: _Boolean}
+
+
 def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
     """Defines a flag for each field of `ExperimentConfig`."""
     here: dict[str, Any] = {"flag_values": values, "module_name": "estimator_kit"}
@@ -48,6 +70,8 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
             flags.DEFINE_list(name, list(default), help_text, **here)
         elif kind in _OF_ONE_TYPE:
             _OF_ONE_TYPE[kind](name, default, help_text, **here)
+            if default is None and kind in _OR_EMPTY:
+                values[name].parser = _OR_EMPTY[kind]()
         else:  # Parameters of the model, each with a name and a value.
             flags.DEFINE_multi_string(name, [], help_text, **here)
 

@@ -57,6 +57,12 @@ class Added:
     of_rows: Sequence[_Loss]
     of_batch: Sequence[tf.Tensor]
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of losses of rows, and numbers of losses of a batch, to compare modes."""
+        numbers = (f"number {i} in GraphKeys.LOSSES" for i in range(len(self.of_batch)))
+        return frozenset(loss.name for loss in self.of_rows).union(numbers)
+
     def weighted(
         self, weights: Mapping[str, tf.Tensor], padding: Optional[tf.Tensor]
     ) -> dict[str, Weighted]:
@@ -104,6 +110,9 @@ def add(model: str, name: str, losses: Any, weights: Any) -> None:
                 f"{place}: expected a number for each row for {name!r}, float32 [rows], got "
                 f"{value!r}. Do not reduce the losses, since the kit weights each row."
             )
+        user_code.check_graph(f"{place}: the tensor for {name!r}", [value])
+    if weights is not None:
+        weights = user_code.checked_weights(f"{place}: the weights of {name!r}", weights)
     added.append(_Loss(place, name, losses, weights))
 
 

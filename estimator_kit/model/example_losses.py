@@ -44,7 +44,8 @@ def checked(
     Raises:
       ConfigError: an objective does not exist, or a value has a wrong shape or dtype.
       WrongRows: the graph shows that there are more or fewer losses than weights.
-      tf.errors.InvalidArgumentError (in the graph): there are more or fewer losses than weights.
+      tf.errors.InvalidArgumentError (in the graph): there are more or fewer losses than weights, or
+        a weight is below 0.
     """
     if not isinstance(returned, Mapping):
         raise ConfigError(
@@ -64,6 +65,7 @@ def checked(
                     f"{place}: expected a loss for each row of {name!r}, float32 [rows], got "
                     f"{each!r}. Do not reduce the losses, since the kit weights each row."
                 )
+            user_code.check_graph(f"{place}: the tensor for {name!r}", [each])
         if losses.shape.rank == 2 and losses.shape[1] != 1 and own is None:
             if labels[objectives[name].label_name].shape.rank == 1:
                 raise ConfigError(
@@ -71,6 +73,8 @@ def checked(
                     f"{losses!r}. A label [rows] and logits [rows, 1] make losses [rows, rows]: "
                     "take logits[:, 0]."
                 )
+        if own is not None:
+            own = user_code.checked_weights(f"{place}: the weights of {name!r}", own)
         found[name] = _flat(place, name, losses, weights[name] if own is None else own)
     return found
 

@@ -18,6 +18,7 @@ from estimator_kit.model.objectives.base import Objective
 from estimator_kit.model.objectives.next_item import NextItemObjective
 from estimator_kit.model.objectives.step_scores import StepScores
 from estimator_kit.model.places import input_places
+from feature_specs.errors import nearest
 
 Logits = Union[tf.Tensor, StepScores, Mapping[str, Union[tf.Tensor, StepScores]]]
 
@@ -53,19 +54,21 @@ def split_logits(
             raise ConfigError(
                 f"{model}.logits returned {value!r} for {name}, expected a float32 tensor"
             )
+    for name, value in named.items():
+        user_code.check_graph(f"the tensor for {name}", tensors_of({name: value}))
     if isinstance(logits, Mapping):
+        extra = [name for name in logits if name not in widths]
+        if extra:
+            raise ConfigError(
+                f"{model}.logits returned logits for {', '.join(extra)}, but the spec has no such "
+                f"objective{nearest(extra[0], widths) or '.'} Use one of: {', '.join(widths)}."
+            )
         missing = [name for name in widths if name not in logits]
         if missing:
             raise ConfigError(
                 f"{model}.logits returned no logits for {', '.join(missing)}, got logits for "
                 f"{', '.join(logits) or 'nothing'}. Return logits for all objectives of the spec: "
                 f"{', '.join(widths)}."
-            )
-        extra = [name for name in logits if name not in widths]
-        if extra:
-            raise ConfigError(
-                f"{model}.logits returned logits for {', '.join(extra)}, but the spec has no such "
-                f"objective. Use one of: {', '.join(widths)}."
             )
         parts = {name: logits[name] for name in widths}
     else:

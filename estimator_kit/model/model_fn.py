@@ -59,6 +59,12 @@ from input_pipelines import eager
 from input_pipelines.input_fns import PADDING
 from input_pipelines.transform.transforms import Features
 
+# The methods of the section `To override`.
+OVERRIDABLE = (
+    "logits", "check_spec", "groups", "checked_labels", "loss", "shared_prefix", "example_losses",
+    "metrics", "hooks", "optimizers", "first_values", "scaffold", "train_op",
+)  # fmt: skip
+
 
 class ModelFn(abc.ABC):
     """A model over a feature spec.
@@ -78,7 +84,7 @@ class ModelFn(abc.ABC):
         makes a step there of the batches that are left. The kit sets it.
       computing: how training computes the dense part. The kit sets it.
       combination: how training combines the losses of several objectives, from `params.combine`.
-      loss_names: the names of `add_loss` in each mode whose graph was made.
+      loss_names: `added_losses.Added.names` in each mode whose graph was made.
     """
 
     Params: type[ModelParams] = ModelParams
@@ -87,6 +93,7 @@ class ModelFn(abc.ABC):
         self, spec: FeatureSpec, params: Union[ModelParams, Mapping[str, Any], None] = None
     ):
         self.spec = spec
+        user_code.check_methods(type(self), ModelFn)
         if not (isinstance(self.Params, type) and issubclass(self.Params, ModelParams)):
             raise ConfigError(
                 f"{type(self).__name__}.Params is not a subclass of ModelParams. Derive it from "
@@ -436,7 +443,7 @@ class ModelFn(abc.ABC):
         ):
             logits, added = self._forward(features, mode)
         losses = added_losses.of_logits(type(self).__name__, of_rows)
-        self.loss_names[mode] = frozenset(loss.name for loss in of_rows)
+        self.loss_names[mode] = losses.names
         graph_collections.check(type(self).__name__)
         graph_collections.join_trainable(type(self).__name__)
         if mode == ModeKeys.PREDICT:
@@ -518,7 +525,7 @@ class ModelFn(abc.ABC):
         with user_code.explained(self, "checked_labels"):
             place = user_code.name_of(self, "checked_labels")
             returned = self.checked_labels(labels, weights)
-            return labeled.checked_labels(place, returned, labels), weights
+            return labeled.checked_labels(self.spec, place, returned, labels), weights
 
     def _scaffold(self, mode: str) -> Optional[Any]:
         """The Scaffold of an evaluation or a prediction. It may restore averaged weights."""

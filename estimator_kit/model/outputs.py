@@ -56,11 +56,7 @@ def add(model: str, name: str, value: Any) -> None:
         raise ConfigError(
             f"{place}: expected a tensor [rows, ...] for {name!r}, got {value!r}. {remedy}"
         )
-    if value.graph is not tf.compat.v1.get_default_graph():
-        raise ConfigError(
-            f"{place}: the tensor for {name!r} belongs to another graph, got {value!r}. Make it in "
-            "logits."
-        )
+    user_code.check_graph(f"{place}: the tensor for {name!r}", [value])
     if value.shape.rank == 0:
         raise ConfigError(
             f"{place}: expected a value for each row for {name!r}, got one value, {value!r}. Use "

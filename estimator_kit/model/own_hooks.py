@@ -113,12 +113,14 @@ class OwnHook(tf.compat.v1.train.SessionRunHook):
         try:
             returned = getattr(self._hook, method)(*arguments)
             if method == "before_run":
-                _check_names(returned, arguments[0].session.graph)
+                _check_asked(returned, arguments[0].session.graph)
         except Exception as error:
             if user_errors.has_status(error) and not isinstance(error, (*_ENDS, *_LOSSES)):
                 raise
             what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            what = f"{_start(error)}{self._name}.{method} raised {what}"
+            place = user_errors.place_of(error)
+            place = place or user_errors.place_of_method(type(self._hook), method)
+            what = f"{f'{place}: ' if place else ''}{self._name}.{method} raised {what}"
             if isinstance(error, _LOSSES):
                 raise SessionLost(what) from error
             if not isinstance(error, _ENDS):
@@ -192,9 +194,11 @@ def of_evaluation(model: Model, names: frozenset[str]) -> list[Hook]:
     return [EndOfInput(type(model).__name__, names), *checked_hooks(model, ModeKeys.EVAL)]
 
 
-def _check_names(asked: Any, graph: Any) -> None:
-    """Raises KeyError or ValueError if a run is asked for a name that the graph does not have."""
-    if isinstance(asked, tf.compat.v1.train.SessionRunArgs):
+def _check_asked(asked: Any, graph: Any) -> None:
+    """Raises an error if a run is asked for a name that the graph does not have, or not asked."""
+    if asked is not None:
+        if not isinstance(asked, tf.compat.v1.train.SessionRunArgs):
+            raise TypeError(f"expected SessionRunArgs or None, got {asked!r}")
         for item in tf.nest.flatten([asked.fetches, list(asked.feed_dict or ())]):
             if isinstance(item, str):
                 graph.as_graph_element(item)

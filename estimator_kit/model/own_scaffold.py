@@ -41,6 +41,9 @@ def _checked(place: str, returned: Any) -> Optional[Any]:
             "Remove it, and add what else a checkpoint should store to the graph collection "
             "tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS."
         )
+    graph = tf.compat.v1.get_default_graph()
+    for fed in (*(returned.init_feed_dict or ()), *(returned.local_init_feed_dict or ())):
+        graph.as_graph_element(fed)  # Raises an error if the graph does not have it.
     return returned
 
 

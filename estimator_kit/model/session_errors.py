@@ -118,6 +118,15 @@ def explained(
     except _ERRORS_OF_OPS as error:
         _raise_of_user(error)
         raise
+    except RuntimeError as error:  # See `SessionManager.prepare_session`.
+        of_scaffold = model and user_errors.place_of_method(type(model), "scaffold")
+        if not of_scaffold or "Init operations did not make model ready" not in str(error):
+            raise
+        raise ConfigError(
+            f"{user_code.name_of(model, 'scaffold')}: its ready_op says that the model is not "
+            f"ready: {str(error).rpartition(', error: ')[2]}. Initialize what it waits for in its "
+            "init_fn or local_init_op."
+        ) from error
 
 
 def _raise_of_user(error: Exception) -> None:

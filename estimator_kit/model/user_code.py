@@ -13,6 +13,7 @@ So does an error that already has an exit status, such as an object store that i
 from __future__ import annotations
 
 import contextlib
+import inspect
 import re
 import sys
 import types
@@ -24,6 +25,7 @@ import tensorflow as tf
 from estimator_kit.config import user_errors
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import nearest
+from input_pipelines.transform.checks import bounded
 
 # How many keys a message lists.
 _SHOWN = 20
@@ -68,6 +70,21 @@ def name_of(model: object, method: str) -> str:
     return name if place is None else f"{place}: {name}"
 
 
+def check_graph(text: str, tensors: Iterable[tf.Tensor]) -> None:
+    """Raises ConfigError if a tensor belongs to another graph than the one that is made now.
+
+    Args:
+      text: what the tensors are, such as `the loss`, for the message.
+      tensors: the tensors.
+    """
+    for tensor in tensors:
+        if getattr(tensor, "graph", None) is not tf.compat.v1.get_default_graph():
+            raise ConfigError(
+                f"{text} belongs to another graph, got {tensor!r}. Make it in each call, and keep "
+                "no tensor in self."
+            )
+
+
 def equal_shapes(text: str, shape: Any, expected: Any) -> Any:
     """An op that ends a session with a message about a user's code if two shapes differ.
 
@@ -77,6 +94,11 @@ def equal_shapes(text: str, shape: Any, expected: Any) -> Any:
     """
     equal = tf.reduce_all(tf.equal(shape, expected))
     return tf.debugging.Assert(equal, [f"{CHECK}{text}", shape, "instead of", expected])
+
+
+def checked_weights(text: str, weights: tf.Tensor) -> tf.Tensor:
+    """The weights, with a check in the graph that they are finite and 0 or more."""
+    return bounded(f"{CHECK}{text}", weights, (0, None))
 
 
 def check_text(error: BaseException) -> Optional[str]:
@@ -126,7 +148,32 @@ def _explained(error: Exception, kind: type, method: str) -> Optional[Exception]
     if not own and len(places) > 1:
         text += f" It was called at {', '.join(reversed(places[:-1]))}."
     text = text if re.match(rf"{re.escape(head)}\b", text) else f"{head}: {text}"
-    return (type(error) if own else ConfigError)(f"{place}: {text}")
+    made = type(error) if own else ConfigError
+    return made.__new__(made, f"{place}: {text}")  # Its `__init__` may take other arguments.
+
+
+def check_methods(kind: type, base: type) -> None:
+    """Raises ConfigError for what a user's class has in the place of a method of the kit.
+
+    Args:
+      kind: the class of a model.
+      base: `ModelFn`.
+    """
+    for name, method in vars(base).items():
+        owner = next(each for each in kind.__mro__ if name in vars(each))
+        if not inspect.isfunction(method) or user_errors.is_of_kit(owner.__module__):
+            continue
+        place = f"{user_errors.place_of_class(owner)}{owner.__name__}.{name}"
+        if not callable(getattr(kind, name)):
+            raise ConfigError(
+                f"{place}: expected a method, got {vars(owner)[name]!r}. Write `def {name}(self, "
+                "...)`, as in ek.ModelFn."
+            )
+        if name == "__call__" or re.match("_[^_]", name):
+            raise ConfigError(
+                f"{place}: this method of ek.ModelFn connects the other methods, and must not be "
+                "overridden. Override `logits` or another one of them, or use another name."
+            )
 
 
 def check_new_name(place: str, noun: str, name: Any, taken: Iterable[str]) -> None:

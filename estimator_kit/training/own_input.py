@@ -148,7 +148,8 @@ def explained(rows: OwnRows, spec: FeatureSpec) -> Iterator[None]:
         try:
             yield
         except checks.BAD_RECORD_ERRORS as error:
-            if rows.problem is not None or checks.text_of(error) is None:
+            of_input = checks.text_of(error) is not None or "IteratorGetNext" in str(error)
+            if rows.problem is not None or not of_input:
                 raise
             _log.info("looking for the bad row of %s", rows.name)
             with tf.init_scope():

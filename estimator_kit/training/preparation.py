@@ -25,10 +25,11 @@ from estimator_kit.config.settings import settings_of
 from estimator_kit.embeddings import table_memory
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import user_code
-from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.model.model_fn import OVERRIDABLE, ModelFn
 from estimator_kit.models import find_model
 from estimator_kit.training import default_data, determinism
 from estimator_kit.training.run_config import make_estimator
+from feature_specs.errors import nearest
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines import eager
@@ -129,6 +130,12 @@ def make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:
             raise ConfigError(
                 f"expected names of groups of the spec, got {read!r}. Use some of: "
                 f"{', '.join(spec.groups)}."
+            )
+    for name in vars(type(model)):
+        near = nearest(name, OVERRIDABLE, least=0.85)
+        if near and not hasattr(ModelFn, name) and not name.startswith("_"):
+            _log.warning(
+                "%s: the kit does not call this method%s", user_code.name_of(model, name), near
             )
     unused = [group for group in spec.groups if group not in read]
     if unused:

@@ -120,7 +120,8 @@ def _write(path: str, rows: Iterable[Any], encode: Callable[[Any], Any]) -> int:
             try:
                 record = encode(row)
             except (TypeError, ValueError) as error:
-                raise type(error)(f"{path}: row {count}: {error}") from error
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"{path}: row {count}: {error}") from error
             content = record.SerializeToString(deterministic=True)
             if len(content) > LARGEST_RECORD:
                 raise ValueError(

@@ -209,21 +209,22 @@ def label(
 
     With `whole`, they must also be integers: a label of classes may be a float32.
     """
-    return _bounded(f"label {name!r}", values, bounds, whole=whole)
+    return bounded(f"{PREFIX}label {name!r}", values, bounds, whole=whole)
 
 
 def part(part: LabelPart, values: tf.Tensor) -> tf.Tensor:
     """A part of a label, [rows], checked as a label is."""
-    return _bounded(f"the {part.field} {part.name!r}", values, part.bounds)
+    return bounded(f"{PREFIX}the {part.field} {part.name!r}", values, part.bounds)
 
 
-def _bounded(
+def bounded(
     what: str,
     values: tf.Tensor,
     bounds: tuple[Optional[float], Optional[float]],
     *,
     whole: bool = False,
 ) -> tf.Tensor:
+    """Numbers of any shape, checked as in `label`. `what` begins the message."""
     low, high = bounds
     good = tf.math.is_finite(tf.cast(values, tf.float32))
     message = "must be finite"
@@ -236,7 +237,7 @@ def _bounded(
     if whole and values.dtype.is_floating:
         good &= tf.equal(values, tf.floor(values))
         message = f"must be an integer in [{low}, {high}]"
-    check = tf.debugging.Assert(tf.reduce_all(good), [f"{PREFIX}{what} {message}"])
+    check = tf.debugging.Assert(tf.reduce_all(good), [f"{what} {message}"])
     with tf.control_dependencies([check]):
         return tf.identity(values)
 

@@ -100,6 +100,7 @@ def watched(monkeypatch):
         monkeypatch.setattr(module, name, write)
 
     # The last call of every small file, export and deletion of the kit, and of a checkpoint.
+    patch(os, "replace", 1)
     patch(tf.io.gfile, "rename", 1)
     patch(tf.io.gfile, "remove", 0)
     patch(tf.io.gfile, "rmtree", 0)

@@ -106,7 +106,9 @@ def _total_loss(
     for index, (name, (value, _)) in enumerate(sources.items()):
         without_weight = missing[name] & tf.equal(broken[index], 0)
         values[name] = tf.cast(tf.where(without_weight, tf.zeros_like(value), value), tf.float32)
-    total = labeled.total(model, values)
+    v1 = tf.compat.v1  # The same variables as in the call for the batch.
+    with v1.variable_scope(v1.get_variable_scope(), reuse=True, auxiliary_name_scope=False):
+        total = labeled.total(model, values)
     with user_code.explained(model, "loss"):
         _refuse_batch(model, batch, total)
     total = tf.where(tf.reduce_all(list(missing.values())), tf.cast(nan, total.dtype), total)
@@ -200,11 +202,7 @@ def _pair(place: str, name: str, metric: Any) -> Metric:
         value, update = metric[0], tf.nest.flatten(metric[1])
         ops = all(isinstance(each, (tf.Tensor, tf.Operation, tf.Variable)) for each in update)
         if isinstance(value, (tf.Tensor, tf.Variable)) and update and ops:
-            if any(each.graph is not graph for each in (value, *update)):
-                raise ConfigError(
-                    f"{place}: the metric {name!r} belongs to another graph, got {given!r}. Make "
-                    "it in this method."
-                )
+            user_code.check_graph(f"{place}: the metric {name!r}", (value, *update))
             dtype = value.dtype.base_dtype
             if dtype.is_floating or dtype.is_integer or dtype.is_bool:
                 return tf.convert_to_tensor(value), tf.group(*update)

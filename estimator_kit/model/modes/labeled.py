@@ -24,7 +24,9 @@ from estimator_kit.model.modes.model import Model
 from estimator_kit.model.names import LOSS_TENSOR, ROWS_TENSOR
 from estimator_kit.model.objectives import joint
 from estimator_kit.optimizers.combining import Weights
+from feature_specs.spec import FeatureSpec
 from input_pipelines.input_fns import PADDING
+from input_pipelines.transform.checks import bounded
 from input_pipelines.transform.transforms import Features
 
 
@@ -186,6 +188,7 @@ def total(model: Model, losses: Mapping[str, tf.Tensor]) -> tf.Tensor:
         place = f"{type(model).__name__}.loss"
         if not isinstance(loss, tf.Tensor) or loss.shape.rank != 0 or not loss.dtype.is_floating:
             raise ConfigError(f"{place} returned {loss!r}, expected one number, as a tensor")
+        user_code.check_graph(f"{place}: the loss", [loss])
         if user_errors.place_of_method(type(model), "loss") is not None:
             used = {op.name for op in operations.needed([loss])}
             if used.isdisjoint(each.op.name for each in losses.values()):
@@ -197,17 +200,19 @@ def total(model: Model, losses: Mapping[str, tf.Tensor]) -> tf.Tensor:
 
 
 def checked_labels(
-    place: str, returned: Any, labels: Mapping[str, tf.Tensor]
+    spec: FeatureSpec, place: str, returned: Any, labels: Mapping[str, tf.Tensor]
 ) -> Mapping[str, tf.Tensor]:
     """The result of `ModelFn.checked_labels`, which got `labels`.
 
     Args:
+      spec: the feature spec.
       place: the file, line, class and method, for messages of a session.
       returned: the result.
       labels: the argument.
 
     Raises:
       ConfigError: a label is missing, or has another shape, or no numbers in the place of numbers.
+      tf.errors.InvalidArgumentError (in the graph): its head cannot learn a label.
     """
     result, checks = {}, []
     if not isinstance(returned, Mapping):
@@ -220,6 +225,7 @@ def checked_labels(
                 f"expected the label {name!r} in the form of {label!r}, got {value!r}. Return all "
                 "labels."
             )
+        user_code.check_graph(f"the label {name!r}", [value])
         if not value.shape.is_compatible_with(label.shape):
             raise user_code.WrongRows(
                 f"expected the shape {label.shape} for the label {name!r}, got {value!r}. Return "
@@ -228,7 +234,21 @@ def checked_labels(
         if value is not label:
             text = f"{place}: expected one value for each row for the label {name!r}, got"
             checks.append(user_code.equal_shapes(text, tf.shape(value), tf.shape(label)))
+            if name in spec.labels and not is_text:
+                checks += _checks_of_values(spec, name, f"{place}: the label {name!r}", value)
     with tf.control_dependencies(checks):
         for name, value in returned.items():
             result[name] = tf.identity(value) if checks and name in labels else value
     return result
+
+
+def _checks_of_values(
+    spec: FeatureSpec, name: str, text: str, values: tf.Tensor
+) -> list[tf.Operation]:
+    """Checks in the graph that a head can learn a label; none for a label of parts or of items."""
+    head = spec.objectives[spec.objective_of(name)]
+    if head.label_parts or head.items_column is not None:
+        return []
+    bounds = (0, 1) if spec.labels[name].variable else head.label_bounds
+    whole = head.classes is not None
+    return [bounded(f"{user_code.CHECK}{text}", values, bounds, whole=whole).op]

@@ -53,7 +53,7 @@ def train_op(model: Model, loss: tf.Tensor) -> tf.Operation:
                 f"expected an op, got {made!r}. Return the result of minimize, or a tf.group."
             )
         _check_averages(model)
-        _check_counts(graph)
+        _check_counts(made)
     added = graph.get_operations()[before:]
     if any(op.name.endswith(GRADIENT_NORM_TENSOR) for op in added):
         return made  # `minimize` has run the updates of the layers that are not frozen.
@@ -106,8 +106,8 @@ def _check_averages(model: Model) -> None:
         )
 
 
-def _check_counts(graph: tf.Graph) -> None:
-    """Refuses a training that would never end, because nothing changes the global step."""
+def _check_counts(made: Any) -> None:
+    """Refuses a step that does not add 1 to the global step."""
     step = tf.compat.v1.train.get_or_create_global_step()
     handle = getattr(step, "handle", None)
     if handle is None:  # A variable of TensorFlow 1 is read and changed in more ways.
@@ -117,6 +117,16 @@ def _check_counts(graph: tf.Graph) -> None:
         raise ConfigError(
             "no op increases the global step, so training would never end. Use ek.minimize, or "
             "pass global_step=tf.compat.v1.train.get_global_step() to the minimize of an optimizer."
+        )
+    before = _before(made)
+    adding = [op for op in changing if op.type.startswith("Assign") and op in before]
+    amounts = [tf.get_static_value(op.inputs[1]) for op in adding]
+    if len(adding) > 1 or amounts not in ([], [None], [1]):  # None is known only in the session.
+        found = " and ".join(f"{op.name} that adds {n}" for op, n in zip(adding, amounts))
+        raise ConfigError(
+            "expected one op that adds 1 to the global step for each batch, because it tells which "
+            f"rows have been read, got {found}. Pass global_step to the minimize of one optimizer, "
+            "and combine it with the other ops by tf.group."
         )
 
 

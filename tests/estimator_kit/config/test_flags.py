@@ -44,6 +44,14 @@ def test_an_empty_value_removes_a_setting_without_a_default():
     assert validating(*given, *empty) == validating()
 
 
+WITHOUT_A_DEFAULT = [name for name, field in FIELDS.items() if field.default is None]
+
+
+@pytest.mark.parametrize("name", sorted({*WITHOUT_A_DEFAULT} - {"spec"}))
+def test_an_empty_value_of_each_setting_is_no_value(name):
+    assert validating(f"--{name}=") == validating()
+
+
 # --- Flags and fields -----------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ import pytest
 
 import estimator_kit as ek
 from estimator_kit import exit_codes
+from estimator_kit.model.model_fn import OVERRIDABLE
 from tests.conformance.idioms import run as idioms
 
 MODULE = "models_with_errors"
@@ -191,6 +192,10 @@ def in_stages():
     for cell, (_, _, does, mode) in CELLS.items():
         in_ci = does == "TypeError" and mode == "train"
         yield pytest.param(cell, marks=pytest.mark.ci if in_ci else pytest.mark.nightly)
+
+
+def test_the_kit_knows_its_overridable_methods():
+    assert set(OVERRIDABLE) == set(overridable(ek.ModelFn))
 
 
 @pytest.mark.parametrize("cell", list(in_stages()))

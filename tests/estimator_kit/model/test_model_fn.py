@@ -294,18 +294,22 @@ def test_variables_of_prediction_alone_are_refused(spec):
         outline(Late(spec))
 
 
+@pytest.mark.parametrize("collection", [False, True])
 @pytest.mark.parametrize("mode", [ModeKeys.TRAIN, ModeKeys.EVAL])
-def test_a_loss_that_is_added_in_one_mode_alone_is_refused(spec, mode):
+def test_a_loss_that_is_added_in_one_mode_alone_is_refused(spec, mode, collection):
     class Sometimes(Constant):
         def logits(self, features, where):
             logits = super().logits(features, where)
-            if where == mode:
+            if where == mode and collection:
+                tf.compat.v1.losses.add_loss(tf.reduce_mean(logits**2))
+            elif where == mode:
                 self.add_loss("size", logits[:, 0] ** 2)
             return logits
 
+    name = "number 0 in GraphKeys.LOSSES" if collection else "size"
     only = "training" if mode == ModeKeys.TRAIN else "evaluation"
     with pytest.raises(
-        ek.ConfigError, match=rf"Sometimes.logits adds the loss 'size' only in {only}, so evaluat"
+        ek.ConfigError, match=rf"Sometimes.logits adds the loss '{name}' only in {only}, so "
     ):
         outline(Sometimes(spec))
 

@@ -129,7 +129,8 @@ def test_a_name_that_is_used_twice_or_is_no_text_is_refused(spec):
          rf"{TENSOR} got <tf\.Variable.*\. A variable has no "
          r"rows\."),
         (lambda f: other_graph(),
-         r"the tensor for 'mine' belongs to another graph, got .*\. Make it in logits\."),
+         r"the tensor for 'mine' belongs to another graph, got .*\. Make it in each call, and keep "
+         r"no tensor in self\."),
     ],
 )  # fmt: skip
 def test_a_value_that_is_not_one_per_row_is_refused_before_a_training(spec, make, message):

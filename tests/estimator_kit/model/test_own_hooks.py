@@ -212,3 +212,18 @@ def test_only_the_input_ends_a_loop():
     )
     # Without an input of tf.data, the kit cannot know which op is the input.
     assert rows_of(False, second(2)) == 2
+
+
+def test_a_request_of_another_type_is_refused():
+    class Asks(v1.train.SessionRunHook):
+        def before_run(self, run_context):
+            return {"loss": "loss:0"}
+
+    hook = OwnHook(Asks(), "Model.hooks", ModeKeys.TRAIN)
+    with tf.Graph().as_default(), pytest.raises(ek.ConfigError) as error:
+        v1.train.get_or_create_global_step()
+        with v1.train.MonitoredSession(hooks=[hook]) as session:
+            session.run(v1.train.get_global_step())
+    assert without_place(error.value).startswith(
+        "Model.hooks: Asks.before_run raised TypeError: expected SessionRunArgs or None, got {'l"
+    )

@@ -66,9 +66,18 @@ class OfTheKit(Constant):
         return self.dense_input(features, "wide")
 
 
+class NoGroup(Constant):
+    def logits(self, features, mode):
+        return self.dense_input(features, "wade")
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
+        (
+            NoGroup,
+            r"NoGroup\.logits: the model needs a group 'wade', but .* only has .*\bwide\b.*",
+        ),
         (
             WrongFeature,
             r"WrongFeature\.logits: the key 'prise' does not exist\. Did you mean 'price'\? "
@@ -307,3 +316,119 @@ def test_a_file_of_tensorflows_converted_functions_is_not_a_users():
     with pytest.raises(ek.ConfigError) as error, user_code.explained(Constant, "logits"):
         tf.function(fails)(tf.ones([2]))
     assert os.path.basename(str(error.value).partition(":")[0]) == os.path.basename(__file__)
+
+
+class Kept(Constant):
+    """Keeps a tensor of the first graph."""
+
+    method, kept = "logits", None
+
+    def keep(self, method, value):
+        if method != self.method:
+            return value
+        self.kept = value if self.kept is None else self.kept
+        return self.kept
+
+    def logits(self, features, mode):
+        logits = super().logits(features, mode)
+        self.add_loss("mine", self.keep("add_loss", logits[:, 0] ** 2))
+        return self.keep("logits", logits)
+
+    def checked_labels(self, labels, weights):
+        return {**labels, "click": self.keep("checked_labels", labels["click"])}
+
+    def example_losses(self, labels, predictions, weights, features):
+        return {"click": self.keep("example_losses", predictions["click/logits"][:, 0])}
+
+    def loss(self, losses):
+        return self.keep("loss", losses["click"] + losses["buy"])
+
+
+@pytest.mark.parametrize(
+    "method", ["logits", "add_loss", "checked_labels", "example_losses", "loss"]
+)
+def test_a_tensor_of_another_graph_is_refused(spec, method):
+    model = Kept(spec)
+    model.method = method
+    with tf.Graph().as_default():
+        build(model, ModeKeys.TRAIN)
+    with tf.Graph().as_default(), pytest.raises(ek.ConfigError) as error:
+        build(model, ModeKeys.TRAIN)
+    text = rf"{HERE}:\d+: Kept\.{method}: .* belongs to another graph, got .*"
+    assert re.fullmatch(text, str(error.value), re.S), str(error.value)
+
+
+def test_what_is_no_method_in_the_place_of_one_is_refused(spec):
+    class Attribute(Constant):
+        hooks = ()
+
+    class Property(Constant):
+        @property
+        def groups(self):
+            return ("wide",)
+
+    class Called(Constant):
+        def __call__(self, features, labels, mode, params=None, config=None):
+            return None
+
+    class Private(Constant):
+        def _forward(self, features):
+            return features
+
+    class Fine(Constant):
+        @staticmethod
+        def loss(losses):
+            return losses["click"]
+
+        @classmethod
+        def groups(cls):
+            return ("wide",)
+
+    for kind, text in (
+        (Attribute, r"hooks: expected a method, got \(\)\. Write `def hooks\(self, \.\.\.\)`"),
+        (Property, "groups: expected a method, got <property"),
+        (Called, "__call__: this method of ek.ModelFn connects the other methods, and must not be"),
+        (Private, "_forward: this method of ek.ModelFn connects the other methods, and must not"),
+    ):
+        with pytest.raises(ek.ConfigError, match=rf"{HERE}:\d+: {kind.__name__}\.{text}"):
+            kind(spec)
+    Fine(spec)
+
+
+class OutOfBounds(Constant):
+    how = "labels"
+
+    def logits(self, features, mode):
+        logits = super().logits(features, mode)
+        if self.how == "add_loss":
+            self.add_loss("mine", logits[:, 0] ** 2, -tf.ones_like(logits[:, 0]))
+        return logits
+
+    def checked_labels(self, labels, weights):
+        return {**labels, "click": labels["click"] * 2} if self.how == "labels" else labels
+
+    def example_losses(self, labels, predictions, weights, features):
+        losses = tf.square(predictions["click/logits"][:, 0])
+        return {"click": (losses, -tf.ones_like(losses))} if self.how == "losses" else {}
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("labels", "checked_labels: the label 'click' must be in [0, 1]"),
+        ("losses", "example_losses: the weights of 'click' must be finite and 0 or more"),
+        ("add_loss", "add_loss: the weights of 'mine' must be finite and 0 or more"),
+    ],
+)
+def test_values_of_a_model_are_checked_as_values_of_records_are(spec, how, message):
+    model = OutOfBounds(spec)
+    model.how = how
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        made = build(model, ModeKeys.TRAIN, rows=40)
+        session.run(
+            [tf.compat.v1.global_variables_initializer(), tf.compat.v1.tables_initializer()]
+        )
+        with pytest.raises(tf.errors.InvalidArgumentError) as error:
+            session.run(made.train_op)
+    text = user_code.check_text(error.value)
+    assert re.fullmatch(rf"{HERE}:\d+: OutOfBounds\.{re.escape(message)}", text), text

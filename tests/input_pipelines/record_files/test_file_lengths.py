@@ -188,3 +188,9 @@ def test_a_file_that_changes_is_counted_again(tmp_path):
     assert file_lengths.count(str(path)) == 3
     path.write_bytes(BEFORE * 2)
     assert file_lengths.count(str(path)) == 6
+
+
+def test_a_row_that_is_no_text_is_named(tmp_path):
+    path = str(tmp_path / "a.tfrecord")
+    with pytest.raises(ValueError, match=r"a\.tfrecord: row 1: .* surrogates not allowed"):
+        writing.write_examples(path, [{"a": "x"}, {"a": "\ud800"}])

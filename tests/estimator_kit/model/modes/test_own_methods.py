@@ -54,6 +54,32 @@ def evaluated(model, mode, rows, fetches):
         return [session.run(fetched) for fetched in fetches(made)]
 
 
+def test_a_loss_may_have_variables(spec):
+    """Uncertainty weights (Kendall et al., 2018): exp(-s) * loss + s for each objective."""
+
+    class Uncertain(Constant):
+        def loss(self, losses):
+            with tf.compat.v1.variable_scope("of_losses"):
+                start = tf.constant_initializer(0.5)
+                s = {n: tf.compat.v1.get_variable(n, [], initializer=start) for n in losses}
+            return tf.add_n([tf.exp(-s[n]) * losses[n] + s[n] for n in losses])
+
+    def fetches(made):
+        metrics = made.eval_metric_ops
+        return [
+            [update for _, update in metrics.values()],
+            {n: metrics[n][0] for n in ("total_loss", "loss/click", "loss/buy")},
+        ]
+
+    found = evaluated(Uncertain(spec), ModeKeys.EVAL, 40, fetches)[1]
+    expected = math.exp(-0.5) * (found["loss/click"] + found["loss/buy"]) + 1
+    np.testing.assert_allclose(found["total_loss"], expected, rtol=1e-6)
+    with tf.Graph().as_default():
+        build(Uncertain(spec), ModeKeys.TRAIN)
+        trained = {v.op.name for v in tf.compat.v1.trainable_variables()}
+    assert trained == {"value", "of_losses/click", "of_losses/buy"}
+
+
 def test_each_mode_calls_the_methods_in_this_order(spec, monkeypatch):
     called = []
 

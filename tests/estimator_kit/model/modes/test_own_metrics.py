@@ -195,7 +195,8 @@ def other_graph():
          r"the Keras metric 'mine' has no update, got .*\. Call its update_state before you return "
          r"it\."),
         (lambda: {"mine": other_graph()},
-         r"the metric 'mine' belongs to another graph, got .*\. Make it in this method\."),
+         r"the metric 'mine' belongs to another graph, got .*\. Make it in each call, and keep no "
+         r"tensor in self\."),
         (lambda: None, r"expected \{name: \(value, update op\)\}, got None\. Return a dict\."),
     ],
 )  # fmt: skip

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
+from estimator_kit.model.session_errors import explained
 from tests.conftest import make_rows
 from tests.estimator_kit.model.test_model_fn import Constant, build
 from tests.estimator_kit.small_training import batch_of
@@ -24,14 +25,14 @@ MODES = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
 # For each part of a Scaffold, a function that makes it.
 PARTS = {
     "init_op": tf.no_op,
-    "init_feed_dict": lambda: {"fed:0": 1},
+    "init_feed_dict": lambda: {v1.placeholder(tf.int32, name="fed"): 1},
     "init_fn": lambda: lambda scaffold, session: None,
     "ready_op": lambda: v1.report_uninitialized_variables(),
     "ready_for_local_init_op": lambda: v1.report_uninitialized_variables(),
     "local_init_op": tf.no_op,
     "summary_op": lambda: v1.summary.merge_all(),
     "saver": lambda: v1.train.Saver(),
-    "local_init_feed_dict": lambda: {"fed:0": 2},
+    "local_init_feed_dict": lambda: {v1.placeholder(tf.int32, name="fed"): 2},
 }
 
 
@@ -199,3 +200,30 @@ def test_local_init_op_runs_in_each_session_and_with_the_tables_of_the_kit(spec,
     # The predictions depend on no row, so they would never end.
     answers = itertools.islice(made.predict(batch_of(spec, make_rows(3), labels=False)), 3)
     assert [float(answer["seen"][0]) for answer in answers] == [7.0] * 3
+
+
+def test_a_feed_of_a_tensor_that_does_not_exist_is_refused(spec):
+    class Feeds(Constant):
+        def scaffold(self, mode):
+            return v1.train.Scaffold(init_feed_dict={"nothing:0": 1})
+
+    with tf.Graph().as_default(), pytest.raises(ek.ConfigError) as error:
+        build(Feeds(spec), ModeKeys.TRAIN)
+    assert without_place(error.value).startswith("Feeds.scaffold: KeyError: \"The name 'nothing:0'")
+
+
+def test_a_model_that_is_never_ready_is_explained(spec):
+    class Waits(Constant):
+        def scaffold(self, mode):
+            return v1.train.Scaffold(ready_op=tf.constant(["value"]))
+
+    model = Waits(spec)
+    with tf.Graph().as_default():
+        made = build(model, ModeKeys.TRAIN)
+        creator = v1.train.ChiefSessionCreator(made.scaffold)
+        with pytest.raises(ek.ConfigError) as error, explained(spec, [], model=model):
+            v1.train.MonitoredSession(creator)
+    assert without_place(error.value) == (
+        "Waits.scaffold: its ready_op says that the model is not ready: Variables not initialized: "
+        "value. Initialize what it waits for in its init_fn or local_init_op."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -146,6 +147,44 @@ def test_a_train_op_that_returns_nothing_is_refused(spec):
     assert refused(Nothing(spec)) == (
         "Nothing.train_op: expected an op, got None. Return the result of minimize, or a tf.group."
     )
+
+
+def step_of(amount):
+    return v1.assign_add(v1.train.get_global_step(), amount)
+
+
+TWICE = {
+    "two optimizers": (lambda loss: [sgd(loss), sgd(loss)], [1, 1]),
+    "an own count": (lambda loss: [sgd(loss), step_of(1)], [1, 1]),
+    "another amount": (lambda loss: [step_of(10)], [10]),
+}
+
+
+@pytest.mark.parametrize("case", TWICE)
+def test_a_step_that_does_not_count_by_one_is_refused(spec, case):
+    ops_of, amounts = TWICE[case]
+
+    class Counts(Constant):
+        def train_op(self, loss):
+            return tf.group(ops_of(loss))
+
+    text = refused(Counts(spec))
+    assert text.startswith("Counts.train_op: expected one op that adds 1 to the global step for ")
+    assert [int(n) for n in re.findall(r"that adds (\d+)", text.partition(", got ")[2])] == amounts
+
+
+def test_a_step_that_also_reads_its_count_is_not_refused(spec):
+    class Reads(Constant):
+        def train_op(self, loss):
+            step = v1.train.get_global_step()
+            rate = tf.cond(step > 5, lambda: tf.cast(step, tf.float32), lambda: 0.1)
+            optimizer = v1.train.GradientDescentOptimizer(rate)
+            variables = v1.trainable_variables()
+            pairs = optimizer.compute_gradients(loss, variables)
+            return tf.group(sgd(loss), optimizer.apply_gradients(pairs))
+
+    with tf.Graph().as_default():
+        build(Reads(spec), TRAIN)
 
 
 # TensorFlow warns of its older layers, which the code of Estimators uses.
