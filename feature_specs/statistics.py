@@ -186,7 +186,8 @@ def load(path: pathlib.Path) -> Statistics:
         document = json.loads(path.read_bytes().decode("utf-8"))
     except FileNotFoundError:
         raise StatisticsError(
-            f"the file {str(path)!r} does not exist. Write it with run.py --mode=analyze."
+            f"the file {str(path)!r} does not exist. Write it with run.py --mode=analyze, "
+            "without --spec, into a new folder, and copy it."
         ) from None
     except OSError as error:
         raise StatisticsError(f"{str(path)!r} cannot be read: {error.strerror}") from error

@@ -60,7 +60,8 @@ SCORES = Compared(
     "The history of evaluations, `best`, early stopping, and a finished training",
     ("scores",),
     "the features, labels and filter of the spec, content of the evaluation files",
-    "they begin again, and old lines stay. A finished training is evaluated again.",
+    "they begin again, and old lines stay. A finished training is evaluated again. Another "
+    "`--best_metric` is refused, because `best` has a model of the earlier one.",
 )
 EXPORTS = Compared(
     "The exports of a finished training",

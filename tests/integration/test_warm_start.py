@@ -293,6 +293,16 @@ def test_what_is_used_otherwise_is_said(config, old, document, caplog):
     ]
 
 
+@pytest.mark.ci
+def test_a_column_that_the_model_does_not_read_is_not_said(config, old, document, caplog):
+    document["columns"]["city"]["list"] = [*reversed(document["columns"]["city"]["list"])]
+    with caplog.at_level("WARNING", "estimator_kit"):
+        ek.run(config("new", warm_start_from=old.model_dir, model="dnn", model_params={
+            "hidden_units": [4], "learning_rate": 1e-9,
+        }))  # fmt: skip
+    assert not [message for message in caplog.messages if message.startswith("warm start: ")]
+
+
 def test_objectives_in_another_order_are_another_model(config, old, document):
     document["objectives"] = dict(reversed(document["objectives"].items()))
     with pytest.raises(ek.CheckpointError) as error:

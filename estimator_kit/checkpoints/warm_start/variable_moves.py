@@ -29,6 +29,7 @@ from estimator_kit.checkpoints.warm_start.row_moves import (
 from estimator_kit.model.group_checks import VECTORS
 from estimator_kit.model.places.places import (
     LOGITS,
+    UNKNOWN,
     UNTRACED,
     Places,
     has_logits,
@@ -223,11 +224,15 @@ class VariableMoves:
         if self._old is None:
             return
         seen = [f"/{name}/" for name in self._outline.weights]
+        owners = self._owners()
+        traced = bool(owners) and not any(name.startswith(UNKNOWN) for name in owners)
         for name in self._new.used_columns():
             column = self._new.columns[name]
             part = f"/{canned_name(self._new, name)}/"
             is_table = column.dense in VECTORS
             if is_table or any(part in variable for variable in seen):
+                continue
+            if traced and name not in owners:  # A group that the model does not read.
                 continue
             if name in self._old.columns:
                 before, now = row_moves.meaning(self._old, name), row_moves.meaning(self._new, name)

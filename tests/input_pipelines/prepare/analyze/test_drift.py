@@ -458,8 +458,7 @@ def test_in_your_own_program(folder):
          "error: no file matches '{0}/gone*' of --baseline_files"),
         (["--baseline_statistics={0}/gone.json", "--train_files={0}/now.tfrecord"], 2,
          "error: --baseline_statistics: the file '{0}/gone.json' does not exist. Write it with "
-         "run.py "
-         "--mode=analyze."),
+         "run.py --mode=analyze, without --spec, into a new folder, and copy it."),
         (["--baseline_statistics={0}/spec.yaml", "--train_files={0}/now.tfrecord"], 2,
          "error: --baseline_statistics: '{0}/spec.yaml' has the version None, expected 1. Write "
          "it again with run.py --mode=analyze."),
