@@ -26,6 +26,7 @@ from pydantic import Field
 from estimator_kit import storage
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
+from feature_specs.sections.filters import Filter
 from input_pipelines.record_files import file_systems
 from input_pipelines.record_files.file_samples import samples_of
 from input_pipelines.record_files.sharding import sizes_of
@@ -157,6 +158,9 @@ def _changes(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
     Earlier versions stored no samples. What is not stored contradicts nothing.
     """
+    if "filter" in kept:  # Earlier versions stored the order of words, which means nothing.
+        entries = [Filter.model_validate(entry).as_dict() for entry in kept["filter"]]
+        kept = {**kept, "filter": entries}
     names = {*kept, *now} - _PROGRESS - {"files", "samples"}
     found = [name for name in names if kept.get(name) != now.get(name)]
     before, files = kept.get("files", {}), now["files"]

@@ -24,8 +24,17 @@ from pydantic import Field
 from feature_specs.entry import LARGEST_FLOAT32, Declared, as_tuple
 from feature_specs.errors import value_text
 
+
+def _sorted(values: tuple[Union[int, str], ...]) -> tuple[Union[int, str], ...]:
+    return tuple(sorted({*values}, key=lambda value: (isinstance(value, str), value)))
+
+
+# A set: its order and repeated values mean nothing, so they are not kept.
 _Values = Annotated[
-    tuple[Union[int, str], ...], pydantic.BeforeValidator(as_tuple), Field(min_length=1)
+    tuple[Union[int, str], ...],
+    pydantic.BeforeValidator(as_tuple),
+    Field(min_length=1),
+    pydantic.AfterValidator(_sorted),
 ]
 
 

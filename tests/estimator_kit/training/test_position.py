@@ -81,6 +81,16 @@ def test_a_training_of_an_earlier_version_goes_on(folder, caplog):
     assert not caplog.records
 
 
+def test_the_order_of_words_of_a_filter_is_no_other_input(folder, caplog):
+    write_of_earlier_version(
+        folder, ["a/x.tfrecord"], filter=[{"feature": "city", "in": ["rome", "bern", "rome"]}]
+    )
+    now = [{"feature": "city", "in": ["bern", "rome"]}]
+    assert position(folder, ["a/x.tfrecord"], step=7, filter=now).steps_read == 7
+    now[0]["in"].append("oslo")
+    assert position(folder, ["a/x.tfrecord"], step=7, filter=now).steps_read == 0
+
+
 def test_another_order_of_files_in_an_earlier_version_is_another_input(folder, caplog):
     paths = ["../here/x.tfrecord", "a/x.tfrecord"]  # The order of the paths, not of the files.
     write_of_earlier_version(folder, paths)

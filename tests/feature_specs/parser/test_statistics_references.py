@@ -125,8 +125,7 @@ def test_fewer_buckets_are_announced(folder, caplog):
     [
         (numeric("age", {"zscore": {"statistics": "no.json"}}),
          "columns.x.normalizer.zscore.statistics: the file '{}/no.json' does not exist. Write it "
-         "with "
-         "run.py --mode=analyze."),
+         "with run.py --mode=analyze, without --spec, into a new folder, and copy it."),
         (numeric("age", {"zscore": {"statistics": "../s.json"}}),
          "columns.x.normalizer.zscore.statistics: got '../s.json', expected a path below the "
          "folder of the spec, '{}'"),
