@@ -16,6 +16,8 @@ from estimator_kit.checkpoints.warm_start.row_moves import (
     row_move,
 )
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 @pytest.fixture
 def specs(document, tmp_path):
