@@ -39,8 +39,6 @@ OTHER = {
     "softmax": True, "steps_dropout": 0.5, "structure": "stacked", "tasks": ["buy", "click"],
     "temperature": 0.5, "tied": False, "tower_units": [3], "warm_up_steps": 3, "width": 4,
 }  # fmt: skip
-QUICK = ("wide_deep",)
-IN_CI = ("din", "two_tower", "sasrec")
 
 
 def test_every_parameter_has_another_value_here():
@@ -72,10 +70,7 @@ def logits(name, params, spec, rows):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(
-            name,
-            marks=() if name in QUICK else pytest.mark.ci if name in IN_CI else pytest.mark.nightly,
-        )
+        pytest.param(name, marks=pytest.mark.ci if name == "wide_deep" else pytest.mark.nightly)
         for name in MODELS
     ],
 )

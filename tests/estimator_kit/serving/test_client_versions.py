@@ -138,6 +138,7 @@ def clients_follow(tmp_path, seed, steps, batch_rows, **policy):
             folder.before = lambda number: None
 
 
+@pytest.mark.ci
 def test_clients_follow_the_version_that_answers(tmp_path):
     clients_follow(tmp_path, 1, len(FORMS), 2)
 

@@ -37,6 +37,7 @@ def profiled(folder, steps: range, *, work_of_input=0, work_of_model=0, ends_at=
     return hook
 
 
+@pytest.mark.ci
 def test_the_slower_side_is_seen_and_both_traces_stay(tmp_path):
     slow_input = profiled(tmp_path / "a", range(3, 13), work_of_input=20)
     slow_model = profiled(tmp_path / "b", range(3, 13), work_of_model=20)

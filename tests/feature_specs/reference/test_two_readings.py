@@ -233,6 +233,7 @@ def random_specs(directory, seeds):
         yield document(random.Random(seed), directory / str(seed)), directory / str(seed)
 
 
+@pytest.mark.ci
 def test_random_specs_and_records_agree(tmp_path):
     search([Readings(*spec) for spec in random_specs(tmp_path, [0])], examples=10)
 
