@@ -82,7 +82,7 @@ _VARIABLES = frozenset(("VarHandleOp", "VariableV2"))
 def mark(column: str, tensor: tf.Tensor) -> None:
     """Marks the last axis of a tensor as the places of a column. Does nothing in eager mode."""
     if not tf.executing_eagerly():  # Eager mode has no graph.
-        _mark(tensor, tensor.shape, ((column, tensor.shape[-1]),))
+        _mark(tensor, tensor.shape, ((column, _size(tensor, -1)),))
 
 
 def mark_logits(tensor: tf.Tensor, widths: Mapping[str, int]) -> None:
@@ -115,7 +115,7 @@ def owned(*objectives: str) -> Iterator[None]:
     if objectives and not tf.executing_eagerly():
         for variable in graph.get_collection(v1.GraphKeys.GLOBAL_VARIABLES):
             if variable.name not in before and variable.shape.rank:
-                places = ((UNITS + ",".join(objectives), variable.shape[-1]),)
+                places = ((UNITS + ",".join(objectives), _size(variable, -1)),)
                 _mark(variable.op.outputs[0], variable.shape, places)
 
 
@@ -129,6 +129,12 @@ def _mark(tensor: tf.Tensor, shape: tf.TensorShape, places: Places) -> _Marks:
 def find(graph: tf.Graph) -> dict[str, AxisPlaces]:
     """`{variable: the places of each axis}` for the variables whose places have owners."""
     return _Walk(graph).variables()
+
+
+def _size(tensor: Any, axis: int) -> Any:
+    """The size of an axis, or None if it is unknown. In TensorFlow 1, `shape[axis]` is no number."""
+    dims = tensor.shape.dims
+    return None if dims is None else dims[axis].value
 
 
 class _Walk:
@@ -212,7 +218,7 @@ class _Walk:
             self._changed = True
 
     def _factors(self, tensor: tf.Tensor, axis: int) -> tuple[Factor, ...]:
-        return self._of((tensor.name, axis)) or ((tensor.shape[axis], None),)
+        return self._of((tensor.name, axis)) or ((_size(tensor, axis), None),)
 
     def _columns(self, tensors: Iterable[tf.Tensor]) -> list[str]:
         """The columns whose places the tensors have."""
@@ -258,7 +264,7 @@ class _Walk:
         name = f"{UNKNOWN}{op.type}({', '.join(columns)})"
         for output in op.outputs:
             for axis in range(1, output.shape.rank or 0):
-                size = output.shape[axis]
+                size = _size(output, axis)
                 if size is not None and self._of((output.name, axis)) is None:
                     self._label((output.name, axis), ((size, ((name, size),)),))
 
@@ -267,16 +273,16 @@ class _Walk:
         if rank is None:
             return
         # If several inputs have one number per row, the number may be a score instead of a column.
-        several = sum(bool(tensor.shape.rank) and tensor.shape[0] is None for tensor in inputs) > 1
+        several = sum(bool(tensor.shape.rank) and _size(tensor, 0) is None for tensor in inputs) > 1
         for tensor in inputs:
             offset = rank - (tensor.shape.rank or 0)
             for axis in range(max(offset, 0), rank):
-                size = tensor.shape[axis - offset]
-                if size == output.shape[axis] and not (size == 1 and several):
+                size = _size(tensor, axis - offset)
+                if size == _size(output, axis) and not (size == 1 and several):
                     self._same((output.name, axis), (tensor.name, axis - offset))
-                elif size == output.shape[axis] and output.op.type in _SUMS:
+                elif size == _size(output, axis) and output.op.type in _SUMS:
                     self._back((tensor.name, axis - offset), flat(self._of((output.name, axis))))
-                elif size == output.shape[axis]:
+                elif size == _size(output, axis):
                     self._lose((output.name, axis))
 
     def _matmul(self, op: tf.Operation) -> bool:
@@ -293,7 +299,7 @@ class _Walk:
         self._same((out.name, ranks[2] - 1), (b.name, columns))
         for tensor, rank in zip((a, b), ranks):
             for back in range(3, rank + 1):
-                if tensor.shape[rank - back] == out.shape[ranks[2] - back]:
+                if _size(tensor, rank - back) == _size(out, ranks[2] - back):
                     self._same((out.name, ranks[2] - back), (tensor.name, rank - back))
         return True
 
@@ -319,7 +325,7 @@ class _Walk:
         others = [other for other in range(out.shape.rank) if other != axis]
         for tensor in inputs:
             self._pair(out, others, tensor, others)
-            found, size = flat(self._of((tensor.name, axis))), tensor.shape[axis]
+            found, size = flat(self._of((tensor.name, axis))), _size(tensor, axis)
             if size is None:
                 return False
             parts += found or ((NO_COLUMN, size),)
@@ -327,7 +333,7 @@ class _Walk:
             self._back((tensor.name, axis), made and cut(made, start, start + size))
             start += size
         if any(name != NO_COLUMN for name, _ in parts):
-            self._label((out.name, axis), ((out.shape[axis], tuple(parts)),))
+            self._label((out.name, axis), ((_size(out, axis), tuple(parts)),))
         return True
 
     def _pack(self, op: tf.Operation) -> bool:
@@ -380,7 +386,7 @@ class _Walk:
         if sizes == [None, None]:  # From `tf.tensordot`. The product after it tells the size.
             for product in out.consumers():
                 if product.type == "MatMul" and product.inputs[0] is out:
-                    sizes[1] = product.inputs[1].shape[int(product.get_attr("transpose_b"))]
+                    sizes[1] = _size(product.inputs[1], int(product.get_attr("transpose_b")))
         left = [f for axis in range(tensor.shape.rank) for f in self._factors(tensor, axis)]
         for axis in reversed(range(1, len(sizes))):
             taken = take(left, sizes[axis])
@@ -389,7 +395,7 @@ class _Walk:
             self._label_if_any((out.name, axis), taken)
         if sizes:
             self._label_if_any((out.name, 0), left)
-        if len(sizes) > 1 and tensor.shape.rank and sizes[-1] == tensor.shape[-1]:
+        if len(sizes) > 1 and tensor.shape.rank and sizes[-1] == _size(tensor, -1):
             made = flat(self._of((out.name, len(sizes) - 1)))
             self._back((tensor.name, tensor.shape.rank - 1), made)
         elif sizes:
@@ -424,7 +430,7 @@ class _Walk:
         others = [other for other in range(rank) if other != axis]
         for out in op.outputs:
             self._pair(out, others, tensor, others)
-            size = out.shape[axis]
+            size = _size(out, axis)
             if size is None:
                 return False
             self._label_slice((out.name, axis), tensor, axis, start, size)
@@ -437,10 +443,10 @@ class _Walk:
         if begin is None or out.shape.rank is None:
             return False
         for axis, start in enumerate(begin):
-            if tensor.shape[axis] == out.shape[axis]:
+            if _size(tensor, axis) == _size(out, axis):
                 self._same((out.name, axis), (tensor.name, axis))
-            elif out.shape[axis] is not None:
-                self._label_slice((out.name, axis), tensor, axis, int(start), out.shape[axis])
+            elif _size(out, axis) is not None:
+                self._label_slice((out.name, axis), tensor, axis, int(start), _size(out, axis))
         return True
 
     def _strided_slice(self, op: tf.Operation) -> bool:
@@ -466,7 +472,7 @@ class _Walk:
             elif masks["shrink_axis"] & bit:
                 old += 1
             else:
-                size, full = out.shape[new], tensor.shape[old]
+                size, full = _size(out, new), _size(tensor, old)
                 if size == full:
                     self._same((out.name, new), (tensor.name, old))
                 elif size is not None and full is not None and strides[i] == 1:
@@ -479,7 +485,7 @@ class _Walk:
         return True
 
     def _label_slice(self, axis: _Axis, tensor: tf.Tensor, old: int, start: int, size: int) -> None:
-        places, whole = flat(self._of((tensor.name, old))), tensor.shape[old]
+        places, whole = flat(self._of((tensor.name, old))), _size(tensor, old)
         if places is not None:
             self._label(axis, ((size, cut(places, start, start + size)),))
         made = flat(self._of(axis))
