@@ -132,7 +132,7 @@ def find(graph: tf.Graph) -> dict[str, AxisPlaces]:
 
 
 def _size(tensor: Any, axis: int) -> Any:
-    """The size of an axis, or None if it is unknown. In TensorFlow 1, `shape[axis]` is no number."""
+    """The size of an axis, or None. With TensorFlow 1, `shape[axis]` is not a number."""
     dims = tensor.shape.dims
     return None if dims is None else dims[axis].value
 
