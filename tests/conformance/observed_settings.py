@@ -270,7 +270,7 @@ class OfTraining(OfEvaluation):
         model = preparation.make_model(self.config, self.spec)
         model.computing = Computing.of(self.config)
         outline = self.outline if self.config.warm_start_from is not None else None
-        model.warm_start = find_warm_start(self.config, self.spec, outline)
+        model.warm_start = find_warm_start(self.config, self.spec, model.params, outline)
         return model
 
     @part
@@ -324,7 +324,7 @@ class OfTraining(OfEvaluation):
         """The fixed evaluations that the exporter `best` takes, and after which one it stops."""
         config, request = self.config, StopRequest()
         files = self.screened.files["--eval_files"]
-        meaning = ScoresMeaning.of(config, self.spec, self.model.params, files, {})
+        meaning = ScoresMeaning.of(config, self.spec, self.model, files, {})
         after = AfterEvaluation(config, self.spec, request, meaning=meaning)
         best, stopped = [], None
 
