@@ -258,11 +258,10 @@ class AfterEvaluation(estimator.Exporter):
         metrics: Optional[Mapping[str, float]] = None,
     ) -> str:
         metrics = self.metrics if metrics is None else metrics
-        made = None
         if self._repeats:
             made = self._exports.made(trained, exporter, checkpoint, metrics)
-        if made is not None:
-            return made
+            if made is not None:
+                return made
         with Progress("export", exporter):
             return self._exports.write(trained, exporter, checkpoint, metrics)
 

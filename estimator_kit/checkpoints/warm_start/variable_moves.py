@@ -118,11 +118,11 @@ class VariableMoves:
         old_base = source[: len(source) - len(suffix)] if source.endswith(suffix) else source
         column, old_column = self._columns.of(base), self._old_columns.of(old_base)
         moves: dict[int, AxisMove] = {}
-        known: set[int] = set()
+        axes_of_rows: set[int] = set()
         axes = self._outline.places.get(base, ())
         if column is not None and old_column is not None:
             if axes and (has_logits(axes[0]) or {n for n, _ in axes[0] or ()} == {column}):
-                known.add(0)  # The rows of a table, which may also score items.
+                axes_of_rows.add(0)  # The rows of a table, which may also score items.
             key = (old_column, column)
             if key not in self._rows:
                 self._rows[key] = row_moves.row_move(self._old, old_column, self._new, column)
@@ -130,14 +130,14 @@ class VariableMoves:
             # With another length the variable does not have one row for each id.
             if rows is not None and len(rows) == shape[0]:
                 moves[0] = AxisMove(0, "rows", rows)
-        for move in self._places(base, old_base, old_shape, known={*moves, *known}):
+        for move in self._places(base, old_base, old_shape, without={*moves, *axes_of_rows}):
             moves[move.axis] = move
         return Taken(source, tuple(moves[axis] for axis in sorted(moves)))
 
     def _places(
-        self, name: str, source: str, old_shape: tuple[int, ...], known: set[int]
+        self, name: str, source: str, old_shape: tuple[int, ...], without: set[int]
     ) -> Iterator[AxisMove]:
-        """The moves of axes whose places have an owner, without the axes in `known`."""
+        """The moves of axes whose places have an owner, except the axes in `without`."""
         assert self._old is not None
         axes, old_axes = self._outline.places.get(name), None
         if self._old_places is not None:
@@ -149,7 +149,7 @@ class VariableMoves:
                     f"{'; '.join(changed)}"
                 )
         for axis, (old, new) in enumerate(itertools.zip_longest(old_axes or (), axes or ())):
-            if axis in known:
+            if axis in without:
                 continue
             if new is not None and not self._knows_outputs:
                 old, new = self._older(old, new, old_shape[axis])
