@@ -6,9 +6,21 @@ Errors in a feature spec are `feature_specs.SpecError`; errors in data are
 
 from __future__ import annotations
 
+from feature_specs.files.errors import ConfigError, Locked
 
-class ConfigError(ValueError):
-    """A flag, flagfile, parameter, model or file of a run cannot be used."""
+__all__ = [
+    "CheckpointError",
+    "ConfigError",
+    "ExportError",
+    "Locked",
+    "LossError",
+    "NothingToDo",
+    "Refused",
+    "SessionLost",
+    "Stopped",
+    "TimedOut",
+    "UnsupportedTensorFlowError",
+]
 
 
 class CheckpointError(ConfigError):
@@ -32,10 +44,6 @@ class UnsupportedTensorFlowError(RuntimeError):
 
 class Refused(Exception):
     """A candidate did not pass the gate. The candidate is kept, and the live model stays live."""
-
-
-class Locked(Exception):
-    """Another process is working in the same folder."""
 
 
 class TimedOut(Exception):

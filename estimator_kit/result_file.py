@@ -10,6 +10,7 @@ from pydantic import Field
 
 from estimator_kit import storage
 from estimator_kit.result import RunResult
+from feature_specs.files import documents
 
 
 class _Kept(storage.Form):
@@ -33,7 +34,7 @@ def write_result(result: RunResult, model_dir: str) -> None:
 
 def write_to(result: RunResult, path: str, **also: Any) -> None:
     """Writes a result to any path, with additional entries."""
-    storage.write_json(path, document(result, **also))
+    documents.write_json(path, document(result, **also))
 
 
 def document(result: RunResult, **also: Any) -> dict[str, Any]:

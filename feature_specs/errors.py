@@ -9,28 +9,10 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
-Path = tuple[Union[str, int], ...]
-
-_LONGEST_VALUE = 60
-
-
-def path_text(path: Path) -> str:
-    """Formats `("columns", "a", 2)` as `columns.a[2]`, and the empty path as `the top level`."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text or "the top level"
-
-
-def value_text(value: Any) -> str:
-    """The `repr` of a value for a message. A long one is shortened in the middle."""
-    text = repr(value)
-    if len(text) > _LONGEST_VALUE:
-        half = _LONGEST_VALUE // 2
-        text = f"{text[:half]} ... {text[-half:]}"
-    return text
+from feature_specs.files.errors import Path, path_text
+from feature_specs.files.errors import value_text as value_text
 
 
 def counted(number: int, noun: str) -> str:

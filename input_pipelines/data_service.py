@@ -26,12 +26,13 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
 from input_pipelines import input_fns
 from input_pipelines.autograph import as_written
 from input_pipelines.reading import shuffling
 from input_pipelines.reading.selection import Negatives, Selection
-from input_pipelines.record_files import file_end, file_lengths, file_systems, tfrecords
+from input_pipelines.record_files import file_end, file_lengths, tfrecords
 
 # A worker reads one file at a time for each 16 files, up to the local number of open files. With
 # few files, one worker then does not take all of them, and a lost worker loses fewer rows.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
+from feature_specs.files.errors import MissingPackageError
+
+__all__ = ["DataError", "MissingPackageError", "first_line", "message_of", "unreadable"]
+
 
 class DataError(ValueError):
     """Records or files that cannot be used. The message names the file, record and feature."""
-
-
-class MissingPackageError(ImportError):
-    """An optional package is not installed. The message says how to install it."""
 
 
 def message_of(error: Exception) -> str:

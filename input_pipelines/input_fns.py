@@ -20,6 +20,7 @@ from typing import Any, Optional, Union
 
 import tensorflow as tf
 
+from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
 from input_pipelines.autograph import as_written
 from input_pipelines.reading import row_groups, shuffling
@@ -27,7 +28,7 @@ from input_pipelines.reading.mixing import Mix, in_rounds
 from input_pipelines.reading.own_rows import OwnRows
 from input_pipelines.reading.selection import Negatives, Selection
 from input_pipelines.reading.shuffling import RowsAnEpoch, rows_of_epochs
-from input_pipelines.record_files import file_systems, tfrecords
+from input_pipelines.record_files import tfrecords
 from input_pipelines.record_files.sharding import Shard
 from input_pipelines.row_cache.cache import CachedRows, RowCache
 from input_pipelines.transform import record_kind

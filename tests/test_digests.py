@@ -63,7 +63,7 @@ COMPARED = {
         "input_pipelines.prepare.analyze.folder:check":
             "_digest((folder / name).read_bytes()) not in known[name]",
     },
-    "input_pipelines.prepare.convert.places:stamps": {
+    "feature_specs.files.file_systems:stamps": {
         "estimator_kit.tuning.definition:changes": "was != is_now",
         "estimator_kit.retraining.cycle:_folder": "window['identity'] == identity",
     },

@@ -51,7 +51,7 @@ WITHOUT_TENSORFLOW = {
     "input_pipelines": {
         "__init__", "errors", "own_code", "prepare/beam/flags", "prepare/convert/__init__",
         "prepare/convert/options", "prepare/tables/__init__", "prepare/tables/options",
-        "reading/days", "reading/files", "record_files/file_systems",
+        "reading/days", "reading/files",
     },
     "estimator_kit": {
         "__init__", "commands/__init__", "commands/command_line", "commands/validate",

@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from estimator_kit import storage
 from estimator_kit.errors import CheckpointError, ExportError
-from input_pipelines.prepare.convert import places
+from feature_specs.files import file_systems
 
 NAME = "digests.json"
 
@@ -85,7 +85,7 @@ def _problems(place: str, pairs: list[tuple[str, set[str]]]) -> Iterator[str]:
         if not tf.io.gfile.exists(path):
             yield f"{path} is missing."
             return
-        looks.append((path, places.stamp(path)))
+        looks.append((path, file_systems.stamp(path)))
     if _checked.get(place) == looks:
         return
     for path, expected in pairs:

@@ -23,6 +23,7 @@ from estimator_kit import storage
 from estimator_kit.checkpoints import run_record
 from estimator_kit.errors import CheckpointError
 from estimator_kit.model.model_params import ModelParams, changes_of
+from feature_specs.files import documents
 from feature_specs.meaning import compared
 
 NAME = "model_params.json"
@@ -31,7 +32,7 @@ _FLAG = "--model_params="
 
 def write(model_dir: str, params: ModelParams) -> None:
     """Stores the parameters with which a training begins or goes on, defaults included."""
-    storage.write_json(os.path.join(model_dir, NAME), params.model_dump(mode="json"))
+    documents.write_json(os.path.join(model_dir, NAME), params.model_dump(mode="json"))
 
 
 def check(model_dir: str, model: str, params: ModelParams) -> None:

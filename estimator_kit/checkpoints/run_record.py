@@ -32,11 +32,11 @@ from estimator_kit.config.flags import resolved_flags, values_in
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import CheckpointError, ConfigError
 from feature_specs.errors import SpecError
+from feature_specs.files import documents, file_systems
 from feature_specs.meaning import compared
 from feature_specs.meaning.differences import differences
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
-from input_pipelines.record_files import file_systems
 
 _PLACES = "places.json"
 
@@ -77,19 +77,19 @@ def write_record(
       spec: the feature spec.
       places: the places of the model's variables, or None; see `input_places`.
     """
-    storage.write_text(os.path.join(config.model_dir, "flags.txt"), resolved_flags(config))
+    documents.write_text(os.path.join(config.model_dir, "flags.txt"), resolved_flags(config))
     used = {**versions(), "feature_spec": spec.fingerprint()}
-    storage.write_json(os.path.join(config.model_dir, "versions.json"), used)
+    documents.write_json(os.path.join(config.model_dir, "versions.json"), used)
     folder = os.path.join(config.model_dir, "feature_spec")
     for file in _files(spec):
         # With unchanged line breaks, because their digests are compared.
         with open(spec.directory / file, encoding="utf-8", newline="") as words:
-            storage.write_text(os.path.join(folder, file), words.read())
-    storage.write_json(os.path.join(folder, kept_files.NAME), _digests(spec))
+            documents.write_text(os.path.join(folder, file), words.read())
+    documents.write_json(os.path.join(folder, kept_files.NAME), _digests(spec))
     if places is not None:
-        storage.write_json(os.path.join(folder, _PLACES), place_moves.to_json(places))
+        documents.write_json(os.path.join(folder, _PLACES), place_moves.to_json(places))
     # Not sorted, because the order of the objectives is the order of their logits.
-    storage.write_json(
+    documents.write_json(
         os.path.join(folder, "spec.json"), spec.to_dict(defaults=True), sort_keys=False
     )
 
@@ -157,7 +157,7 @@ def kept_spec(folder: str) -> Optional[FeatureSpec]:
         return parser.load(path)
     local = tempfile.TemporaryDirectory(prefix="estimator_kit-spec-")
     _LOCAL_COPIES.append(local)
-    storage.copy_folder(folder, local.name)
+    file_systems.copy_folder(folder, local.name)
     try:
         spec = parser.load(os.path.join(local.name, "spec.json"))
     except SpecError as error:

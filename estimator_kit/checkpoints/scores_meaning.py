@@ -35,6 +35,7 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import counted
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.model_params import changes_of
+from feature_specs.files import documents
 from feature_specs.meaning import compared
 from feature_specs.meaning.differences import differences
 from feature_specs.spec import FeatureSpec
@@ -124,7 +125,7 @@ class ScoresMeaning:
     def write(self, model_dir: str) -> None:
         """Writes `eval_meaning.json`, before the first score that means this is stored."""
         document = {"scores": self.digest, "unmarked": self.unmarked, "meaning": self.values}
-        storage.write_json(_path(model_dir), document)
+        documents.write_json(_path(model_dir), document)
 
 
 def _counted_settings(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn) -> set[str]:

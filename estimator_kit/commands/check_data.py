@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
-from estimator_kit import storage
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.observing.progress import ScanProgress
 from estimator_kit.result import RunResult
 from estimator_kit.result_file import read_result, result_path, write_to
 from estimator_kit.training import bad_data
+from feature_specs.files import staged
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
@@ -52,7 +52,7 @@ def run_check(config: ExperimentConfig) -> tuple[RunResult, str]:
       SpecError: the spec cannot be used.
     """
     if config.model_dir is not None:
-        storage.check_writable(config.model_dir, flag="--model_dir")
+        staged.check_writable(config.model_dir, flag="--model_dir")
     spec = parser.load(config.spec) if config.spec else None
     learned = _expand(config, ("train_files", "train_mix", "eval_files"))
     predicted = _expand(config, ("predict_files",))

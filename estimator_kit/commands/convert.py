@@ -14,6 +14,7 @@ from estimator_kit.config.mode_configs import ConvertConfig
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.observing.progress import ShardProgress
 from estimator_kit.result import RunResult
+from feature_specs.files import file_systems
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.beam.flags import BeamFlagsError
@@ -21,7 +22,6 @@ from input_pipelines.prepare.convert import conversion, sequences
 from input_pipelines.prepare.convert.folder import FolderError
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.reading import files
-from input_pipelines.record_files import file_systems
 
 
 def run(config: ConvertConfig, tell: Callable[[str], None]) -> RunResult:

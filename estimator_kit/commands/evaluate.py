@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable
 from typing import Any, Optional, TextIO
 
-from estimator_kit import storage
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.model.model_fn import ModelFn
@@ -23,6 +22,7 @@ from estimator_kit.training.hooks.curves import CurvesHook
 from estimator_kit.training.hooks.progress import EvaluationProgressHook
 from estimator_kit.training.preparation import check_surroundings, prepared, trained_estimator
 from estimator_kit.training.records import summary
+from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
 
 _log = logging.getLogger("estimator_kit")
@@ -44,7 +44,7 @@ def run(
         evaluated = export_evaluation.evaluate(config)
         tell(evaluated.text)
         if evaluated.path is None and answers is not None:
-            document = storage.plain(evaluated.document)
+            document = documents.plain(evaluated.document)
             print(json.dumps(document, indent=2, sort_keys=True), file=answers)
         return evaluated.result
     return _of_checkpoint(complete(config, ModelDirConfig), tell)

@@ -37,10 +37,10 @@ from estimator_kit.exporters.signature_features import features_of_signatures
 from estimator_kit.exporters.versions import kept, versions
 from estimator_kit.result import RunResult
 from estimator_kit.training.preparation import make_model
+from feature_specs.files import file_systems, staged
 from feature_specs.kinds import Vocabulary
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
-from input_pipelines.record_files import file_systems
 
 
 class _Check(storage.Form):
@@ -65,7 +65,7 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
     if config.inspect_path is not None:
         file_systems.check(config.inspect_path, flag="--inspect_path")
     if config.graph_dir is not None:
-        storage.check_writable(config.graph_dir, flag="--graph_dir")
+        staged.check_writable(config.graph_dir, flag="--graph_dir")
     tell(inspect(config))
     return RunResult(mode=config.mode)
 

@@ -7,7 +7,6 @@ from typing import Any, Optional, TextIO
 
 import tensorflow as tf
 
-from estimator_kit import storage
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
@@ -18,6 +17,7 @@ from estimator_kit.result import RunResult
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import kept, prediction, scoring
 from estimator_kit.training import bad_data, preparation
+from feature_specs.files import staged
 from feature_specs.spec import FeatureSpec
 from input_pipelines import input_fns
 from input_pipelines.integrity import stored_records
@@ -107,7 +107,7 @@ def _predict(
     prediction.check_inputs(paths)
     prediction.check_output(config.predict_output, paths)
     if config.predict_output is not None:
-        storage.check_writable(config.predict_output, flag="--predict_output", is_file=True)
+        staged.check_writable(config.predict_output, flag="--predict_output", is_file=True)
     screened = bad_data.screen(
         config, spec, {"--predict_files": paths}, with_labels=False, remedy=remedy
     )

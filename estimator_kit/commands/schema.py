@@ -10,15 +10,14 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_kit import storage
 from estimator_kit.config.mode_configs import SchemaConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.result import RunResult
+from feature_specs.files import documents, file_systems, staged
 from feature_specs.parser import parser
 from input_pipelines.prepare.analyze.folder import FolderError
 from input_pipelines.prepare.metadata_schema import from_spec, to_spec
 from input_pipelines.prepare.metadata_schema.proto import SchemaError
-from input_pipelines.record_files import file_systems
 
 
 def run(config: SchemaConfig, tell: Callable[[str], None]) -> RunResult:
@@ -52,7 +51,7 @@ def _import(config: SchemaConfig) -> str:
 
 
 def _export(config: SchemaConfig) -> str:
-    storage.check_writable(config.schema_file, flag="--schema_file", is_file=True)
+    staged.check_writable(config.schema_file, flag="--schema_file", is_file=True)
     spec = parser.load(config.spec)
     text, lost = from_spec.text(spec)
     path = file_systems.absolute(config.schema_file)
@@ -61,7 +60,7 @@ def _export(config: SchemaConfig) -> str:
             f"--schema_file: {config.schema_file!r} exists and holds something else. "
             "Name another file, or move it away."
         )
-    storage.write_text(path, text)
+    documents.write_text(path, text)
     count = len(spec.features) + len(spec.labels)
     lines = [f"{config.schema_file}: a Schema of {count} features, from {config.spec}"]
     return "\n".join([*lines, *(f"  not in the Schema: {line}" for line in lost)])

@@ -23,7 +23,6 @@ from typing import Any, Optional
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_kit import storage
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import TransformConfig
 from estimator_kit.embeddings import dynamic_package, dynamic_problems
@@ -48,8 +47,9 @@ from estimator_kit.exporters.saved_model_graph import op_counts, read_saved_mode
 from estimator_kit.exporters.versions import new_staging
 from estimator_kit.result import RunResult
 from estimator_kit.scoring import item_files
+from feature_specs.files import file_systems, staged
 from feature_specs.spec import FeatureSpec
-from input_pipelines.record_files import file_systems, tfrecords
+from input_pipelines.record_files import tfrecords
 
 SAVED_MODEL_FORMS = ("freeze", "optimize", "text", "binary")
 
@@ -70,7 +70,7 @@ def transform(config: ExperimentConfig) -> str:
     """
     source, target = str(config.export_dir), str(config.transform_dir)
     file_systems.check(source, flag="--export_dir")
-    storage.check_writable(target, flag="--transform_dir")
+    staged.check_writable(target, flag="--transform_dir")
     if tf.io.gfile.exists(target):
         raise ConfigError(f"--transform_dir={target} exists already. Name a new folder.")
     if config.transform in item_files.KINDS:
@@ -82,16 +82,16 @@ def transform(config: ExperimentConfig) -> str:
     saved = read_saved_model(source)
     before = serving_graph(saved, source)
     records = _records(config, kept_spec(source))
-    staged = new_staging(os.path.dirname(file_systems.absolute(target)), time.time())
+    staging = new_staging(os.path.dirname(file_systems.absolute(target)), time.time())
     try:
-        _write(saved, source, staged, str(config.transform))
-        after = serving_graph(read_saved_model(staged), staged)
-        largest = _difference(before, source, staged, records, config.transform_tolerance)
-        changes = _quality_changes(config, before, source, staged)
-        tf.io.gfile.rename(staged, target)
+        _write(saved, source, staging, str(config.transform))
+        after = serving_graph(read_saved_model(staging), staging)
+        largest = _difference(before, source, staging, records, config.transform_tolerance)
+        changes = _quality_changes(config, before, source, staging)
+        tf.io.gfile.rename(staging, target)
     finally:
-        if tf.io.gfile.exists(staged):
-            tf.io.gfile.rmtree(staged)
+        if tf.io.gfile.exists(staging):
+            tf.io.gfile.rmtree(staging)
     counts = [sum(op_counts(meta.graph_def).values()) for meta in (before, after)]
     return (
         f"{config.transform}: {target}\n"
@@ -102,8 +102,8 @@ def transform(config: ExperimentConfig) -> str:
     )
 
 
-def _write(saved: Any, source: str, staged: str, kind: str) -> None:
-    tf.io.gfile.makedirs(staged)
+def _write(saved: Any, source: str, staging: str, kind: str) -> None:
+    tf.io.gfile.makedirs(staging)
     meta = serving_graph(saved, source)
     parts = ["assets", "assets.extra"]
     if kind in ("freeze", "optimize"):
@@ -116,14 +116,14 @@ def _write(saved: Any, source: str, staged: str, kind: str) -> None:
         for name in list(meta.collection_def):
             if name not in (*MAIN_OPS, "saved_model_assets"):
                 del meta.collection_def[name]
-        with tf.io.gfile.GFile(os.path.join(staged, "frozen_graph.pb"), "wb") as file:
+        with tf.io.gfile.GFile(os.path.join(staging, "frozen_graph.pb"), "wb") as file:
             file.write(graph.SerializeToString())
     else:
         parts.append("variables")
     for part in parts:
-        storage.copy_folder(os.path.join(source, part), os.path.join(staged, part))
+        file_systems.copy_folder(os.path.join(source, part), os.path.join(staging, part))
     name = "saved_model.pbtxt" if kind == "text" else "saved_model.pb"
-    with tf.io.gfile.GFile(os.path.join(staged, name), "wb") as file:
+    with tf.io.gfile.GFile(os.path.join(staging, name), "wb") as file:
         text = kind == "text"
         file.write(text_format.MessageToString(saved) if text else saved.SerializeToString())
 
@@ -142,11 +142,11 @@ def _records(config: ExperimentConfig, spec: Optional[FeatureSpec]) -> list[byte
 
 
 def _difference(
-    meta: Any, source: str, staged: str, records: list[bytes], tolerance: float
+    meta: Any, source: str, staging: str, records: list[bytes], tolerance: float
 ) -> float:
     """The largest difference between the predictions of two exports, by one signature."""
     name, key = records_signature(meta, source)
-    before, after = (answers_of(path, name, key, records) for path in (source, staged))
+    before, after = (answers_of(path, name, key, records) for path in (source, staging))
     try:
         return skew.check_answers(
             before, after, f"signature {name}", tolerance, ("before", "after")
@@ -155,7 +155,7 @@ def _difference(
         raise ExportError(f"the result of --mode=transform was refused: {error}") from error
 
 
-def _quality_changes(config: ExperimentConfig, meta: Any, source: str, staged: str) -> list[str]:
+def _quality_changes(config: ExperimentConfig, meta: Any, source: str, staging: str) -> list[str]:
     """The lines of `quality_change` for the result, or that it was not measured."""
     if not config.eval_files:
         return [NOT_MEASURED]
@@ -167,5 +167,5 @@ def _quality_changes(config: ExperimentConfig, meta: Any, source: str, staged: s
         )
     name, key = records_signature(meta, source)
     records = list(sample(config, spec, "eval_files", quality_change.ROWS).records)
-    before, after = (answers_of(path, name, key, records) for path in (source, staged))
+    before, after = (answers_of(path, name, key, records) for path in (source, staging))
     return check_quality(config, spec, records, before, after)

@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
-from estimator_kit import storage
 from estimator_kit.commands.validation import checks as validation_checks
 from estimator_kit.config.mode_configs import TuneConfig
 from estimator_kit.errors import NothingToDo
@@ -28,6 +27,7 @@ from estimator_kit.tuning.search import SearchLoop
 from estimator_kit.tuning.study import Claim, SearchStudy, Trial
 from estimator_kit.tuning.trial_config import name_of, trial_config, trial_dir
 from estimator_kit.tuning.trial_process import TrialRun
+from feature_specs.files import documents
 from feature_specs.parser import parser
 from input_pipelines.errors import DataError
 
@@ -142,7 +142,7 @@ def _write(config: TuneConfig, study: SearchStudy, test: Any, *, is_done: bool) 
     """Writes `search.json`."""
     trials, best = study.trials(), study.best()
     made = results.document(config.model_dir, study.search, trials, best, test, is_done=is_done)
-    storage.write_json(os.path.join(config.model_dir, results.RESULTS), made)
+    documents.write_json(os.path.join(config.model_dir, results.RESULTS), made)
 
 
 def _nothing_succeeded(config: TuneConfig, trials: list[Trial]) -> str:

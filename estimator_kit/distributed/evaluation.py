@@ -20,7 +20,6 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import storage
 from estimator_kit.checkpoints import reading
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.cluster import ClusterView
@@ -43,6 +42,7 @@ from estimator_kit.training.hooks.stop import (
 )
 from estimator_kit.training.run_config import make_estimator
 from estimator_kit.training.team import needs_all_workers
+from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
 
 _log = logging.getLogger("estimator_kit")
@@ -215,5 +215,5 @@ def _complete(model_dir: str, result: RunResult) -> None:
         export_path=result.export_path,
     )
     path = result_path(model_dir)
-    storage.write_json(path, kept)
+    documents.write_json(path, kept)
     _log.info("metrics and exports are in %s", os.path.basename(path))

@@ -27,12 +27,13 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import exit_codes, storage
+from estimator_kit import exit_codes
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.distributed.marks import DONE, FAILED, STOPPED, Marks
 from estimator_kit.distributed.waiting import reachable
 from estimator_kit.errors import ConfigError
 from estimator_kit.training.hooks.stop import SIGTERM, StopRequest
+from feature_specs.files import documents
 
 _log = logging.getLogger("estimator_kit")
 
@@ -90,7 +91,7 @@ class Watch(threading.Thread):
         self.gone: Optional[str] = None
         self._request, self._sigterm = request, float("inf")
         self._view, self._marks, self._seconds = view, marks, seconds
-        self._goal = storage.plain(goal)
+        self._goal = documents.plain(goal)
         self._on_end, self._leaves, self._clock = on_end, leaves, clock
         self._presence = presence
         self._old = marks.read("end")

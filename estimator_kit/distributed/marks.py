@@ -25,6 +25,7 @@ from estimator_kit import storage
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import counted, settings_of
 from estimator_kit.errors import ConfigError
+from feature_specs.files import documents
 from feature_specs.meaning import compared
 from feature_specs.spec import OF_TRAINING, FeatureSpec
 
@@ -61,7 +62,7 @@ def goal_of(config: ModelDirConfig, spec: FeatureSpec) -> dict[str, Any]:
     values = {name: getattr(config, name) for name in names}
     meaning = spec.fingerprint(aspects, OF_TRAINING)[:16]
     goal = {"mode": config.mode, **values, "meaning of --spec": meaning}
-    plain: dict[str, Any] = storage.plain(goal)
+    plain: dict[str, Any] = documents.plain(goal)
     return plain
 
 
@@ -74,7 +75,7 @@ class Marks:
     def write(self, name: str, **what: Any) -> str:
         """Sets a mark, and returns its unique id."""
         new = uuid.uuid4().hex
-        storage.write_json(self._path(name), {"id": new, **what})
+        documents.write_json(self._path(name), {"id": new, **what})
         return new
 
     def read(self, name: str) -> Optional[dict[str, Any]]:

@@ -22,6 +22,7 @@ from estimator_kit import storage
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.versions import versions
+from feature_specs.files import documents
 
 
 def is_better(value: float, best: float, direction: str) -> bool:
@@ -94,7 +95,7 @@ def begin(path: str, kept: dict[str, Any], value: float, global_step: int, score
         "above": above,
         "scores": scores,
     }
-    storage.write_json(path, kept)
+    documents.write_json(path, kept)
 
 
 def begun(folder: str, kept: dict[str, Any]) -> Optional[tuple[float, int, str, str]]:
@@ -159,7 +160,7 @@ class BestRecord:
     def replace(self, entry: dict[str, Any], path: str) -> None:
         """Records that another export of the same model is in the place of an entry."""
         entry["version"] = os.path.basename(path)
-        storage.write_json(self._path, self._kept)
+        documents.write_json(self._path, self._kept)
 
     def improves(self, value: float) -> bool:
         best = self.best["value"] if self.best else math.nan
@@ -175,4 +176,4 @@ class BestRecord:
         self._kept["history"].append(
             new_entry(value, global_step, path, scores or self._meaning.digest)
         )
-        storage.write_json(self._path, self._kept)
+        documents.write_json(self._path, self._kept)

@@ -23,6 +23,7 @@ from estimator_kit.exporters.best import (
     read_record,
 )
 from estimator_kit.exporters.versions import delete
+from feature_specs.files import documents
 
 
 class _Kept(storage.Form):
@@ -63,7 +64,7 @@ class BestKRecord:
     def replace(self, entry: dict[str, Any], path: str) -> None:
         """Records that another export of the same model is in the place of an entry of `best`."""
         entry["version"] = os.path.basename(path)
-        storage.write_json(self._path, self._kept)
+        documents.write_json(self._path, self._kept)
 
     @property
     def best(self) -> list[dict[str, Any]]:
@@ -107,5 +108,5 @@ class BestKRecord:
         dropped = best[self._count :]
         self._kept["best"] = best[: self._count]
         self._kept["dropped"] += dropped
-        storage.write_json(self._path, self._kept)
+        documents.write_json(self._path, self._kept)
         return [entry["version"] for entry in dropped]

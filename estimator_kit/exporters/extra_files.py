@@ -25,6 +25,7 @@ from estimator_kit.exporters import client_examples, warm_up
 from estimator_kit.exporters.sample_rows import SampleRows
 from estimator_kit.exporters.verification import Report
 from estimator_kit.exporters.writer import Written
+from feature_specs.files import documents, file_systems
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import raw_inputs
 
@@ -64,15 +65,15 @@ def write(
     extra = os.path.join(staged, "assets.extra")
     tf.io.gfile.makedirs(extra)
     copied = os.path.join(extra, "feature_spec")
-    storage.copy_folder(os.path.join(model_dir, "feature_spec"), copied)
+    file_systems.copy_folder(os.path.join(model_dir, "feature_spec"), copied)
     flags = os.path.join(model_dir, "flags.txt")
     if origin.flags is not None:
-        storage.write_text(os.path.join(extra, "flags.txt"), origin.flags)
+        documents.write_text(os.path.join(extra, "flags.txt"), origin.flags)
     elif tf.io.gfile.exists(flags):
         tf.io.gfile.copy(flags, os.path.join(extra, "flags.txt"))
-    storage.write_json(os.path.join(extra, "metrics.json"), dict(origin.metrics))
+    documents.write_json(os.path.join(extra, "metrics.json"), dict(origin.metrics))
     needs = {name: list(features) for name, features in sorted(written.needs.items())}
-    storage.write_json(os.path.join(extra, "signature_features.json"), needs)
+    documents.write_json(os.path.join(extra, "signature_features.json"), needs)
     if rows is None:
         return
     model = model_name(model_dir)
@@ -120,7 +121,7 @@ def write_lineage(
         "check": missing if report is None else dataclasses.asdict(report),
         **origin.facts,
     }
-    storage.write_json(os.path.join(staged, "assets.extra", "lineage.json"), lineage)
+    documents.write_json(os.path.join(staged, "assets.extra", "lineage.json"), lineage)
 
 
 def is_of(export: str, spec: FeatureSpec, origin: Origin, checkpoint: str) -> bool:
@@ -130,7 +131,7 @@ def is_of(export: str, spec: FeatureSpec, origin: Origin, checkpoint: str) -> bo
     metrics = storage.read_json(os.path.join(extra, "metrics.json"))
     same = lineage.get("checkpoint") == os.path.basename(checkpoint)
     same = same and lineage.get("feature_spec") == spec.fingerprint()
-    if not same or metrics != storage.plain(dict(origin.metrics)):
+    if not same or metrics != documents.plain(dict(origin.metrics)):
         return False
     with tf.io.gfile.GFile(os.path.join(extra, "flags.txt")) as file:
         return bool(file.read() == origin.flags)
@@ -139,7 +140,7 @@ def is_of(export: str, spec: FeatureSpec, origin: Origin, checkpoint: str) -> bo
 def change_origin(staged: str, origin: Origin, source: str, now: float) -> None:
     """Writes the exporter and the metrics of a copy of the export `source`."""
     extra = os.path.join(staged, "assets.extra")
-    storage.write_json(os.path.join(extra, "metrics.json"), dict(origin.metrics))
+    documents.write_json(os.path.join(extra, "metrics.json"), dict(origin.metrics))
     path = os.path.join(extra, "lineage.json")
     lineage = storage.read_json(path, dict[str, Any])
     assert lineage is not None, path
@@ -149,7 +150,7 @@ def change_origin(staged: str, origin: Origin, source: str, now: float) -> None:
         "exporter": origin.exporter,
         "copy_of": source,
     }
-    storage.write_json(path, {**lineage, **changes})
+    documents.write_json(path, {**lineage, **changes})
 
 
 def model_name(model_dir: str) -> str:

@@ -17,12 +17,13 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_kit.exporters.unusual_rows import UnusualRows
+from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
 from input_pipelines import errors
 from input_pipelines.autograph import as_written
 from input_pipelines.input_fns import predict_input_fn
 from input_pipelines.reading.selection import Selection
-from input_pipelines.record_files import file_systems, tfrecords
+from input_pipelines.record_files import tfrecords
 from input_pipelines.transform import checks, raw_inputs, record_kind
 from input_pipelines.transform.record_parsing import RecordParser
 from input_pipelines.transform.transforms import Transform

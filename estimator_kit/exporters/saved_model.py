@@ -16,7 +16,6 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import storage
 from estimator_kit.checkpoints import kept_files
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import extra_files, verification
@@ -25,6 +24,7 @@ from estimator_kit.exporters.sample_rows import SampleRows
 from estimator_kit.exporters.versions import new_staging, publish, time_of
 from estimator_kit.exporters.writer import write_saved_model
 from estimator_kit.model.names import PREDICT_EXAMPLES
+from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
 from input_pipelines.row_cache.digests import sha256_of
 
@@ -118,7 +118,7 @@ def copy_saved_model(
     with contextlib.ExitStack() as stack:
         stack.callback(_remove, staged)
         kept_files.check_export(source)
-        storage.copy_folder(source, staged)
+        file_systems.copy_folder(source, staged)
         expected, found = _digests(source), _digests(staged)
         wrong = sorted(n for n in {*expected, *found} if expected.get(n) != found.get(n))
         if wrong:

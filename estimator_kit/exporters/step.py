@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from estimator_kit import storage
+from feature_specs.files import documents
 
 
 class _Kept(storage.Form):
@@ -38,4 +39,4 @@ class StepRecord:
 
     def add(self, global_step: int) -> None:
         self._last = global_step
-        storage.write_json(self._path, {"last": global_step})
+        documents.write_json(self._path, {"last": global_step})

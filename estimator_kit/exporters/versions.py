@@ -24,7 +24,7 @@ import tensorflow as tf
 
 from estimator_kit import storage
 from estimator_kit.errors import ConfigError
-from input_pipelines.record_files import file_systems
+from feature_specs.files import file_systems
 
 # A plain number: not `007` or `²`.
 _VERSION = re.compile(r"0|[1-9][0-9]*")

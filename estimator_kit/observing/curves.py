@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from estimator_kit import storage
 from estimator_kit.model.objectives import deciles
+from feature_specs.files import documents
 
 POINTS = 200  # Points of a ROC curve. Its area has an error of at most 0.0005.
 RELIABILITY_BINS = 20
@@ -66,7 +67,7 @@ def write(
     """
     file = f"{step}-{name}.json" if name else f"{step}.json"
     path = os.path.join(model_dir, _FOLDER, file)
-    storage.write_json(path, {"global_step": step, "objectives": dict(curves)})
+    documents.write_json(path, {"global_step": step, "objectives": dict(curves)})
     return path
 
 

@@ -15,6 +15,7 @@ from typing import Any, Optional
 
 from estimator_kit import storage
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
+from feature_specs.files import documents
 
 _KEYS = ("global_step", "metrics", "scores")
 
@@ -77,11 +78,11 @@ class EvaluationHistory:
             if entry["global_step"] < global_step
             or (entry["global_step"] == global_step and not meaning.is_of(entry))
         ]
-        new = {"global_step": global_step, "metrics": storage.plain(metrics)}
+        new = {"global_step": global_step, "metrics": documents.plain(metrics)}
         entries.append({**new, "scores": meaning.digest})
         self._write(entries)
         return self.alike(meaning)
 
     def _write(self, entries: Sequence[Mapping[str, Any]]) -> None:
         text = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in entries)
-        storage.write_text(self._path, text)
+        documents.write_text(self._path, text)

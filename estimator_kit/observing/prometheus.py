@@ -17,11 +17,9 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import storage
 from estimator_kit.errors import ConfigError
+from feature_specs.files import documents, file_systems
 from input_pipelines.errors import MissingPackageError, unreadable
-from input_pipelines.prepare.convert import places
-from input_pipelines.record_files import file_systems
 
 _log = logging.getLogger("estimator_kit")
 
@@ -71,9 +69,9 @@ def check(path: str) -> None:
     """
     _client()
     file_systems.check(path, flag="--prometheus_file")
-    if places.exists(path) and not places.is_folder(path):
+    if file_systems.exists(path) and not file_systems.is_folder(path):
         try:
-            with places.open_file(path, "rb") as file:
+            with file_systems.open_file(path, "rb") as file:
                 start = file.read(len(_START)).decode(errors="replace")
         except (OSError, tf.errors.OpError) as error:
             raise ConfigError(
@@ -99,7 +97,7 @@ def _client() -> Any:
 def write(path: str, text: str) -> None:
     """Writes the textfile. A failure is a warning."""
     try:
-        storage.write_text(file_systems.absolute(path), text)
+        documents.write_text(file_systems.absolute(path), text)
     except Exception as error:
         _log.warning("--prometheus_file=%s could not be written: %s", path, error)
 

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from estimator_kit import storage
+from feature_specs.files import documents
 
 MOST_LINES = 2000
 
@@ -65,5 +66,5 @@ class TrainingLog:
             self._every *= 2
 
     def write(self) -> None:
-        lines = (json.dumps(storage.plain(entry), sort_keys=True) for entry in self._entries)
-        storage.write_text(self._path, "".join(f"{line}\n" for line in lines))
+        lines = (json.dumps(documents.plain(entry), sort_keys=True) for entry in self._entries)
+        documents.write_text(self._path, "".join(f"{line}\n" for line in lines))

@@ -46,10 +46,10 @@ from estimator_kit.retraining.window import choose, compared
 from estimator_kit.training import lock
 from estimator_kit.training.lock import Lock
 from feature_specs.embeddings import pretrained_files
+from feature_specs.files import file_systems
 from feature_specs.meaning.compared import CYCLE
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
-from input_pipelines.prepare.convert import places
 from input_pipelines.synthetic import impression_log
 
 _log = logging.getLogger("estimator_kit")
@@ -112,7 +112,7 @@ def _run(
     except BaseException as error:  # The cycle has no folder yet for a report.
         _tell_of_failure(config, None, _outcome(error), _words(error))
         raise
-    pretrained = places.stamps(pretrained_files.files_of(spec))
+    pretrained = file_systems.stamps(pretrained_files.files_of(spec))
     identity = lineage.identity(config, spec.fingerprint(CYCLE.aspects), window.digest, pretrained)
     died = _died_when_judged(config, there, identity)
     if died is not None:

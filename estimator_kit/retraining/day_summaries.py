@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Optional
 
-from estimator_kit import storage
+from feature_specs.files import documents
 from feature_specs.sections.filters import Condition
 from input_pipelines.prepare.analyze import scan, summary_json
 from input_pipelines.prepare.analyze.summary import RecordSummary
@@ -52,7 +52,7 @@ def of(
     if content is None:
         content = summary_json.to_bytes(scan.scan(paths, conditions=conditions)).decode()
         if is_as_it_was():
-            storage.write_text(place, f"{_digest(content)}\n{content}")
+            documents.write_text(place, f"{_digest(content)}\n{content}")
     # Also a new summary comes from its stored form, so that both are merged to the same statistics.
     return summary_json.from_bytes(content.encode())
 
@@ -67,7 +67,7 @@ def keep(folder: str, places: Iterable[str]) -> None:
 
 def _read(place: str) -> Optional[str]:
     """The content of a summary's file, or None if it does not exist or is damaged."""
-    storage.check_is_file(place)
+    documents.check_is_file(place)
     try:
         with open(place, encoding="utf-8") as file:
             digest, _, content = file.read().partition("\n")

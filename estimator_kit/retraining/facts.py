@@ -28,15 +28,15 @@ import tensorflow as tf
 
 from estimator_kit import storage
 from estimator_kit.retraining import day_summaries
+from feature_specs.files import documents, file_systems
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import Statistics
 from input_pipelines import own_code
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import data_scan
 from input_pipelines.prepare.analyze.summary import RecordSummary
-from input_pipelines.prepare.convert import places
 from input_pipelines.reading.selection import Selection
-from input_pipelines.record_files import file_bytes, file_systems
+from input_pipelines.record_files import file_bytes
 from input_pipelines.row_cache.digests import Digests
 
 _log = logging.getLogger("estimator_kit")
@@ -93,7 +93,7 @@ class Facts:
         Raises:
           DataError: a file was written while it was read.
         """
-        stamps = {path: places.stamp(path) for path in paths}
+        stamps = {path: file_systems.stamp(path) for path in paths}
         digests = {path: self._digests.of(path) for path in paths}
         kept = {
             path: self._place("file", _content(path, digests[path]), self._against)
@@ -107,7 +107,7 @@ class Facts:
             if not report.bad_records and self._spec.filter:
                 counts = Selection(self._spec).count([report.path])
                 dropped = counts.read - counts.kept[0]
-            if places.stamp(report.path) != stamps[report.path]:
+            if file_systems.stamp(report.path) != stamps[report.path]:
                 raise DataError(
                     f"{report.path} was written while it was read. Start again when it is complete."
                 )
@@ -118,7 +118,7 @@ class Facts:
                 "bad": bad,
                 "dropped": dropped,
             }
-            storage.write_json(kept[report.path], known[report.path])
+            documents.write_json(kept[report.path], known[report.path])
         self._stamps.update(stamps)
         return [FileFacts(path=path, sha256=digests[path], **known[path]) for path in paths]
 
@@ -171,7 +171,7 @@ class Facts:
     def _store(self, files: Sequence[FileFacts], merged: RecordSummary) -> Statistics:
         found = merged.statistics(len(files))
         if self._are_as_they_were(files):
-            storage.write_json(self._place_of_statistics(files), json.loads(found.text()))
+            documents.write_json(self._place_of_statistics(files), json.loads(found.text()))
         return found
 
     def old_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
@@ -212,10 +212,10 @@ class Facts:
           OSError, tf.errors.OpError: a file cannot be read.
         """
         for file in files:
-            if not places.exists(file.path):
+            if not file_systems.exists(file.path):
                 continue
-            is_local = places.is_local(file.path)
-            if not is_local and places.stamp(file.path) == self._stamps.get(file.path):
+            is_local = file_systems.is_local(file.path)
+            if not is_local and file_systems.stamp(file.path) == self._stamps.get(file.path):
                 continue
             now = self._digests.of(file.path)
             if now != file.sha256:

@@ -15,8 +15,8 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any, Optional
 
-from estimator_kit import storage
 from estimator_kit.observing import prometheus
+from feature_specs.files import documents
 
 _log = logging.getLogger("estimator_kit")
 
@@ -71,7 +71,7 @@ def call_webhook(
         _log.warning("--webhook_url_file=%s: expected an http:// or https:// address", url_file)
         return
     try:
-        body = json.dumps(storage.plain(report)).encode()
+        body = json.dumps(documents.plain(report)).encode()
         request = urllib.request.Request(
             url, data=body, method="POST", headers={"Content-Type": "application/json"}
         )

@@ -35,6 +35,7 @@ from estimator_kit import storage
 from estimator_kit.config.rules.serving import LARGEST_VERSION
 from estimator_kit.errors import ConfigError, Locked
 from estimator_kit.retraining import serving_dir
+from feature_specs.files import documents, file_systems
 
 _log = logging.getLogger("estimator_kit")
 
@@ -151,7 +152,7 @@ class Serving:
     def _remove_remains(self) -> None:
         with self._writing():
             for name in self._remains():
-                storage.remove_folder(os.path.join(self.folder, name))
+                file_systems.remove_folder(os.path.join(self.folder, name))
 
     def publish(
         self,
@@ -219,7 +220,7 @@ class Serving:
         try:
             with self._writing():
                 _copy(export, staging)
-                storage.write_json(os.path.join(staging, _MARK), mark)
+                documents.write_json(os.path.join(staging, _MARK), mark)
                 _sync(staging)
             verify(staging)
             self._check()
@@ -248,7 +249,7 @@ class Serving:
             gone = os.path.join(self.folder, f"{_REMOVED}{version.number}")
             with self._writing():
                 os.rename(version.path, gone)
-                storage.remove_folder(gone)
+                file_systems.remove_folder(gone)
 
     def find(self, number: int) -> Version:
         """Returns a version by its number.
@@ -324,7 +325,7 @@ class Serving:
         new = [version for version in self.versions() if version.number not in known]
         if not new:
             return
-        storage.write_json(self._past, [*past, *(version.entry() for version in new)])
+        documents.write_json(self._past, [*past, *(version.entry() for version in new)])
 
 
 def _open_lock(path: str) -> int:

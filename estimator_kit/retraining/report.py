@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from estimator_kit import storage
 from estimator_kit.retraining import lineage
 from estimator_kit.retraining.state import CycleFolder
+from feature_specs.files import documents
 from feature_specs.statistics import population
 
 
@@ -78,7 +78,7 @@ def _label_means(
 def write(folder: CycleFolder, report: dict[str, Any]) -> None:
     """Writes `report.json` and `report.md`."""
     folder.write("report", report)
-    storage.write_text(folder.at("report.md"), markdown(report))
+    documents.write_text(folder.at("report.md"), markdown(report))
 
 
 def headline(report: dict[str, Any]) -> str:

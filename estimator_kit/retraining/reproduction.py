@@ -13,7 +13,6 @@ import shutil
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from estimator_kit import storage
 from estimator_kit.checkpoints import run_record
 from estimator_kit.config.flags import config_from_flagfile
 from estimator_kit.config.mode_configs import ModelDirConfig, ReproduceConfig
@@ -21,6 +20,7 @@ from estimator_kit.distributed import tasks
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import lineage, state
 from estimator_kit.training import lock, unfinished
+from feature_specs.files import documents
 from feature_specs.parser import parser
 from input_pipelines.row_cache.digests import Digests
 
@@ -55,7 +55,7 @@ def reproduce(config: ReproduceConfig) -> str:
         again = tasks.train(_config(flags, target))
         unfinished.end(target)
         text = compared(folder.name, kept, again.metrics, lineage.code(config_model(kept)))
-        storage.write_text(os.path.join(target, "reproduction.txt"), text + "\n")
+        documents.write_text(os.path.join(target, "reproduction.txt"), text + "\n")
     return text
 
 
@@ -116,7 +116,7 @@ def compared(name: str, kept: Mapping[str, Any], again: Mapping[str, Any], code:
     if code != kept["code"]:
         lines.append("  the code of the kit or of the model has changed")
     rows = [("metric", "then", "now", "difference")]
-    defined = storage.plain(dict(again))  # In the form of a lineage.
+    defined = documents.plain(dict(again))  # In the form of a lineage.
     differences, unlike = [0.0], []
     for metric in sorted({*kept["metrics"], *again}):
         then, now = kept["metrics"].get(metric), defined.get(metric)

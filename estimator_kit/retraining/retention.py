@@ -27,12 +27,12 @@ import os
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from estimator_kit import storage
 from estimator_kit.errors import ConfigError, Locked
 from estimator_kit.exporters import versions as exported
 from estimator_kit.retraining import publication
 from estimator_kit.retraining.promotion import Serving, Version
 from estimator_kit.retraining.state import THROUGH, CycleFolder
+from feature_specs.files import file_systems
 
 _log = logging.getLogger("estimator_kit")
 
@@ -113,7 +113,7 @@ def clean(
     for cycle in cycles:
         for name in _HEAVY if cycle.name not in kept else ():
             if os.path.isdir(cycle.at(name)):
-                storage.remove_folder(cycle.at(name))
+                file_systems.remove_folder(cycle.at(name))
                 removed.append(os.path.join(cycle.name, name))
     return {"removed": removed, "versions_removed": gone, "kept": sorted(kept)}
 

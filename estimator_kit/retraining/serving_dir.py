@@ -13,6 +13,7 @@ import os
 from typing import Optional
 
 from estimator_kit import storage
+from feature_specs.files import documents
 
 _FILE = "serving.json"
 
@@ -37,7 +38,7 @@ def remember(folder: str, model_dir: str) -> None:
     """Notes the folder in which a model goes live."""
     is_default = os.path.abspath(folder) == os.path.abspath(_default(model_dir))
     path = os.path.join(model_dir, _FILE)
-    storage.write_json(path, {"serving_dir": None if is_default else os.path.abspath(folder)})
+    documents.write_json(path, {"serving_dir": None if is_default else os.path.abspath(folder)})
 
 
 def _default(model_dir: str) -> str:

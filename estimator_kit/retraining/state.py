@@ -22,6 +22,7 @@ from typing import Any, Optional
 from estimator_kit import storage
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining.forms import FORMS
+from feature_specs.files import documents
 
 # The outcomes of cycles that ran to their end.
 THROUGH = ("promoted", "refused")
@@ -50,7 +51,7 @@ class CycleFolder:
         return storage.read_json(self.at(f"{what}.json"), FORMS[what])
 
     def write(self, what: str, document: dict[str, Any]) -> None:
-        storage.write_json(self.at(f"{what}.json"), document, sort_keys=False)
+        documents.write_json(self.at(f"{what}.json"), document, sort_keys=False)
 
     def forget(self, what: str) -> None:
         """Removes the document of a stage, so that the stage is run again."""

@@ -20,12 +20,13 @@ from estimator_kit.scoring import export as exports
 from estimator_kit.scoring.older_outputs import as_now
 from estimator_kit.scoring.row_metrics import OUTPUTS
 from estimator_kit.serving.loaded_model import LoadedModel
+from feature_specs.files import file_systems
 from feature_specs.heads.objectives import Objective
 from feature_specs.heads.survival import Survival
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.reading.selection import Selection
-from input_pipelines.record_files import file_systems, tfrecords
+from input_pipelines.record_files import tfrecords
 from input_pipelines.transform.labels import LabelReader
 from input_pipelines.transform.record_parsing import RecordParser
 

@@ -34,10 +34,11 @@ from estimator_kit.scoring.export import Export
 from estimator_kit.training import bad_data, default_data
 from estimator_kit.training.eval_input import EvalInput, eval_paths
 from estimator_kit.training.records import summary
+from feature_specs.files import documents, file_systems, staged
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines import input_fns
-from input_pipelines.record_files import file_systems, tfrecords
+from input_pipelines.record_files import tfrecords
 from input_pipelines.transform.transforms import Transform
 
 _log = logging.getLogger("estimator_kit")
@@ -120,7 +121,7 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
         eval_files=given.names,
     )
     if kept_at is not None:
-        storage.write_json(kept_at, document)
+        documents.write_json(kept_at, document)
     return Evaluated(result, document, kept_at, _text(config, spec, path, result, kept_at))
 
 
@@ -133,7 +134,7 @@ def _place(config: ExperimentConfig, export: str) -> Optional[str]:
     """
     if config.model_dir is None:
         return None
-    storage.check_writable(config.model_dir, flag="--model_dir")
+    staged.check_writable(config.model_dir, flag="--model_dir")
     inside, outside = (
         folder.rstrip("/") if file_systems.scheme_of(folder) else os.path.realpath(folder)
         for folder in (config.model_dir, export)

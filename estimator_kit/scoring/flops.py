@@ -13,11 +13,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_kit import storage
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.exporters.saved_model_graph import read_saved_model, serving_graph
 from estimator_kit.model import operations
 from estimator_kit.model.names import PREDICT_EXAMPLES
+from feature_specs.files import documents
 
 _FILE = "flops.json"
 
@@ -28,7 +28,7 @@ def path_of(model_dir: str) -> str:
 
 def write(model_dir: str, export: str) -> None:
     """Counts the operations of an export, and writes the file into the model directory."""
-    storage.write_json(path_of(model_dir), count(export))
+    documents.write_json(path_of(model_dir), count(export))
 
 
 def count(export: str) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit import storage
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, ExportError
 from estimator_kit.exporters.comparison import ROWS, kept_spec, sample, spec_path
@@ -31,10 +30,10 @@ from estimator_kit.scoring import item_index, item_rows, item_vectors
 from estimator_kit.scoring.item_index import Measured
 from estimator_kit.scoring.item_vectors import Items, Source
 from estimator_kit.serving.loaded_model import LoadedModel
+from feature_specs.files import documents, file_systems
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.reading import files
-from input_pipelines.record_files import file_systems
 
 KINDS = ("item_vectors", "item_index")
 
@@ -166,7 +165,7 @@ def _write_index(
         file.write(faiss.serialize_index(index).tobytes())
     _write_names(items, staged)
     document = _document(source, items, found)
-    storage.write_json(os.path.join(staged, "index.json"), document)
+    documents.write_json(os.path.join(staged, "index.json"), document)
     kind = f"HNSW graph, efSearch {found.ef}" if found.ef else "all items are compared"
     return [
         f"{kind}: recall@{item_index.K} {found.recall:.4f} on {found.queries:,} rows of --{field}",

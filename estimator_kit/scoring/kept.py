@@ -19,9 +19,9 @@ import tensorflow as tf
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.sample_rows import on_cpu
 from feature_specs.errors import did_you_mean
+from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
 from input_pipelines.autograph import as_written
-from input_pipelines.prepare.convert import places
 from input_pipelines.record_files import tfrecords
 
 # Records at a time.
@@ -67,7 +67,7 @@ def check_known(names: Sequence[str], known: Collection[str], sentence: str) -> 
 
 def first_records(paths: Sequence[str], damaged: tfrecords.Damaged) -> dict[str, list[bytes]]:
     """`tfrecords.first_records` of the files that are not empty; an error if all are empty."""
-    filled = [path for path in paths if path in damaged or places.stamp(path)[0]]
+    filled = [path for path in paths if path in damaged or file_systems.stamp(path)[0]]
     return tfrecords.first_records(filled or paths, damaged=damaged)
 
 

@@ -17,7 +17,6 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from estimator_kit import storage
 from estimator_kit.checkpoints import kept_files
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
@@ -26,9 +25,10 @@ from estimator_kit.model.names import PREDICT_EXAMPLES
 from estimator_kit.scoring import importance, slices
 from estimator_kit.scoring.eval_rows import EvalRows, by_row
 from estimator_kit.scoring.row_metrics import OUTPUTS
+from feature_specs.files import documents, file_systems
 from feature_specs.spec import FeatureSpec
 from input_pipelines.reading.selection import Selection
-from input_pipelines.record_files import file_systems, tfrecords
+from input_pipelines.record_files import tfrecords
 from input_pipelines.transform.serving_inputs import EXAMPLES
 
 _log = logging.getLogger("estimator_kit")
@@ -80,13 +80,13 @@ def write(
         _log.info("measuring slices of %s", ", ".join(by))
         rows = EvalRows(spec, files, features=by, batch_size=batch_size, damaged=damaged)
         found = slices.slices(spec, rows, rows.predictions(export, objectives), by)
-        storage.write_json(os.path.join(folder, "slices.json"), found)
+        documents.write_json(os.path.join(folder, "slices.json"), found)
     if with_importance:
         _log.info("measuring the importance of %d features", len(importance.groups(spec)))
         asked = importance.importance(
             spec, asker(spec, export, objectives, batch_size), records(spec, files, damaged)
         )
-        storage.write_json(os.path.join(folder, "importance.json"), asked)
+        documents.write_json(os.path.join(folder, "importance.json"), asked)
 
 
 def forget(model_dir: str, *, by: Sequence[str], with_importance: bool) -> None:

@@ -17,9 +17,9 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.storage import plain
 from feature_specs.errors import did_you_mean
 from feature_specs.files import staged
+from feature_specs.files.documents import plain
 from input_pipelines.errors import DataError
 from input_pipelines.record_files import kinds, writing
 

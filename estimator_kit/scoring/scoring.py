@@ -22,13 +22,14 @@ from estimator_kit.scoring.export import Export
 from estimator_kit.scoring.outputs import csv_columns
 from estimator_kit.scoring.plan import CALLED, Plan, ScoredFile, output_names
 from estimator_kit.training import bad_data
+from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
 from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import stored_records
 from input_pipelines.prepare.convert import fields as field_rules
 from input_pipelines.prepare.convert import folder as folders
-from input_pipelines.prepare.convert import places, processes
+from input_pipelines.prepare.convert import processes
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.shard_files import Written
 from input_pipelines.prepare.tables import reader
@@ -36,7 +37,7 @@ from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.reader import Table
 from input_pipelines.prepare.tables.storable import Rounded
 from input_pipelines.reading import files
-from input_pipelines.record_files import file_systems, kinds, tfrecords
+from input_pipelines.record_files import kinds, tfrecords
 
 # The work that is worth a process, which takes seconds to load TensorFlow.
 _BYTES_OF_A_PROCESS = 32 * 2**20
@@ -87,7 +88,7 @@ def run(config: ExperimentConfig) -> tuple[RunResult, str]:
             ScoredFile(
                 names[path],
                 path,
-                tuple(places.stamp(path)),
+                tuple(file_systems.stamp(path)),
                 sum(table.row_groups(path)) if table is not None else None,
             )
             for path in paths
@@ -143,7 +144,7 @@ def _notes_of_empty(paths: Sequence[str], kind: str, damaged: tfrecords.Damaged)
     """Notes for the user about empty TFRecord files, which count as files without rows."""
     if kind != kinds.TFRECORD:
         return []
-    empty = [path for path in paths if path not in damaged and not places.stamp(path)[0]]
+    empty = [path for path in paths if path not in damaged and not file_systems.stamp(path)[0]]
     if len(empty) == len(paths):
         raise DataError(
             f"--predict_files: no records in {paths[0]}{_others(paths)}. Name files with records."

@@ -21,13 +21,13 @@ from typing import Any
 import yaml
 from google.protobuf import text_format
 
-from estimator_kit import storage
 from estimator_kit.client import messages
 from estimator_kit.client.base import BATCH_ROWS
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import ServingFilesConfig
 from estimator_kit.config.rules.serving import ServedModel, served_models
 from estimator_kit.serving import splitting
+from feature_specs.files import documents, staged
 from input_pipelines.errors import MissingPackageError
 
 _HEAD = "# Written by estimator-kit --mode=serving_config; the next run overwrites it.\n"
@@ -50,7 +50,7 @@ def write(config: ServingFilesConfig) -> str:
       MissingPackageError: the extra `serving` is not installed, or TensorFlow has no file system
         for the folder.
     """
-    storage.check_writable(config.serving_config_dir, flag="--serving_config_dir")
+    staged.check_writable(config.serving_config_dir, flag="--serving_config_dir")
     models = served_models(config)
     image = config.serving_image or default_image()
     files = {
@@ -66,7 +66,7 @@ def write(config: ServingFilesConfig) -> str:
     files["kubernetes.yaml"] = kubernetes(config, models, image, protos)
     folder = config.serving_config_dir
     for name, text in sorted(files.items()):
-        storage.write_text(os.path.join(folder, name), _HEAD + text)
+        documents.write_text(os.path.join(folder, name), _HEAD + text)
     lines = [f"wrote to {folder}: {', '.join(sorted(files))}", f"  image: {image}"]
     for model in models:
         lines.append(f"  {model.name}: {model.path}, {_policy_text(model)}")

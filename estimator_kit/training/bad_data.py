@@ -20,9 +20,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from estimator_kit import storage
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.observing.progress import ScanProgress
+from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import data_scan
@@ -63,7 +63,7 @@ class Screened:
         """Writes `bad_data.json` if the run has scanned its files."""
         path = os.path.join(model_dir, "bad_data.json")
         if self.counts:
-            storage.write_json(path, {**self.counts, "bad_files": self.listing})
+            documents.write_json(path, {**self.counts, "bad_files": self.listing})
 
 
 def screen(

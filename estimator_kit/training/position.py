@@ -26,8 +26,8 @@ from pydantic import Field
 from estimator_kit import storage
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
+from feature_specs.files import documents, file_systems
 from feature_specs.sections.filters import Filter
-from input_pipelines.record_files import file_systems
 from input_pipelines.record_files.file_samples import samples_of
 from input_pipelines.record_files.sharding import sizes_of
 
@@ -85,7 +85,7 @@ class InputPosition:
     def write(self, model_dir: str, epochs: Optional[int]) -> None:
         """Writes `input.json`; `epochs` is the value of --epochs at this start."""
         kept = {"first_step": self.first_step, "whole": list(self.whole), "epochs": epochs}
-        storage.write_json(_path(model_dir), {**self.identity, **kept})
+        documents.write_json(_path(model_dir), {**self.identity, **kept})
 
 
 def find_position(

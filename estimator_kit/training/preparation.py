@@ -15,7 +15,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
-from estimator_kit import storage
 from estimator_kit.checkpoints import kept_params, reading, run_record
 from estimator_kit.config import cluster, user_errors
 from estimator_kit.config.experiment_config import ExperimentConfig
@@ -30,10 +29,10 @@ from estimator_kit.models import find_model
 from estimator_kit.training import default_data, determinism
 from estimator_kit.training.run_config import make_estimator
 from feature_specs.errors import nearest
+from feature_specs.files import file_systems, staged
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines import eager
-from input_pipelines.record_files import file_systems
 
 _log = logging.getLogger("estimator_kit")
 
@@ -107,7 +106,7 @@ def _check_file_systems(config: ExperimentConfig) -> None:
         if path is not None:
             file_systems.check(path, flag=f"--{flag}")
     if config.model_dir is not None and config.mode != "predict":
-        storage.check_writable(config.model_dir, flag="--model_dir")
+        staged.check_writable(config.model_dir, flag="--model_dir")
 
 
 def generate_data(config: ExperimentConfig, view: Optional[cluster.ClusterView]) -> None:

@@ -28,6 +28,7 @@ from estimator_kit.training.records import (
     log_shares,
 )
 from estimator_kit.training.team import ALONE, Team
+from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
 from input_pipelines import input_fns
 from input_pipelines.errors import DataError
@@ -35,7 +36,7 @@ from input_pipelines.reading import files
 from input_pipelines.reading.mixing import Mix
 from input_pipelines.reading.own_rows import OwnRows
 from input_pipelines.reading.selection import Negatives, RowCounts, Selection
-from input_pipelines.record_files import file_systems, tfrecords
+from input_pipelines.record_files import tfrecords
 from input_pipelines.record_files.file_samples import samples_of
 from input_pipelines.row_cache.cache import RowCache
 

@@ -17,6 +17,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_kit import storage
+from feature_specs.files import documents
 
 
 class _Kept(storage.Form):
@@ -25,7 +26,7 @@ class _Kept(storage.Form):
 
 def begin(model_dir: str, step: int) -> None:
     """Records that the work on a checkpoint begins."""
-    storage.write_json(_path(model_dir), {"global_step": step})
+    documents.write_json(_path(model_dir), {"global_step": step})
 
 
 def end(model_dir: str) -> None:

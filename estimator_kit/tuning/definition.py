@@ -14,9 +14,9 @@ from estimator_kit.config import code_digests
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.settings import counted
 from feature_specs.embeddings import pretrained_files
+from feature_specs.files import file_systems
 from feature_specs.meaning import compared
 from feature_specs.spec import OF_TRAINING, FeatureSpec
-from input_pipelines.prepare.convert import places
 from input_pipelines.reading import files
 
 
@@ -43,16 +43,16 @@ def definition(
     for flag, part in (("train_files", "train"), ("eval_files", "eval")):
         patterns = getattr(config, flag)
         paths = files.expand(patterns, flag=f"--{flag}", days=days[part]) if patterns else []
-        found[f"files of --{flag}"] = places.stamps(paths)
+        found[f"files of --{flag}"] = file_systems.stamps(paths)
     if config.train_mix:
         from input_pipelines.reading.mixing import Mix  # It imports TensorFlow.
 
         mix = Mix.of(config.train_mix, days=days["train"], flag="--train_mix")
         found["files of --train_mix"] = [
-            [part.share, places.stamps(part.files)] for part in mix.parts
+            [part.share, file_systems.stamps(part.files)] for part in mix.parts
         ]
     if pretrained_files.columns_with(spec):
-        found["files of pretrained"] = places.stamps(pretrained_files.files_of(spec))
+        found["files of pretrained"] = file_systems.stamps(pretrained_files.files_of(spec))
     own = sorted({model for model in models if ":" in model})
     if own:
         from estimator_kit.models import find_model  # It imports TensorFlow.

@@ -29,6 +29,7 @@ from estimator_kit.tuning.trial_config import (
     trial_dir,
 )
 from estimator_kit.tuning.trial_process import ProgramRun
+from feature_specs.files import documents
 from input_pipelines.errors import DataError
 
 _log = logging.getLogger("estimator_kit")
@@ -97,7 +98,7 @@ def write_best(config: TuneConfig, best: Trial) -> str:
     folder = os.path.join(config.model_dir, "best")
     path = os.path.join(config.model_dir, BEST)
     head = f"# The flags of trial {name_of(best.number)}, which train it again in {folder}.\n"
-    storage.write_text(path, head + resolved_flags(trial_config(config, best.values, folder)))
+    documents.write_text(path, head + resolved_flags(trial_config(config, best.values, folder)))
     return path
 
 

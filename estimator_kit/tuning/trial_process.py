@@ -15,13 +15,14 @@ import signal
 import subprocess
 from typing import IO, Optional
 
-from estimator_kit import exit_codes, storage
+from estimator_kit import exit_codes
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import child
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.result_file import read_result
 from estimator_kit.tuning.search import Outcome
+from feature_specs.files import documents
 
 FLAGS, LOG = "trial.flags", "log.txt"
 
@@ -42,7 +43,7 @@ class ProgramRun:
     """
 
     def __init__(self, config: ModelDirConfig, flags: str, log: str):
-        storage.write_text(flags, resolved_flags(config))
+        documents.write_text(flags, resolved_flags(config))
         self._log_path = log
         self._log: IO[bytes] = open(log, "ab")  # noqa: SIM115  # Until the process ends.
         self._process = subprocess.Popen(

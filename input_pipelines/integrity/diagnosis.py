@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from feature_specs.errors import counted
 from feature_specs.feature import Feature
+from feature_specs.files import file_systems
 from feature_specs.heads.base import LabelPart
 from feature_specs.kinds import Column
 from feature_specs.label import Label
@@ -26,7 +27,7 @@ from input_pipelines.integrity import stored_records
 from input_pipelines.integrity.file_check import FileCheck
 from input_pipelines.prepare.convert.normalized import normalized
 from input_pipelines.reading.selection import Selection
-from input_pipelines.record_files import file_systems, tfrecords
+from input_pipelines.record_files import tfrecords
 from input_pipelines.transform import decoding, record_kind
 from input_pipelines.transform.transforms import Transform
 

@@ -16,9 +16,9 @@ import re
 from collections.abc import Sequence
 from glob import glob as local_glob
 
+from feature_specs.files import file_systems
 from input_pipelines.errors import DataError
 from input_pipelines.reading import days as windows
-from input_pipelines.record_files import file_systems
 
 # Wildcards ignore names with these first characters: hidden files, and files that describe a
 # folder.

@@ -21,9 +21,10 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from feature_specs.files import file_systems
 from input_pipelines.errors import DataError
 from input_pipelines.reading import files as file_patterns
-from input_pipelines.record_files import file_systems, tfrecords
+from input_pipelines.record_files import tfrecords
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,6 +27,7 @@ from typing import Any, Optional, Union
 import numpy as np
 import tensorflow as tf
 
+from feature_specs.files import file_systems
 from feature_specs.heads.objectives import Binary
 from feature_specs.kinds import bounds
 from feature_specs.reference import example_parsing
@@ -34,7 +35,7 @@ from feature_specs.sections.filters import Condition
 from feature_specs.spec import FeatureSpec
 from input_pipelines.autograph import as_written
 from input_pipelines.reading.shuffling import RowsAnEpoch, rows_of_epochs
-from input_pipelines.record_files import file_systems, tfrecords
+from input_pipelines.record_files import tfrecords
 from input_pipelines.record_files.sharding import Shard
 from input_pipelines.transform import checks
 

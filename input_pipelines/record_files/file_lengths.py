@@ -21,8 +21,9 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Optional
 
+from feature_specs.files import file_systems
 from input_pipelines.errors import DataError
-from input_pipelines.record_files import file_bytes, file_systems, record_scanner
+from input_pipelines.record_files import file_bytes, record_scanner
 from input_pipelines.record_files.crc32c import FRAME, HEADER, LARGEST_RECORD, masked
 from input_pipelines.record_files.file_bytes import FileBytes
 

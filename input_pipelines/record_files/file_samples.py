@@ -19,7 +19,7 @@ import hashlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from input_pipelines.record_files import file_systems
+from feature_specs.files import file_systems
 
 # The blocks of a local file: the first, the last, and six more, evenly between them.
 _BLOCKS, _BYTES = 8, 4096

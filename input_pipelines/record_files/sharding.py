@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from input_pipelines.record_files import file_systems
+from feature_specs.files import file_systems
 
 # Shards get whole files if no shard then has more bytes than this factor times the mean.
 _UNEVEN = 1.25

@@ -15,18 +15,19 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.model.session_errors import explained
 from estimator_kit.models import find_model
 from estimator_kit.training import model_dir
+from feature_specs.files import documents, file_systems, staged
 from input_pipelines.errors import DataError, MissingPackageError
 from input_pipelines.record_files import tfrecords, writing
 from tests.conftest import DOCUMENT, make_rows
 
 
 def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
-    storage.check_writable(str(tmp_path), flag="--model_dir")
-    storage.check_writable(f"{tmp_path}/a/b", flag="--model_dir")
-    storage.check_writable("gs://bucket/run", flag="--model_dir")
+    staged.check_writable(str(tmp_path), flag="--model_dir")
+    staged.check_writable(f"{tmp_path}/a/b", flag="--model_dir")
+    staged.check_writable("gs://bucket/run", flag="--model_dir")
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError) as error:
-        storage.check_writable(f"{tmp_path}/file/run", flag="--model_dir")
+        staged.check_writable(f"{tmp_path}/file/run", flag="--model_dir")
     assert str(error.value) == (
         f"--model_dir={tmp_path}/file/run: {tmp_path}/file is a file, expected a folder. "
         "Choose another path."
@@ -34,7 +35,7 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     # A superuser, as in many containers, may write anywhere; so the system's answer is made up.
     monkeypatch.setattr(os, "access", lambda path, mode: path != str(tmp_path))
     with pytest.raises(ConfigError) as error:
-        storage.check_writable(f"{tmp_path}/a/b", flag="--model_dir")
+        staged.check_writable(f"{tmp_path}/a/b", flag="--model_dir")
     assert str(error.value) == (
         f"--model_dir={tmp_path}/a/b: {tmp_path} cannot be written. Give this user the right to "
         "write there, or choose another folder."
@@ -42,11 +43,11 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
 
 
 def test_a_place_for_a_file_that_cannot_be_written(tmp_path):
-    storage.check_writable(f"{tmp_path}/a/b.txt", flag="--schema_file", is_file=True)
+    staged.check_writable(f"{tmp_path}/a/b.txt", flag="--schema_file", is_file=True)
     (tmp_path / "file").touch()
-    storage.check_writable(f"{tmp_path}/file", flag="--schema_file", is_file=True)
+    staged.check_writable(f"{tmp_path}/file", flag="--schema_file", is_file=True)
     with pytest.raises(ConfigError) as error:
-        storage.check_writable(f"{tmp_path}/file/b.txt", flag="--schema_file", is_file=True)
+        staged.check_writable(f"{tmp_path}/file/b.txt", flag="--schema_file", is_file=True)
     assert str(error.value) == (
         f"--schema_file={tmp_path}/file/b.txt: {tmp_path}/file is a file, expected a folder. "
         "Choose another path."
@@ -55,7 +56,7 @@ def test_a_place_for_a_file_that_cannot_be_written(tmp_path):
 
 def test_a_folder_in_the_place_of_a_file(tmp_path):
     with pytest.raises(ConfigError) as error:
-        storage.check_writable(str(tmp_path), flag="--schema_file", is_file=True)
+        staged.check_writable(str(tmp_path), flag="--schema_file", is_file=True)
     assert str(error.value) == (
         f"--schema_file={tmp_path} is a folder, expected a file. Choose another path."
     )
@@ -65,9 +66,9 @@ def test_a_folder_in_the_place_of_a_file(tmp_path):
     "name", ["x" * 256, "new/" + "x" * 256, "x" * 256 + "/new", "\u00e4" * 128]
 )
 def test_a_name_that_no_folder_can_have(tmp_path, name):
-    storage.check_writable(f"{tmp_path}/new/{'x' * 255}", flag="--graph_dir")
+    staged.check_writable(f"{tmp_path}/new/{'x' * 255}", flag="--graph_dir")
     with pytest.raises(ConfigError) as error:
-        storage.check_writable(f"{tmp_path}/{name}", flag="--graph_dir")
+        staged.check_writable(f"{tmp_path}/{name}", flag="--graph_dir")
     assert str(error.value) == (
         f"--graph_dir={tmp_path}/{name}: {name.strip('new/')[:20]}... has 256 bytes, expected a "
         "name of at most 255. Choose a shorter name."
@@ -76,15 +77,15 @@ def test_a_name_that_no_folder_can_have(tmp_path, name):
 
 def test_the_name_of_a_file_leaves_room_for_its_temporary_file(tmp_path):
     longest = f"{tmp_path}/{'x' * 241}"
-    storage.check_writable(longest, flag="--schema_file", is_file=True)
-    storage.write_text(longest, "text")
+    staged.check_writable(longest, flag="--schema_file", is_file=True)
+    documents.write_text(longest, "text")
     with pytest.raises(ConfigError, match=r"has 242 bytes, expected a name of at most 241\. "):
-        storage.check_writable(f"{longest}x", flag="--schema_file", is_file=True)
+        staged.check_writable(f"{longest}x", flag="--schema_file", is_file=True)
 
 
 def test_a_folder_on_an_unknown_file_system():
     with pytest.raises(MissingPackageError, match=r"^--graph_dir: 'nofs://x': .* no file system"):
-        storage.check_writable("nofs://x", flag="--graph_dir")
+        staged.check_writable("nofs://x", flag="--graph_dir")
 
 
 OUTPUTS = {
@@ -125,7 +126,7 @@ def test_a_full_disk_leaves_no_part_of_a_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(OSError, match="No space left on device") as error:
-        storage.write_text(f"{tmp_path}/flags.txt", "text")
+        documents.write_text(f"{tmp_path}/flags.txt", "text")
     assert os.listdir(tmp_path) == []
     assert exit_codes.exit_code(error.value) == 75
 
@@ -134,12 +135,12 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "state.json"
     path.write_text("old")
 
-    def full(file, text):
-        raise tf.errors.ResourceExhaustedError(None, None, f"{file.name}; No space left on device")
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(tf.io.gfile.GFile, "write", full)
-    with pytest.raises(tf.errors.ResourceExhaustedError):
-        storage.write_text(str(path), "new")
+    monkeypatch.setattr(file_systems, "open_file", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        documents.write_text(str(path), "new")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["state.json"]
 
@@ -209,7 +210,7 @@ def test_a_folder_in_the_place_of_a_kept_file(tmp_path):
     assert str(error.value) == f"{tmp_path} is a folder, expected a file. Move it away."
     (tmp_path / "kept.json").mkdir()
     with pytest.raises(ConfigError) as error:
-        storage.write_json(f"{tmp_path}/kept.json", {})
+        documents.write_json(f"{tmp_path}/kept.json", {})
     assert str(error.value) == f"{tmp_path}/kept.json is a folder, expected a file. Move it away."
     assert os.listdir(tmp_path) == ["kept.json"]
 

@@ -26,10 +26,10 @@ def arrange(point: str) -> None:
     """Patches the code at a point so that the process kills itself."""
     import tensorflow as tf
 
-    from estimator_kit import storage
     from estimator_kit.exporters import saved_model, verification
+    from feature_specs.files import documents
 
-    rename, write_json = tf.io.gfile.rename, storage.write_json
+    rename, write_json = tf.io.gfile.rename, documents.write_json
 
     def renamed(source, target, overwrite=False):
         version = os.path.basename(target).isdigit()
@@ -47,7 +47,7 @@ def arrange(point: str) -> None:
     if point == "graph":
         tf.compat.v1.saved_model.Builder.save = lambda builder, **_: die()
     elif point == "extra":
-        storage.write_json = written
+        documents.write_json = written
     elif point == "asked":
         verification.verify = lambda *_: die()
         assert saved_model.verification is verification

@@ -43,20 +43,20 @@ class Killer:
 def main() -> int:
     number, folder, flagfile = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     import estimator_kit.compat  # noqa: F401
-    from estimator_kit import storage
     from estimator_kit.config.flags import config_from_flagfile
     from estimator_kit.retraining import cycle
+    from feature_specs.files import documents
 
     config = config_from_flagfile(flagfile)
     killer = Killer(number, folder)
-    write = storage.write_text
+    write = documents.write_text
 
     def counted(path: str, text: str) -> None:
         killer.change()
         write(path, text)
         killer.change()
 
-    storage.write_text = counted  # TensorFlow writes, which no audit event tells.
+    documents.write_text = counted  # TensorFlow writes, which no audit event tells.
     sys.addaudithook(killer.hook)
     cycle.run(config)
     print(killer.count)

@@ -21,8 +21,8 @@ from estimator_kit.commands.convert import run_conversion
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, NothingToDo
 from examples.adult import prepare
+from feature_specs.files import file_systems
 from input_pipelines.prepare.analyze import first_spec
-from input_pipelines.prepare.convert import places
 from input_pipelines.prepare.convert.conversion import convert
 from input_pipelines.prepare.convert.options import ConvertOptions
 from tests.conftest import ROOT
@@ -318,5 +318,5 @@ def test_nothing_left_to_do(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_is_temporary():
-    error = places.full_disk(OSError(28, "No space left on device"), "out/_unfinished/a")
+    error = file_systems.full_disk(OSError(28, "No space left on device"), "out/_unfinished/a")
     assert exit_codes.exit_code(error) == exit_codes.TEMPORARY

@@ -17,7 +17,6 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit import storage
 from estimator_kit.distributed.evaluation import _Evaluator
 from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.run_exports import RunExports
@@ -29,6 +28,7 @@ from estimator_kit.training import unfinished
 from estimator_kit.training.hooks import timeline
 from estimator_kit.training.hooks.stop import StopRequest
 from estimator_kit.training.preparation import make_model
+from feature_specs.files import documents
 from feature_specs.parser import parser
 from input_pipelines.record_files import writing
 from tests.conftest import make_rows, small_run, variables
@@ -70,14 +70,14 @@ def small_exports_and_page(monkeypatch):
 
     def write_saved_model(trained, spec, folder, checkpoint, **options):
         weights = {name: value.tolist() for name, value in variables(checkpoint).items()}
-        storage.write_json(f"{folder}/weights.json", weights)
+        documents.write_json(f"{folder}/weights.json", weights)
         return Written({}, frozenset(), {}, {}, {})
 
     monkeypatch.setattr(saved_model, "write_saved_model", write_saved_model)
 
     def write(model_dir):
         history = text_of(f"{model_dir}/eval_history.jsonl")
-        storage.write_text(f"{model_dir}/{page.FILE}", history)
+        documents.write_text(f"{model_dir}/{page.FILE}", history)
         return "report"
 
     monkeypatch.setattr(page, "write", write)

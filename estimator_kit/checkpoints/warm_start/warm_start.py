@@ -24,7 +24,6 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit import storage
 from estimator_kit.checkpoints import run_record
 from estimator_kit.checkpoints.reading import ModelOutline, Shapes, find_checkpoint, shapes_in
 from estimator_kit.checkpoints.warm_start import dynamic_rows, row_moves
@@ -39,6 +38,7 @@ from estimator_kit.checkpoints.warm_start.variable_moves import (
 )
 from estimator_kit.errors import CheckpointError, ConfigError
 from estimator_kit.optimizers.accumulation import ACCUMULATED
+from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
 
 logger = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class WarmStart:
             yield name, found
 
     def write_report(self, model_dir: str) -> None:
-        storage.write_json(os.path.join(model_dir, "warm_start_report.json"), self.report)
+        documents.write_json(os.path.join(model_dir, "warm_start_report.json"), self.report)
 
     def table(self) -> str:
         """The report as text: the number and the names of the variables of each status."""

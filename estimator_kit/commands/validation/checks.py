@@ -17,10 +17,10 @@ from estimator_kit.config.experiment_config import ExperimentConfig, complete
 from estimator_kit.config.mode_configs import TuneConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.tuning import search_file
+from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.reading import files
-from input_pipelines.record_files import file_systems
 
 # If one of these is set, the model is built.
 _OF_MODELS = ("model", "model_params", "best_metric", "early_stopping_metric")

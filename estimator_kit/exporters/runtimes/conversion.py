@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit import storage
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, ExportError
 from estimator_kit.exporters import quality_change, skew
@@ -39,8 +38,8 @@ from estimator_kit.exporters.runtimes.requests import Inputs, inputs_of, placed
 from estimator_kit.exporters.sample_rows import SampleRows
 from estimator_kit.exporters.saved_model_graph import op_counts, read_saved_model, serving_graph
 from estimator_kit.exporters.versions import new_staging
+from feature_specs.files import documents, file_systems
 from feature_specs.spec import FeatureSpec
-from input_pipelines.record_files import file_systems
 
 # The number of rows that decide the ranges of int8.
 REPRESENTATIVE_ROWS = 500
@@ -77,8 +76,10 @@ def convert(config: ExperimentConfig) -> str:
         largest = _difference(config, source, meta, rows, inputs, found)
         changes = _quality_changes(config, source, meta, spec, inputs, model)
         needs = [] if kind == "onnx" else model.flex
-        storage.write_json(os.path.join(staged, "signature.json"), _signature(inputs, found, needs))
-        storage.copy_folder(
+        documents.write_json(
+            os.path.join(staged, "signature.json"), _signature(inputs, found, needs)
+        )
+        file_systems.copy_folder(
             os.path.join(source, "assets.extra", "feature_spec"),
             os.path.join(staged, "assets.extra", "feature_spec"),
         )

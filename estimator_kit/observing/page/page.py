@@ -14,11 +14,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
-from estimator_kit import storage
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing.page import numbers as numbers_module
 from estimator_kit.observing.page.findings import findings
 from estimator_kit.observing.page.numbers import Numbers
+from feature_specs.files import documents
 
 FILE = "report.html"
 COMPARISON = "compare.html"
@@ -76,7 +76,7 @@ def write(model_dir: str) -> str:
     """
     check_installed()
     path = os.path.join(model_dir, FILE)
-    storage.write_text(path, html(numbers_module.read(model_dir)))
+    documents.write_text(path, html(numbers_module.read(model_dir)))
     return path
 
 
@@ -92,7 +92,7 @@ def write_comparison(model_dirs: Sequence[str]) -> str:
     runs = [numbers_module.read(model_dir) for model_dir in model_dirs]
     path = os.path.join(model_dirs[0], COMPARISON)
     title = " and ".join(compare.name_of(run) for run in runs)
-    storage.write_text(path, _render(title, "comparison", compare.sections(runs)))
+    documents.write_text(path, _render(title, "comparison", compare.sections(runs)))
     return path
 
 
@@ -120,7 +120,7 @@ def write_cycle(
         numbers = numbers_module.read(train_dir)
         made += sections(numbers)
         found = [finding.text for finding in findings(numbers)]
-    storage.write_text(path, _render(f"Cycle {report['cycle']}", headline, made, findings=found))
+    documents.write_text(path, _render(f"Cycle {report['cycle']}", headline, made, findings=found))
 
 
 def write_history(
@@ -141,7 +141,7 @@ def write_history(
     path = os.path.join(model_dir, HISTORY)
     title = os.path.basename(os.path.abspath(model_dir))
     headline = history.headline(reports, versions)
-    storage.write_text(path, _render(title, headline, history.sections(reports, versions)))
+    documents.write_text(path, _render(title, headline, history.sections(reports, versions)))
     return path
 
 
@@ -157,7 +157,7 @@ def write_sections(path: str, title: str, headline: str, sections: Sequence[Any]
       ConfigError: a package is missing.
     """
     check_installed()
-    storage.write_text(path, _render(title, headline, sections))
+    documents.write_text(path, _render(title, headline, sections))
 
 
 def html(numbers: Numbers) -> str:

@@ -20,8 +20,8 @@ from typing import Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit import storage
 from estimator_kit.checkpoints.warm_start import row_moves
+from feature_specs.files import documents
 from feature_specs.kinds import Embedding
 from feature_specs.spec import FeatureSpec
 
@@ -61,19 +61,19 @@ def write(model_dir: str, spec: FeatureSpec, *, most_rows: int = MOST_ROWS) -> l
         file = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
         vectors = reader.get_tensor(name)[:most_rows]
         fields = {"tensor_name": name, "tensor_path": f"{FOLDER}/{file}.tsv"}
-        storage.write_text(os.path.join(model_dir, fields["tensor_path"]), _lines(vectors))
+        documents.write_text(os.path.join(model_dir, fields["tensor_path"]), _lines(vectors))
         words = _words(spec, column, len(vectors))
         if words is not None:
             fields["metadata_path"] = f"{FOLDER}/{file}.metadata.tsv"
-            storage.write_text(os.path.join(model_dir, fields["metadata_path"]), "\n".join(words))
+            documents.write_text(os.path.join(model_dir, fields["metadata_path"]), "\n".join(words))
         entries.append(fields)
     text = "".join(
         "embeddings {\n" + "".join(f'  {key}: "{value}"\n' for key, value in e.items()) + "}\n"
         for e in entries
     )
-    storage.write_text(os.path.join(model_dir, _CONFIG), _NO_CHECKPOINT + text)
+    documents.write_text(os.path.join(model_dir, _CONFIG), _NO_CHECKPOINT + text)
     for events in tf.io.gfile.glob(os.path.join(model_dir, "eval*", "events*")):
-        storage.write_text(os.path.join(os.path.dirname(events), _CONFIG), _NO_CHECKPOINT)
+        documents.write_text(os.path.join(os.path.dirname(events), _CONFIG), _NO_CHECKPOINT)
     return list(tables)
 
 

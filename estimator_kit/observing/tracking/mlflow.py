@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Optional
 
 from estimator_kit.observing.tracking.tracker import Tracker
+from feature_specs.files import file_systems
 from input_pipelines.errors import MissingPackageError
-from input_pipelines.record_files import file_systems
 
 _log = logging.getLogger("estimator_kit")
 

@@ -24,8 +24,8 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.observing.page import numbers
 from estimator_kit.observing.tracking.tracker import Tracker
 from feature_specs.errors import did_you_mean
+from feature_specs.files import file_systems
 from input_pipelines import eager
-from input_pipelines.record_files import file_systems
 
 _log = logging.getLogger("estimator_kit")
 

@@ -30,9 +30,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional
 
 from feature_specs.errors import nearest
+from feature_specs.files import file_systems, staged
 from input_pipelines.errors import DataError, MissingPackageError
 from input_pipelines.prepare.beam.flags import BeamFlagsError, runs_here, value
-from input_pipelines.prepare.convert import places
 
 # A function of the shared data, a piece, and a suffix for temporary names. Returns the result.
 Work = Callable[[bytes, bytes, str], bytes]
@@ -88,7 +88,7 @@ def check(flags: Sequence[str], paths: Sequence[str]) -> None:
     """
     _pipeline(flags)
     named = [path for path in (*paths, value(flags, "temp_location")) if path]
-    relative = [path for path in named if places.is_local(path) and not os.path.isabs(path)]
+    relative = [path for path in named if file_systems.is_local(path) and not os.path.isabs(path)]
     if relative and not runs_here(flags):
         raise BeamFlagsError(
             f"{relative[0]!r} is a relative path, which the workers of the pipeline cannot find. "
@@ -114,11 +114,11 @@ def scratch(flags: Sequence[str]) -> Iterator[str]:
             yield folder
         return
     folder = os.path.join(place, f"estimator-kit-{uuid.uuid4().hex}")
-    places.make_folder(folder)
+    file_systems.make_folder(folder)
     try:
         yield folder
     finally:
-        places.remove_folder(folder)
+        file_systems.remove_folder(folder)
 
 
 def run(
@@ -140,25 +140,25 @@ def run(
       RuntimeError: the runner did not do all of the work. The runner may also raise other errors.
     """
     place = os.path.join(folder, f"beam-{uuid.uuid4().hex}")
-    places.make_folder(place)
+    file_systems.make_folder(place)
     numbers = _write(place, common, pieces)
     if numbers:
         pipeline = _pipeline(flags)
         _run(pipeline, _Job(work, place), numbers)
     for number, _, _ in numbers:
-        result = places.read(os.path.join(place, f"{number}{_RESULT}"))
+        result = file_systems.read(os.path.join(place, f"{number}{_RESULT}"))
         if result is None:
             raise RuntimeError(f"the pipeline ended without doing piece {number} of its work")
         yield result
-    places.remove_folder(place)
+    file_systems.remove_folder(place)
 
 
 def _write(place: str, common: bytes, pieces: Iterable[bytes]) -> list[tuple[int, int, int]]:
     """Writes the files for workers; returns the number, the start and the size of each piece."""
     numbers = []
-    with places.open_file(os.path.join(place, _COMMON), "wb") as file:
+    with file_systems.open_file(os.path.join(place, _COMMON), "wb") as file:
         file.write(common)
-    with places.open_file(os.path.join(place, _PIECES), "wb") as file:
+    with file_systems.open_file(os.path.join(place, _PIECES), "wb") as file:
         start = 0
         for number, piece in enumerate(pieces):
             file.write(piece)
@@ -219,7 +219,7 @@ def _run(pipeline: Any, job: _Job, numbers: Sequence[tuple[int, int, int]]) -> N
 
 def _failed(place: str) -> Optional[Exception]:
     """The final error that a worker has recorded, if any."""
-    content = places.read(os.path.join(place, _FAILED))
+    content = file_systems.read(os.path.join(place, _FAILED))
     if content is None:
         return None
     noted = json.loads(content)
@@ -228,11 +228,11 @@ def _failed(place: str) -> Optional[Exception]:
 
 def _trouble(place: str) -> Optional[OSError]:
     """An OSError that a worker has recorded for a piece that was never finished, if any."""
-    names = set(places.names_in(place))
+    names = set(file_systems.names_in(place))
     for name in sorted(names):
         number = name.removesuffix(_TROUBLE)
         if name != number and f"{number}{_RESULT}" not in names:
-            return OSError(*json.loads(places.read(os.path.join(place, name)) or b"[]"))
+            return OSError(*json.loads(file_systems.read(os.path.join(place, name)) or b"[]"))
     return None
 
 
@@ -249,17 +249,17 @@ class _Job:
 
 def _do(job: _Job, number: tuple[int, int, int]) -> None:
     """Does one piece. Does nothing if another piece has already failed with a final error."""
-    if places.exists(os.path.join(job.place, _FAILED)):
+    if file_systems.exists(os.path.join(job.place, _FAILED)):
         return
     which, start, size = number
-    with places.open_file(os.path.join(job.place, _PIECES), "rb") as file:
+    with file_systems.open_file(os.path.join(job.place, _PIECES), "rb") as file:
         file.seek(start)
         piece = file.read(size)
     attempt = f".{uuid.uuid4().hex}"
 
     def write(name: str, content: bytes) -> None:
         path = os.path.join(job.place, name)
-        places.write(path, content, path + attempt)
+        staged.write(path, content, durable=True)
 
     try:
         result = job.work(_common(job.place), piece, attempt)
@@ -277,4 +277,4 @@ def _do(job: _Job, number: tuple[int, int, int]) -> None:
 
 @functools.lru_cache(1)
 def _common(place: str) -> bytes:
-    return places.read(os.path.join(place, _COMMON)) or b""
+    return file_systems.read(os.path.join(place, _COMMON)) or b""

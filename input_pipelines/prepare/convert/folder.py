@@ -21,7 +21,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from input_pipelines.prepare.convert import places, shard_files
+from feature_specs.files import file_systems, staged
+from input_pipelines.prepare.convert import shard_files
 from input_pipelines.prepare.convert.shard_files import Written
 
 PLAN, MANIFEST, SUCCESS, UNFINISHED = "_PLAN.json", "_MANIFEST.json", "_SUCCESS", "_unfinished"
@@ -109,7 +110,7 @@ class Output:
         may divide the rows in another way, and then rows are lost or written twice.
         """
         check_new(self.folder, noun=self._noun)
-        text = places.read(self._path(PLAN))
+        text = file_systems.read(self._path(PLAN))
         if text is None:
             return
         try:
@@ -122,7 +123,7 @@ class Output:
             raise FolderError(
                 f"{self._path(PLAN)!r} was not written by a {self._noun}; move it away"
             ) from error
-        has_shards = not set(places.names_in(self.folder)) <= {PLAN, UNFINISHED}
+        has_shards = not set(file_systems.names_in(self.folder)) <= {PLAN, UNFINISHED}
         if (different or self._is_of_other_code) and not has_shards:
             # For example, after a bad row in the first shard was corrected. No work is lost.
             self._replaces = True
@@ -137,7 +138,7 @@ class Output:
                 "another folder, or remove this one"
             )
         known = {PLAN, MANIFEST, SUCCESS, UNFINISHED, *(s.name for s in self._plan.shards)}
-        for name in places.names_in(self.folder):
+        for name in file_systems.names_in(self.folder):
             if name not in known:
                 raise FolderError(
                     f"{self.folder!r} holds {name!r}, which this {self._noun} did not write; name "
@@ -154,11 +155,11 @@ class Output:
           FolderError: another program is using the folder, or has used it since the last `check`.
         """
         try:
-            places.make_folder(self.folder)
+            file_systems.make_folder(self.folder)
         except OSError as error:
-            raise places.full_disk(error, self.folder) from error
+            raise file_systems.full_disk(error, self.folder) from error
         with contextlib.ExitStack() as stack:
-            if places.is_local(self.folder):
+            if file_systems.is_local(self.folder):
                 place = os.open(self.folder, os.O_RDONLY)
                 stack.callback(os.close, place)
                 try:
@@ -186,22 +187,22 @@ class Output:
             for shard in self._plan.shards
             if shard.name in noted and shard_files.is_whole(self.folder, noted[shard.name])
         }
-        if len(whole) == len(self._plan.shards) and places.exists(self._path(SUCCESS)):
+        if len(whole) == len(self._plan.shards) and file_systems.exists(self._path(SUCCESS)):
             return whole
         self._check_code()
         try:
             if self._replaces:
-                places.remove_folder(self.temporary)
-            places.make_folder(self.temporary)
-            if self._replaces or not places.exists(self._path(PLAN)):
+                file_systems.remove_folder(self.temporary)
+            file_systems.make_folder(self.temporary)
+            if self._replaces or not file_systems.exists(self._path(PLAN)):
                 self._write(PLAN, self._document)
             for written in whole.values():
                 shard_files.note(self.temporary, written)
             for name in (SUCCESS, MANIFEST):
-                if places.exists(self._path(name)):
-                    places.remove(self._path(name))
+                if file_systems.exists(self._path(name)):
+                    file_systems.remove(self._path(name))
         except OSError as error:
-            raise places.full_disk(error, self.folder) from error
+            raise file_systems.full_disk(error, self.folder) from error
         return whole
 
     def _check_code(self) -> None:
@@ -214,21 +215,21 @@ class Output:
 
     @property
     def is_finished(self) -> bool:
-        return places.exists(self._path(SUCCESS))
+        return file_systems.exists(self._path(SUCCESS))
 
     def finish(self, written: Mapping[str, Written]) -> None:
         """Writes the manifest, removes temporary files, and writes `_SUCCESS`."""
         try:
             self._write(MANIFEST, self._plan.manifest(self._document, written))
-            places.remove_folder(self.temporary)
-            with places.open_file(self._path(SUCCESS), "wb") as file:
+            file_systems.remove_folder(self.temporary)
+            with file_systems.open_file(self._path(SUCCESS), "wb") as file:
                 file.write(b"")
         except OSError as error:
-            raise places.full_disk(error, self.folder) from error
+            raise file_systems.full_disk(error, self.folder) from error
 
     def _noted(self) -> dict[str, Written]:
         found = shard_files.noted(self.temporary)
-        text = places.read(self._path(MANIFEST))
+        text = file_systems.read(self._path(MANIFEST))
         if text is None:
             return found
         try:
@@ -244,7 +245,7 @@ class Output:
 
     def _write(self, name: str, document: Any) -> None:
         content = (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
-        places.write(self._path(name), content, os.path.join(self.temporary, name))
+        staged.write(self._path(name), content, within=self.temporary, durable=True)
 
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)
@@ -275,9 +276,9 @@ def check_new(folder: str, *, noun: str = "conversion") -> None:
 
     This needs no plan, so it can be called before the input files are read.
     """
-    if places.exists(folder) and not places.is_folder(folder):
+    if file_systems.exists(folder) and not file_systems.is_folder(folder):
         raise FolderError(f"{folder!r} is not a folder; name another one")
-    names = [name for name in places.names_in(folder) if name != UNFINISHED]
+    names = [name for name in file_systems.names_in(folder) if name != UNFINISHED]
     if names and PLAN not in names:
         raise FolderError(
             f"{folder!r} holds {names[0]!r} and no {PLAN}, so no {noun} wrote it; name "

@@ -17,11 +17,12 @@ from typing import Any, Optional
 
 import numpy as np
 
+from feature_specs.files import file_systems
 from feature_specs.meaning import compared
 from feature_specs.spec import FeatureSpec
 from input_pipelines import own_code
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.convert import derived_labels, places
+from input_pipelines.prepare.convert import derived_labels
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.options import ConvertOptions
@@ -137,7 +138,8 @@ def inputs_document(
         "record": kind,
         "spec": None if spec is None else spec.fingerprint(*_READ),
         "files": [
-            {"path": path, "rows": rows[path], "stamp": places.stamp(path)} for path in table.files
+            {"path": path, "rows": rows[path], "stamp": file_systems.stamp(path)}
+            for path in table.files
         ],
         "csv": table.csv.document(),
         "options": options.document(),

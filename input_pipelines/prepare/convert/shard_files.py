@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from input_pipelines.prepare.convert import places
+from feature_specs.files import file_systems, staged
 
 _CHUNK = 1 << 20
 _NOTE = ".done"
@@ -45,15 +45,15 @@ class _Counted:
         self._path = path
         self.size = self.crc = 0
         try:
-            self._file = places.open_file(path, "wb")
+            self._file = file_systems.open_file(path, "wb")
         except OSError as error:
-            raise places.full_disk(error, path) from error
+            raise file_systems.full_disk(error, path) from error
 
     def write(self, content: Any) -> int:
         try:
             self._file.write(content)
         except OSError as error:
-            raise places.full_disk(error, self._path) from error
+            raise file_systems.full_disk(error, self._path) from error
         self.crc = zlib.crc32(content, self.crc)
         self.size += len(content)
         return len(content)
@@ -63,15 +63,15 @@ class _Counted:
 
     def close(self) -> None:
         try:
-            places.sync(self._file)
+            file_systems.sync(self._file)
             self._file.close()
         except OSError as error:
-            raise places.full_disk(error, self._path) from error
+            raise file_systems.full_disk(error, self._path) from error
 
     def discard(self) -> None:
         try:
             self._file.close()
-            places.remove(self._path)
+            file_systems.remove(self._path)
         except OSError:
             pass  # The rest of the file has a temporary name, and the next start removes it.
 
@@ -87,7 +87,6 @@ class ShardFile:
     def __init__(self, folder: str, name: str, temporary: str, attempt: str = ""):
         """A shard that is first written to `temporary`, with a name that ends in `attempt`."""
         self.name = name
-        self._attempt = attempt
         self._folder = temporary
         self._path = os.path.join(folder, name)
         self._temporary = os.path.join(temporary, name + attempt)
@@ -118,30 +117,30 @@ class ShardFile:
             self._packed.close()
         self._file.close()
         try:
-            places.rename(self._temporary, self._path)
+            staged.rename(self._temporary, self._path)
         except OSError as error:
-            raise places.full_disk(error, self._path) from error
+            raise file_systems.full_disk(error, self._path) from error
         self._finished = Written(self.name, self._rows, self._file.size, self._file.crc)
-        note(self._folder, self._finished, self._attempt)
+        note(self._folder, self._finished)
         return self._finished
 
 
-def note(temporary: str, written: Written, attempt: str = "") -> None:
+def note(temporary: str, written: Written) -> None:
     """Writes a note about a finished shard."""
     path = os.path.join(temporary, written.name + _NOTE)
     content = json.dumps(dataclasses.asdict(written)).encode()
     try:
-        places.write(path, content, path + attempt + ".tmp")
+        staged.write(path, content, durable=True)
     except OSError as error:
-        raise places.full_disk(error, path) from error
+        raise file_systems.full_disk(error, path) from error
 
 
 def noted(temporary: str) -> dict[str, Written]:
     """The notes by the names of shards, without incomplete ones: those shards are written again."""
     found = {}
-    for name in places.names_in(temporary):
+    for name in file_systems.names_in(temporary):
         if name.endswith(_NOTE):
-            content = places.read(os.path.join(temporary, name))
+            content = file_systems.read(os.path.join(temporary, name))
             with contextlib.suppress(ValueError, TypeError):
                 found[name.removesuffix(_NOTE)] = Written(**json.loads(content or b"{}"))
     return found
@@ -150,10 +149,10 @@ def noted(temporary: str) -> dict[str, Written]:
 def is_whole(folder: str, expected: Written) -> bool:
     """Whether the file of a shard exists and has not changed, byte for byte."""
     path = os.path.join(folder, expected.name)
-    if not places.exists(path) or places.stamp(path)[0] != expected.bytes:
+    if not file_systems.exists(path) or file_systems.stamp(path)[0] != expected.bytes:
         return False
     crc = 0
-    with places.open_file(path, "rb") as file:
+    with file_systems.open_file(path, "rb") as file:
         while True:
             content = file.read(_CHUNK)
             if not content:

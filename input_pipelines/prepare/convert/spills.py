@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from input_pipelines.prepare.convert import places
+from feature_specs.files import file_systems, staged
 from input_pipelines.prepare.tables.library import arrow
 
 # How many bytes of frames are kept in memory before they are sorted by shard and written.
@@ -33,8 +33,8 @@ def names(count: int) -> list[str]:
 
 def is_whole(temporary: str, name: str, shards: Sequence[int]) -> bool:
     """Whether a complete spill exists that has the rows of all these shards."""
-    index = places.read(_index_path(temporary, name))
-    if index is None or not places.exists(os.path.join(temporary, name)):
+    index = file_systems.read(_index_path(temporary, name))
+    if index is None or not file_systems.exists(os.path.join(temporary, name)):
         return False
     return set(map(str, shards)) <= set(json.loads(index)["segments"])
 
@@ -55,9 +55,9 @@ class SpillWriter:
         self._held: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
         self._size = self._written = 0
         try:
-            self._file = places.open_file(self._path + attempt + ".tmp", "wb")
+            self._file = file_systems.open_file(self._path + attempt + ".tmp", "wb")
         except OSError as error:
-            raise places.full_disk(error, self._path) from error
+            raise file_systems.full_disk(error, self._path) from error
 
     def __enter__(self) -> SpillWriter:
         return self
@@ -90,15 +90,15 @@ class SpillWriter:
         if self._held:
             self._write()
         try:
-            places.sync(self._file)
+            file_systems.sync(self._file)
             self._file.close()
             index = json.dumps({"segments": self._segments}).encode()
-            if places.read(self._index) not in (None, index):
-                places.remove(self._index)  # From an earlier start, for other shards.
-            places.rename(self._path + self._attempt + ".tmp", self._path)
-            places.write(self._index, index, self._index + self._attempt + ".tmp")
+            if file_systems.read(self._index) not in (None, index):
+                file_systems.remove(self._index)  # From an earlier start, for other shards.
+            staged.rename(self._path + self._attempt + ".tmp", self._path)
+            staged.write(self._index, index, durable=True)
         except OSError as error:
-            raise places.full_disk(error, self._path) from error
+            raise file_systems.full_disk(error, self._path) from error
 
     def _write(self) -> None:
         shards, keys, sizes, frames = (np.concatenate(part) for part in zip(*self._held))
@@ -121,7 +121,7 @@ class SpillWriter:
                 try:
                     self._file.write(np.ascontiguousarray(part).data.cast("B"))
                 except OSError as error:
-                    raise places.full_disk(error, self._path) from error
+                    raise file_systems.full_disk(error, self._path) from error
                 self._written += part.nbytes
 
 
@@ -129,8 +129,8 @@ def shuffled(temporary: str, names: Sequence[str], shard: int) -> Iterator[tuple
     """Yields the frames of a shard's rows in their order, in pieces, with their number of rows."""
     keys, sizes, contents = [], [], []
     for name in names:
-        index = json.loads(places.read(_index_path(temporary, name)) or b"{}")
-        with places.open_file(os.path.join(temporary, name), "rb") as file:
+        index = json.loads(file_systems.read(_index_path(temporary, name)) or b"{}")
+        with file_systems.open_file(os.path.join(temporary, name), "rb") as file:
             for start, rows, size in index["segments"][str(shard)]:
                 file.seek(start)
                 keys.append(np.frombuffer(file.read(8 * rows), "<u8"))

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from feature_specs.files import file_systems
 from input_pipelines.errors import MissingPackageError, unreadable
-from input_pipelines.prepare.convert import places
-from input_pipelines.record_files import file_systems
 
 _LONGEST_LINE = 200
 
@@ -53,7 +52,7 @@ def read(path: str) -> Any:
 
     file_systems.check(path, flag="--schema_file")
     try:
-        with places.open_file(path, "rb") as file:
+        with file_systems.open_file(path, "rb") as file:
             text = file.read().decode()
     except Exception as error:  # A store has errors of TensorFlow.
         raise SchemaError(f"{path!r} cannot be read: {unreadable(error)}") from error

@@ -36,6 +36,7 @@ from estimator_kit.exporters.graph_copy import CopyError, copied
 from estimator_kit.exporters.run_exports import RunExports
 from estimator_kit.scoring import export as exports
 from estimator_kit.serving import splitting
+from feature_specs.files import file_systems
 from input_pipelines.record_files import writing
 from tests.conftest import DOCUMENT, make_rows, place
 from tests.estimator_kit.small_training import trained_wide_deep
@@ -608,13 +609,13 @@ def test_a_second_export_of_a_checkpoint_is_a_copy_of_the_checked_one(
 
 
 def test_a_copy_with_other_bytes_is_refused(export, tmp_path, monkeypatch):
-    real = storage.copy_folder
+    real = file_systems.copy_folder
 
     def damaging(source, target):
         real(source, target)
         (pathlib.Path(target) / "saved_model.pb").write_bytes(b"half")
 
-    monkeypatch.setattr(storage, "copy_folder", damaging)
+    monkeypatch.setattr(file_systems, "copy_folder", damaging)
     with pytest.raises(ExportError) as error:
         saved_model.copy_saved_model(str(export), str(tmp_path), origin=Origin(), now=NOW)
     staged, _, problem = str(error.value).partition(": ")

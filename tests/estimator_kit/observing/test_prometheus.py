@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from estimator_kit import storage
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing import prometheus
+from feature_specs.files import documents
 
 RESULT = {
     "global_step": 800, "rows_trained": 4000, "rows_evaluated": 500, "examples_per_second": None,
@@ -73,6 +73,6 @@ def test_a_file_that_cannot_be_read_is_not_replaced(tmp_path, monkeypatch):
 def test_a_file_of_something_else_in_a_store_is_not_replaced():
     path = "ram://test_prometheus/ads.prom"
     prometheus.check(path)
-    storage.write_text(path, "rome")
+    documents.write_text(path, "rome")
     with pytest.raises(ConfigError, match="is not a file of metrics: it starts with 'rome'"):
         prometheus.check(path)

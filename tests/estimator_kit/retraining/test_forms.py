@@ -6,10 +6,12 @@ import dataclasses
 
 import pytest
 
-from estimator_kit import storage
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import gate, state
+from feature_specs.files import documents
 from tests.estimator_kit.observing.page import reports
+
+pytestmark = pytest.mark.no_tensorflow
 
 
 @pytest.mark.parametrize(
@@ -36,7 +38,7 @@ from tests.estimator_kit.observing.page import reports
 def test_a_damaged_file_of_a_cycle(tmp_path, what, text, problem):
     folder = state.new(str(tmp_path))
     assert folder.read(what) is None
-    storage.write_text(folder.at(f"{what}.json"), text)
+    documents.write_text(folder.at(f"{what}.json"), text)
     with pytest.raises(ConfigError) as error:
         folder.read(what)
     assert str(error.value).startswith(f"{folder.at(what)}.json: {problem}")

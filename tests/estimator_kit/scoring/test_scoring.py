@@ -20,7 +20,6 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit import storage
 from estimator_kit.config import code_digests
 from estimator_kit.errors import ExportError, NothingToDo
 from estimator_kit.exporters import saved_model
@@ -28,6 +27,7 @@ from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import outputs, plan, prediction, scoring, work
 from estimator_kit.scoring.rows import Batch
 from estimator_kit.serving.loaded_model import LoadedModel
+from feature_specs.files import file_systems
 from input_pipelines import input_fns
 from input_pipelines.prepare.convert.shard_files import ShardFile
 from input_pipelines.prepare.tables import json_files
@@ -324,16 +324,16 @@ def test_spaces_count_as_the_spec_of_the_export_says(made, tmp_path):
 
 KILLED = """
 import os, signal, sys
-from input_pipelines.prepare.convert import places
+from feature_specs.files import staged
 
-rename = places.rename
+rename = staged.rename
 
 def killed(old, new):
     if os.path.basename(new) == "part-1.parquet":
         os.kill(os.getpid(), signal.SIGKILL)
     rename(old, new)
 
-places.rename = killed
+staged.rename = killed
 from estimator_kit.main import main
 
 if __name__ == "__main__":
@@ -659,7 +659,7 @@ def versions(made, tmp_path):
 
 def test_an_export_in_a_store(made, tmp_path):
     place = "ram://test_scoring/export"
-    storage.copy_folder(made.export, place)
+    file_systems.copy_folder(made.export, place)
     found, local = exports.read(place, ""), exports.read(made.export, "")
     assert found.spec.to_dict() == local.spec.to_dict()
     assert found.spec.source == f"{place}/assets.extra/feature_spec/spec.json"

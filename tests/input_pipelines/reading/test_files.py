@@ -11,9 +11,9 @@ import types
 import pytest
 import tensorflow as tf
 
+from feature_specs.files import file_systems
 from input_pipelines.errors import DataError, MissingPackageError
 from input_pipelines.reading import days, files
-from input_pipelines.record_files import file_systems
 
 
 @pytest.fixture

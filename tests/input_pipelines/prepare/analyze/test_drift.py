@@ -528,8 +528,8 @@ def test_what_is_wrong_with_a_section(section, message):
 
 
 def test_the_section_is_kept_and_changes_no_model(tmp_path):
-    from estimator_kit import storage
     from estimator_kit.checkpoints import run_record
+    from feature_specs.files import documents
 
     spec = feature_specs.parse(DOCUMENT)
     assert spec.to_dict()["drift"] == DOCUMENT["drift"] | {"features": {
@@ -537,7 +537,7 @@ def test_the_section_is_kept_and_changes_no_model(tmp_path):
     assert feature_specs.parse(spec.to_dict()) == spec
     plain = feature_specs.parse({k: v for k, v in DOCUMENT.items() if k != "drift"})
     assert "drift" not in plain.to_dict()
-    storage.write_json(str(tmp_path / "spec.json"), plain.to_dict())
+    documents.write_json(str(tmp_path / "spec.json"), plain.to_dict())
     assert run_record.changes_since(str(tmp_path), spec) == []
 
 

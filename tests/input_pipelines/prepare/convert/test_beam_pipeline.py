@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import feature_specs
+from feature_specs.files import file_systems
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.convert import beam_pipeline, conversion, places, plan, tasks
+from input_pipelines.prepare.convert import beam_pipeline, conversion, plan, tasks
 from input_pipelines.prepare.convert.conversion import convert
 from input_pipelines.prepare.convert.options import ConvertOptions, DerivedLabel
 from input_pipelines.prepare.tables.options import CsvOptions
@@ -165,7 +166,9 @@ def test_another_file_system(tmp_path, order):
     folder = f"ram://{tmp_path}/there"
     convert(files, directory=folder, options=options, beam=FLAGS)
     here = content(tmp_path / "here")
-    assert {name: places.read(f"{folder}/{name}") for name in places.names_in(folder)} == here
+    assert {
+        name: file_systems.read(f"{folder}/{name}") for name in file_systems.names_in(folder)
+    } == here
 
 
 def test_what_a_spec_demands_is_the_same_on_a_worker(tmp_path):

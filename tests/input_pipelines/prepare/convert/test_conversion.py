@@ -19,9 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import feature_specs
+from feature_specs.files import file_systems
 from input_pipelines import own_code
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.convert import conversion, places, plan
+from input_pipelines.prepare.convert import conversion, plan
 from input_pipelines.prepare.convert.conversion import convert
 from input_pipelines.prepare.convert.folder import FolderError
 from input_pipelines.prepare.convert.options import ConvertOptions, DerivedLabel
@@ -466,10 +467,10 @@ def test_a_full_disk(tmp_path, small_shards, monkeypatch, order):
     expected = convert([path], directory=f"{tmp_path}/whole", options=options)
     size = sum(shard.bytes for shard in expected.shards.values())
     out = tmp_path / "out"
-    real = places.open_file
+    real = file_systems.open_file
     with monkeypatch.context() as patch:
         patch.setattr(
-            places, "open_file",
+            file_systems, "open_file",
             lambda path, mode: FullDisk(real(path, mode)) if mode == "wb" else real(path, mode),
         )  # fmt: skip
         seen = set()

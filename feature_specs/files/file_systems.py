@@ -1,27 +1,34 @@
-"""Paths: whether TensorFlow can read one, and which spellings name one file.
-
-The kit accesses all paths with `tf.io.gfile`, which knows local files, `gs://` and `ram://`. Other
-schemes need a plug-in. Without it, TensorFlow only says "File system scheme 's3' not implemented";
-`check` names the package that is missing.
+"""Files and folders, local or in a store: how their paths are spelled, and how they are read.
 
     canonical("./data/../data/a.tfrecord")       # /work/data/a.tfrecord
     ordered(["../b.tfrecord", "a.tfrecord"])     # in the same order, however they are spelled
 
 The same files must give the same rows in the same order, however their paths are spelled. So what
 depends on the identity or the order of files uses `canonical` and `ordered`, and never the path
-itself. This module never opens a file, and imports TensorFlow only for paths that have a scheme.
+itself.
+
+Local files are accessed with Python. Paths with a scheme are accessed with `tf.io.gfile`, which
+knows `gs://` and `ram://`; only for them TensorFlow is imported. Other schemes need a plug-in.
+Without it, TensorFlow only says "File system scheme 's3' not implemented"; `check` names the
+package that is missing.
+
+This module never gives a file its name: see `staged`, and for JSON `documents`.
 """
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import importlib
 import itertools
+import json
 import os
 import re
-from collections.abc import Iterable
-from typing import Optional
+import shutil
+from collections.abc import Iterable, Sequence
+from typing import Any, Optional
 
-from input_pipelines.errors import MissingPackageError
+from feature_specs.files.errors import MissingPackageError
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*)://")
 
@@ -144,3 +151,143 @@ def _registered() -> set[str]:
     import tensorflow as tf
 
     return {scheme.lower() for scheme in tf.io.gfile.get_registered_schemes()}
+
+
+def is_local(path: str) -> bool:
+    return "://" not in path
+
+
+def gfile() -> Any:
+    import tensorflow as tf
+
+    return tf.io.gfile
+
+
+def stamp(path: str) -> list[int]:
+    """The size and the modification time, to detect that a file was replaced."""
+    if is_local(path):
+        status = os.stat(path)
+        return [status.st_size, status.st_mtime_ns]
+    status = gfile().stat(path)
+    return [int(status.length), int(status.mtime_nsec)]
+
+
+def stamps(paths: Sequence[str]) -> str:
+    """How many files there are, and a digest of their names and stamps."""
+    digest = hashlib.sha256()
+    for path, name in names_of(paths).items():
+        digest.update(json.dumps([name, stamp(path)]).encode())
+    return f"{len(paths)} files ({digest.hexdigest()[:16]})"
+
+
+def exists(path: str) -> bool:
+    return os.path.exists(path) if is_local(path) else bool(gfile().exists(path))
+
+
+def is_folder(path: str) -> bool:
+    return os.path.isdir(path) if is_local(path) else bool(gfile().isdir(path))
+
+
+def names_in(folder: str) -> list[str]:
+    """The names in a folder, sorted; an empty list if it does not exist."""
+    if is_local(folder):
+        return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    if not gfile().isdir(folder):
+        return []
+    return sorted(name.rstrip("/") for name in gfile().listdir(folder))
+
+
+def make_folder(path: str) -> None:
+    if is_local(path):
+        os.makedirs(path, exist_ok=True)
+    else:
+        gfile().makedirs(path)
+
+
+class _Elsewhere:
+    """A file that TensorFlow writes. `write` accepts any buffer."""
+
+    def __init__(self, file: Any):
+        self._file = file
+
+    def __enter__(self) -> _Elsewhere:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def write(self, content: Any) -> None:
+        self._file.write(bytes(content))
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def open_file(path: str, mode: str) -> Any:
+    """Opens a binary file with mode `rb` or `wb`."""
+    if is_local(path):
+        return open(path, mode)
+    file = gfile().GFile(path, mode)
+    return _Elsewhere(file) if mode == "wb" else file
+
+
+def sync(file: Any) -> None:
+    """Waits until everything is written to the disk, so that a rename publishes a complete file."""
+    file.flush()
+    fileno = getattr(file, "fileno", None)
+    if fileno is not None:
+        os.fsync(fileno())
+
+
+def remove(path: str) -> None:
+    if is_local(path):
+        os.remove(path)
+    else:
+        gfile().remove(path)
+
+
+def remove_folder(path: str) -> None:
+    """Removes a folder with everything in it, if it exists. Of a link, only the link is removed."""
+    if not is_local(path):
+        if gfile().exists(path):
+            gfile().rmtree(path)
+    elif os.path.islink(path):
+        os.remove(path)
+    elif os.path.exists(path):
+        shutil.rmtree(path)
+
+
+def copy_folder(source: str, target: str) -> None:
+    """Copies a folder and its content; the copy is not atomic."""
+    for path, _, names in gfile().walk(source):
+        inner = os.path.relpath(path, source)
+        # A store would take the dot for a name.
+        folder = target if inner == os.curdir else os.path.join(target, inner)
+        gfile().makedirs(folder)
+        for name in names:
+            gfile().copy(os.path.join(path, name), os.path.join(folder, name))
+
+
+def read(path: str) -> Optional[bytes]:
+    """The content of a small file, or None if it does not exist."""
+    if not exists(path):
+        return None
+    with open_file(path, "rb") as file:
+        return bytes(file.read())
+
+
+def full_disk(error: OSError, path: str) -> OSError:
+    """A write error with a message that says what is kept and what to do."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    hint = (
+        "free some space and start the same command again"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT)
+        else "start the same command again when it can be written"
+    )
+    return OSError(
+        error.errno or errno.EIO,
+        f"{path} could not be written: {reason}; the shards that are finished are kept: {hint}",
+    )
