@@ -16,7 +16,6 @@ from google.protobuf import text_format
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit import storage
 from estimator_kit.commands import inspect, transform
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
 from estimator_kit.config.mode_configs import ModelDirConfig

@@ -70,7 +70,7 @@ def test_a_textfile_that_is_being_written_is_none_for_the_collector(tmp_path, mo
         seen.extend(path.name for path in tmp_path.iterdir())
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(prometheus.storage.staged.os, "replace", full)
+    monkeypatch.setattr(prometheus.documents.staged.os, "replace", full)
     prometheus.write(str(tmp_path / "ads.prom"), "text")
     assert seen == [".tmp-ads.prom-1"] and not list(tmp_path.iterdir())
 
