@@ -34,10 +34,10 @@ from estimator_kit.exporters.saved_model_graph import (
     serving_graph,
 )
 from estimator_kit.exporters.signature_features import features_of_signatures
-from estimator_kit.exporters.versions import kept, versions
+from estimator_kit.exporters.versions import kept
 from estimator_kit.result import RunResult
 from estimator_kit.training.preparation import make_model
-from feature_specs.files import file_systems, staged
+from feature_specs.files import file_systems, staged, versions
 from feature_specs.kinds import Vocabulary
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
@@ -183,7 +183,7 @@ def _model_dir(path: str) -> tuple[list[str], Any]:
     exports = os.path.join(path, "export")
     for exporter in sorted(tf.io.gfile.listdir(exports)) if tf.io.gfile.isdir(exports) else ():
         folder = os.path.join(exports, exporter.rstrip("/"))
-        names = [os.path.basename(version) for version in versions(folder)]
+        names = [str(number) for number in versions.numbers(folder)]
         protected = kept(folder)
         marked = [f"{n} (pinned or live)" if n in protected else n for n in names]
         lines.append(f"exports of {exporter.rstrip('/')}: {', '.join(marked) or 'none'}")

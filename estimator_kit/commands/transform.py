@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import time
 from collections.abc import Callable
 from typing import Any, Optional
 
@@ -44,10 +43,9 @@ from estimator_kit.exporters.comparison import (
 from estimator_kit.exporters.freezing import MAIN_OPS, frozen, optimized
 from estimator_kit.exporters.runtimes import conversion
 from estimator_kit.exporters.saved_model_graph import op_counts, read_saved_model, serving_graph
-from estimator_kit.exporters.versions import new_staging
 from estimator_kit.result import RunResult
 from estimator_kit.scoring import item_files
-from feature_specs.files import file_systems, staged
+from feature_specs.files import file_systems, staged, versions
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import tfrecords
 
@@ -73,6 +71,7 @@ def transform(config: ExperimentConfig) -> str:
     staged.check_writable(target, flag="--transform_dir")
     if tf.io.gfile.exists(target):
         raise ConfigError(f"--transform_dir={target} exists already. Name a new folder.")
+    versions.remove_left(os.path.dirname(file_systems.absolute(target)))
     if config.transform in item_files.KINDS:
         return item_files.write(config)
     dynamic_problems.check_transform(source, str(config.transform))
@@ -82,16 +81,11 @@ def transform(config: ExperimentConfig) -> str:
     saved = read_saved_model(source)
     before = serving_graph(saved, source)
     records = _records(config, kept_spec(source))
-    staging = new_staging(os.path.dirname(file_systems.absolute(target)), time.time())
-    try:
+    with staged.folder(target) as staging:
         _write(saved, source, staging, str(config.transform))
         after = serving_graph(read_saved_model(staging), staging)
         largest = _difference(before, source, staging, records, config.transform_tolerance)
         changes = _quality_changes(config, before, source, staging)
-        tf.io.gfile.rename(staging, target)
-    finally:
-        if tf.io.gfile.exists(staging):
-            tf.io.gfile.rmtree(staging)
     counts = [sum(op_counts(meta.graph_def).values()) for meta in (before, after)]
     return (
         f"{config.transform}: {target}\n"
@@ -103,7 +97,6 @@ def transform(config: ExperimentConfig) -> str:
 
 
 def _write(saved: Any, source: str, staging: str, kind: str) -> None:
-    tf.io.gfile.makedirs(staging)
     meta = serving_graph(saved, source)
     parts = ["assets", "assets.extra"]
     if kind in ("freeze", "optimize"):

@@ -21,8 +21,7 @@ from pydantic import Field
 from estimator_kit import storage
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters.versions import versions
-from feature_specs.files import documents
+from feature_specs.files import documents, versions
 
 
 def is_better(value: float, best: float, direction: str) -> bool:
@@ -124,7 +123,7 @@ def new_entry(value: float, global_step: int, path: str, scores: str) -> dict[st
 
 
 def _newest(folder: str) -> int:
-    return max((int(os.path.basename(path)) for path in versions(folder)), default=-1)
+    return max(versions.numbers(folder), default=-1)
 
 
 class BestRecord:

@@ -13,8 +13,8 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.exporters import extra_files, saved_model
 from estimator_kit.exporters.extra_files import Origin
 from estimator_kit.exporters.sample_rows import SampleRows, unusual_rows
-from estimator_kit.exporters.versions import versions
 from estimator_kit.model.session_errors import explained
+from feature_specs.files import versions
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import tfrecords
 
@@ -94,7 +94,7 @@ class RunExports:
         """
         checkpoint = checkpoint or trained.latest_checkpoint()
         origin = self._origin(exporter, metrics)
-        for path in versions(export_folder(self._model_dir, exporter))[-1:]:
+        for path in versions.paths(export_folder(self._model_dir, exporter))[-1:]:
             if extra_files.is_of(path, self._spec, origin, checkpoint):
                 self._last = (checkpoint, path)
                 return path

@@ -1,4 +1,4 @@
-"""Writes a SavedModel of a checkpoint: writes it under a staging name, checks it, then renames it.
+"""Writes a SavedModel of a checkpoint: under a temporary name, checks it, then gives it its name.
 
 Each export is a version in its folder (`versions`). It needs only TensorFlow to load. `signatures`
 lists its signatures, `extra_files` the files that the kit adds. If there are rows, a fresh process
@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import time
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -21,10 +22,9 @@ from estimator_kit.errors import ExportError
 from estimator_kit.exporters import extra_files, verification
 from estimator_kit.exporters.extra_files import Origin
 from estimator_kit.exporters.sample_rows import SampleRows
-from estimator_kit.exporters.versions import new_staging, publish, time_of
 from estimator_kit.exporters.writer import write_saved_model
 from estimator_kit.model.names import PREDICT_EXAMPLES
-from feature_specs.files import file_systems
+from feature_specs.files import file_systems, versions
 from feature_specs.spec import FeatureSpec
 from input_pipelines.row_cache.digests import sha256_of
 
@@ -64,10 +64,9 @@ def export_saved_model(
     checkpoint = checkpoint or trained.latest_checkpoint()
     if checkpoint is None:
         raise ValueError(f"{trained.model_dir} has no checkpoint to export")
-    moment = time_of(now)
-    staged = new_staging(folder, moment)
+    moment = time.time() if now is None else now
     with contextlib.ExitStack() as stack:
-        stack.callback(_remove, staged)
+        staged = stack.enter_context(versions.unnamed(folder))
         loader = stack.enter_context(verification.started()) if rows is not None else None
         written = write_saved_model(
             trained,
@@ -95,7 +94,7 @@ def export_saved_model(
         extra_files.write_lineage(
             staged, trained.model_dir, spec, origin, checkpoint, written, report, missing, moment
         )
-        return publish(staged, folder, moment)
+        return versions.publish(staged, folder, least=int(moment))
 
 
 def copy_saved_model(
@@ -113,10 +112,8 @@ def copy_saved_model(
     Raises:
       ExportError: the bytes of the copy differ; it is deleted.
     """
-    moment = time_of(now)
-    staged = new_staging(folder, moment)
-    with contextlib.ExitStack() as stack:
-        stack.callback(_remove, staged)
+    moment = time.time() if now is None else now
+    with versions.unnamed(folder) as staged:
         kept_files.check_export(source)
         file_systems.copy_folder(source, staged)
         expected, found = _digests(source), _digests(staged)
@@ -127,7 +124,7 @@ def copy_saved_model(
                 "disk, and export again."
             )
         extra_files.change_origin(staged, origin, source, moment)
-        return publish(staged, folder, moment)
+        return versions.publish(staged, folder, least=int(moment))
 
 
 def _digests(folder: str) -> dict[str, str]:
@@ -138,8 +135,3 @@ def _digests(folder: str) -> dict[str, str]:
             place = os.path.normpath(os.path.join(os.path.relpath(path, folder), name))
             found[place] = sha256_of(os.path.join(path, name))
     return found
-
-
-def _remove(staged: str) -> None:
-    if tf.io.gfile.exists(staged):
-        tf.io.gfile.rmtree(staged)

@@ -43,10 +43,8 @@ from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.limits import Limits, stoppable
 from estimator_kit.retraining.state import CycleFolder
 from estimator_kit.retraining.window import choose, compared
-from estimator_kit.training import lock
-from estimator_kit.training.lock import Lock
 from feature_specs.embeddings import pretrained_files
-from feature_specs.files import file_systems
+from feature_specs.files import file_systems, owners
 from feature_specs.meaning.compared import CYCLE
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
@@ -76,7 +74,7 @@ def run(config: RetrainConfig, *, clock: Callable[[], float] = time.time) -> tup
         prometheus.check(config.prometheus_file)
     spec = parser.load(config.spec)
     with (
-        lock.held(config.model_dir, stale_secs=config.lock_stale_secs, clock=clock) as held,
+        owners.held(config.model_dir, stale_secs=config.lock_stale_secs, clock=clock) as held,
         stoppable() as limits,
     ):
         return _run(config, spec, held, limits, clock)
@@ -85,7 +83,7 @@ def run(config: RetrainConfig, *, clock: Callable[[], float] = time.time) -> tup
 def _run(
     config: RetrainConfig,
     spec: FeatureSpec,
-    held: Lock,
+    held: owners.Lock,
     limits: Limits,
     clock: Callable[[], float],
 ) -> tuple[RunResult, str]:
@@ -190,7 +188,7 @@ def _finish(
     folder: CycleFolder,
     facts: Facts,
     last: Optional[CycleFolder],
-    held: Lock,
+    held: owners.Lock,
     limits: Limits,
     seconds: dict[str, float],
     clock: Callable[[], float],
@@ -266,7 +264,7 @@ def _forget_verdicts(cycle: CycleFolder, window: dict[str, Any], limits: str) ->
 
 def _run_stages(
     cycle: stages.Cycle,
-    held: Lock,
+    held: owners.Lock,
     limits: Limits,
     seconds: dict[str, float],
     identity: str,

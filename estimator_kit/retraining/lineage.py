@@ -20,7 +20,7 @@ from estimator_kit.config.settings.retraining import STAGES
 from estimator_kit.model.model_params import checked_params
 from estimator_kit.models import find_model
 from estimator_kit.retraining.state import CycleFolder
-from estimator_kit.training.lock import Owner
+from feature_specs.files import owners
 from feature_specs.meaning import compared
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
@@ -81,7 +81,7 @@ def made_with(config: ExperimentConfig) -> dict[str, Any]:
     }
 
 
-def write(folder: CycleFolder, *, owner: Owner, identity: str) -> dict[str, Any]:
+def write(folder: CycleFolder, *, owner: owners.Owner, identity: str) -> dict[str, Any]:
     """Writes the lineage of a cycle from the outputs of its finished stages, and returns it."""
     found = {name: folder.read(name) or {} for name in ("window", "train", "gate", "promote")}
     made = found["train"].get("start") or {}

@@ -14,7 +14,7 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import loading
 from estimator_kit.retraining import report, state
 from estimator_kit.retraining.stages import serving_of
-from estimator_kit.training import lock
+from feature_specs.files import owners
 
 
 def roll_back(config: RollbackConfig) -> str:
@@ -27,7 +27,7 @@ def roll_back(config: RollbackConfig) -> str:
     """
     serving = serving_of(config)
     serving.find(config.to)  # An error must come before the lock makes a folder.
-    with lock.held(config.model_dir, stale_secs=config.lock_stale_secs) as held:
+    with owners.held(config.model_dir, stale_secs=config.lock_stale_secs) as held:
         serving = serving_of(config, held)
         version = serving.find(config.to)
         live = serving.live

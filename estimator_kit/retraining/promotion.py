@@ -3,15 +3,15 @@
     serving/
       12/                       a version for TensorFlow Serving; the highest version is live
         assets.extra/retraining.json    its cycle, and the version that was live before it
-      .staging-13/              not live yet; TensorFlow Serving ignores names that are not numbers
+      .tmp-version-1/           not live yet; TensorFlow Serving ignores names that are not numbers
       .lock                     locked while a process publishes or removes a version
 
-A new version is copied to a staging name, checked with real records, and renamed in one step. Its
-number is above the numbers of all versions that ever existed (`versions.json` in the model
-directory stores removed ones) and of all files in the folder. So a server never takes an old model
-or a file for the newest version. A version is also renamed before it is removed. So a crash at any
-point leaves only whole versions, and the next start repeats the interrupted step. The folder must
-be local or mounted.
+A new version is copied to a temporary name, checked with real records, and renamed in one step, see
+`feature_specs.files.versions`. Its number is above the numbers of all versions that ever existed
+(`versions.json` in the model directory stores removed ones) and of all files in the folder. So a
+server never takes an old model or a file for the newest version. A crash at any point leaves only
+whole versions, and the next start repeats the interrupted step. The folder must be local or
+mounted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
-import fcntl
 import json
 import logging
 import os
@@ -32,15 +31,17 @@ import tensorflow as tf
 from pydantic import Field
 
 from estimator_kit import storage
-from estimator_kit.config.rules.serving import LARGEST_VERSION
 from estimator_kit.errors import ConfigError, Locked
 from estimator_kit.retraining import serving_dir
-from feature_specs.files import documents, file_systems
+from feature_specs.files import documents, file_systems, locks, staged, versions
 
 _log = logging.getLogger("estimator_kit")
 
 _MARK = os.path.join("assets.extra", "retraining.json")
-_STAGING, _REMOVED, _LOCK = ".staging-", ".removed-", ".lock"
+_LOCK = ".lock"
+
+# How temporary names begin, also those of the version before.
+_TEMPORARY = (staged.TEMPORARY, ".staging-", ".removed-")
 
 # Errors for a folder that is not writable. Starting again does not help.
 _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
@@ -117,15 +118,7 @@ class Serving:
 
     def versions(self) -> list[Version]:
         """The versions in the folder, the oldest first."""
-        names = os.listdir(self.folder) if os.path.isdir(self.folder) else []
-        numbers = sorted(int(n) for n in names if self._is_version(n))
-        return [self._version(number) for number in numbers]
-
-    def _is_version(self, name: str) -> bool:
-        """Whether a name is a folder with a plain number: `7`, but not `007` or `²`."""
-        plain = name.isascii() and name.isdigit() and name == str(int(name))
-        plain = plain and int(name) <= LARGEST_VERSION
-        return plain and os.path.isdir(os.path.join(self.folder, name))
+        return [self._version(number) for number in versions.numbers(self.folder)]
 
     @property
     def live(self) -> Optional[Version]:
@@ -147,7 +140,7 @@ class Serving:
         self._note()
 
     def _remains(self) -> list[str]:
-        return [name for name in os.listdir(self.folder) if name.startswith((_STAGING, _REMOVED))]
+        return [name for name in os.listdir(self.folder) if name.startswith(_TEMPORARY)]
 
     def _remove_remains(self) -> None:
         with self._writing():
@@ -187,7 +180,6 @@ class Serving:
             self._remove_remains()
             if live is not None:
                 self._note()
-            number = self._next_number()
             mark = {
                 "cycle": cycle,
                 "rollback_of": rollback_of,
@@ -195,44 +187,37 @@ class Serving:
                 "token": token,
                 "at": time.time(),
             }
-            self._publish(export, number, mark, verify)
+            number = self._publish(export, mark, verify)
             self._note()
             return self._version(number)
 
-    def _next_number(self) -> int:
-        """A number above all versions that ever existed, and above all files in the folder."""
-        names = os.listdir(self.folder)
-        for name in sorted(n for n in names if n.isnumeric() and not self._is_version(n)):
+    def _warn_of_names(self) -> None:
+        known = {str(number) for number in versions.numbers(self.folder)}
+        for name in file_systems.names_in(self.folder):
+            if not name.isnumeric() or name in known:
+                continue
             _log.warning(
                 "%s is not a version: expected a folder with a plain number as its name. Remove "
                 "it, because a server may take it for a version. The next version gets a larger "
                 "number.",
                 os.path.join(self.folder, name),
             )
-        numbers = [entry["version"] for entry in self.past()]
-        # TensorFlow Serving takes the largest number as the newest version, even if it is a file.
-        taken = [int(name) for name in names if name.isascii() and name.isdigit()]
-        numbers += [version for version in taken if version < LARGEST_VERSION]
-        return int(max([*numbers, *(v.number for v in self.versions())], default=0)) + 1
 
-    def _publish(self, export: str, number: int, mark: dict[str, Any], verify: Verify) -> None:
-        staging = os.path.join(self.folder, f"{_STAGING}{number}")
-        try:
+    def _publish(self, export: str, mark: dict[str, Any], verify: Verify) -> int:
+        """Returns the number, which is above those of all versions that ever existed."""
+        self._warn_of_names()
+        least = max((entry["version"] for entry in self.past()), default=0) + 1
+        with contextlib.ExitStack() as stack:
             with self._writing():
-                _copy(export, staging)
-                documents.write_json(os.path.join(staging, _MARK), mark)
-                _sync(staging)
-            verify(staging)
+                temporary = stack.enter_context(versions.unnamed(self.folder))
+                _copy(export, temporary)
+                documents.write_json(os.path.join(temporary, _MARK), mark)
+            verify(temporary)
             self._check()
             serving_dir.remember(self.folder, self._model_dir)
             with self._writing():
-                os.rename(staging, os.path.join(self.folder, str(number)))
-        except Locked:
-            raise  # The staging folder may now belong to the process that took over.
-        except BaseException:
-            shutil.rmtree(staging, ignore_errors=True)  # It may have filled the disk.
-            raise
-        _sync_folder(self.folder)
+                path = versions.publish(temporary, self.folder, least=least)
+        return int(os.path.basename(path))
 
     def remove(self, version: Version) -> None:
         """Removes a version that is not live. A reader sees it whole or not at all.
@@ -246,10 +231,8 @@ class Serving:
             if live is not None and live.number == version.number:
                 raise ValueError(f"version {version.number} is live")
             self._note()
-            gone = os.path.join(self.folder, f"{_REMOVED}{version.number}")
             with self._writing():
-                os.rename(version.path, gone)
-                file_systems.remove_folder(gone)
+                staged.remove_folder(version.path)
 
     def find(self, number: int) -> Version:
         """Returns a version by its number.
@@ -268,28 +251,24 @@ class Serving:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """Makes the folder, and holds its lock. Two model directories may have one folder."""
-        with self._writing():
-            os.makedirs(self.folder, exist_ok=True)
-            lock = _open_lock(os.path.join(self.folder, _LOCK))
-        try:
+        with contextlib.ExitStack() as stack:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
+                with self._writing():
+                    os.makedirs(self.folder, exist_ok=True)
+                    lock = locks.held(os.path.join(self.folder, _LOCK))
+                    has_locks = stack.enter_context(lock)
+            except locks.Taken as error:
                 raise Locked(
                     f"another process is publishing or removing a model in the serving directory "
                     f"{self.folder}. Try again when it has ended."
                 ) from error
-            except OSError:
-                if not self._warned:
-                    _log.warning(
-                        "the file system of %s has no locks. Publish there with one --model_dir "
-                        "only.",
-                        self.folder,
-                    )
+            if not has_locks and not self._warned:
+                _log.warning(
+                    "the file system of %s has no locks. Publish there with one --model_dir only.",
+                    self.folder,
+                )
                 self._warned = True
             yield
-        finally:
-            os.close(lock)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -328,15 +307,6 @@ class Serving:
         documents.write_json(self._past, [*past, *(version.entry() for version in new)])
 
 
-def _open_lock(path: str) -> int:
-    try:
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    except PermissionError:
-        if not os.path.exists(path):
-            raise
-        return os.open(path, os.O_RDONLY)  # Another user made it. A lock needs no more.
-
-
 def _copy(source: str, target: str) -> None:
     """Like `shutil.copytree`, but raises the first error itself, with its errno."""
 
@@ -345,23 +315,6 @@ def _copy(source: str, target: str) -> None:
 
     for path, _, names in os.walk(source, onerror=fail, followlinks=True):
         into = os.path.normpath(os.path.join(target, os.path.relpath(path, source)))
-        os.makedirs(into)
+        os.makedirs(into, exist_ok=True)
         for name in names:
             shutil.copy2(os.path.join(path, name), os.path.join(into, name))
-
-
-def _sync(folder: str) -> None:
-    """Flushes all files of a folder to the disk, so that they are there before a rename."""
-    for path, _, names in os.walk(folder):
-        for name in names:
-            with open(os.path.join(path, name), "rb") as file:
-                os.fsync(file.fileno())
-        _sync_folder(path)
-
-
-def _sync_folder(folder: str) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -19,8 +19,8 @@ from estimator_kit.config.mode_configs import ModelDirConfig, ReproduceConfig
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import lineage, state
-from estimator_kit.training import lock, unfinished
-from feature_specs.files import documents
+from estimator_kit.training import unfinished
+from feature_specs.files import documents, owners
 from feature_specs.parser import parser
 from input_pipelines.row_cache.digests import Digests
 
@@ -42,7 +42,7 @@ def reproduce(config: ReproduceConfig) -> str:
             f"--cycle={config.cycle}: cycle {folder.name} has no lineage.json yet. Choose a cycle "
             "that has ended."
         )
-    with lock.held(config.model_dir, stale_secs=config.lock_stale_secs):
+    with owners.held(config.model_dir, stale_secs=config.lock_stale_secs):
         _check_there(kept, os.path.join(config.model_dir, "facts"))
         flags = os.path.join(folder.train_dir, "flags.txt")
         if not os.path.exists(flags):

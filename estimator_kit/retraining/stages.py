@@ -29,7 +29,7 @@ from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.promotion import Serving, Version
 from estimator_kit.retraining.state import CycleFolder
 from estimator_kit.retraining.window import Window
-from estimator_kit.training.lock import Lock
+from feature_specs.files import owners
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
@@ -40,7 +40,7 @@ _log = logging.getLogger("estimator_kit")
 _Document = dict[str, Any]
 
 
-def serving_of(config: ModelDirConfig, held: Optional[Lock] = None) -> Serving:
+def serving_of(config: ModelDirConfig, held: Optional[owners.Lock] = None) -> Serving:
     """The serving directory of a config. With `held`, nothing goes live after the lock is lost."""
     folder = serving_dir.chosen(config.serving_dir, config.model_dir)
     return Serving(folder, config.model_dir, *([held.check] if held is not None else []))

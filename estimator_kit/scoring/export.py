@@ -30,10 +30,10 @@ from estimator_kit.exporters.saved_model_graph import (
     saved_model_file,
     serving_graph,
 )
-from estimator_kit.exporters.versions import versions
 from estimator_kit.model.names import PREDICT_EXAMPLES
 from estimator_kit.scoring.prediction import check_outputs
 from estimator_kit.serving.loaded_model import LoadedModel
+from feature_specs.files import versions
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.reading.selection import Selection
@@ -103,7 +103,7 @@ def newest(path: str) -> str:
     """
     if saved_model_file(path) is not None:
         return path
-    found = versions(path)
+    found = versions.paths(path)
     complete = [version for version in found if saved_model_file(version) is not None]
     if not complete:
         is_folder = tf.io.gfile.isdir(path)

@@ -13,8 +13,8 @@ best items is refused. If anything is refused, nothing is left of the result.
 
 from __future__ import annotations
 
+import contextlib
 import os
-import time
 from typing import Any
 
 import numpy as np
@@ -24,13 +24,12 @@ from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, ExportError
 from estimator_kit.exporters.comparison import ROWS, kept_spec, sample, spec_path
 from estimator_kit.exporters.saved_model_graph import read_saved_model, serving_graph
-from estimator_kit.exporters.versions import new_staging
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import item_index, item_rows, item_vectors
 from estimator_kit.scoring.item_index import Measured
 from estimator_kit.scoring.item_vectors import Items, Source
 from estimator_kit.serving.loaded_model import LoadedModel
-from feature_specs.files import documents, file_systems
+from feature_specs.files import documents, staged
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.reading import files
@@ -57,20 +56,12 @@ def write(config: ExperimentConfig) -> str:
             f"--export_dir={path} has no {spec_path(path)}, which says what the items are. Use an "
             "export of estimator_kit."
         )
-    staged = new_staging(os.path.dirname(file_systems.absolute(target)), time.time())
-    model = exports.load(path)
-    try:
+    with contextlib.closing(exports.load(path)) as model, staged.folder(target) as folder:
         items, lines = _items(config, model, meta, source, spec)
-        tf.io.gfile.makedirs(staged)
         if config.transform == "item_index":
-            lines += _write_index(config, model, source, spec, items, staged)
+            lines += _write_index(config, model, source, spec, items, folder)
         else:
-            _write_vectors(config, items, staged)
-        tf.io.gfile.rename(staged, target)
-    finally:
-        model.close()
-        if tf.io.gfile.exists(staged):
-            tf.io.gfile.rmtree(staged)
+            _write_vectors(config, items, folder)
     count, n = items.vectors.shape
     first = f"{config.transform}: {target}, {count:,} items with vectors of {n} numbers"
     return "\n".join([first, *(f"  {line}" for line in lines)])
@@ -98,7 +89,7 @@ def _items(
     return items, [f"largest difference of products and scores on {rows:,} rows: {largest:.2g}"]
 
 
-def _write_vectors(config: ExperimentConfig, items: Items, staged: str) -> None:
+def _write_vectors(config: ExperimentConfig, items: Items, folder: str) -> None:
     if config.item_vectors_format == "parquet":
         pa, parquet = arrow(), arrow("parquet")
         flat = pa.array(items.vectors.reshape(-1))
@@ -106,22 +97,22 @@ def _write_vectors(config: ExperimentConfig, items: Items, staged: str) -> None:
         table = pa.table({"item": pa.array(_texts(items)), "vector": vectors})
         content = pa.BufferOutputStream()
         parquet.write_table(table, content)
-        with tf.io.gfile.GFile(os.path.join(staged, "vectors.parquet"), "wb") as file:
+        with tf.io.gfile.GFile(os.path.join(folder, "vectors.parquet"), "wb") as file:
             file.write(content.getvalue().to_pybytes())
         return
-    with tf.io.gfile.GFile(os.path.join(staged, "vectors.npy"), "wb") as file:
+    with tf.io.gfile.GFile(os.path.join(folder, "vectors.npy"), "wb") as file:
         np.lib.format.write_array(file, items.vectors, allow_pickle=False)
-    _write_names(items, staged)
+    _write_names(items, folder)
 
 
-def _write_names(items: Items, staged: str) -> None:
+def _write_names(items: Items, folder: str) -> None:
     for name in items.names:
         if b"\n" in name or b"\r" in name:
             raise ConfigError(
                 f"items.txt has one item on each line, and the item {name!r} has a line break. Use "
                 "--transform=item_vectors with --item_vectors_format=parquet."
             )
-    with tf.io.gfile.GFile(os.path.join(staged, "items.txt"), "wb") as file:
+    with tf.io.gfile.GFile(os.path.join(folder, "items.txt"), "wb") as file:
         file.write(b"".join(name + b"\n" for name in items.names))
 
 
@@ -140,7 +131,7 @@ def _write_index(
     source: Source,
     spec: FeatureSpec,
     items: Items,
-    staged: str,
+    folder: str,
 ) -> list[str]:
     """Writes the files of the index; returns lines for the user."""
     field = "eval_files" if config.eval_files else "predict_files"
@@ -161,11 +152,11 @@ def _write_index(
             "top_k of the export, which compares all items."
         )
     faiss = item_index.library()
-    with tf.io.gfile.GFile(os.path.join(staged, "index.faiss"), "wb") as file:
+    with tf.io.gfile.GFile(os.path.join(folder, "index.faiss"), "wb") as file:
         file.write(faiss.serialize_index(index).tobytes())
-    _write_names(items, staged)
+    _write_names(items, folder)
     document = _document(source, items, found)
-    documents.write_json(os.path.join(staged, "index.json"), document)
+    documents.write_json(os.path.join(folder, "index.json"), document)
     kind = f"HNSW graph, efSearch {found.ef}" if found.ef else "all items are compared"
     return [
         f"{kind}: recall@{item_index.K} {found.recall:.4f} on {found.queries:,} rows of --{field}",

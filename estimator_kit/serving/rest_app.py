@@ -13,10 +13,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Optional
 
-from estimator_kit.config.rules.serving import LARGEST_VERSION
 from estimator_kit.serving import answers, json_answers, json_requests
 from estimator_kit.serving.errors import HTTP, RequestError, invalid, shortened
 from estimator_kit.serving.versions import Models
+from feature_specs.files.versions import LARGEST
 
 _log = logging.getLogger("estimator_kit")
 
@@ -176,7 +176,7 @@ def _asked(found: re.Match[str]) -> tuple[str, Optional[int], Optional[str]]:
     version = found["version"]
     number = None
     if version is not None:
-        number = int(version) if len(version) <= 19 else LARGEST_VERSION + 1
-        if number > LARGEST_VERSION:
+        number = int(version) if len(version) <= 19 else LARGEST + 1
+        if number > LARGEST:
             raise invalid(f"Failed to convert version: {version[:40]} to numeric.")
     return found["model"] or "", number, found["label"]

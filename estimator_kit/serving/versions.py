@@ -20,11 +20,12 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.config.rules.serving import LARGEST_VERSION, ServedModel
+from estimator_kit.config.rules.serving import ServedModel
 from estimator_kit.serving import warm_up
 from estimator_kit.serving.errors import RequestError, invalid
 from estimator_kit.serving.loaded_model import LoadedModel
 from estimator_kit.tensorflow_errors import reason
+from feature_specs.files.versions import LARGEST
 
 _log = logging.getLogger("estimator_kit")
 
@@ -173,10 +174,10 @@ class Versions:
             if not re.fullmatch("[0-9]+", name):
                 continue
             digits = name.lstrip("0") or "0"
-            if len(digits) > 19 or int(digits) > LARGEST_VERSION:  # gRPC sends versions as int64.
+            if len(digits) > 19 or int(digits) > LARGEST:  # gRPC sends versions as int64.
                 self._say(
                     f"{name} is too large",
-                    f"the folder {name[:40]} is not a version: the largest is {LARGEST_VERSION}",
+                    f"the folder {name[:40]} is not a version: the largest is {LARGEST}",
                 )
                 continue
             version = int(digits)

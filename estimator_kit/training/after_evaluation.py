@@ -21,7 +21,7 @@ from estimator_kit.exporters.best import BestRecord
 from estimator_kit.exporters.best_k import BestKRecord
 from estimator_kit.exporters.run_exports import RunExports, export_folder
 from estimator_kit.exporters.step import StepRecord
-from estimator_kit.exporters.versions import delete, delete_old, versions
+from estimator_kit.exporters.versions import delete, delete_old
 from estimator_kit.model.names import read_metrics
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.observing.progress import Progress
@@ -31,6 +31,7 @@ from estimator_kit.training.hooks.curves import CurvesHook
 from estimator_kit.training.hooks.early_stopping import stops
 from estimator_kit.training.hooks.progress import EvaluationProgressHook
 from estimator_kit.training.hooks.stop import EARLY_STOPPED, InterruptHook, StopRequest
+from feature_specs.files import versions
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import tfrecords
 
@@ -154,7 +155,7 @@ class AfterEvaluation(estimator.Exporter):
     def exports(self) -> dict[str, str]:
         found = {}
         for exporter in {"latest", "step"}.intersection(self._exporters):
-            paths = versions(export_folder(self._model_dir, exporter))
+            paths = versions.paths(export_folder(self._model_dir, exporter))
             if paths:
                 found[exporter] = paths[-1]
         if self._best is not None and self._best.best is not None:

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimator_kit.checkpoints import reading
 from estimator_kit.errors import ConfigError, Locked
-from estimator_kit.training import lock
+from feature_specs.files import owners
 
 
 def check_folder(model_dir: str) -> None:
@@ -35,7 +35,7 @@ def held(model_dir: str, *, resumed_at: Optional[int], stale_secs: float) -> Ite
     Args:
       model_dir: the folder.
       resumed_at: the step of the checkpoint that this start goes on from, or None.
-      stale_secs: see `lock.held`.
+      stale_secs: see `owners.held`.
 
     Raises:
       Locked: another start trains in it, or has done so since this one looked for a checkpoint.
@@ -43,7 +43,7 @@ def held(model_dir: str, *, resumed_at: Optional[int], stale_secs: float) -> Ite
     if "://" in model_dir:
         yield
         return
-    with lock.held(model_dir, stale_secs=stale_secs):
+    with owners.held(model_dir, stale_secs=stale_secs):
         if (reading.latest_step(model_dir) or 0) != (resumed_at or 0):
             raise Locked(
                 f"another start has trained in {model_dir} since this start read it. Start again."

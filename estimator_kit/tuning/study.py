@@ -33,12 +33,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Literal, Optional
 
 from estimator_kit.errors import ConfigError, Locked
-from estimator_kit.training import lock
 from estimator_kit.tuning import library
 from estimator_kit.tuning.definition import changes
 from estimator_kit.tuning.search_file import Search
 from estimator_kit.tuning.space import Values, draw
 from estimator_kit.tuning.trial_config import trial_dir
+from feature_specs.files import owners
 
 JOURNAL = "search.journal"
 
@@ -102,7 +102,7 @@ class SearchStudy:
       model_dir: the folder of the search.
       search: what is searched.
       flags: the settings that all trials share.
-      stale_secs: see `lock.held`.
+      stale_secs: see `owners.held`.
       pause: waits a number of seconds.
 
     Raises:
@@ -117,7 +117,7 @@ class SearchStudy:
         search: Search,
         flags: Mapping[str, Any],
         *,
-        stale_secs: float = lock.STALE_SECS,
+        stale_secs: float = owners.STALE_SECS,
         pause: Callable[[float], object] = time.sleep,
     ):
         self._optuna = library.optuna()
@@ -172,7 +172,7 @@ class SearchStudy:
         with contextlib.ExitStack() as stack:
             while True:
                 try:
-                    stack.enter_context(lock.held(self._model_dir, stale_secs=self._stale_secs))
+                    stack.enter_context(owners.held(self._model_dir, stale_secs=self._stale_secs))
                     break
                 except Locked:
                     self._pause(_RETRY_SECS)
@@ -252,10 +252,10 @@ class SearchStudy:
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(
-                    lock.held(os.path.join(folder, "owner"), stale_secs=self._stale_secs)
+                    owners.held(os.path.join(folder, "owner"), stale_secs=self._stale_secs)
                 )
                 # Where a child outlives its parent, its training still holds this lock.
-                with lock.held(folder, stale_secs=self._stale_secs):
+                with owners.held(folder, stale_secs=self._stale_secs):
                     pass
             except Locked:
                 return None

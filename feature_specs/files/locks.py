@@ -4,7 +4,7 @@
         ...
 
 Only programs that ask for the lock are kept out. A file system without locks keeps out nobody; see
-`LocksMissing`. This module never writes.
+`LocksMissing`. For a folder in which one process works at a time, see `owners`.
 """
 
 from __future__ import annotations
@@ -39,16 +39,35 @@ def lock(handle: int, *, wait: bool = False) -> None:
 
 
 @contextlib.contextmanager
-def held(path: str, *, wait: bool = False) -> Iterator[None]:
-    """Holds the lock of a file or folder that exists. Without locks, it holds nothing.
+def held(path: str, *, wait: bool = False, make: bool = True) -> Iterator[bool]:
+    """Holds the lock of a folder or a file. Yields whether the file system has locks.
+
+    Args:
+      path: the folder or file.
+      wait: whether to wait until nobody else holds the lock.
+      make: whether to make an empty file if nothing has this name.
 
     Raises:
       Taken: without `wait`, somebody else holds the lock.
+      OSError: it can neither be written nor read.
     """
-    handle = os.open(path, os.O_RDONLY)
+    handle, has_locks = _opened(path, make), True
     try:
-        with contextlib.suppress(LocksMissing):
+        try:
             lock(handle, wait=wait)
-        yield
+        except LocksMissing:
+            has_locks = False
+        yield has_locks
     finally:
         os.close(handle)
+
+
+def _opened(path: str, make: bool) -> int:
+    if not make or os.path.isdir(path):
+        return os.open(path, os.O_RDONLY)
+    try:  # NFS locks only files that are open for writing.
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except PermissionError:
+        if not os.path.exists(path):
+            raise
+        return os.open(path, os.O_RDONLY)  # Another user made it.

@@ -1,4 +1,4 @@
-"""A file or a folder that appears whole, whoever else writes it. The only code that renames.
+"""A file or a folder that appears and vanishes whole, whoever else writes it. Only this renames.
 
     with staged.file("runs/a/result.json") as temporary:
         pathlib.Path(temporary).write_text(text)
@@ -9,7 +9,9 @@ writer has another temporary name, also if several processes write the same file
 that ends stays. The temporary file of a killed process has no lock, and the next writer takes it.
 
 Without locks (see `locks`) and in a store (`gs://`), the name ends in a random number, and what a
-killed process leaves stays. With `durable`, a file that has its name also survives a power failure.
+killed process leaves stays, unless somebody calls
+`remove_left`. With `durable`, a file that has its
+name also survives a power failure.
 """
 
 from __future__ import annotations
@@ -25,8 +27,14 @@ from typing import Optional
 from feature_specs.files import file_systems, locks
 from feature_specs.files.errors import ConfigError
 
+# How all temporary names begin. Readers of a folder leave out such names.
+TEMPORARY = ".tmp-"
+
 # How many bytes longer than a name its temporary name may be.
 ROOM = len(".tmp--12345678")
+
+# How long nothing changes in a temporary folder without a lock until its writer counts as dead.
+_LEFT_SECS = 24 * 3600
 
 
 @contextlib.contextmanager
@@ -48,17 +56,10 @@ def file(path: str, *, within: Optional[str] = None, durable: bool = False) -> I
     if os.path.isdir(path):
         raise IsADirectoryError(path)
     with _claimed(path, within, _open_file) as temporary:
-        try:
-            yield temporary
-            if durable:
-                sync(temporary)
-            rename(temporary, path)
-            if durable:
-                sync(os.path.dirname(os.path.abspath(path)))
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
+        yield temporary
+        if durable:
+            sync(temporary)
+        _name(temporary, path, durable=durable)
 
 
 def write(
@@ -72,22 +73,83 @@ def write(
 
 @contextlib.contextmanager
 def folder(path: str, *, durable: bool = False) -> Iterator[str]:
-    """Yields the path of an empty local folder; afterwards renames it to `path`.
+    """Yields the path of an empty folder; afterwards renames it to `path`.
+
+    A store (`gs://`) copies file by file, so there the folder does not appear whole.
 
     Raises:
-      OSError: the folder cannot be made, or `path` exists now and is not an empty folder.
+      OSError: the folder cannot be made, or `path` exists now and is not an empty folder. In a
+        store, an error of TensorFlow.
     """
-    with _claimed(path, None, _open_folder) as temporary:
-        try:
+    with temporary_folder(path) as temporary:
+        yield temporary
+        publish(temporary, path, durable=durable)
+
+
+@contextlib.contextmanager
+def temporary_folder(path: str) -> Iterator[str]:
+    """Yields the path of an empty folder, and removes it afterwards unless `publish` named it."""
+    if file_systems.is_local(path):
+        with _claimed(path, None, _open_folder) as temporary:
             yield temporary
-            if durable:
-                sync_all(temporary)
-            rename(temporary, path)
-            if durable:
-                sync(os.path.dirname(os.path.abspath(path)))
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
+        return
+    temporary = _random_name(*os.path.split(file_systems.absolute(path)))
+    file_systems.make_folder(temporary)
+    try:
+        yield temporary
+    finally:
+        with contextlib.suppress(Exception):  # The first error is the one to show.
+            file_systems.remove_folder(temporary)
+
+
+def publish(temporary: str, path: str, *, durable: bool = True) -> None:
+    """Gives a `temporary_folder` its name. For errors, see `folder`."""
+    if not file_systems.is_local(path):
+        file_systems.gfile().rename(temporary, path)
+        return
+    if durable:
+        sync_all(temporary)
+    _name(temporary, path, durable=durable)
+
+
+def remove_folder(path: str) -> None:
+    """Removes a folder: first its name, so that no reader sees half of it.
+
+    Of a link, only the link is removed.
+
+    A killed process may leave a temporary folder, see `remove_left`. A store has no names of
+    folders, and removes file by file.
+
+    Raises:
+      FileNotFoundError: there is no such folder. In a store, nothing happens.
+    """
+    if not file_systems.is_local(path):
+        file_systems.remove_folder(path)
+        return
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(locks.Taken):
+            stack.enter_context(locks.held(path, make=False))
+        gone = _random_name(*os.path.split(os.path.abspath(path)))
+        rename(path, gone)
+        file_systems.remove_folder(gone)
+
+
+def remove_left(path: str, *, now: float) -> None:
+    """Removes a temporary folder if its writer has died.
+
+    Its lock tells. Without locks, it is a guess: nothing in it has changed for a day.
+
+    Args:
+      path: the folder. One with another name than a temporary one is removed after a day.
+      now: seconds since 1970.
+    """
+    with contextlib.suppress(FileNotFoundError, locks.Taken), contextlib.ExitStack() as stack:
+        has_locks = file_systems.is_local(path) and stack.enter_context(
+            locks.held(path, make=False)
+        )
+        is_ours = os.path.basename(path).startswith(TEMPORARY)
+        if (has_locks and is_ours) or now - _last_change(path) > _LEFT_SECS:
+            file_systems.remove_folder(path)
 
 
 def rename(old: str, new: str) -> None:
@@ -158,31 +220,50 @@ def check_writable(path: str, *, flag: str, is_file: bool = False) -> None:
 
 @contextlib.contextmanager
 def _claimed(path: str, within: Optional[str], make: Callable[[str], int]) -> Iterator[str]:
-    """A temporary name for `path` that only this writer has. Without locks, a random one."""
+    """A temporary name for `path` that only this writer has. Without locks, a random one.
+
+    At the end, the file or folder is removed unless it has another name now.
+    """
     place, name = os.path.split(os.path.abspath(path))
     os.makedirs(place, exist_ok=True)
     place = within or place
     numbers = itertools.count(1)
-    temporary = os.path.join(place, f".tmp-{name}-{next(numbers)}")
+    temporary = os.path.join(place, f"{TEMPORARY}{name}-{next(numbers)}")
     while True:
-        handle = make(temporary)
         with contextlib.ExitStack() as stack:
+            handle = make(temporary)
             stack.callback(os.close, handle)
             try:
                 locks.lock(handle)
             except locks.Taken:
-                temporary = os.path.join(place, f".tmp-{name}-{next(numbers)}")
+                temporary = os.path.join(place, f"{TEMPORARY}{name}-{next(numbers)}")
                 continue
             except locks.LocksMissing:
                 _remove(temporary)
-                temporary = os.path.join(place, f".tmp-{name}-{secrets.token_hex(4)}")
-                stack.callback(os.close, make(temporary))
+                temporary = _random_name(place, name)
+                handle = make(temporary)
+                stack.callback(os.close, handle)
             else:
                 if not _is_at(handle, temporary):
                     continue  # Its writer has just renamed it.
                 _empty(temporary)
-            yield temporary
+            try:
+                yield temporary
+            finally:
+                if _is_at(handle, temporary):
+                    with contextlib.suppress(OSError):  # The first error is the one to show.
+                        _remove(temporary)
             return
+
+
+def _random_name(place: str, name: str) -> str:
+    return os.path.join(place, f"{TEMPORARY}{name}-{secrets.token_hex(4)}")
+
+
+def _name(temporary: str, path: str, *, durable: bool) -> None:
+    rename(temporary, path)
+    if durable:
+        sync(os.path.dirname(os.path.abspath(path)))
 
 
 def _open_file(path: str) -> int:
@@ -190,8 +271,17 @@ def _open_file(path: str) -> int:
 
 
 def _open_folder(path: str) -> int:
-    os.makedirs(path, exist_ok=True)
-    return os.open(path, os.O_RDONLY)
+    while True:
+        os.makedirs(path, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # `remove_left` was faster.
+            return os.open(path, os.O_RDONLY)
+
+
+def _last_change(path: str) -> float:
+    """When something in a folder was last changed, in seconds since 1970."""
+    walk = os.walk if file_systems.is_local(path) else file_systems.gfile().walk
+    inside = [os.path.join(folder, name) for folder, _, names in walk(path) for name in names]
+    return max(file_systems.stamp(each)[1] for each in (path, *inside)) / 1e9
 
 
 def _empty(path: str) -> None:
@@ -218,7 +308,7 @@ def _file_in_store(path: str) -> Iterator[str]:
     gfile = file_systems.gfile()
     place, name = os.path.split(path)
     gfile.makedirs(place)
-    temporary = os.path.join(place, f".tmp-{name}-{secrets.token_hex(4)}")
+    temporary = _random_name(place, name)
     try:
         yield temporary
         rename(temporary, path)

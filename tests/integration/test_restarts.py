@@ -15,11 +15,11 @@ import tensorflow as tf
 import estimator_kit as ek
 from estimator_kit.errors import Locked, SessionLost
 from estimator_kit.result_file import read_result
-from estimator_kit.training import lock
 from estimator_kit.training.hooks import timeline
 from estimator_kit.training.hooks.one_session import OneSession
 from estimator_kit.training.run import Training
 from estimator_kit.training.trainer import Alone
+from feature_specs.files import owners
 from input_pipelines.record_files import tfrecords, writing
 from tests.conftest import make_rows, small_run, variables
 
@@ -353,7 +353,7 @@ def test_checkpoints_and_evaluations_come_at_the_same_steps_after_a_stop(config)
 
 def test_a_second_start_on_one_model_dir_is_refused(config):
     run = config(mode="train")
-    with lock.held(run.model_dir), pytest.raises(Locked) as error:
+    with owners.held(run.model_dir), pytest.raises(Locked) as error:
         ek.run(run)
     assert re.fullmatch(
         rf"{run.model_dir} is locked by .* on .*, process {os.getpid()}\. Only one start works in "

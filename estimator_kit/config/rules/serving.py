@@ -12,9 +12,9 @@ from typing import Any, Literal, Optional
 
 from estimator_kit.config.modes import SERVING_MODES
 from estimator_kit.config.settings import AllSettings
+from feature_specs.files.versions import LARGEST
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
-LARGEST_VERSION = 2**63 - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _policy(text: str) -> Optional[dict[str, Any]]:
 
 
 def _version(text: str) -> Optional[int]:
-    is_version = re.fullmatch(r"0|[1-9]\d{0,18}", text) and int(text) <= LARGEST_VERSION
+    is_version = re.fullmatch(r"0|[1-9]\d{0,18}", text) and int(text) <= LARGEST
     return int(text) if is_version else None
 
 

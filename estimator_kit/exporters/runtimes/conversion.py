@@ -12,7 +12,6 @@ file is deleted.
 from __future__ import annotations
 
 import os
-import time
 from typing import Any
 
 import numpy as np
@@ -37,8 +36,7 @@ from estimator_kit.exporters.runtimes import lite, onnx_graph
 from estimator_kit.exporters.runtimes.requests import Inputs, inputs_of, placed
 from estimator_kit.exporters.sample_rows import SampleRows
 from estimator_kit.exporters.saved_model_graph import op_counts, read_saved_model, serving_graph
-from estimator_kit.exporters.versions import new_staging
-from feature_specs.files import documents, file_systems
+from feature_specs.files import documents, file_systems, staged
 from feature_specs.spec import FeatureSpec
 
 # The number of rows that decide the ranges of int8.
@@ -64,12 +62,10 @@ def convert(config: ExperimentConfig) -> str:
     rows = sample(config, spec, "predict_files", ROWS)
     inputs = inputs_of(meta, source, spec, config.transform_inputs)
     _check_sendable(inputs, rows, "predict_files")
-    staged = new_staging(os.path.dirname(file_systems.absolute(target)), time.time())
-    try:
-        content, inputs = _content(config, source, staged, meta, spec, inputs)
-        tf.io.gfile.makedirs(staged)
+    with staged.folder(target) as folder:
+        content, inputs = _content(config, source, folder, meta, spec, inputs)
         name = "model.onnx" if kind == "onnx" else "model.tflite"
-        with tf.io.gfile.GFile(os.path.join(staged, name), "wb") as file:
+        with tf.io.gfile.GFile(os.path.join(folder, name), "wb") as file:
             file.write(content)
         model: Any = onnx_graph.Model(content) if kind == "onnx" else lite.Model(content)
         found = model.ask([{k: row[k] for k in inputs.tensors} for row in inputs.rows(rows)])
@@ -77,20 +73,16 @@ def convert(config: ExperimentConfig) -> str:
         changes = _quality_changes(config, source, meta, spec, inputs, model)
         needs = [] if kind == "onnx" else model.flex
         documents.write_json(
-            os.path.join(staged, "signature.json"), _signature(inputs, found, needs)
+            os.path.join(folder, "signature.json"), _signature(inputs, found, needs)
         )
         file_systems.copy_folder(
             os.path.join(source, "assets.extra", "feature_spec"),
-            os.path.join(staged, "assets.extra", "feature_spec"),
+            os.path.join(folder, "assets.extra", "feature_spec"),
         )
         tf.io.gfile.copy(
             os.path.join(source, "assets.extra", "lineage.json"),
-            os.path.join(staged, "assets.extra", "lineage.json"),
+            os.path.join(folder, "assets.extra", "lineage.json"),
         )
-        tf.io.gfile.rename(staged, target)
-    finally:
-        if tf.io.gfile.exists(staged):
-            tf.io.gfile.rmtree(staged)
     before = sum(op_counts(meta.graph_def).values())
     lines = [
         f"{kind}: {os.path.join(target, name)}, from {inputs.form}",
@@ -115,7 +107,7 @@ def convert(config: ExperimentConfig) -> str:
 
 
 def _content(
-    config: ExperimentConfig, source: str, staged: str, meta: Any, spec: FeatureSpec, inputs: Inputs
+    config: ExperimentConfig, source: str, within: str, meta: Any, spec: FeatureSpec, inputs: Inputs
 ) -> tuple[bytes, Inputs]:
     """The content of the model file, and the inputs that the model has."""
     if config.transform == "onnx":
@@ -128,7 +120,7 @@ def _content(
     folder, signature = source, "predict_raw"
     if inputs.form == "columns":
         graph, inputs = placed(frozen(source, meta), inputs)
-        folder, signature = os.path.join(staged, "columns"), _SIGNATURE
+        folder, signature = os.path.join(within, "columns"), _SIGNATURE
         _save(graph, inputs, folder)
     kind = str(config.transform)
     content = lite.convert(folder, signature, kind, representative, inputs.tensors)

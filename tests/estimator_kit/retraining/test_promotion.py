@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import logging
 import os
@@ -18,11 +17,11 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError, Locked
 from estimator_kit.retraining import stages
 from estimator_kit.retraining.promotion import Serving
-from estimator_kit.training import lock
+from feature_specs.files import locks, owners
 
 
 def fine(path):
-    assert os.path.basename(path).startswith(".staging-")
+    assert os.path.basename(path) == ".tmp-version-1"
 
 
 @pytest.fixture
@@ -135,7 +134,7 @@ def test_nothing_goes_live_once_the_lock_is_lost(tmp_path):
     with pytest.raises(Locked):
         serving.publish(export(tmp_path, "a"), cycle="0001", verify=lost.append)
     assert serving.live is None and serving.past() == []
-    with lock.held(str(tmp_path / "model")) as held:
+    with owners.held(str(tmp_path / "model")) as held:
         config = ExperimentConfig(mode="history", model_dir=str(tmp_path / "model"))
         os.remove(tmp_path / "model" / "lock.json")
         with pytest.raises(Locked):
@@ -146,7 +145,7 @@ def test_nothing_goes_live_once_the_lock_is_lost(tmp_path):
 def test_a_full_disk_leaves_the_live_model(serving, tmp_path, monkeypatch):
     serving.publish(export(tmp_path, "a"), cycle="0001", verify=fine)
 
-    copy, target = shutil.copy2, tmp_path / "serving" / ".staging-2"
+    copy, target = shutil.copy2, tmp_path / "serving" / ".tmp-version-1"
 
     def full(source, into):
         copy(source, into)
@@ -165,7 +164,7 @@ def test_a_full_disk_leaves_the_live_model(serving, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
-@pytest.mark.parametrize("step", ["makedirs", "rename"])
+@pytest.mark.parametrize("step", ["makedirs", "replace"])
 def test_a_folder_that_may_not_be_written_to_is_a_sentence(
     serving, tmp_path, monkeypatch, step, number
 ):
@@ -177,7 +176,7 @@ def test_a_folder_that_may_not_be_written_to_is_a_sentence(
     monkeypatch.setattr(os, step, refuse)
     with pytest.raises(ConfigError) as error:
         serving.publish(model, cycle="0001", verify=fine)
-    where = serving.folder if step == "makedirs" else os.path.join(serving.folder, ".staging-1")
+    where = serving.folder if step == "makedirs" else os.path.join(serving.folder, ".tmp-version-1")
     assert str(error.value) == (
         f"the serving directory {serving.folder} is not writable: {where}: Not allowed. Give the "
         "user of this program the right to write there, or choose another --serving_dir."
@@ -232,7 +231,7 @@ def test_two_model_directories_do_not_publish_at_once(serving, tmp_path, caplog,
     def no_locks(*arguments):
         raise OSError(errno.ENOTSUP, "not supported")
 
-    monkeypatch.setattr(fcntl, "flock", no_locks)
+    monkeypatch.setattr(locks.fcntl, "flock", no_locks)
     with caplog.at_level(logging.WARNING):
         assert serving.publish(model, cycle=None, verify=fine).number == 4
         serving.remove(serving.find(1))
