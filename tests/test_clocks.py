@@ -21,17 +21,15 @@ FOLDERS = ("estimator_kit", "input_pipelines", "feature_specs", "tools", "benchm
 # Modules that read the clock of the system, and what for.
 DATES = {
     "estimator_kit/commands/services.py": "when a run ended, for Prometheus",
-    "estimator_kit/commands/transform.py": "the name of a staging folder",
-    "estimator_kit/exporters/runtimes/conversion.py": "the name of a staging folder",
-    "estimator_kit/exporters/versions.py": "the number of a version, the name of a staging folder",
+    "estimator_kit/exporters/saved_model.py": "the number of a version",
     "estimator_kit/observing/console.py": "the date of a line of the log",
     "estimator_kit/observing/tensorboard/once.py": "the date of an event",
     "estimator_kit/observing/tracking/mlflow.py": "the date of a metric",
     "estimator_kit/retraining/cycle.py": "the day of a cycle, when it ended",
     "estimator_kit/retraining/promotion.py": "when a version was published",
-    "estimator_kit/scoring/item_files.py": "the name of a staging folder",
     "estimator_kit/training/hooks/saving.py": "the date of an event",
-    "estimator_kit/training/lock.py": "a heartbeat that other machines read",
+    "feature_specs/files/owners.py": "a heartbeat that other machines read",
+    "feature_specs/files/versions.py": "the age of a folder without a lock",
     "input_pipelines/row_cache/digests.py": "compared with the time at which a file was changed",
 }
 

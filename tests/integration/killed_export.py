@@ -27,15 +27,15 @@ def arrange(point: str) -> None:
     import tensorflow as tf
 
     from estimator_kit.exporters import saved_model, verification
-    from feature_specs.files import documents
+    from feature_specs.files import documents, staged
 
-    rename, write_json = tf.io.gfile.rename, documents.write_json
+    rename, write_json = staged.rename, documents.write_json
 
-    def renamed(source, target, overwrite=False):
+    def renamed(source, target):
         version = os.path.basename(target).isdigit()
         if version and point == "rename":
             die()
-        rename(source, target, overwrite)
+        rename(source, target)
         if version and point == "named":
             die()
 
@@ -52,7 +52,7 @@ def arrange(point: str) -> None:
         verification.verify = lambda *_: die()
         assert saved_model.verification is verification
     else:
-        tf.io.gfile.rename = renamed
+        staged.rename = renamed
 
 
 def export(model_dir: str, records: str, folder: str, second: float) -> str:

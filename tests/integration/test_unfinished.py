@@ -20,7 +20,6 @@ import estimator_kit as ek
 from estimator_kit.distributed.evaluation import _Evaluator
 from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.run_exports import RunExports
-from estimator_kit.exporters.versions import versions
 from estimator_kit.exporters.writer import Written
 from estimator_kit.observing.page import page
 from estimator_kit.result_file import read_result
@@ -28,7 +27,7 @@ from estimator_kit.training import unfinished
 from estimator_kit.training.hooks import timeline
 from estimator_kit.training.hooks.stop import StopRequest
 from estimator_kit.training.preparation import make_model
-from feature_specs.files import documents
+from feature_specs.files import documents, versions
 from feature_specs.parser import parser
 from input_pipelines.record_files import writing
 from tests.conftest import make_rows, small_run, variables
@@ -128,7 +127,7 @@ def evaluated(model_dir):
     steps = {}
     for exporter in RUN["exporters"]:
         each = []
-        for path in versions(str(root / "export" / exporter)):
+        for path in versions.paths(str(root / "export" / exporter)):
             lineage = json.loads(text_of(f"{path}/assets.extra/lineage.json"))
             steps[exporter, os.path.basename(path)] = lineage["global_step"]
             for name in ("created", "copy_of", "model_dir"):
@@ -160,7 +159,7 @@ def killed(tmp_path, watched):
 
         def copy(path):
             begun = os.path.exists(f"{model_dir}/model.ckpt-0.index")
-            inside = "/.staging-" in os.path.dirname(path)  # See test_killed_exports.
+            inside = "/.tmp-version-" in os.path.dirname(path)  # See test_killed_exports.
             if path.startswith(model_dir) and begun and not inside:
                 left = tmp_path / f"killed-{len(copies)}"
                 shutil.copytree(model_dir, left)

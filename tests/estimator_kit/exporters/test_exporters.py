@@ -8,7 +8,6 @@ import os
 import types
 
 import pytest
-import tensorflow as tf
 
 import feature_specs
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
@@ -21,6 +20,7 @@ from estimator_kit.exporters.run_exports import RunExports, export_folder
 from estimator_kit.exporters.step import StepRecord
 from estimator_kit.training import after_evaluation
 from estimator_kit.training.hooks.stop import StopRequest
+from feature_specs.files.versions import numbers
 from tests.conftest import DOCUMENT, ROOT
 
 MEANING, OTHER = ScoresMeaning("a", "a", {}), ScoresMeaning("b", "a", {})
@@ -30,7 +30,6 @@ MEANING, OTHER = ScoresMeaning("a", "a", {}), ScoresMeaning("b", "a", {})
 def folder(tmp_path):
     for number in (9, 10, 11, 12):
         (tmp_path / str(number)).mkdir()
-    (tmp_path / ".staging-5-1").mkdir()
     return str(tmp_path)
 
 
@@ -41,7 +40,7 @@ def keep(folder, entries):
 
 
 def names(folder):
-    return [os.path.basename(path) for path in versions.versions(folder)]
+    return [str(number) for number in numbers(folder)]
 
 
 def test_retention_keeps_the_newest_and_what_is_pinned_or_live(folder):
@@ -83,22 +82,6 @@ def test_the_keep_file_of_the_guide(folder):
     assert named == ["versions.py"]
     text = (ROOT / "estimator_kit/exporters/versions.py").read_text(encoding="utf-8")
     assert "write_json" not in text
-
-
-def test_a_version_is_higher_than_those_that_are_there(folder):
-    staged = versions.new_staging(folder, 7.0)
-    os.makedirs(staged)
-    assert names(folder) == ["9", "10", "11", "12"]  # A staging folder does not count as a version.
-    assert versions.publish(staged, folder, 7.0) == f"{folder}/13"
-    os.makedirs(staged)
-    assert versions.publish(staged, folder, 70.0) == f"{folder}/70"
-
-
-def test_what_a_dead_process_has_left_is_removed_a_day_later(folder):
-    versions.new_staging(folder, 5 + 24 * 3600.0)
-    assert os.path.isdir(f"{folder}/.staging-5-1")
-    versions.new_staging(folder, 6 + 24 * 3600.0)
-    assert not os.path.isdir(f"{folder}/.staging-5-1")
 
 
 def test_the_best_k_over_starts(tmp_path):
@@ -155,13 +138,6 @@ def test_the_best_k_after_a_process_died(folder):
     ]
     assert names(folder) == ["9", "10", "11", "13"]
     assert BestKRecord(folder, "auc/y", "max", 1, MEANING).best == again.best
-
-
-def test_a_version_loses_its_name_before_its_files(folder, monkeypatch):
-    seen = []
-    monkeypatch.setattr(tf.io.gfile, "rmtree", lambda path: seen.append(names(folder)))
-    versions.delete(folder, "12")
-    assert seen[-1] == ["9", "10", "11"]
 
 
 def test_the_step_exporter_is_due_once_for_each_multiple(tmp_path):

@@ -13,6 +13,7 @@ from estimator_kit.retraining import cycle, gate_stage, modes, publication, stag
 from estimator_kit.retraining.facts import FileFacts
 from estimator_kit.retraining.promotion import Serving
 from estimator_kit.retraining.window import Day, Window
+from feature_specs.files import staged
 
 
 class Killed(BaseException):
@@ -85,11 +86,11 @@ def nights(tmp_path, monkeypatch, document):
 
         return stage
 
-    real_rename = os.rename
+    real_rename = staged.rename
 
-    def rename(source, target, **named):
-        real_rename(source, target, **named)
-        if nights.dies_in == "rename" and ".staging-" in os.path.basename(source):
+    def rename(source, target):
+        real_rename(source, target)
+        if nights.dies_in == "rename" and ".tmp-version-" in os.path.basename(source):
             nights.dies_in = ""
             raise Killed
 
@@ -102,7 +103,7 @@ def nights(tmp_path, monkeypatch, document):
     monkeypatch.setattr(cycle, "_tell_of_failure", lambda *arguments: None)
     monkeypatch.setattr(gate_stage, "verify", lambda *arguments: lambda path: None)
     monkeypatch.setattr(modes, "_loads", lambda path: None)
-    monkeypatch.setattr(os, "rename", rename)
+    monkeypatch.setattr(staged, "rename", rename)
     nights.run(2)
     nights.ran = []
     return nights
