@@ -50,16 +50,13 @@ def file(path: str, *, within: Optional[str] = None, durable: bool = False) -> I
       IsADirectoryError: the path is a folder. Nothing was written.
       OSError: the file cannot be written or renamed. In a store, an error of TensorFlow.
     """
-    if not file_systems.is_local(path):
-        yield from _file_in_store(path)
-        return
-    if os.path.isdir(path):
+    if file_systems.is_local(path) and os.path.isdir(path):
         raise IsADirectoryError(path)
     with _claimed(path, within, _open_file) as temporary:
         yield temporary
         if durable:
             sync(temporary)
-        _name(temporary, path, durable=durable)
+        _name(temporary, path, durable=durable, overwrite=True)
 
 
 def write(
@@ -89,33 +86,21 @@ def folder(path: str, *, durable: bool = False) -> Iterator[str]:
 @contextlib.contextmanager
 def temporary_folder(path: str) -> Iterator[str]:
     """Yields the path of an empty folder, and removes it afterwards unless `publish` named it."""
-    if file_systems.is_local(path):
-        with _claimed(path, None, _open_folder) as temporary:
-            yield temporary
-        return
-    temporary = _random_name(*os.path.split(file_systems.absolute(path)))
-    file_systems.make_folder(temporary)
-    try:
+    with _claimed(path, None, _open_folder) as temporary:
+        if not file_systems.is_local(path):
+            file_systems.make_folder(temporary)
         yield temporary
-    finally:
-        with contextlib.suppress(Exception):  # The first error is the one to show.
-            file_systems.remove_folder(temporary)
 
 
 def publish(temporary: str, path: str, *, durable: bool = True) -> None:
     """Gives a `temporary_folder` its name. For errors, see `folder`."""
-    if not file_systems.is_local(path):
-        file_systems.gfile().rename(temporary, path)
-        return
     if durable:
         sync_all(temporary)
-    _name(temporary, path, durable=durable)
+    _name(temporary, path, durable=durable, overwrite=False)
 
 
 def remove_folder(path: str) -> None:
-    """Removes a folder: first its name, so that no reader sees half of it.
-
-    Of a link, only the link is removed.
+    """Removes a folder: first its name, so that no reader sees half of it. Of a link, only that.
 
     A killed process may leave a temporary folder, see `remove_left`. A store has no names of
     folders, and removes file by file.
@@ -148,20 +133,25 @@ def remove_left(path: str, *, now: float) -> None:
             locks.held(path, make=False)
         )
         is_ours = os.path.basename(path).startswith(TEMPORARY)
-        if (has_locks and is_ours) or now - _last_change(path) > _LEFT_SECS:
+        if (has_locks and is_ours) or 0 < _last_change(path) < now - _LEFT_SECS:
             file_systems.remove_folder(path)
 
 
-def rename(old: str, new: str) -> None:
-    """Gives a file its name, also in place of another file; or a folder, if the name is free."""
+def rename(old: str, new: str, *, overwrite: bool = True) -> None:
+    """Gives a file its name, also in place of another file; or a folder, if the name is free.
+
+    In a store, `overwrite` must be False for a folder.
+    """
     if file_systems.is_local(old):
         os.replace(old, new)
     else:
-        file_systems.gfile().rename(old, new, overwrite=True)
+        file_systems.gfile().rename(old, new, overwrite=overwrite)
 
 
 def sync(path: str) -> None:
-    """Waits until the disk has the content of a local file, or the names in a local folder."""
+    """Waits until the disk has the content of a file, or the names in a folder, if it is local."""
+    if not file_systems.is_local(path):
+        return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -170,7 +160,7 @@ def sync(path: str) -> None:
 
 
 def sync_all(folder: str) -> None:
-    """Waits until the disk has all files in a local folder and below it."""
+    """Waits until the disk has all files in a folder and below it, if it is local."""
     for path, _, names in os.walk(folder):
         for name in names:
             sync(os.path.join(path, name))
@@ -224,9 +214,17 @@ def _claimed(path: str, within: Optional[str], make: Callable[[str], int]) -> It
 
     At the end, the file or folder is removed unless it has another name now.
     """
-    place, name = os.path.split(os.path.abspath(path))
-    os.makedirs(place, exist_ok=True)
+    place, name = os.path.split(file_systems.absolute(path))
+    file_systems.make_folder(place)
     place = within or place
+    if not file_systems.is_local(path):
+        temporary = _random_name(place, name)
+        try:
+            yield temporary
+        finally:
+            with contextlib.suppress(Exception):  # The first error is the one to show.
+                file_systems.remove_folder(temporary)
+        return
     numbers = itertools.count(1)
     temporary = os.path.join(place, f"{TEMPORARY}{name}-{next(numbers)}")
     while True:
@@ -260,10 +258,10 @@ def _random_name(place: str, name: str) -> str:
     return os.path.join(place, f"{TEMPORARY}{name}-{secrets.token_hex(4)}")
 
 
-def _name(temporary: str, path: str, *, durable: bool) -> None:
-    rename(temporary, path)
+def _name(temporary: str, path: str, *, durable: bool, overwrite: bool) -> None:
+    rename(temporary, path, overwrite=overwrite)
     if durable:
-        sync(os.path.dirname(os.path.abspath(path)))
+        sync(os.path.dirname(file_systems.absolute(path)))
 
 
 def _open_file(path: str) -> int:
@@ -278,7 +276,7 @@ def _open_folder(path: str) -> int:
 
 
 def _last_change(path: str) -> float:
-    """When something in a folder was last changed, in seconds since 1970."""
+    """When something in a folder was last changed, in seconds since 1970; 0 if that is unknown."""
     walk = os.walk if file_systems.is_local(path) else file_systems.gfile().walk
     inside = [os.path.join(folder, name) for folder, _, names in walk(path) for name in names]
     return max(file_systems.stamp(each)[1] for each in (path, *inside)) / 1e9
@@ -302,17 +300,3 @@ def _is_at(handle: int, path: str) -> bool:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:
         return False
-
-
-def _file_in_store(path: str) -> Iterator[str]:
-    gfile = file_systems.gfile()
-    place, name = os.path.split(path)
-    gfile.makedirs(place)
-    temporary = _random_name(place, name)
-    try:
-        yield temporary
-        rename(temporary, path)
-    except BaseException:
-        with contextlib.suppress(Exception):  # The first error is the one to show.
-            gfile.remove(temporary)
-        raise

@@ -31,11 +31,11 @@ def arrange(point: str) -> None:
 
     rename, write_json = staged.rename, documents.write_json
 
-    def renamed(source, target):
+    def renamed(source, target, **options):
         version = os.path.basename(target).isdigit()
         if version and point == "rename":
             die()
-        rename(source, target)
+        rename(source, target, **options)
         if version and point == "named":
             die()
 

@@ -8,6 +8,7 @@ import os
 import types
 
 import pytest
+import tensorflow as tf
 
 import feature_specs
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
@@ -20,7 +21,8 @@ from estimator_kit.exporters.run_exports import RunExports, export_folder
 from estimator_kit.exporters.step import StepRecord
 from estimator_kit.training import after_evaluation
 from estimator_kit.training.hooks.stop import StopRequest
-from feature_specs.files.versions import numbers
+from feature_specs.files import file_systems, staged
+from feature_specs.files import versions as folders
 from tests.conftest import DOCUMENT, ROOT
 
 MEANING, OTHER = ScoresMeaning("a", "a", {}), ScoresMeaning("b", "a", {})
@@ -40,7 +42,7 @@ def keep(folder, entries):
 
 
 def names(folder):
-    return [str(number) for number in numbers(folder)]
+    return [str(number) for number in folders.numbers(folder)]
 
 
 def test_retention_keeps_the_newest_and_what_is_pinned_or_live(folder):
@@ -52,6 +54,35 @@ def test_retention_keeps_the_newest_and_what_is_pinned_or_live(folder):
     assert versions.delete(folder, "9")
     versions.delete_old(folder, 1)
     assert names(folder) == ["12"]
+
+
+def test_a_store_has_versions_too(monkeypatch):
+    """What a killed process has left there is removed after a day."""
+
+    def rename(old, new, overwrite):  # Like a bucket: file by file.
+        assert not overwrite
+        file_systems.copy_folder(old, new)
+        tf.io.gfile.rmtree(old)
+
+    monkeypatch.setattr(tf.io.gfile, "rename", rename)
+    store, left = "ram://exporters", "ram://exporters/.tmp-version-0123abcd"
+    for path in ("9/saved_model.pb", "10/saved_model.pb", ".tmp-version-0123abcd/half"):
+        tf.io.gfile.makedirs(os.path.dirname(f"{store}/{path}"))
+        tf.io.gfile.GFile(f"{store}/{path}", "w").write("whole")
+    for _ in range(2):
+        with folders.unnamed(store) as temporary:
+            tf.io.gfile.GFile(f"{temporary}/saved_model.pb", "w").write("new")
+            folders.publish(temporary, store)
+    with pytest.raises(KeyError), folders.unnamed(store):
+        raise KeyError
+    assert folders.paths(store) == [f"{store}/{number}" for number in (9, 10, 11, 12)]
+    assert tf.io.gfile.listdir(f"{store}/12") == ["saved_model.pb"]
+    assert versions.delete_old(store, 1) == [f"{store}/{number}" for number in (9, 10, 11)]
+    assert sorted(tf.io.gfile.listdir(store)) == [".tmp-version-0123abcd", "12"]
+    monkeypatch.setattr(file_systems, "stamp", lambda path: [5, 10**9])
+    for now, there in ((1 + 24 * 3600, 2), (2 + 24 * 3600, 1)):
+        staged.remove_left(left, now=now)
+        assert len(tf.io.gfile.listdir(store)) == there
 
 
 @pytest.mark.parametrize("text", ['{"pinned": []}', '{"live": [9]}', '{"liv": []}', "[]"])

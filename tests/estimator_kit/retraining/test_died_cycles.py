@@ -88,8 +88,8 @@ def nights(tmp_path, monkeypatch, document):
 
     real_rename = staged.rename
 
-    def rename(source, target):
-        real_rename(source, target)
+    def rename(source, target, **options):
+        real_rename(source, target, **options)
         if nights.dies_in == "rename" and ".tmp-version-" in os.path.basename(source):
             nights.dies_in = ""
             raise Killed

@@ -1,6 +1,6 @@
 """Each operation on files, killed before and after each of its changes on disk.
 
-A reader then finds the old state or the whole new one, and the same operation, started again, leaves
+A reader then finds the old state or the whole new one. The same operation, started again, leaves
 the new state and nothing else.
 """
 
@@ -19,10 +19,7 @@ import pytest
 
 from feature_specs.files import documents, owners, staged, versions
 
-pytestmark = [
-    pytest.mark.no_tensorflow,
-    pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
-]
+pytestmark = pytest.mark.no_tensorflow
 
 TEXT = "a text that is as long as the old one"
 
@@ -180,6 +177,7 @@ def killed(operation, folder, number):
     return False
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_kill_at_any_change_leaves_the_old_state_or_the_new_one(name, tmp_path):
     def prepared(number):

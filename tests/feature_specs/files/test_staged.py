@@ -40,13 +40,6 @@ def test_after_an_error_the_old_file_stays_and_nothing_else(tmp_path):
     assert content(tmp_path) == {"a.txt": "old"}
 
 
-def test_a_killed_writer_leaves_its_name_to_the_next_one(tmp_path):
-    write(tmp_path / ".tmp-a.txt-1", "half of a long text")
-    with staged.file(f"{tmp_path}/a.txt") as temporary, open(temporary, "a") as file:
-        file.write("new")
-    assert content(tmp_path) == {"a.txt": "new"}
-
-
 def test_a_file_that_its_writer_renames_meanwhile_is_not_touched(tmp_path, monkeypatch):
     """Between the opening of the temporary file and its lock, its writer ends."""
     write(tmp_path / ".tmp-a.txt-1", "whole")
@@ -84,8 +77,6 @@ def test_a_folder_in_the_place_of_a_file(tmp_path):
 
 
 def test_a_folder_appears_whole(tmp_path):
-    (tmp_path / ".tmp-a-1" / "deep").mkdir(parents=True)
-    write(tmp_path / ".tmp-a-1" / "left", "by a killed process")
     with staged.folder(f"{tmp_path}/a") as temporary:
         write(f"{temporary}/b", "new")
         assert not (tmp_path / "a").exists()

@@ -48,10 +48,10 @@ def test_a_version_is_higher_than_all_names_that_are_there(folder):
 def test_another_process_that_takes_the_number_meanwhile(folder, monkeypatch):
     rename = staged.rename
 
-    def late(old, new):
+    def late(old, new, **options):
         if new == f"{folder}/13":
             os.makedirs(f"{new}/assets")
-        rename(old, new)
+        rename(old, new, **options)
 
     monkeypatch.setattr(staged, "rename", late)
     assert publish(folder) == f"{folder}/14"
@@ -83,7 +83,7 @@ def test_only_what_dead_processes_have_left_is_removed(folder, monkeypatch, has_
         (left / "variables").write_text("half")
     for left in (old, older, others):  # Without locks, a day without a change counts as death.
         for path in (left / "variables", left):
-            os.utime(path, (0, 0))
+            os.utime(path, (1, 1))
     with versions.unnamed(str(folder)) as living:
         publish(folder)
         assert os.path.isdir(living)
