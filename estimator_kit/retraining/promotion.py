@@ -40,9 +40,6 @@ _log = logging.getLogger("estimator_kit")
 _MARK = os.path.join("assets.extra", "retraining.json")
 _LOCK = ".lock"
 
-# How temporary names begin, also those of the version before.
-_TEMPORARY = (staged.TEMPORARY, ".staging-", ".removed-")
-
 # Errors for a folder that is not writable. Starting again does not help.
 _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
 
@@ -132,20 +129,9 @@ class Serving:
 
     def clean(self) -> None:
         """Removes remains of a crash, and records versions that are not recorded yet."""
-        if not os.path.isdir(self.folder):
-            return
-        if self._remains():
-            with self._locked():
-                self._remove_remains()
-        self._note()
-
-    def _remains(self) -> list[str]:
-        return [name for name in os.listdir(self.folder) if name.startswith(_TEMPORARY)]
-
-    def _remove_remains(self) -> None:
         with self._writing():
-            for name in self._remains():
-                file_systems.remove_folder(os.path.join(self.folder, name))
+            versions.remove_left(self.folder)
+        self._note()
 
     def publish(
         self,
@@ -177,7 +163,6 @@ class Serving:
         with self._locked():
             live = self.live
             check_live(live)
-            self._remove_remains()
             if live is not None:
                 self._note()
             mark = {

@@ -31,7 +31,7 @@ LARGEST = 2**63 - 1
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 
 # Temporary folders of this version of the kit and of the one before it.
-_TEMPORARY = re.compile(r"\.tmp-(version|\d+)-(\d+|[0-9a-f]{8})|\.staging-\d+-\w+")
+_TEMPORARY = re.compile(r"\.tmp-(version|\d+)-(\d+|[0-9a-f]{8})|\.(staging|removed)-\d+(-\w+)?")
 
 
 def numbers(folder: str) -> list[int]:

@@ -203,9 +203,6 @@ def test_of_a_link_to_a_version_only_the_link_is_removed(serving, tmp_path):
     serving.publish(export(tmp_path, "b"), cycle=None, verify=fine)
     serving.remove(serving.find(7))
     assert names(serving) == ["8"] and content(model) == "a"
-    os.symlink(model, os.path.join(serving.folder, ".removed-6"))
-    serving.clean()
-    assert names(serving) == ["8"] and content(model) == "a"
 
 
 def test_two_model_directories_do_not_publish_at_once(serving, tmp_path, caplog, monkeypatch):
@@ -213,18 +210,20 @@ def test_two_model_directories_do_not_publish_at_once(serving, tmp_path, caplog,
     model, at_once = export(tmp_path, "a"), []
 
     def publish_too(path):
-        for work in (lambda: other.publish(model, cycle=None, verify=fine), other.clean,
+        for work in (lambda: other.publish(model, cycle=None, verify=fine),
                      lambda: other.remove(other.find(1))):  # fmt: skip
             with pytest.raises(Locked) as error:
                 work()
             at_once.append(str(error.value))
+        other.clean()  # What another process is writing stays.
+        assert os.path.isdir(path)
 
     serving.publish(model, cycle="0001", verify=fine)
     serving.publish(model, cycle="0002", verify=publish_too)
     assert at_once == [
         "another process is publishing or removing a model in the serving directory "
         f"{serving.folder}. Try again when it has ended."
-    ] * 3  # fmt: skip
+    ] * 2  # fmt: skip
     assert names(serving) == ["1", "2"]
     assert other.publish(model, cycle=None, verify=fine).number == 3
 

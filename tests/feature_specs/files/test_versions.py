@@ -76,7 +76,7 @@ def test_only_what_dead_processes_have_left_is_removed(folder, monkeypatch, has_
         monkeypatch.setattr(locks.fcntl, "flock", missing)
     dead, old, older, others = (
         folder / name
-        for name in (".tmp-version-7", ".tmp-11-0123abcd", ".staging-5-1a2b", ".tmp-notes-1")
+        for name in (".tmp-version-7", ".tmp-11-0123abcd", ".removed-11", ".tmp-notes-1")
     )
     for left in (dead, old, older, others):
         left.mkdir()
