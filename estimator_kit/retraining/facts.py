@@ -12,7 +12,6 @@ of bytes that a file no longer has.
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
 import functools
 import hashlib
@@ -26,7 +25,6 @@ from typing import Any, Optional
 import pydantic
 import tensorflow as tf
 
-from estimator_kit import storage
 from estimator_kit.retraining import day_summaries
 from feature_specs.files import documents, file_systems
 from feature_specs.spec import FeatureSpec
@@ -42,8 +40,7 @@ from input_pipelines.row_cache.digests import Digests
 _log = logging.getLogger("estimator_kit")
 
 
-@dataclasses.dataclass(frozen=True)
-class FileFacts:
+class FileFacts(documents.Part):
     """One data file.
 
     Attributes:
@@ -63,7 +60,9 @@ class FileFacts:
     dropped: int = 0
 
 
-class _Known(storage.Form):
+class _Known(documents.Document):
+    """The stored facts of a file's content."""
+
     bytes: int
     rows: int
     bad: Optional[str]
@@ -99,7 +98,7 @@ class Facts:
             path: self._place("file", _content(path, digests[path]), self._against)
             for path in paths
         }
-        read = {path: storage.read_json(place, _Known) for path, place in kept.items()}
+        read = {path: _Known.load(place) for path, place in kept.items()}
         known = {path: found for path, found in read.items() if found is not None}
         unknown = [path for path in paths if path not in known]
         for report in data_scan.scan(unknown, spec=self._spec) if unknown else ():
@@ -112,15 +111,12 @@ class Facts:
                     f"{report.path} was written while it was read. Start again when it is complete."
                 )
             bad = report.listed[0].sentence if report.bad_records else None
-            known[report.path] = {
-                "bytes": report.size,
-                "rows": report.good_records,
-                "bad": bad,
-                "dropped": dropped,
-            }
-            documents.write_json(kept[report.path], known[report.path])
+            known[report.path] = _Known(
+                bytes=report.size, rows=report.good_records, bad=bad, dropped=dropped
+            )
+            known[report.path].save(kept[report.path])
         self._stamps.update(stamps)
-        return [FileFacts(path=path, sha256=digests[path], **known[path]) for path in paths]
+        return [FileFacts(path=path, sha256=digests[path], **dict(known[path])) for path in paths]
 
     def statistics(self, files: Sequence[FileFacts]) -> Statistics:
         """The statistics of some files together.
@@ -171,7 +167,7 @@ class Facts:
     def _store(self, files: Sequence[FileFacts], merged: RecordSummary) -> Statistics:
         found = merged.statistics(len(files))
         if self._are_as_they_were(files):
-            documents.write_json(self._place_of_statistics(files), json.loads(found.text()))
+            documents.write_text(self._place_of_statistics(files), found.text())
         return found
 
     def old_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
@@ -195,11 +191,13 @@ class Facts:
 
     def known_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
         """The statistics of some files if they are stored. It reads no records."""
-        kept = storage.read_json(self._place_of_statistics(files))
+        place = self._place_of_statistics(files)
+        text = file_systems.read(place)
         try:
-            return Statistics.model_validate_json(json.dumps(kept)) if kept is not None else None
-        except pydantic.ValidationError:
-            return None  # Written by another version of the kit.
+            return Statistics.model_validate_json(text) if text is not None else None
+        except pydantic.ValidationError as error:
+            _log.warning("%s is not used: %s", place, documents.problem_of(error))
+            return None
 
     def check_unchanged(self, files: Sequence[FileFacts]) -> None:
         """Checks that files have the same bytes as when `of_files` found these facts.

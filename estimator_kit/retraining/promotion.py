@@ -17,10 +17,8 @@ be local or mounted.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
 import fcntl
-import json
 import logging
 import os
 import shutil
@@ -31,7 +29,6 @@ from typing import Any, NoReturn, Optional
 import tensorflow as tf
 from pydantic import Field
 
-from estimator_kit import storage
 from estimator_kit.config.rules.serving import LARGEST_VERSION
 from estimator_kit.errors import ConfigError, Locked
 from estimator_kit.retraining import serving_dir
@@ -52,25 +49,10 @@ _YEAR_10000 = 253_402_300_800
 Verify = Callable[[str], None]
 
 
-class _Mark(storage.Form):
-    cycle: Optional[str] = None
-    rollback_of: Optional[int] = None
-    parent: Optional[int] = None
-    token: Optional[str] = None
-    at: Optional[float] = Field(None, ge=0, lt=_YEAR_10000)
-
-
-class _Noted(_Mark):
-    version: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Version:
-    """A version in the serving directory.
+class Mark(documents.Document):
+    """The file in a version that says whose it is.
 
     Attributes:
-      number: the number of the version, which is also its folder name.
-      path: its folder.
       cycle: the cycle that made the model; None if another program made it.
       rollback_of: the version that it is a copy of, after a rollback.
       parent: the version that was live before it.
@@ -78,24 +60,42 @@ class Version:
       at: when it was published, in seconds since 1970; None if that is not known.
     """
 
-    number: int
-    path: str
     cycle: Optional[str] = None
     rollback_of: Optional[int] = None
     parent: Optional[int] = None
     token: Optional[str] = None
-    at: Optional[float] = dataclasses.field(default=None, compare=False)
+    at: Optional[float] = Field(None, ge=0, lt=_YEAR_10000)
 
-    def entry(self) -> dict[str, Any]:
+
+class Recorded(Mark):
+    """What `versions.json` keeps of a version."""
+
+    version: int
+
+
+class _Past(documents.Root[list[Recorded]]):
+    """`versions.json`."""
+
+
+class Version(Mark):
+    """A version in the serving directory.
+
+    Attributes:
+      number: the number of the version, which is also its folder name.
+      path: its folder.
+    """
+
+    number: int
+    path: str
+
+    @property
+    def entry(self) -> Recorded:
         """What `versions.json` keeps of it."""
-        return {
-            "version": self.number,
-            "cycle": self.cycle,
-            "rollback_of": self.rollback_of,
-            "parent": self.parent,
-            "token": self.token,
-            "at": self.at,
-        }
+        return Recorded(version=self.number, **_fields(self))
+
+
+def _fields(mark: Mark) -> dict[str, Any]:
+    return {name: getattr(mark, name) for name in Mark.model_fields}
 
 
 class Serving:
@@ -119,7 +119,7 @@ class Serving:
         """The versions in the folder, the oldest first."""
         names = os.listdir(self.folder) if os.path.isdir(self.folder) else []
         numbers = sorted(int(n) for n in names if self._is_version(n))
-        return [self._version(number) for number in numbers]
+        return [self.version(number) for number in numbers]
 
     def _is_version(self, name: str) -> bool:
         """Whether a name is a folder with a plain number: `7`, but not `007` or `²`."""
@@ -133,9 +133,10 @@ class Serving:
         found = self.versions()
         return found[-1] if found else None
 
-    def past(self) -> list[dict[str, Any]]:
+    def past(self) -> list[Recorded]:
         """All recorded versions with their cycles, including removed ones."""
-        return storage.read_json(self._past, list[_Noted]) or []
+        found = _Past.load(self._past)
+        return found.root if found is not None else []
 
     def clean(self) -> None:
         """Removes remains of a crash, and records versions that are not recorded yet."""
@@ -188,16 +189,16 @@ class Serving:
             if live is not None:
                 self._note()
             number = self._next_number()
-            mark = {
-                "cycle": cycle,
-                "rollback_of": rollback_of,
-                "parent": live.number if live is not None else None,
-                "token": token,
-                "at": time.time(),
-            }
+            mark = Mark(
+                cycle=cycle,
+                rollback_of=rollback_of,
+                parent=live.number if live is not None else None,
+                token=token,
+                at=time.time(),
+            )
             self._publish(export, number, mark, verify)
             self._note()
-            return self._version(number)
+            return self.version(number)
 
     def _next_number(self) -> int:
         """A number above all versions that ever existed, and above all files in the folder."""
@@ -209,18 +210,18 @@ class Serving:
                 "number.",
                 os.path.join(self.folder, name),
             )
-        numbers = [entry["version"] for entry in self.past()]
+        numbers = [entry.version for entry in self.past()]
         # TensorFlow Serving takes the largest number as the newest version, even if it is a file.
         taken = [int(name) for name in names if name.isascii() and name.isdigit()]
         numbers += [version for version in taken if version < LARGEST_VERSION]
         return int(max([*numbers, *(v.number for v in self.versions())], default=0)) + 1
 
-    def _publish(self, export: str, number: int, mark: dict[str, Any], verify: Verify) -> None:
+    def _publish(self, export: str, number: int, mark: Mark, verify: Verify) -> None:
         staging = os.path.join(self.folder, f"{_STAGING}{number}")
         try:
             with self._writing():
                 _copy(export, staging)
-                documents.write_json(os.path.join(staging, _MARK), mark)
+                mark.save(os.path.join(staging, _MARK))
                 _sync(staging)
             verify(staging)
             self._check()
@@ -308,24 +309,20 @@ class Serving:
                 "this program the right to write there, or choose another --serving_dir."
             ) from error
 
-    def _version(self, number: int) -> Version:
+    def version(self, number: int, mark: Optional[Mark] = None) -> Version:
+        """A version of the folder. By default, its mark is read; it may be of another program."""
         path = os.path.join(self.folder, str(number))
-        try:
-            with open(os.path.join(path, _MARK), encoding="utf-8") as file:
-                text = file.read()
-            mark = {} if storage.form_problem(text, _Mark) else json.loads(text)
-        except (FileNotFoundError, ValueError):
-            mark = {}
-        keys = ("cycle", "rollback_of", "parent", "token", "at")
-        return Version(number, path, *(mark.get(key) for key in keys))
+        if mark is None:
+            with contextlib.suppress(ConfigError):
+                mark = Mark.load(os.path.join(path, _MARK))
+        return Version(number=number, path=path, **_fields(mark or Mark()))
 
     def _note(self) -> None:
         past = self.past()
-        known = {entry["version"] for entry in past}
-        new = [version for version in self.versions() if version.number not in known]
-        if not new:
-            return
-        documents.write_json(self._past, [*past, *(version.entry() for version in new)])
+        known = {entry.version for entry in past}
+        new = [version.entry for version in self.versions() if version.number not in known]
+        if new:
+            _Past([*past, *new]).save(self._past)
 
 
 def _open_lock(path: str) -> int:

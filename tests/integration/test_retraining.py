@@ -9,12 +9,12 @@ import threading
 
 import pytest
 import tensorflow as tf
+from estimator_kit.retraining.forms import FORMS
 
 import estimator_kit as ek
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import Refused, TimedOut
 from estimator_kit.retraining import cycle, gate_stage, modes, pages, reproduction, state
-from estimator_kit.retraining.forms import FORMS
 from estimator_kit.retraining.promotion import Serving
 from input_pipelines.prepare.analyze.scan import scan
 from tests.integration.retraining_data import config, write_day, write_spec

@@ -19,7 +19,7 @@ def write(folder, shards):
 
 
 def facts(folder, *names, rows=3):
-    return [FileFacts(f"{folder}/{name}", 30, "", rows) for name in names]
+    return [FileFacts(path=f"{folder}/{n}", bytes=30, sha256="", rows=rows) for n in names]
 
 
 @pytest.fixture(params=["", "ram://"])
