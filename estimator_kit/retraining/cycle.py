@@ -142,7 +142,7 @@ def _run(
         folder.save(kept)
     cycle = stages.Cycle(config, spec, folder, window, stages.serving_of(config, held), facts, last)
     try:
-        return _run_stages(cycle, held, limits, seconds, identity, clock)
+        return _run_stages(cycle, held, limits, seconds, clock)
     except (Refused, Locked):
         raise
     except BaseException as error:
@@ -207,7 +207,7 @@ def _finish(
     cycle = stages.Cycle(config, spec, folder, window, stages.serving_of(config), facts, last)
     try:
         with contextlib.suppress(Refused):
-            _run_stages(cycle, held, limits, seconds, window.identity, clock)
+            _run_stages(cycle, held, limits, seconds, clock)
     except Locked:
         raise
     except BaseException as error:
@@ -274,7 +274,6 @@ def _run_stages(
     held: Lock,
     limits: Limits,
     seconds: dict[str, float],
-    identity: str,
     clock: Callable[[], float],
 ) -> tuple[RunResult, str]:
     functions: list[tuple[type[StageFile], Callable[[stages.Cycle], StageFile]]] = [
@@ -298,7 +297,7 @@ def _run_stages(
         took = {"seconds": time.monotonic() - begun, "cpu_seconds": _cpu_seconds() - cpu}
         took = {key: round(value, 3) for key, value in took.items()}
         cycle.folder.save(output.model_copy(update=took))
-    lineage.write(cycle.folder, owner=held.owner, identity=identity)
+    lineage.write(cycle.folder, owner=held.owner)
     promoted = cycle.folder.output(Promoted)
     outcome: Outcome = "promoted" if promoted.version is not None else "refused"
     live = cycle.serving.live

@@ -15,16 +15,16 @@ from __future__ import annotations
 import fnmatch
 import functools
 import hashlib
-import json
 import logging
 import os
 import pathlib
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Optional
 
 import pydantic
 import tensorflow as tf
 
+from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import day_summaries
 from feature_specs.files import documents, file_systems
 from feature_specs.spec import FeatureSpec
@@ -67,6 +67,18 @@ class _Known(documents.Document):
     rows: int
     bad: Optional[str]
     dropped: int
+
+
+class _Shard(documents.Part):
+    name: str
+    bytes: int
+    rows: int
+
+
+class _Manifest(documents.Document):
+    """What a day is compared with of the manifest of its conversion."""
+
+    shards: list[_Shard]
 
 
 class Facts:
@@ -270,18 +282,13 @@ def manifest_problem(folder: str, files: Sequence[FileFacts], names: str = "*") 
         shards.
       names: a pattern of file names. Every shard in the manifest that matches must exist.
     """
-    path = os.path.join(folder, "_MANIFEST.json")
-    if not tf.io.gfile.exists(path):
+    try:
+        manifest = _Manifest.load(os.path.join(folder, "_MANIFEST.json"))
+    except ConfigError as error:
+        return str(error)
+    if manifest is None:
         return None
-    with tf.io.gfile.GFile(path) as file:
-        try:
-            shards: dict[str, dict[str, Any]] = {s["name"]: s for s in json.load(file)["shards"]}
-            for name, entry in shards.items():
-                for key, kind in (("name", str), ("bytes", int), ("rows", int)):
-                    if not isinstance(entry.get(key), kind):
-                        raise ValueError(f"shard {name!r} has no {key}")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            return f"{path} is not the manifest of a conversion: {error}"
+    shards = {shard.name: shard for shard in manifest.shards}
     # `files` may include files of other folders.
     own = {os.path.basename(f.path): f for f in files if _is_in(f.path, folder)}
     for name in shards:
@@ -290,11 +297,11 @@ def manifest_problem(folder: str, files: Sequence[FileFacts], names: str = "*") 
     for name, found in own.items():
         if name not in shards:
             return f"{found.path} is not in the manifest of its day"
-        said = shards[name]["bytes"], shards[name]["rows"]
-        if found.bad is None and said != (found.bytes, found.rows):
+        said = shards[name]
+        if found.bad is None and (said.bytes, said.rows) != (found.bytes, found.rows):
             return (
                 f"{found.path} has {found.rows:,} records in {found.bytes:,} bytes, but the "
-                f"manifest of its day says {said[1]:,} records in {said[0]:,} bytes"
+                f"manifest of its day says {said.rows:,} records in {said.bytes:,} bytes"
             )
     return None
 

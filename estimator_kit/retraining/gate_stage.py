@@ -6,7 +6,6 @@ It scores the SavedModels, which are what a server would load.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import statistics
 import time
@@ -57,14 +56,11 @@ class Judged(StageFile):
     """What the gate found.
 
     Attributes:
-      passed: whether the candidate may go live.
       candidate: its SavedModel.
       live_version, live_token, live_cycle: the version that it was compared with; see `Version`.
       rows: the number of evaluation rows.
-      findings: the result of each condition.
       metrics: every metric that a condition can use.
       measured: `size_mib`, and `latency_ms` if a condition uses it.
-      intervals: see `intervals.of_conditions`.
       label_means: the mean label of each objective that has one number as its label.
     """
 
@@ -196,11 +192,8 @@ def _metrics(spec: FeatureSpec, scored: dict[str, Scored]) -> dict[str, Both]:
             entry: dict[str, Optional[float]] = {}
             for whose, predictions in (("candidate", rows.candidate), ("live", rows.live)):
                 if predictions is not None:
-                    metric = row_metrics.make(
-                        name, rows.head, rows.labels, predictions, rows.weights
-                    )
-                    value = metric.value()
-                    entry[whose] = None if math.isnan(value) else value
+                    weighted = (rows.labels, predictions, rows.weights)
+                    entry[whose] = row_metrics.make(name, rows.head, *weighted).value()
             found[f"{name}/{objective}"] = Both(**entry)
     return found
 

@@ -66,16 +66,11 @@ class By(documents.Part):
 
 
 class Lineage(CycleFile):
-    """What a cycle's model was made from, and what became of it.
+    """What a cycle's model was made from.
 
     Attributes:
-      cycle: its name.
-      identity: see `identity`.
-      code, versions, flags, seed: see `made_with`.
       global_step, metrics: of the training.
       compared, passed: the metrics of the gate, and its verdict.
-      version: the version that it went live as.
-      seconds: see `seconds`.
     """
 
     NAME = "lineage.json"
@@ -152,7 +147,7 @@ def made_with(config: ExperimentConfig) -> MadeWith:
     )
 
 
-def write(folder: CycleFolder, *, owner: Owner, identity: str) -> None:
+def write(folder: CycleFolder, *, owner: Owner) -> None:
     """Writes the lineage of a cycle from the outputs of its finished stages."""
     window, trained = folder.output(CycleWindow), folder.output(Trained)
     start, judged = trained.start, folder.output(Judged)
@@ -160,7 +155,7 @@ def write(folder: CycleFolder, *, owner: Owner, identity: str) -> None:
     folder.save(
         Lineage(
             cycle=folder.name,
-            identity=identity,
+            identity=window.identity,
             parent=Parent(cycle=start.cycle, source=start.source, kind=start.kind),
             data=Data(train=window.train_files, evaluate=window.eval_files),
             spec=Spec(path=spec, fingerprint=parser.load(spec).fingerprint()),

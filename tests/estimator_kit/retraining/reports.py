@@ -5,15 +5,22 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from estimator_kit.retraining import checks, gate
+from estimator_kit.retraining import checks, cycle, gate  # noqa: F401
 from estimator_kit.retraining.checks import Drift, Measure
 from estimator_kit.retraining.gate_stage import Both
 from estimator_kit.retraining.promotion import Recorded
 from estimator_kit.retraining.report import Days, Report
+from estimator_kit.retraining.state import CycleFile, StageFile
 from estimator_kit.retraining.training_stage import Start
 from estimator_kit.retraining.window import CycleWindow, MadeWith
 from input_pipelines.prepare.analyze.distances import Part
 
+# The class of each file of a cycle, by its name. `cycle` imports all of them.
+FORMS = {
+    form.NAME: form
+    for form in (*CycleFile.__subclasses__(), *StageFile.__subclasses__())
+    if form is not StageFile
+}
 SCRATCH = Start(kind="scratch", reason="no model is live yet")
 LIVE = Start(kind="live", source="model.ckpt-9", cycle="0001")
 CONDITION = gate.Finding(

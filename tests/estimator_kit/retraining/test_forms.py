@@ -6,16 +6,6 @@ import pytest
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import state
-from estimator_kit.retraining.checks import Checked, Drift
-from estimator_kit.retraining.gate_stage import Judged
-from estimator_kit.retraining.lineage import Lineage
-from estimator_kit.retraining.publication import Promoted, Publishing
-from estimator_kit.retraining.report import Report
-from estimator_kit.retraining.retention import Cleaned
-from estimator_kit.retraining.state import Done
-from estimator_kit.retraining.training_stage import Start, Trained
-from estimator_kit.retraining.vocabularies import Vocabularies
-from estimator_kit.retraining.window import CycleWindow
 from feature_specs.files import documents
 from tests.estimator_kit.retraining import reports
 
@@ -23,32 +13,33 @@ CONDITION = reports.CONDITION.model_dump()
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "problem"),
+    ("what", "text", "problem"),
     [
         (
-            CycleWindow,
+            "window",
             '{"as_of": "2026-02-30"}',
             "as_of: got '2026-02-30', expected a valid date in ",
         ),
-        (Vocabularies, "{}", "spec is missing. Repair or remove it."),
+        ("vocabularies", "{}", "spec is missing. Repair or remove it."),
         (
-            Checked,
+            "checks",
             '{"findings": [{"check": "spec", "verdict": "warn"}]}',
             "findings[0].text is missing. Repair or ",
         ),
-        (Drift, '{"measures": [{"kind": "label"}]}', "measures[0].name is missing. Repair or "),
-        (Start, '{"kind": 1}', "kind: got 1, expected a valid string. Repair or remove it."),
-        (Trained, '{"start": null}', "start: got None, expected an object. Repair or remove it."),
-        (Judged, "[]", "the top level: got [], expected an object. Repair or remove it."),
-        (Publishing, '{"above": "1"}', "above: got '1', expected a valid integer. Repair or "),
-        (Promoted, "{}", "version is missing. Repair or remove it."),
-        (Cleaned, '{"removed": {}}', "removed: got {}, expected a valid array. Repair or "),
-        (Lineage, '{"cycle": "1"}', "parent is missing. Repair or remove it."),
-        (Report, '{"cycle": 1}', "cycle: got 1, expected a valid string. Repair or remove it."),
-        (Done, '{"outcome": "x"}', "outcome: got 'x', expected 'promoted', 'refused' or "),
+        ("drift", '{"measures": [{"kind": "label"}]}', "measures[0].name is missing. Repair or "),
+        ("start", '{"kind": 1}', "kind: got 1, expected a valid string. Repair or remove it."),
+        ("train", '{"start": null}', "start: got None, expected an object. Repair or remove it."),
+        ("gate", "[]", "the top level: got [], expected an object. Repair or remove it."),
+        ("publishing", '{"above": "1"}', "above: got '1', expected a valid integer. Repair or "),
+        ("promote", "{}", "version is missing. Repair or remove it."),
+        ("clean", '{"removed": {}}', "removed: got {}, expected a valid array. Repair or "),
+        ("lineage", '{"cycle": "1"}', "parent is missing. Repair or remove it."),
+        ("report", '{"cycle": 1}', "cycle: got 1, expected a valid string. Repair or remove it."),
+        ("done", '{"outcome": "x"}', "outcome: got 'x', expected 'promoted', 'refused' or "),
     ],
 )
-def test_a_damaged_file_of_a_cycle(tmp_path, form, text, problem):
+def test_a_damaged_file_of_a_cycle(tmp_path, what, text, problem):
+    form = reports.FORMS[f"{what}.json"]
     folder = state.new(str(tmp_path))
     assert folder.load(form) is None
     documents.write_text(folder.at(form.NAME), text)
@@ -80,13 +71,13 @@ def test_a_damaged_file_of_a_cycle(tmp_path, form, text, problem):
 )
 def test_a_damaged_report(tmp_path, change, problem):
     """The history and the pages use all fields of a report."""
-    folder = state.new(str(tmp_path))
+    folder, form = state.new(str(tmp_path)), reports.FORMS["report.json"]
     for found in reports.three():
         folder.save(found)
-        assert folder.output(Report).as_json() == found.as_json()
+        assert folder.output(form).as_json() == found.as_json()
     documents.write_json(folder.at("report.json"), {**found.as_json(), **change})
     with pytest.raises(ConfigError) as error:
-        folder.load(Report)
+        folder.load(form)
     assert str(error.value).startswith(
         f"{folder.at('report')}.json: {problem}. Repair or remove it."
     )

@@ -154,7 +154,7 @@ def test_a_day_that_is_not_what_its_manifest_says_is_being_written(folder):
         f"{place}/part-2.tfrecord is in the manifest of its day, but does not exist"
     )
     (place / "_MANIFEST.json").write_text("{}")
-    assert "is not the manifest of a conversion" in window(folder).left_out[day(6)]
+    assert "_MANIFEST.json: shards is missing" in window(folder).left_out[day(6)]
 
 
 def test_late_and_rewritten_days_are_noticed(folder):
