@@ -66,12 +66,7 @@ class Measure(documents.Part):
 
 
 class Drift(CycleFile):
-    """How far the new days are from the days of the cycle before; see `measure_drift`.
-
-    Attributes:
-      compared_with: the day for which the window before was chosen; None if nothing was compared.
-      rows_before, rows: the number of records on both sides.
-    """
+    """How far the new days are from the days of the cycle before; see `measure_drift`."""
 
     NAME = "drift.json"
     compared_with: Optional[datetime.date] = None

@@ -301,7 +301,7 @@ def _run_stages(
     promoted = cycle.folder.output(Promoted)
     outcome: Outcome = "promoted" if promoted.version is not None else "refused"
     live = cycle.serving.live
-    found = Report.of(cycle.folder, outcome, live=live.number if live is not None else None)
+    found = Report.of(cycle.folder, outcome, live.number if live is not None else None)
     report.write(cycle.folder, found)
     cycle.folder.save(Done(outcome=outcome, ended=clock()))
     try:
@@ -346,12 +346,8 @@ def _tell_of_failure(
     """Reports a cycle that failed. An error here must not hide the error of the cycle."""
     try:
         live = stages.serving_of(config).live
-        found = Report.of(
-            folder or state.new(config.model_dir),
-            outcome,
-            problem,
-            live=live.number if live is not None else None,
-        )
+        number = live.number if live is not None else None
+        found = Report.of(folder or state.new(config.model_dir), outcome, number, problem)
         if folder is not None:
             report.write(folder, found)
         _tell(config, found)

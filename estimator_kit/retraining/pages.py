@@ -25,9 +25,6 @@ def write(model_dir: str, given: Optional[str] = None) -> str:
 
     Returns:
       The path of the history.
-
-    Raises:
-      ConfigError: a package is missing.
     """
     page.check_installed()
     from estimator_kit.retraining import history_page

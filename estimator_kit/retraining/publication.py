@@ -23,12 +23,7 @@ from estimator_kit.retraining.state import CycleFile, CycleFolder, StageFile
 
 
 class Publishing(CycleFile):
-    """What is written before a cycle goes live.
-
-    Attributes:
-      above: the largest number of all versions before it.
-      token: identifies its version; None if an older kit began.
-    """
+    """Before a cycle goes live: the largest number of a version, and the token of its own."""
 
     NAME = "publishing.json"
     above: int

@@ -22,7 +22,7 @@ from estimator_kit.retraining.retention import Cleaned
 from estimator_kit.retraining.state import CycleFile, CycleFolder
 from estimator_kit.retraining.training_stage import Start, Trained
 from estimator_kit.retraining.vocabularies import Vocabularies, Words
-from estimator_kit.retraining.window import CycleWindow
+from estimator_kit.retraining.window import CycleWindow, Day
 from feature_specs.files import documents
 from feature_specs.statistics import population
 
@@ -78,32 +78,30 @@ class Report(CycleFile):
 
     @classmethod
     def of(
-        cls,
-        folder: CycleFolder,
-        outcome: str,
-        problem: Optional[str] = None,
-        *,
-        live: Optional[int] = None,
+        cls, folder: CycleFolder, outcome: str, live: Optional[int], problem: Optional[str] = None
     ) -> Report:
-        """The report of a cycle, from the files of its finished stages.
-
-        Args:
-          folder: the folder of the cycle.
-          outcome, problem: see `Report`.
-          live: the version that is live now.
-        """
+        """The report of a cycle, from the files of its finished stages. `live` is `live_now`."""
         window, trained = folder.load(CycleWindow), folder.load(Trained)
         judged, checked = folder.load(Judged), folder.load(Checked)
         words, promoted = folder.load(Vocabularies), folder.load(Promoted)
         cleaned = folder.load(Cleaned)
+        train, evaluate = (window.train, window.evaluate) if window else ((), ())
         return cls(
             cycle=folder.name,
             outcome=outcome,
             problem=problem,
             as_of=window.as_of.isoformat() if window else None,
-            window=_days(window),
+            window=Days(
+                train=[day.name for day in train],
+                evaluate=[day.name for day in evaluate],
+                rows=sum(day.rows for day in train),
+                dropped=sum(day.dropped for day in train),
+                left_out=window.left_out if window else {},
+                late=list(window.late) if window else [],
+                rewritten=list(window.rewritten) if window else [],
+            ),
             checks=checked.findings if checked else [],
-            label_means=_label_means(window, checked, judged),
+            label_means=(checked and checked.label_means) or _of_gate(evaluate, judged),
             vocabularies=words.files if words else {},
             kept_statistics=words.kept if words else [],
             start=trained.start if trained else None,
@@ -146,29 +144,11 @@ class Report(CycleFile):
         return sentences or ([self.problem] if self.problem else [])
 
 
-def _days(window: Optional[CycleWindow]) -> Days:
-    train, evaluate = (window.train, window.evaluate) if window else ((), ())
-    return Days(
-        train=[day.name for day in train],
-        evaluate=[day.name for day in evaluate],
-        rows=sum(day.rows for day in train),
-        dropped=sum(day.dropped for day in train),
-        left_out=window.left_out if window else {},
-        late=list(window.late) if window else [],
-        rewritten=list(window.rewritten) if window else [],
-    )
-
-
-def _label_means(
-    window: Optional[CycleWindow], checked: Optional[Checked], judged: Optional[Judged]
-) -> dict[str, dict[str, float]]:
-    """`{label: {day: mean}}`. Without statistics of the days, the mean of the rows of the gate."""
-    if checked is not None and checked.label_means:
-        return checked.label_means
-    names = [day.name for day in window.evaluate] if window is not None else []
-    days = " to ".join(dict.fromkeys([*names[:1], *names[-1:]]))
-    of_gate = judged.label_means if judged is not None else {}
-    return {name: {days: mean} for name, mean in of_gate.items() if mean is not None}
+def _of_gate(days: Sequence[Day], judged: Optional[Judged]) -> dict[str, dict[str, float]]:
+    """`Report.label_means` without statistics of the days: the means of the rows of the gate."""
+    names = " to ".join(dict.fromkeys(day.name for day in (*days[:1], *days[-1:])))
+    means = judged.label_means if judged is not None else {}
+    return {label: {names: mean} for label, mean in means.items() if mean is not None}
 
 
 def write(folder: CycleFolder, report: Report) -> None:
@@ -279,4 +259,4 @@ def history(cycles: Sequence[CycleFolder], live: Optional[int]) -> str:
 
 def of_cycle(folder: CycleFolder) -> Report:
     """The report of a cycle; if it has written none, what its finished stages say."""
-    return folder.load(Report) or Report.of(folder, folder.outcome or "unfinished")
+    return folder.load(Report) or Report.of(folder, folder.outcome or "unfinished", live=None)

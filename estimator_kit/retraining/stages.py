@@ -24,15 +24,10 @@ from estimator_kit.retraining import (
     training_stage,
     vocabularies,
 )
-from estimator_kit.retraining.checks import Checked, Drift
 from estimator_kit.retraining.facts import Facts
-from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.promotion import Serving, Version
-from estimator_kit.retraining.publication import Promoted
-from estimator_kit.retraining.retention import Cleaned
 from estimator_kit.retraining.state import CycleFolder
 from estimator_kit.retraining.training_stage import Start, Trained
-from estimator_kit.retraining.vocabularies import Vocabularies
 from estimator_kit.retraining.window import CycleWindow, Window
 from estimator_kit.training.lock import Lock
 from feature_specs.parser import parser
@@ -78,16 +73,16 @@ def window_of(cycle: Optional[CycleFolder]) -> Optional[CycleWindow]:
 
 def look_again_at_live(cycle: Cycle) -> None:
     """Forgets the gate's verdict if another model went live since then, by a rollback."""
-    judged = cycle.folder.load(Judged)
+    judged = cycle.folder.load(gate_stage.Judged)
     live = cycle.serving.live
-    if judged is None or cycle.folder.load(Promoted) is not None:
+    if judged is None or cycle.folder.load(publication.Promoted) is not None:
         return
     own = publication.find(cycle.folder, cycle.serving)
     if not _is_of_the_gate(live, judged) and own is None:
-        cycle.folder.forget(Judged)
+        cycle.folder.forget(gate_stage.Judged)
 
 
-def _is_of_the_gate(live: Optional[Version], judged: Judged) -> bool:
+def _is_of_the_gate(live: Optional[Version], judged: gate_stage.Judged) -> bool:
     """Whether the gate has compared with this version.
 
     Another serving directory may have another model under the same number. Verdicts of older kits,
@@ -100,11 +95,11 @@ def _is_of_the_gate(live: Optional[Version], judged: Judged) -> bool:
 
 def _judged_by(cycle: Cycle) -> FeatureSpec:
     """The spec of the cycle, with the limits that the given spec has now."""
-    spec = parser.load(cycle.folder.output(Vocabularies).spec)
+    spec = parser.load(cycle.folder.output(vocabularies.Vocabularies).spec)
     return dataclasses.replace(spec, drift=cycle.spec.drift, retraining=cycle.spec.retraining)
 
 
-def check(cycle: Cycle) -> Checked:
+def check(cycle: Cycle) -> checks.Checked:
     before = window_of(cycle.last)
     spec, facts = _judged_by(cycle), cycle.facts
     measured = None
@@ -113,7 +108,7 @@ def check(cycle: Cycle) -> Checked:
         statistics = facts.old_statistics(before.train_files) if before is not None else None
         if before is not None and statistics is not None:
             measured = checks.measure_drift(spec, cycle.window, facts, before, statistics)
-    cycle.folder.save(Drift.of(measured, before))  # Before a finding can stop the cycle.
+    cycle.folder.save(checks.Drift.of(measured, before))  # Before a finding can stop the cycle.
     findings = checks.run(
         spec,
         cycle.window,
@@ -128,10 +123,12 @@ def check(cycle: Cycle) -> Checked:
     stops = [found.text for found in findings if found.verdict == "stop"]
     if stops:
         raise DataError("\n".join(["the checks before training stopped this cycle:", *stops]))
-    return Checked(findings=findings, label_means=checks.label_means(spec, cycle.window, facts))
+    return checks.Checked(
+        findings=findings, label_means=checks.label_means(spec, cycle.window, facts)
+    )
 
 
-def grow_vocabularies(cycle: Cycle) -> Vocabularies:
+def grow_vocabularies(cycle: Cycle) -> vocabularies.Vocabularies:
     live, start = cycle.serving.live, _start(cycle)
     of_live = _spec_folder(cycle, live) if live is not None else None
     of_last = cycle.last.at("spec") if cycle.last is not None else None
@@ -175,13 +172,13 @@ def train(cycle: Cycle) -> Trained:
         cycle.config,
         cycle.folder,
         cycle.window,
-        spec=cycle.folder.output(Vocabularies).spec,
+        spec=cycle.folder.output(vocabularies.Vocabularies).spec,
         start=_start(cycle),
         warm_start_epochs=cycle.spec.retraining.warm_start_epochs,
     )
 
 
-def judge(cycle: Cycle) -> Judged:
+def judge(cycle: Cycle) -> gate_stage.Judged:
     # Training takes long, and an earlier start may have trained.
     cycle.facts.check_unchanged([*cycle.window.train_files, *cycle.window.eval_files])
     export = cycle.folder.output(Trained).export_path
@@ -234,13 +231,13 @@ def _known_days(cycle: Cycle) -> list[str]:
     return [day.name for day in cycle.window.evaluate if day.name <= newest]
 
 
-def promote(cycle: Cycle) -> Promoted:
-    judged = cycle.folder.output(Judged)
+def promote(cycle: Cycle) -> publication.Promoted:
+    judged = cycle.folder.output(gate_stage.Judged)
     if not judged.passed:
-        return Promoted(version=None)
+        return publication.Promoted(version=None)
     own = publication.find(cycle.folder, cycle.serving)
     if own is None:  # Otherwise an earlier start published the model and died.
-        spec = parser.load(cycle.folder.output(Vocabularies).spec)
+        spec = parser.load(cycle.folder.output(vocabularies.Vocabularies).spec)
         paths = [file.path for file in cycle.window.eval_files]
         token = publication.begin(cycle.folder, cycle.serving)
         own = cycle.serving.publish(
@@ -250,10 +247,10 @@ def promote(cycle: Cycle) -> Promoted:
             token=token,
             check_live=functools.partial(_check_judged_against, judged, cycle),
         )
-    return Promoted(version=own.number, path=own.path)
+    return publication.Promoted(version=own.number, path=own.path)
 
 
-def _check_judged_against(judged: Judged, cycle: Cycle, live: Optional[Version]) -> None:
+def _check_judged_against(judged: gate_stage.Judged, cycle: Cycle, live: Optional[Version]) -> None:
     """Raises Locked if another model than in the gate is live. The next start judges again."""
     if not _is_of_the_gate(live, judged):
         numbers = (judged.live_version, live.number if live is not None else None)
@@ -266,7 +263,7 @@ def _check_judged_against(judged: Judged, cycle: Cycle, live: Optional[Version])
         )
 
 
-def clean(cycle: Cycle) -> Cleaned:
+def clean(cycle: Cycle) -> retention.Cleaned:
     config = cycle.config
     cycle.facts.keep_summaries([*cycle.window.train_files, *cycle.window.eval_files])
     return retention.clean(

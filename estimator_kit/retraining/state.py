@@ -50,11 +50,7 @@ class StageFile(CycleFile):
 
 
 class Done(CycleFile):
-    """The end of a cycle.
-
-    Attributes:
-      ended: in seconds since 1970; only of a cycle that ran to its end.
-    """
+    """How a cycle ended, and when, in seconds since 1970, if it ran to its end."""
 
     NAME = "done.json"
     outcome: Outcome

@@ -75,11 +75,7 @@ class Start(CycleFile):
 
 
 class Trained(StageFile):
-    """The result of a training, see `RunResult`, and how it started.
-
-    Attributes:
-      warm_start: how many weights of the new model have each status in the warm start report.
-    """
+    """The result of a training, see `RunResult`, and how its weights started."""
 
     NAME = "train.json"
     global_step: Optional[int] = None

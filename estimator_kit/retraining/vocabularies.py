@@ -48,13 +48,7 @@ class Words(documents.Part):
 
 
 class Vocabularies(StageFile):
-    """The spec of a cycle.
-
-    Attributes:
-      spec: its file.
-      files: the vocabularies by file.
-      kept: the files with statistics of the model that the training starts from.
-    """
+    """The spec of a cycle, its vocabularies, and the files with statistics of the start."""
 
     NAME = "vocabularies.json"
     spec: str

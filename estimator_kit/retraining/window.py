@@ -106,12 +106,7 @@ class MadeWith(documents.Part):
 
 
 class CycleWindow(Window, StageFile):
-    """The window of a cycle.
-
-    Attributes:
-      digest: its `content`.
-      identity, limits, made_with: see `lineage`.
-    """
+    """The window of a cycle, with its `content` as `digest`. `lineage` makes the other fields."""
 
     NAME = "window.json"
     digest: str = ""

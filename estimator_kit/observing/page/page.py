@@ -97,12 +97,7 @@ def write_comparison(model_dirs: Sequence[str]) -> str:
 
 
 def write_sections(
-    path: str,
-    title: str,
-    headline: str,
-    sections: Sequence[Any],
-    *,
-    model_dir: Optional[str] = None,
+    path: str, title: str, headline: str, sections: Sequence[Any], model_dir: Optional[str] = None
 ) -> None:
     """Writes a page with any sections.
 
