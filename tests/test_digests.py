@@ -34,20 +34,19 @@ COMPARED = {
     },
     "estimator_kit.config.code_digests:of_model": {
         "estimator_kit.tuning.definition:changes": "was != is_now",
-        "estimator_kit.retraining.cycle:_folder": "window['identity'] == identity",
+        "estimator_kit.retraining.cycle:_folder": "window.identity == identity",
     },
     "estimator_kit.retraining.day_summaries:_digest": {
         "estimator_kit.retraining.day_summaries:_read": "digest != _digest(content)",
     },
     "estimator_kit.retraining.lineage:limits": {
-        "estimator_kit.retraining.cycle:_forget_verdicts":
-            "window.get('limits') in (None, limits)",
+        "estimator_kit.retraining.cycle:_forget_verdicts": "window.limits in (None, limits)",
     },
     "estimator_kit.retraining.lineage:code": {
-        "estimator_kit.retraining.reproduction:compared": "code != kept['code']",
+        "estimator_kit.retraining.reproduction:compared": "code != kept.code",
     },
     "estimator_kit.retraining.lineage:identity": {
-        "estimator_kit.retraining.cycle:_folder": "window['identity'] == identity",
+        "estimator_kit.retraining.cycle:_folder": "window.identity == identity",
     },
     "estimator_kit.retraining.window:_day": {
         "estimator_kit.retraining.window:_changes": "old.get(name, now[name]) != now[name]",
@@ -65,7 +64,7 @@ COMPARED = {
     },
     "feature_specs.files.file_systems:stamps": {
         "estimator_kit.tuning.definition:changes": "was != is_now",
-        "estimator_kit.retraining.cycle:_folder": "window['identity'] == identity",
+        "estimator_kit.retraining.cycle:_folder": "window.identity == identity",
     },
     "input_pipelines.prepare.convert.shard_files:is_whole": {
         "input_pipelines.prepare.convert.shard_files:is_whole": "crc == expected.crc32",
@@ -76,7 +75,7 @@ COMPARED = {
     "input_pipelines.own_code:of_packages": {
         "input_pipelines.prepare.convert.folder:check":
             "before.get('code') != self._document['code']",
-        "estimator_kit.retraining.cycle:_folder": "window['identity'] == identity",
+        "estimator_kit.retraining.cycle:_folder": "window.identity == identity",
     },
     "input_pipelines.reading.own_rows:identity": {
         "estimator_kit.training.position:_changes": "kept.get(name) != now.get(name)",
@@ -91,7 +90,7 @@ COMPARED = {
         "estimator_kit.retraining.facts:_is_as_it_was":
             "self._digests.of(file.path) == file.sha256",
         "estimator_kit.retraining.reproduction:_check_there":
-            "digests.of(file['path']) != file['sha256']",
+            "digests.of(file.path) != file.sha256",
     },
 }  # fmt: skip
 
@@ -101,7 +100,7 @@ NAMES_OF = {
     "estimator_kit.embeddings.dynamic_tables:_devices": "the device of a table",
     "estimator_kit.observing.tracking.mlflow:_key": "a model directory, for the tracking service",
     "estimator_kit.retraining.facts:_place": "the file of facts about data",
-    "estimator_kit.retraining.window:digest": "a part of `identity`",
+    "estimator_kit.retraining.window:content": "a part of `identity`",
     "estimator_kit.tuning.library:sampler": "the seed of a sampler",
     "feature_specs.spec:_sha256": "a spec, in versions.json, lineage.json and `identity`",
     "input_pipelines.prepare.analyze.summary:_positions": "a row, in a sum for equal columns",

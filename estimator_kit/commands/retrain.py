@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Optional
 
 from estimator_kit.commands.services import Services
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
@@ -18,6 +18,7 @@ from estimator_kit.config.mode_configs import (
 from estimator_kit.observing.page import page
 from estimator_kit.result import RunResult
 from estimator_kit.retraining import cycle, modes, pages, reproduction, stages, state
+from estimator_kit.retraining.report import Report
 
 
 def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
@@ -69,7 +70,7 @@ def _retrain(config: RetrainConfig, tell: Callable[[str], None]) -> RunResult:
             services.cycle(state.find(config.model_dir, folder), found)
 
 
-def _newest(model_dir: str) -> tuple[Optional[str], Optional[dict[str, Any]]]:
+def _newest(model_dir: str) -> tuple[Optional[str], Optional[Report]]:
     """The name of the newest cycle, and its report if it has written one."""
     cycles = state.cycles(model_dir)
-    return (cycles[-1].name, cycles[-1].read("report")) if cycles else (None, None)
+    return (cycles[-1].name, cycles[-1].load(Report)) if cycles else (None, None)

@@ -13,8 +13,6 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import settings_of
@@ -22,7 +20,10 @@ from estimator_kit.observing import prometheus
 from estimator_kit.observing.page import page
 from estimator_kit.observing.tracking import run_log
 from estimator_kit.result_file import read_result
+from estimator_kit.retraining.publication import Promoted
+from estimator_kit.retraining.report import Report
 from estimator_kit.retraining.state import CycleFolder
+from estimator_kit.retraining.training_stage import Trained
 
 _log = logging.getLogger("estimator_kit")
 
@@ -73,29 +74,27 @@ class Services:
                 model=result.get("export_path"),
             )
 
-    def cycle(self, cycle: CycleFolder, report: Mapping[str, Any]) -> None:
+    def cycle(self, cycle: CycleFolder, report: Report) -> None:
         """Tells the tracking service that a cycle has ended. The cycle tells Prometheus itself."""
         if self._tracker is None:
             return
-        candidate = {
-            f"gate/{name}": both.get("candidate") for name, both in report["metrics"].items()
-        }
-        promote = cycle.read("promote") or {}
+        candidate = {f"gate/{name}": both.candidate for name, both in report.metrics.items()}
+        promoted, trained = cycle.load(Promoted) or Promoted(version=None), cycle.load(Trained)
         began = run_log.log_training(
             self._tracker,
             cycle.train_dir,
-            status=report["outcome"],
+            status=report.outcome,
             files=[cycle.at(page.FILE), cycle.at("report.md")],
-            model=promote.get("path") or (cycle.read("train") or {}).get("export_path"),
+            model=promoted.path or (trained.export_path if trained is not None else None),
             parameters={"cycle": cycle.name},
             at_end=candidate,
         )
-        if promote.get("version") is None:
+        if promoted.version is None or promoted.path is None:
             return
         if began:
-            self.live(promote["version"], promote["path"])
+            self.live(promoted.version, promoted.path)
         else:  # A service that is away would keep the cycle waiting once more.
-            _log.warning("--tracking was not told that version %d is live", promote["version"])
+            _log.warning("--tracking was not told that version %d is live", promoted.version)
 
     def live(self, version: int, path: str) -> None:
         """Tells the tracking service that a version is live."""

@@ -7,26 +7,30 @@ decide which findings stop. This module writes nothing.
 
 from __future__ import annotations
 
-import dataclasses
+import datetime
 import statistics as mathematics
 from collections.abc import Iterator, Sequence
 from typing import Literal, Optional
 
+from pydantic import Field
+
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.label_rates import rate_problem
+from estimator_kit.retraining.state import CycleFile, StageFile
 from estimator_kit.retraining.window import Day, Window
+from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import Statistics, population
 from input_pipelines.integrity import spec_check
 from input_pipelines.prepare.analyze import drift
+from input_pipelines.prepare.analyze.distances import Part
 from input_pipelines.prepare.analyze.drift import DriftReport
 
 # How many records of the newest days are compared with the spec.
 _ROWS = 1000
 
 
-@dataclasses.dataclass(frozen=True)
-class Finding:
+class Finding(documents.Part):
     """The result of a check.
 
     Attributes:
@@ -38,6 +42,59 @@ class Finding:
     check: str
     verdict: Literal["warn", "stop"]
     text: str
+
+
+class Checked(StageFile):
+    """What the checks found, and `label_means`."""
+
+    NAME = "checks.json"
+    findings: list[Finding]
+    label_means: dict[str, dict[str, float]] = Field({})
+
+
+class Measure(documents.Part):
+    """A measure of a feature or label; see `drift.Finding`."""
+
+    kind: str
+    name: str
+    measure: str
+    distance: float
+    warn: Optional[float]
+    stop: Optional[float]
+    verdict: str
+    parts: list[Part]
+
+
+class Drift(CycleFile):
+    """How far the new days are from the days of the cycle before; see `measure_drift`."""
+
+    NAME = "drift.json"
+    compared_with: Optional[datetime.date] = None
+    rows_before: Optional[int] = None
+    rows: Optional[int] = None
+    measures: list[Measure] = Field([])
+
+    @classmethod
+    def of(cls, measured: Optional[DriftReport], before: Optional[Window]) -> Drift:
+        """The file for a comparison with the window before, or without one."""
+        return cls(
+            compared_with=before.as_of if measured is not None and before is not None else None,
+            rows_before=measured.rows_before if measured is not None else None,
+            rows=measured.rows if measured is not None else None,
+            measures=[
+                Measure(
+                    kind=found.kind,
+                    name=found.name,
+                    measure=found.measure,
+                    distance=found.distance.value,
+                    warn=found.thresholds.warn,
+                    stop=found.thresholds.stop,
+                    verdict=found.verdict,
+                    parts=list(found.distance.parts),
+                )
+                for found in (measured.findings if measured is not None else ())
+            ],
+        )
 
 
 def run(
@@ -76,8 +133,8 @@ def run(
 def _against_spec(spec: FeatureSpec, window: Window) -> Iterator[Finding]:
     paths = [*window.train[-1].paths, *window.evaluate[-1].paths]
     report = spec_check.check(spec, paths, rows=_ROWS)
-    yield from (Finding("spec", "stop", text) for text in report.errors)
-    yield from (Finding("spec", "warn", text) for text in report.warnings)
+    yield from (Finding(check="spec", verdict="stop", text=text) for text in report.errors)
+    yield from (Finding(check="spec", verdict="warn", text=text) for text in report.warnings)
 
 
 def measure_drift(
@@ -115,15 +172,17 @@ def _drift(
         return
     if report is None:
         yield Finding(
-            "drift",
-            "warn",
-            "drift is not checked: the last cycle's window as of "
+            check="drift",
+            verdict="warn",
+            text="drift is not checked: the last cycle's window as of "
             f"{before.as_of} has no statistics, and its files were removed or changed, or the "
             "filter drops all their rows",
         )
         return
-    yield from (Finding("drift", spec.retraining.drift, text) for text in report.errors)
-    yield from (Finding("drift", "warn", text) for text in report.warnings)
+    for text in report.errors:
+        yield Finding(check="drift", verdict=spec.retraining.drift, text=text)
+    for text in report.warnings:
+        yield Finding(check="drift", verdict="warn", text=text)
 
 
 def _label_rates(spec: FeatureSpec, window: Window, facts: Facts) -> Iterator[Finding]:
@@ -133,7 +192,8 @@ def _label_rates(spec: FeatureSpec, window: Window, facts: Facts) -> Iterator[Fi
         for day in (*window.train, *window.evaluate):
             problem = rate_problem(label, rate, facts.statistics(day.files))
             if problem is not None:
-                yield Finding("label_rate", rate.otherwise, f"{day.name}: {problem}")
+                text = f"{day.name}: {problem}"
+                yield Finding(check="label_rate", verdict=rate.otherwise, text=text)
 
 
 def _sizes(spec: FeatureSpec, window: Window, other_files: bool) -> Iterator[Finding]:
@@ -154,10 +214,10 @@ def _day_rows(spec: FeatureSpec, days: Sequence[Day]) -> Iterator[Finding]:
         else:
             continue
         yield Finding(
-            "day_rows",
-            bounds.otherwise,
-            f"{day.name}: {population(day.rows, day.dropped, 'record')}, {ratio:.3g} times the "
-            f"median of {median:,.10g} of the {len(days)} days of the window, {wrong}. Check "
+            check="day_rows",
+            verdict=bounds.otherwise,
+            text=f"{day.name}: {population(day.rows, day.dropped, 'record')}, {ratio:.3g} times "
+            f"the median of {median:,.10g} of the {len(days)} days of the window, {wrong}. Check "
             f"whether {cause}. If the day is right, change day_rows in the section retraining of "
             "the spec.",
         )
@@ -173,8 +233,8 @@ def _equal_files(window: Window) -> Iterator[Finding]:
         if len(paths) > 1:
             more = f" and {len(paths) - 2:,} more" if len(paths) > 2 else ""
             yield Finding(
-                "equal_files",
-                "warn",
-                f"{paths[0]}, {paths[1]}{more} have the same content, so their rows count "
+                check="equal_files",
+                verdict="warn",
+                text=f"{paths[0]}, {paths[1]}{more} have the same content, so their rows count "
                 f"{len(paths)} times",
             )

@@ -23,7 +23,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Optional
 
 from estimator_kit import exit_codes
 from estimator_kit.config.mode_configs import RetrainConfig
@@ -39,10 +39,17 @@ from estimator_kit.retraining import (
     stages,
     state,
 )
+from estimator_kit.retraining.checks import Checked
 from estimator_kit.retraining.facts import Facts
+from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.limits import Limits, stoppable
-from estimator_kit.retraining.state import CycleFolder
-from estimator_kit.retraining.window import choose, compared
+from estimator_kit.retraining.publication import Promoted
+from estimator_kit.retraining.report import Report
+from estimator_kit.retraining.retention import Cleaned
+from estimator_kit.retraining.state import CycleFolder, Done, Outcome, StageFile
+from estimator_kit.retraining.training_stage import Trained
+from estimator_kit.retraining.vocabularies import Vocabularies
+from estimator_kit.retraining.window import CycleWindow, choose, compared
 from feature_specs.embeddings import pretrained_files
 from feature_specs.files import file_systems, owners
 from feature_specs.meaning.compared import CYCLE
@@ -51,8 +58,6 @@ from feature_specs.spec import FeatureSpec
 from input_pipelines.synthetic import impression_log
 
 _log = logging.getLogger("estimator_kit")
-
-_Document = dict[str, Any]
 
 
 def run(config: RetrainConfig, *, clock: Callable[[], float] = time.time) -> tuple[RunResult, str]:
@@ -111,7 +116,7 @@ def _run(
         _tell_of_failure(config, None, _outcome(error), _words(error))
         raise
     pretrained = file_systems.stamps(pretrained_files.files_of(spec))
-    identity = lineage.identity(config, spec.fingerprint(CYCLE.aspects), window.digest, pretrained)
+    identity = lineage.identity(config, spec.fingerprint(CYCLE.aspects), window.content, pretrained)
     died = _died_when_judged(config, there, identity)
     if died is not None:
         _finish(config, spec, died, facts, last, held, limits, seconds, clock)
@@ -122,19 +127,20 @@ def _run(
     if folder is last:  # It is judged again.
         last = _last(there)
         window = compared(window, stages.window_of(last))
-    if folder.read("window") is None:
-        document = {
-            **window.to_dict(),
-            "identity": identity,
-            "limits": limits_now,
-            "made_with": lineage.made_with(config),
-            "seconds": time.monotonic() - begun,
-            "cpu_seconds": round(_cpu_seconds() - cpu, 3),
-        }
-        folder.write("window", document)
+    if folder.load(CycleWindow) is None:
+        kept = CycleWindow(
+            **dict(window),
+            digest=window.content,
+            identity=identity,
+            limits=limits_now,
+            made_with=lineage.made_with(config),
+            seconds=time.monotonic() - begun,
+            cpu_seconds=round(_cpu_seconds() - cpu, 3),
+        )
+        folder.save(kept)
     cycle = stages.Cycle(config, spec, folder, window, stages.serving_of(config, held), facts, last)
     try:
-        return _run_stages(cycle, held, limits, seconds, identity, clock)
+        return _run_stages(cycle, held, limits, seconds, clock)
     except (Refused, Locked):
         raise
     except BaseException as error:
@@ -167,8 +173,8 @@ def _died_when_judged(
     for cycle in reversed(there):
         if cycle.outcome is not None:
             break
-        window = cycle.read("window")
-        if window is None or window["identity"] == identity:
+        window = stages.window_of(cycle)
+        if window is None or window.identity == identity:
             continue
         if _is_judged(config, cycle):
             return cycle
@@ -177,7 +183,7 @@ def _died_when_judged(
 
 def _is_judged(config: RetrainConfig, cycle: CycleFolder) -> bool:
     """Whether a cycle was judged or went live, so that its verdict stays."""
-    if cycle.read("promote") is not None:
+    if cycle.load(Promoted) is not None:
         return True
     return publication.find(cycle, stages.serving_of(config)) is not None
 
@@ -194,13 +200,12 @@ def _finish(
     clock: Callable[[], float],
 ) -> None:
     """Finishes a cycle that was judged or went live, from its stored outputs."""
-    window, before = stages.window_of(folder), folder.read("window")
-    assert window is not None and before is not None
+    window = folder.output(CycleWindow)
     _log.warning("cycle %s died after its gate, so it is finished first", folder.name)
     cycle = stages.Cycle(config, spec, folder, window, stages.serving_of(config), facts, last)
     try:
         with contextlib.suppress(Refused):
-            _run_stages(cycle, held, limits, seconds, before["identity"], clock)
+            _run_stages(cycle, held, limits, seconds, clock)
     except Locked:
         raise
     except BaseException as error:
@@ -219,8 +224,8 @@ def _folder(
     for cycle in reversed(there):
         if cycle.outcome is not None:
             break
-        window = cycle.read("window")
-        if window is not None and window["identity"] == identity:
+        window = stages.window_of(cycle)
+        if window is not None and window.identity == identity:
             _log.info("cycle %s goes on where it stopped", cycle.name)
             if not _is_judged(config, cycle):
                 _forget_verdicts(cycle, window, limits)
@@ -229,10 +234,10 @@ def _folder(
             _log.warning(
                 "cycle %s is abandoned, because window, spec, code or flags changed", cycle.name
             )
-            cycle.write("done", {"outcome": "abandoned"})
+            cycle.save(Done(outcome="abandoned"))
     if last is not None and not config.force:
-        before = last.read("window") or {}
-        if before.get("identity") == identity:
+        before = stages.window_of(last)
+        if before is not None and before.identity == identity:
             if last.outcome == "refused" and _forget_verdicts(last, before, limits):
                 return last
             what = {
@@ -246,19 +251,19 @@ def _folder(
     return state.new(config.model_dir)
 
 
-def _forget_verdicts(cycle: CycleFolder, window: dict[str, Any], limits: str) -> bool:
+def _forget_verdicts(cycle: CycleFolder, window: CycleWindow, limits: str) -> bool:
     """Makes a cycle check and judge again, without a training, if it did so under other limits.
 
     Returns whether it will. A model that retention has removed cannot be judged.
     """
-    trained = cycle.read("train")
-    there = trained is None or os.path.isdir(trained["export_path"])
-    if window.get("limits") in (None, limits) or not there:
+    trained = cycle.load(Trained)
+    there = trained is None or os.path.isdir(trained.export_path or "")
+    if window.limits in (None, limits) or not there:
         return False
     _log.warning("cycle %s is checked and judged again, because limits changed", cycle.name)
-    for stage in ("done", "clean", "promote", "gate", "checks"):
-        cycle.forget(stage)
-    cycle.write("window", {**window, "limits": limits})
+    for form in (Done, Cleaned, Promoted, Judged, Checked):
+        cycle.forget(form)
+    cycle.save(window.model_copy(update={"limits": limits}))
     return True
 
 
@@ -267,21 +272,21 @@ def _run_stages(
     held: owners.Lock,
     limits: Limits,
     seconds: dict[str, float],
-    identity: str,
     clock: Callable[[], float],
 ) -> tuple[RunResult, str]:
-    functions: dict[str, Callable[[stages.Cycle], _Document]] = {
-        "vocabularies": stages.grow_vocabularies,
-        "checks": stages.check,
-        "train": stages.train,
-        "gate": stages.judge,
-        "promote": stages.promote,
-        "clean": stages.clean,
-    }
+    functions: list[tuple[type[StageFile], Callable[[stages.Cycle], StageFile]]] = [
+        (Vocabularies, stages.grow_vocabularies),
+        (Checked, stages.check),
+        (Trained, stages.train),
+        (Judged, stages.judge),
+        (Promoted, stages.promote),
+        (Cleaned, stages.clean),
+    ]
     stages.look_again_at_live(cycle)
-    for name, function in functions.items():
-        if cycle.folder.read(name) is not None:
+    for form, function in functions:
+        if cycle.folder.load(form) is not None:
             continue
+        name = form.NAME.removesuffix(".json")
         held.check()
         _log.info("cycle %s: %s", cycle.folder.name, name)
         begun, cpu = time.monotonic(), _cpu_seconds()
@@ -289,13 +294,14 @@ def _run_stages(
             output = function(cycle)
         took = {"seconds": time.monotonic() - begun, "cpu_seconds": _cpu_seconds() - cpu}
         took = {key: round(value, 3) for key, value in took.items()}
-        cycle.folder.write(name, {**output, **took})
-    lineage.write(cycle.folder, owner=held.owner, identity=identity)
-    outcome = "promoted" if cycle.output("promote")["version"] is not None else "refused"
+        cycle.folder.save(output.model_copy(update=took))
+    lineage.write(cycle.folder, owner=held.owner)
+    promoted = cycle.folder.output(Promoted)
+    outcome: Outcome = "promoted" if promoted.version is not None else "refused"
     live = cycle.serving.live
-    found = report.document(cycle.folder, outcome, live=live.number if live is not None else None)
+    found = Report.of(cycle.folder, outcome, live.number if live is not None else None)
     report.write(cycle.folder, found)
-    cycle.folder.write("done", {"outcome": outcome, "ended": clock()})
+    cycle.folder.save(Done(outcome=outcome, ended=clock()))
     try:
         _tell(cycle.config, found)
     except Exception as error:  # The cycle has ended all the same. The text may have a secret.
@@ -303,14 +309,14 @@ def _run_stages(
     text = report.markdown(found)
     if outcome == "refused":
         raise Refused(text.removeprefix("# "))
-    train, path = cycle.output("train"), cycle.output("promote")["path"]
+    trained, path = cycle.folder.output(Trained), promoted.path or ""
     result = RunResult(
         mode="retrain",
-        global_step=train["global_step"],
-        metrics=train["metrics"],
+        global_step=trained.global_step,
+        metrics=trained.metrics or {},
         exports={"final": path} if os.path.isdir(path) else {},  # It may have been removed.
-        rows_trained=train["rows_trained"],
-        rows_evaluated=cycle.output("gate")["rows"],
+        rows_trained=trained.rows_trained or 0,
+        rows_evaluated=cycle.folder.output(Judged).rows,
     )
     return result, text
 
@@ -320,10 +326,10 @@ def _cpu_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def _tell(config: RetrainConfig, found: _Document) -> None:
+def _tell(config: RetrainConfig, found: Report) -> None:
     if config.prometheus_file is not None:
-        ends = [(c.read("done") or {}).get("ended") for c in state.cycles(config.model_dir)]
-        last = max((end for end in ends if end is not None), default=None)
+        ends = [cycle.load(Done) for cycle in state.cycles(config.model_dir)]
+        last = max((end.ended for end in ends if end and end.ended is not None), default=None)
         text = notices.prometheus_text(found, model_dir=config.model_dir, last_success=last)
         prometheus.write(config.prometheus_file, text)
     if config.webhook_url_file is not None:
@@ -338,12 +344,8 @@ def _tell_of_failure(
     """Reports a cycle that failed. An error here must not hide the error of the cycle."""
     try:
         live = stages.serving_of(config).live
-        found = report.document(
-            folder or state.new(config.model_dir),
-            outcome,
-            problem,
-            live=live.number if live is not None else None,
-        )
+        number = live.number if live is not None else None
+        found = Report.of(folder or state.new(config.model_dir), outcome, number, problem)
         if folder is not None:
             report.write(folder, found)
         _tell(config, found)

@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Optional
 
-from feature_specs.files import documents
+from feature_specs.files import documents, file_systems, staged
 from feature_specs.sections.filters import Condition
 from input_pipelines.prepare.analyze import scan, summary_json
 from input_pipelines.prepare.analyze.summary import RecordSummary
@@ -50,11 +50,11 @@ def of(
     """
     content = _read(place)
     if content is None:
-        content = summary_json.to_bytes(scan.scan(paths, conditions=conditions)).decode()
+        content = summary_json.to_bytes(scan.scan(paths, conditions=conditions))
         if is_as_it_was():
-            documents.write_text(place, f"{_digest(content)}\n{content}")
+            staged.write(place, _digest(content) + b"\n" + content)
     # Also a new summary comes from its stored form, so that both are merged to the same statistics.
-    return summary_json.from_bytes(content.encode())
+    return summary_json.from_bytes(content)
 
 
 def keep(folder: str, places: Iterable[str]) -> None:
@@ -65,21 +65,18 @@ def keep(folder: str, places: Iterable[str]) -> None:
             os.remove(os.path.join(folder, name))
 
 
-def _read(place: str) -> Optional[str]:
+def _read(place: str) -> Optional[bytes]:
     """The content of a summary's file, or None if it does not exist or is damaged."""
     documents.check_is_file(place)
-    try:
-        with open(place, encoding="utf-8") as file:
-            digest, _, content = file.read().partition("\n")
-    except FileNotFoundError:
+    stored = file_systems.read(place)
+    if stored is None:
         return None
-    except ValueError:  # The bytes are not UTF-8.
-        digest, content = "", ""
+    digest, _, content = stored.partition(b"\n")
     if digest != _digest(content):
         _log.warning("%s is damaged, so the records of its day are read again", place)
         return None
     return content
 
 
-def _digest(content: str) -> str:
-    return hashlib.sha256(content.encode()).hexdigest()
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()

@@ -12,21 +12,19 @@ of bytes that a file no longer has.
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
 import functools
 import hashlib
-import json
 import logging
 import os
 import pathlib
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Optional
 
 import pydantic
 import tensorflow as tf
 
-from estimator_kit import storage
+from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import day_summaries
 from feature_specs.files import documents, file_systems
 from feature_specs.spec import FeatureSpec
@@ -42,8 +40,7 @@ from input_pipelines.row_cache.digests import Digests
 _log = logging.getLogger("estimator_kit")
 
 
-@dataclasses.dataclass(frozen=True)
-class FileFacts:
+class FileFacts(documents.Part):
     """One data file.
 
     Attributes:
@@ -63,11 +60,25 @@ class FileFacts:
     dropped: int = 0
 
 
-class _Known(storage.Form):
+class _Known(documents.Document):
+    """The stored facts of a file's content."""
+
     bytes: int
     rows: int
     bad: Optional[str]
     dropped: int
+
+
+class _Shard(documents.Part):
+    name: str
+    bytes: int
+    rows: int
+
+
+class _Manifest(documents.Document):
+    """What a day is compared with of the manifest of its conversion."""
+
+    shards: list[_Shard]
 
 
 class Facts:
@@ -99,7 +110,7 @@ class Facts:
             path: self._place("file", _content(path, digests[path]), self._against)
             for path in paths
         }
-        read = {path: storage.read_json(place, _Known) for path, place in kept.items()}
+        read = {path: _Known.load(place) for path, place in kept.items()}
         known = {path: found for path, found in read.items() if found is not None}
         unknown = [path for path in paths if path not in known]
         for report in data_scan.scan(unknown, spec=self._spec) if unknown else ():
@@ -112,15 +123,12 @@ class Facts:
                     f"{report.path} was written while it was read. Start again when it is complete."
                 )
             bad = report.listed[0].sentence if report.bad_records else None
-            known[report.path] = {
-                "bytes": report.size,
-                "rows": report.good_records,
-                "bad": bad,
-                "dropped": dropped,
-            }
-            documents.write_json(kept[report.path], known[report.path])
+            known[report.path] = _Known(
+                bytes=report.size, rows=report.good_records, bad=bad, dropped=dropped
+            )
+            known[report.path].save(kept[report.path])
         self._stamps.update(stamps)
-        return [FileFacts(path=path, sha256=digests[path], **known[path]) for path in paths]
+        return [FileFacts(path=path, sha256=digests[path], **dict(known[path])) for path in paths]
 
     def statistics(self, files: Sequence[FileFacts]) -> Statistics:
         """The statistics of some files together.
@@ -171,7 +179,7 @@ class Facts:
     def _store(self, files: Sequence[FileFacts], merged: RecordSummary) -> Statistics:
         found = merged.statistics(len(files))
         if self._are_as_they_were(files):
-            documents.write_json(self._place_of_statistics(files), json.loads(found.text()))
+            documents.write_text(self._place_of_statistics(files), found.text())
         return found
 
     def old_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
@@ -195,11 +203,13 @@ class Facts:
 
     def known_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
         """The statistics of some files if they are stored. It reads no records."""
-        kept = storage.read_json(self._place_of_statistics(files))
+        place = self._place_of_statistics(files)
+        text = file_systems.read(place)
         try:
-            return Statistics.model_validate_json(json.dumps(kept)) if kept is not None else None
-        except pydantic.ValidationError:
-            return None  # Written by another version of the kit.
+            return Statistics.model_validate_json(text) if text is not None else None
+        except pydantic.ValidationError as error:
+            _log.warning("%s is not used: %s", place, documents.problem_of(error))
+            return None
 
     def check_unchanged(self, files: Sequence[FileFacts]) -> None:
         """Checks that files have the same bytes as when `of_files` found these facts.
@@ -272,18 +282,13 @@ def manifest_problem(folder: str, files: Sequence[FileFacts], names: str = "*") 
         shards.
       names: a pattern of file names. Every shard in the manifest that matches must exist.
     """
-    path = os.path.join(folder, "_MANIFEST.json")
-    if not tf.io.gfile.exists(path):
+    try:
+        manifest = _Manifest.load(os.path.join(folder, "_MANIFEST.json"))
+    except ConfigError as error:
+        return str(error)
+    if manifest is None:
         return None
-    with tf.io.gfile.GFile(path) as file:
-        try:
-            shards: dict[str, dict[str, Any]] = {s["name"]: s for s in json.load(file)["shards"]}
-            for name, entry in shards.items():
-                for key, kind in (("name", str), ("bytes", int), ("rows", int)):
-                    if not isinstance(entry.get(key), kind):
-                        raise ValueError(f"shard {name!r} has no {key}")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            return f"{path} is not the manifest of a conversion: {error}"
+    shards = {shard.name: shard for shard in manifest.shards}
     # `files` may include files of other folders.
     own = {os.path.basename(f.path): f for f in files if _is_in(f.path, folder)}
     for name in shards:
@@ -292,11 +297,11 @@ def manifest_problem(folder: str, files: Sequence[FileFacts], names: str = "*") 
     for name, found in own.items():
         if name not in shards:
             return f"{found.path} is not in the manifest of its day"
-        said = shards[name]["bytes"], shards[name]["rows"]
-        if found.bad is None and said != (found.bytes, found.rows):
+        said = shards[name]
+        if found.bad is None and (said.bytes, said.rows) != (found.bytes, found.rows):
             return (
                 f"{found.path} has {found.rows:,} records in {found.bytes:,} bytes, but the "
-                f"manifest of its day says {said[1]:,} records in {said[0]:,} bytes"
+                f"manifest of its day says {said.rows:,} records in {said.bytes:,} bytes"
             )
     return None
 

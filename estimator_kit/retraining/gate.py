@@ -7,15 +7,18 @@ It takes arrays, so tests can compute its results by hand. `gate_stage` provides
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
 import numpy as np
+import pydantic
 from numpy.typing import NDArray
 
 from estimator_kit.scoring import bootstrap, row_metrics
 from feature_specs.errors import counted
+from feature_specs.files import documents
 from feature_specs.sections.retraining import LARGER_IS_BETTER, MODEL_METRICS, Condition, Gate
 
 
@@ -39,8 +42,7 @@ class Scored:
     why_no_live: str = "no model is live yet"
 
 
-@dataclasses.dataclass(frozen=True)
-class Finding:
+class Finding(documents.Part):
     """The result of one condition, or of one of its slices.
 
     Attributes:
@@ -86,6 +88,11 @@ class Finding:
             f"; {self.note}" if self.note else ""
         )
 
+    @pydantic.model_serializer
+    def _whole(self) -> dict[str, Any]:
+        """A file has all fields, and the sentence."""
+        return {**dict(self), "sentence": self.sentence}
+
 
 def judge(
     gate: Gate,
@@ -109,8 +116,8 @@ def judge(
     return [
         *(
             Finding(
-                f"predictions/{name} finite",
-                False,
+                text=f"predictions/{name} finite",
+                passed=False,
                 rows=len(scored[name].labels),
                 note=f"{count:,} rows have a prediction that is NaN or infinite",
             )
@@ -144,7 +151,7 @@ def unjudged(gate: Gate, findings: list[Finding]) -> list[Finding]:
         f"{compared[0].note}. Look at the metrics of the candidate in the report. To promote it, "
         "set promote_unjudged: true in the gate for one cycle."
     )
-    return [Finding("a comparison with the live model", False, note=note)]
+    return [Finding(text="a comparison with the live model", passed=False, note=note)]
 
 
 def _findings(
@@ -179,8 +186,8 @@ def _findings(
         )
     if small:
         yield Finding(
-            _text(condition),
-            None,
+            text=_text(condition),
+            passed=None,
             slice=condition.slice,
             note=f"{counted(small, 'value')} with fewer than {condition.min_rows} rows",
         )
@@ -207,10 +214,11 @@ def _of_rows(
         if groups is not None:
             groups = np.unique(groups[mask], return_inverse=True)[1].reshape(-1)
     count = len(rows.labels)
+    found = functools.partial(Finding, slice=where, rows=count)
     broken = row_metrics.not_finite(rows.candidate)
     if broken:
         note = f"{broken:,} rows have a prediction that is NaN or infinite"
-        yield Finding(_text(condition), False, None, where, count, note=note)
+        yield found(text=_text(condition), passed=False, note=note)
         return
     candidate = row_metrics.make(name, rows.head, rows.labels, rows.candidate, rows.weights)
     value = candidate.value()
@@ -219,12 +227,12 @@ def _of_rows(
         return
     text = _text(condition, "max_loss")
     if rows.live is None:
-        yield Finding(text, None, value, where, count, note=rows.why_no_live)
+        yield found(text=text, passed=None, value=value, note=rows.why_no_live)
         return
     broken = row_metrics.not_finite(rows.live)
     if broken:
         note = f"the live model's prediction of {broken:,} rows is NaN or infinite"
-        yield Finding(text, None, value, where, count, note=note)
+        yield found(text=text, passed=None, value=value, note=note)
         return
     live = row_metrics.make(name, rows.head, rows.labels, rows.live, rows.weights)
     before = live.value()
@@ -236,7 +244,7 @@ def _of_rows(
         return lambda counts: row_metrics.badness(name, metric.value(counts))
 
     options = gate.bootstrap
-    found = bootstrap.difference(
+    loss = bootstrap.difference(
         worse(candidate),
         worse(live),
         rows=count,
@@ -245,23 +253,22 @@ def _of_rows(
         confidence=options.confidence,
         seed=options.seed,
     )
-    # `found` is larger for a worse candidate, but the report shows candidate - live.
+    # `loss` is larger for a worse candidate, but the report shows candidate - live.
     down = name in LARGER_IS_BETTER
-    low, high = (-found.high, -found.low) if down else (found.low, found.high)
-    limit = found.high if condition.by == "interval" else found.estimate
+    low, high = (-loss.high, -loss.low) if down else (loss.low, loss.high)
+    limit = loss.high if condition.by == "interval" else loss.estimate
     if math.isnan(limit):
         note = "the metric is undefined in too many bootstrap samples, so it has no interval"
-        yield Finding(text, None if where else False, value, where, count, before, note=note)
+        passed = None if where else False
+        yield found(text=text, passed=passed, value=value, live=before, note=note)
         return
-    yield Finding(
-        text,
-        bool(limit <= condition.loss_allowed(before)),
-        value,
-        where,
-        count,
-        before,
-        None if math.isnan(low) else low,
-        None if math.isnan(high) else high,
+    yield found(
+        text=text,
+        passed=bool(limit <= condition.loss_allowed(before)),
+        value=value,
+        live=before,
+        low=None if math.isnan(low) else low,
+        high=None if math.isnan(high) else high,
     )
 
 
@@ -276,7 +283,7 @@ def _bounds(
             yield _undefined(text, where, rows, value, None)
             continue
         good = value >= bound if key == "min" else value <= bound
-        yield Finding(text, bool(good), value, where, rows)
+        yield Finding(text=text, passed=bool(good), value=value, slice=where, rows=rows)
 
 
 def _undefined(
@@ -289,11 +296,10 @@ def _undefined(
     """
     whose = "" if live is None else " of the live model" if not math.isnan(value) else ""
     return Finding(
-        text,
-        None if where else False,
-        None,
-        where,
-        rows,
+        text=text,
+        passed=None if where else False,
+        slice=where,
+        rows=rows,
         note=f"the metric{whose} is undefined: the evaluation has no rows for it",
     )
 

@@ -6,17 +6,16 @@ It scores the SavedModels, which are what a server would load.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import math
 import os
 import statistics
 import time
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Optional
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
+from pydantic import Field
 
 from estimator_kit.client.signatures import DEFAULT_SIGNATURE
 from estimator_kit.errors import ConfigError
@@ -24,12 +23,15 @@ from estimator_kit.exporters import loading
 from estimator_kit.model.names import PREDICT_EXAMPLES
 from estimator_kit.retraining import default_gate, gate, intervals
 from estimator_kit.retraining.gate import Scored
+from estimator_kit.retraining.intervals import Interval
 from estimator_kit.retraining.promotion import Verify, Version
+from estimator_kit.retraining.state import StageFile
 from estimator_kit.scoring import row_metrics
 from estimator_kit.scoring.eval_rows import EvalRows, first_records
 from estimator_kit.scoring.row_metrics import OUTPUTS
 from estimator_kit.serving.loaded_model import LoadedModel
 from estimator_kit.tensorflow_errors import reason
+from feature_specs.files import documents
 from feature_specs.sections.retraining import MODEL_METRICS, ROW_METRICS
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import EXAMPLES
@@ -43,6 +45,39 @@ _WARM_UP, _TIMED = 5, 50
 _ASKED = 8
 
 
+class Both(documents.Part):
+    """A metric of the candidate, and of the live model if there is one."""
+
+    candidate: Optional[float]
+    live: Optional[float] = None
+
+
+class Judged(StageFile):
+    """What the gate found.
+
+    Attributes:
+      candidate: its SavedModel.
+      live_version, live_token, live_cycle: the version that it was compared with; see `Version`.
+      rows: the number of evaluation rows.
+      metrics: every metric that a condition can use.
+      measured: `size_mib`, and `latency_ms` if a condition uses it.
+      label_means: the mean label of each objective that has one number as its label.
+    """
+
+    NAME = "gate.json"
+    passed: bool
+    candidate: str
+    live_version: Optional[int]
+    live_token: Optional[str] = None
+    live_cycle: Optional[str] = None
+    rows: int
+    findings: list[gate.Finding] = Field([])
+    metrics: dict[str, Both] = Field({})
+    measured: dict[str, Optional[float]] = Field({})
+    intervals: dict[str, dict[str, Interval]] = Field({})
+    label_means: dict[str, Optional[float]] = Field({})
+
+
 def run(
     spec: FeatureSpec,
     export: str,
@@ -51,7 +86,7 @@ def run(
     *,
     batch_size: int,
     known_days: Sequence[str] = (),
-) -> tuple[dict[str, Any], Answers]:
+) -> tuple[Judged, Answers]:
     """Scores both models and judges the candidate.
 
     Args:
@@ -65,8 +100,7 @@ def run(
         comparison would not tell how the models do on new rows.
 
     Returns:
-      The content of `gate.json`: `passed`, `findings`, `metrics` of both models, and what was
-      compared. And the candidate's answers to the first records, for `verify`.
+      What the gate found, and the candidate's answers to the first records, for `verify`.
     """
     section = default_gate.gate_of(spec)
     conditions = section.conditions or ()
@@ -111,23 +145,21 @@ def run(
             f"{', '.join(known_days)} or later days. Wait for a new day."
         )
         new_days = "evaluation on days that no model was trained on"
-        findings.append(gate.Finding(new_days, False, note=note))
-    document = {
-        "passed": gate.passed(findings),
-        "candidate": export,
-        "live_version": live.number if live is not None else None,
-        "live_token": live.token if live is not None else None,
-        "live_cycle": live.cycle if live is not None else None,
-        "rows": len(rows),
-        "findings": [
-            {**dataclasses.asdict(found), "sentence": found.sentence} for found in findings
-        ],
-        "metrics": _metrics(spec, scored),
-        "measured": measured,
-        "intervals": intervals.of_conditions(section, scored, values),
-        "label_means": {name: _mean(found) for name, found in scored.items()},
-    }
-    return document, answers
+        findings.append(gate.Finding(text=new_days, passed=False, note=note))
+    judged = Judged(
+        passed=gate.passed(findings),
+        candidate=export,
+        live_version=live.number if live is not None else None,
+        live_token=live.token if live is not None else None,
+        live_cycle=live.cycle if live is not None else None,
+        rows=len(rows),
+        findings=findings,
+        metrics=_metrics(spec, scored),
+        measured={**measured},
+        intervals=intervals.of_conditions(section, scored, values),
+        label_means={name: _mean(found) for name, found in scored.items()},
+    )
+    return judged, answers
 
 
 def _before(rows: EvalRows, live: Version, objectives: list[str]) -> tuple[dict[str, NDArray], str]:
@@ -152,20 +184,17 @@ def _mean(rows: Scored) -> Optional[float]:
     return float(np.sum(rows.labels * rows.weights) / total)
 
 
-def _metrics(spec: FeatureSpec, scored: dict[str, Scored]) -> dict[str, dict[str, Any]]:
-    """`{"auc/click": {"candidate", "live"}}` for every metric that a condition can use."""
-    found: dict[str, dict[str, Any]] = {}
+def _metrics(spec: FeatureSpec, scored: dict[str, Scored]) -> dict[str, Both]:
+    """Every metric that a condition can use, by its name with the objective."""
+    found: dict[str, Both] = {}
     for objective, rows in scored.items():
         for name in ROW_METRICS[spec.objectives[objective].head]:
-            entry = {}
+            entry: dict[str, Optional[float]] = {}
             for whose, predictions in (("candidate", rows.candidate), ("live", rows.live)):
                 if predictions is not None:
-                    metric = row_metrics.make(
-                        name, rows.head, rows.labels, predictions, rows.weights
-                    )
-                    value = metric.value()
-                    entry[whose] = None if math.isnan(value) else value
-            found[f"{name}/{objective}"] = entry
+                    weighted = (rows.labels, predictions, rows.weights)
+                    entry[whose] = row_metrics.make(name, rows.head, *weighted).value()
+            found[f"{name}/{objective}"] = Both(**entry)
     return found
 
 

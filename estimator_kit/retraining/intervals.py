@@ -19,11 +19,13 @@ from feature_specs.sections.retraining import MODEL_METRICS, Gate
 # Enough to draw an interval. The gate may draw more.
 _SAMPLES = 100
 
+Interval = tuple[float, float]
+
 
 def of_conditions(
     gate: Gate, scored: Mapping[str, Scored], features: Mapping[str, NDArray]
-) -> dict[str, dict[str, list[float]]]:
-    """`{"auc/click": {"candidate": [low, high], "live": [low, high]}}`, for metrics in conditions.
+) -> dict[str, dict[str, Interval]]:
+    """`{"auc/click": {"candidate": (low, high), "live": (low, high)}}`, for metrics in conditions.
 
     An interval that is undefined is left out.
 
@@ -37,7 +39,7 @@ def of_conditions(
     if options.group_by is not None:
         groups = np.unique(features[options.group_by], return_inverse=True)[1].reshape(-1)
     metrics = dict.fromkeys(condition.metric for condition in gate.conditions or ())
-    found: dict[str, dict[str, list[float]]] = {}
+    found: dict[str, dict[str, Interval]] = {}
     for metric in metrics:
         name, _, objective = metric.partition("/")
         if metric in MODEL_METRICS:
@@ -56,5 +58,5 @@ def of_conditions(
                 seed=options.seed,
             )
             if not math.isnan(interval.low):
-                found.setdefault(metric, {})[whose] = [interval.low, interval.high]
+                found.setdefault(metric, {})[whose] = (interval.low, interval.high)
     return found

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Optional
+
+from pydantic import Field
 
 from estimator_kit.checkpoints import run_record
 from estimator_kit.config import code_digests
@@ -19,11 +21,74 @@ from estimator_kit.config.settings import counted
 from estimator_kit.config.settings.retraining import STAGES
 from estimator_kit.model.model_params import checked_params
 from estimator_kit.models import find_model
-from estimator_kit.retraining.state import CycleFolder
-from feature_specs.files import owners
+from estimator_kit.retraining.facts import FileFacts
+from estimator_kit.retraining.gate_stage import Both, Judged
+from estimator_kit.retraining.publication import Promoted
+from estimator_kit.retraining.state import CycleFile, CycleFolder, StageFile
+from estimator_kit.retraining.training_stage import Trained
+from estimator_kit.retraining.vocabularies import Vocabularies
+from estimator_kit.retraining.window import CycleWindow, MadeWith
+from feature_specs.files import documents, owners
 from feature_specs.meaning import compared
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
+
+
+class Parent(documents.Part):
+    """The model that a training started from; see `training_stage.Start`."""
+
+    cycle: Optional[str] = None
+    source: Optional[str]
+    kind: str = ""
+
+
+class Data(documents.Part):
+    """The files of the days for training and for evaluation."""
+
+    train: list[FileFacts]
+    evaluate: list[FileFacts]
+
+
+class Spec(documents.Part):
+    """The spec of a cycle, and its `FeatureSpec.fingerprint`."""
+
+    path: str
+    fingerprint: str
+
+
+class By(documents.Part):
+    """The process that finished the cycle."""
+
+    user: str
+    host: str
+    pid: int
+
+
+class Lineage(CycleFile):
+    """What a cycle's model was made from.
+
+    Attributes:
+      global_step, metrics: of the training.
+      compared, passed: the metrics of the gate, and its verdict.
+    """
+
+    NAME = "lineage.json"
+    cycle: str
+    identity: str = ""
+    parent: Parent
+    data: Data
+    spec: Spec
+    code: str
+    versions: dict[str, str]
+    flags: list[str]
+    seed: Optional[int] = None
+    global_step: Optional[int] = None
+    metrics: Optional[dict[str, Optional[float]]]
+    compared: Optional[dict[str, Both]] = None
+    passed: Optional[bool] = None
+    version: Optional[int] = None
+    seconds: dict[str, float] = Field({})
+    by: Optional[By] = None
 
 
 def limits(config: ExperimentConfig, spec: FeatureSpec) -> str:
@@ -71,44 +136,41 @@ def code(model: str) -> str:
     return digest.hexdigest()
 
 
-def made_with(config: ExperimentConfig) -> dict[str, Any]:
+def made_with(config: ExperimentConfig) -> MadeWith:
     """What a start stores for the lineage, since a later start may have to write the lineage."""
-    return {
-        "code": code(config.model),
-        "versions": run_record.versions(),
-        "flags": resolved_flags(config).splitlines(),
-        "seed": config.seed,
-    }
+    return MadeWith(
+        code=code(config.model),
+        versions=run_record.versions(),
+        flags=resolved_flags(config).splitlines(),
+        seed=config.seed,
+    )
 
 
-def write(folder: CycleFolder, *, owner: owners.Owner, identity: str) -> dict[str, Any]:
-    """Writes the lineage of a cycle from the outputs of its finished stages, and returns it."""
-    found = {name: folder.read(name) or {} for name in ("window", "train", "gate", "promote")}
-    made = found["train"].get("start") or {}
-    spec = (folder.read("vocabularies") or {})["spec"]
-    document = {
-        "cycle": folder.name,
-        "identity": identity,
-        "parent": {"cycle": made.get("cycle"), "source": made.get("source"), "kind": made["kind"]},
-        "data": {
-            part: [file for day in found["window"][part] for file in day["files"]]
-            for part in ("train", "evaluate")
-        },
-        "spec": {"path": spec, "fingerprint": parser.load(spec).fingerprint()},
-        **found["window"]["made_with"],
-        "global_step": found["train"].get("global_step"),
-        "metrics": found["train"].get("metrics"),
-        "compared": found["gate"].get("metrics"),
-        "passed": found["gate"].get("passed"),
-        "version": found["promote"].get("version"),
-        "seconds": seconds(folder),
-        "by": {"user": owner.user, "host": owner.host, "pid": owner.pid},
-    }
-    folder.write("lineage", document)
-    return document
+def write(folder: CycleFolder, *, owner: owners.Owner) -> None:
+    """Writes the lineage of a cycle from the outputs of its finished stages."""
+    window, trained = folder.output(CycleWindow), folder.output(Trained)
+    start, judged = trained.start, folder.output(Judged)
+    spec = folder.output(Vocabularies).spec
+    folder.save(
+        Lineage(
+            cycle=folder.name,
+            identity=window.identity,
+            parent=Parent(cycle=start.cycle, source=start.source, kind=start.kind),
+            data=Data(train=window.train_files, evaluate=window.eval_files),
+            spec=Spec(path=spec, fingerprint=parser.load(spec).fingerprint()),
+            **dict(window.made_with),
+            global_step=trained.global_step,
+            metrics=trained.metrics,
+            compared=judged.metrics,
+            passed=judged.passed,
+            version=folder.output(Promoted).version,
+            seconds=seconds(folder),
+            by=By(user=owner.user, host=owner.host, pid=owner.pid),
+        )
+    )
 
 
 def seconds(folder: CycleFolder) -> dict[str, float]:
     """How long each stage took, in the start that finished it."""
-    documents = {stage: folder.read(stage) for stage in STAGES}
-    return {name: d["seconds"] for name, d in documents.items() if d and "seconds" in d}
+    found = {stage: StageFile.load(folder.at(f"{stage}.json")) for stage in STAGES}
+    return {stage: file.seconds for stage, file in found.items() if file is not None}

@@ -16,37 +16,35 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 from estimator_kit.observing import prometheus
-from feature_specs.files import documents
+from estimator_kit.retraining.report import Report
 
 _log = logging.getLogger("estimator_kit")
 
 
-def prometheus_text(
-    report: dict[str, Any], *, model_dir: str, last_success: Optional[float]
-) -> str:
+def prometheus_text(report: Report, *, model_dir: str, last_success: Optional[float]) -> str:
     """The metrics of a cycle, in Prometheus's text format.
 
     Args:
-      report: the result of `report.document`.
+      report: the report of the cycle.
       model_dir: the model directory.
       last_success: when the last cycle ran to its end, promoted or refused, in seconds since 1970;
         None before the first.
     """
     gauges = prometheus.Gauges("estimator_kit_retraining", model_dir)
     gauge = gauges.add
-    outcome, live = report["outcome"], report["live_now"]
     gauge("last_success_timestamp_seconds", "End of the last whole cycle.", {(): last_success})
-    gauge("cycle", "Number of the latest cycle.", {(): float(report["cycle"])})
-    gauge("promoted", "Whether the latest cycle went live.", {(): outcome == "promoted"})
-    gauge("failed", "Whether it ended before the gate.", {(): outcome in ("failed", "stopped")})
-    gauge("live_version", "The version that is served.", {(): live})
-    gauge("rows", "Rows of the training window.", {(): report["window"]["rows"]})
-    seconds = {(stage,): value for stage, value in report["seconds"].items()}
+    gauge("cycle", "Number of the latest cycle.", {(): float(report.cycle)})
+    gauge("promoted", "Whether the latest cycle went live.", {(): report.outcome == "promoted"})
+    failed = report.outcome in ("failed", "stopped")
+    gauge("failed", "Whether it ended before the gate.", {(): failed})
+    gauge("live_version", "The version that is served.", {(): report.live_now})
+    gauge("rows", "Rows of the training window.", {(): report.window.rows})
+    seconds = {(stage,): value for stage, value in report.seconds.items()}
     gauge("stage_seconds", "How long each stage took.", seconds, "stage")
     metrics = {
         (name, whose): value
-        for name, both in report["metrics"].items()
-        for whose, value in both.items()
+        for name, both in report.metrics.items()
+        for whose, value in (("candidate", both.candidate), ("live", both.live))
     }
     gauge("metric", "Metrics of both models on the same rows.", metrics, "metric", "of")
     return gauges.text()
@@ -54,7 +52,7 @@ def prometheus_text(
 
 def call_webhook(
     url_file: str,
-    report: dict[str, Any],
+    report: Report,
     *,
     timeout_secs: float,
     open_url: Callable[..., Any] = urllib.request.urlopen,
@@ -71,7 +69,7 @@ def call_webhook(
         _log.warning("--webhook_url_file=%s: expected an http:// or https:// address", url_file)
         return
     try:
-        body = json.dumps(documents.plain(report)).encode()
+        body = json.dumps(report.as_json()).encode()
         request = urllib.request.Request(
             url, data=body, method="POST", headers={"Content-Type": "application/json"}
         )

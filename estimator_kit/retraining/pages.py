@@ -5,13 +5,14 @@ They are made from what cycles have written and can be made again. Nothing reads
 
 from __future__ import annotations
 
-import datetime
-from typing import Any, Optional
+import os
+from typing import Optional
 
 from estimator_kit import result_file
 from estimator_kit.observing.page import page
 from estimator_kit.retraining import report, serving_dir, state
-from estimator_kit.retraining.promotion import Serving
+from estimator_kit.retraining.checks import Drift
+from estimator_kit.retraining.promotion import Recorded, Serving
 from estimator_kit.retraining.state import CycleFolder
 
 
@@ -25,50 +26,46 @@ def write(model_dir: str, given: Optional[str] = None) -> str:
     Returns:
       The path of the history.
     """
+    page.check_installed()
+    from estimator_kit.retraining import history_page
+
     cycles = state.cycles(model_dir)
     serving = Serving(serving_dir.chosen(given, model_dir), model_dir)
     if cycles:
         _write_cycle(cycles[-1], serving)
-    return page.write_history(model_dir, [_with_drift(c) for c in cycles], _versions(serving))
+    path = os.path.join(model_dir, page.HISTORY)
+    reports, versions = [report.of_cycle(cycle) for cycle in cycles], _versions(serving)
+    page.write_sections(
+        path,
+        os.path.basename(os.path.abspath(model_dir)),
+        history_page.headline(reports, versions),
+        history_page.sections(reports, [cycle.load(Drift) for cycle in cycles], versions),
+    )
+    return path
 
 
 def _write_cycle(cycle: CycleFolder, serving: Serving) -> None:
+    from estimator_kit.retraining import cycle_page
+
     has_trained = result_file.read_result(cycle.train_dir) is not None
     live = serving.live
-    document = {**_with_drift(cycle), "live_now": live.number if live is not None else None}
-    page.write_cycle(
+    now = {"live_now": live.number if live is not None else None}
+    found = report.of_cycle(cycle).model_copy(update=now)
+    page.write_sections(
         cycle.at(page.FILE),
-        report.headline(document),
-        document,
-        train_dir=cycle.train_dir if has_trained else None,
+        f"Cycle {found.cycle}",
+        found.headline,
+        cycle_page.sections(found, cycle.load(Drift)),
+        model_dir=cycle.train_dir if has_trained else None,
     )
 
 
-def _with_drift(cycle: CycleFolder) -> dict[str, Any]:
-    document = report.of_cycle(cycle)
-    return {**document, "drift": cycle.read("drift"), "reasons": report.reasons(document)}
-
-
-def _versions(serving: Serving) -> list[dict[str, Any]]:
-    """All versions that were ever live, the oldest first."""
-    there = {version.number: version.entry() for version in serving.versions()}
+def _versions(serving: Serving) -> list[tuple[Recorded, str]]:
+    """See `history_page.Versions`."""
+    there = {version.number: version.entry for version in serving.versions()}
     live = max(there, default=None)
-    known = {**{entry["version"]: entry for entry in serving.past()}, **there}
+    known = {**{entry.version: entry for entry in serving.past()}, **there}
     return [
-        {
-            "version": number,
-            "cycle": entry.get("cycle"),
-            "rollback_of": entry.get("rollback_of"),
-            "parent": entry.get("parent"),
-            "at": _time(entry.get("at")),
-            "state": "live" if number == live else "kept" if number in there else "removed",
-        }
+        (entry, "live" if number == live else "kept" if number in there else "removed")
         for number, entry in sorted(known.items())
     ]
-
-
-def _time(seconds: Optional[float]) -> str:
-    if seconds is None:
-        return "unknown"
-    at = datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc)
-    return at.strftime("%Y-%m-%d %H:%M UTC")

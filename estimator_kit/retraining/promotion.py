@@ -17,9 +17,7 @@ mounted.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
-import json
 import logging
 import os
 import shutil
@@ -30,7 +28,6 @@ from typing import Any, NoReturn, Optional
 import tensorflow as tf
 from pydantic import Field
 
-from estimator_kit import storage
 from estimator_kit.errors import ConfigError, Locked
 from estimator_kit.retraining import serving_dir
 from feature_specs.files import documents, file_systems, locks, staged, versions
@@ -50,25 +47,10 @@ _YEAR_10000 = 253_402_300_800
 Verify = Callable[[str], None]
 
 
-class _Mark(storage.Form):
-    cycle: Optional[str] = None
-    rollback_of: Optional[int] = None
-    parent: Optional[int] = None
-    token: Optional[str] = None
-    at: Optional[float] = Field(None, ge=0, lt=_YEAR_10000)
-
-
-class _Noted(_Mark):
-    version: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Version:
-    """A version in the serving directory.
+class Mark(documents.Document):
+    """The file in a version that says whose it is.
 
     Attributes:
-      number: the number of the version, which is also its folder name.
-      path: its folder.
       cycle: the cycle that made the model; None if another program made it.
       rollback_of: the version that it is a copy of, after a rollback.
       parent: the version that was live before it.
@@ -76,24 +58,42 @@ class Version:
       at: when it was published, in seconds since 1970; None if that is not known.
     """
 
-    number: int
-    path: str
     cycle: Optional[str] = None
     rollback_of: Optional[int] = None
     parent: Optional[int] = None
     token: Optional[str] = None
-    at: Optional[float] = dataclasses.field(default=None, compare=False)
+    at: Optional[float] = Field(None, ge=0, lt=_YEAR_10000)
 
-    def entry(self) -> dict[str, Any]:
+
+class Recorded(Mark):
+    """What `versions.json` keeps of a version."""
+
+    version: int
+
+
+class _Past(documents.Root[list[Recorded]]):
+    """`versions.json`."""
+
+
+class Version(Mark):
+    """A version in the serving directory.
+
+    Attributes:
+      number: the number of the version, which is also its folder name.
+      path: its folder.
+    """
+
+    number: int
+    path: str
+
+    @property
+    def entry(self) -> Recorded:
         """What `versions.json` keeps of it."""
-        return {
-            "version": self.number,
-            "cycle": self.cycle,
-            "rollback_of": self.rollback_of,
-            "parent": self.parent,
-            "token": self.token,
-            "at": self.at,
-        }
+        return Recorded(version=self.number, **_fields(self))
+
+
+def _fields(mark: Mark) -> dict[str, Any]:
+    return {name: getattr(mark, name) for name in Mark.model_fields}
 
 
 class Serving:
@@ -115,7 +115,7 @@ class Serving:
 
     def versions(self) -> list[Version]:
         """The versions in the folder, the oldest first."""
-        return [self._version(number) for number in versions.numbers(self.folder)]
+        return [self.version(number) for number in versions.numbers(self.folder)]
 
     @property
     def live(self) -> Optional[Version]:
@@ -123,9 +123,10 @@ class Serving:
         found = self.versions()
         return found[-1] if found else None
 
-    def past(self) -> list[dict[str, Any]]:
+    def past(self) -> list[Recorded]:
         """All recorded versions with their cycles, including removed ones."""
-        return storage.read_json(self._past, list[_Noted]) or []
+        found = _Past.load(self._past)
+        return found.root if found is not None else []
 
     def clean(self) -> None:
         """Removes remains of a crash, and records versions that are not recorded yet."""
@@ -165,16 +166,16 @@ class Serving:
             check_live(live)
             if live is not None:
                 self._note()
-            mark = {
-                "cycle": cycle,
-                "rollback_of": rollback_of,
-                "parent": live.number if live is not None else None,
-                "token": token,
-                "at": time.time(),
-            }
+            mark = Mark(
+                cycle=cycle,
+                rollback_of=rollback_of,
+                parent=live.number if live is not None else None,
+                token=token,
+                at=time.time(),
+            )
             number = self._publish(export, mark, verify)
             self._note()
-            return self._version(number)
+            return self.version(number)
 
     def _warn_of_names(self) -> None:
         known = {str(number) for number in versions.numbers(self.folder)}
@@ -188,15 +189,15 @@ class Serving:
                 os.path.join(self.folder, name),
             )
 
-    def _publish(self, export: str, mark: dict[str, Any], verify: Verify) -> int:
+    def _publish(self, export: str, mark: Mark, verify: Verify) -> int:
         """Returns the number, which is above those of all versions that ever existed."""
         self._warn_of_names()
-        least = max((entry["version"] for entry in self.past()), default=0) + 1
+        least = max((entry.version for entry in self.past()), default=0) + 1
         with contextlib.ExitStack() as stack:
             with self._writing():
                 temporary = stack.enter_context(versions.unnamed(self.folder))
                 _copy(export, temporary)
-                documents.write_json(os.path.join(temporary, _MARK), mark)
+                mark.save(os.path.join(temporary, _MARK))
             verify(temporary)
             self._check()
             serving_dir.remember(self.folder, self._model_dir)
@@ -272,24 +273,20 @@ class Serving:
                 "this program the right to write there, or choose another --serving_dir."
             ) from error
 
-    def _version(self, number: int) -> Version:
+    def version(self, number: int, mark: Optional[Mark] = None) -> Version:
+        """A version of the folder. By default, its mark is read; it may be of another program."""
         path = os.path.join(self.folder, str(number))
-        try:
-            with open(os.path.join(path, _MARK), encoding="utf-8") as file:
-                text = file.read()
-            mark = {} if storage.form_problem(text, _Mark) else json.loads(text)
-        except (FileNotFoundError, ValueError):
-            mark = {}
-        keys = ("cycle", "rollback_of", "parent", "token", "at")
-        return Version(number, path, *(mark.get(key) for key in keys))
+        if mark is None:
+            with contextlib.suppress(ConfigError):
+                mark = Mark.load(os.path.join(path, _MARK))
+        return Version(number=number, path=path, **_fields(mark or Mark()))
 
     def _note(self) -> None:
         past = self.past()
-        known = {entry["version"] for entry in past}
-        new = [version for version in self.versions() if version.number not in known]
-        if not new:
-            return
-        documents.write_json(self._past, [*past, *(version.entry() for version in new)])
+        known = {entry.version for entry in past}
+        new = [version.entry for version in self.versions() if version.number not in known]
+        if new:
+            _Past([*past, *new]).save(self._past)
 
 
 def _copy(source: str, target: str) -> None:

@@ -14,13 +14,28 @@ version is above all numbers that there were. This module does not change what i
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Sequence
 from typing import Optional
 
 from estimator_kit.retraining.promotion import Serving, Version
-from estimator_kit.retraining.state import CycleFolder
+from estimator_kit.retraining.state import CycleFile, CycleFolder, StageFile
+
+
+class Publishing(CycleFile):
+    """Before a cycle goes live: the largest number of a version, and the token of its own."""
+
+    NAME = "publishing.json"
+    above: int
+    token: Optional[str] = None
+
+
+class Promoted(StageFile):
+    """The version that a cycle went live as, with its folder; None if it was refused."""
+
+    NAME = "promote.json"
+    version: Optional[int]
+    path: Optional[str] = None
 
 
 def begin(folder: CycleFolder, serving: Serving) -> Optional[str]:
@@ -28,24 +43,22 @@ def begin(folder: CycleFolder, serving: Serving) -> Optional[str]:
 
     Returns the token that identifies its version; None if an older kit began.
     """
-    noted = folder.read("publishing")
+    noted = folder.load(Publishing)
     if noted is None:
         numbers = [version.number for version in _all(serving)]
-        noted = {"above": max(numbers, default=0), "token": uuid.uuid4().hex}
-        folder.write("publishing", noted)
-    token: Optional[str] = noted.get("token")
-    return token
+        noted = Publishing(above=max(numbers, default=0), token=uuid.uuid4().hex)
+        folder.save(noted)
+    return noted.token
 
 
 def find(folder: CycleFolder, serving: Serving) -> Optional[Version]:
     """The version that a cycle went live as. It may have been removed or rolled back since."""
-    noted = folder.read("publishing")
+    noted = folder.load(Publishing)
     if noted is None:
         return None
-    token = noted.get("token")
     for version in _all(serving):
         is_own = version.cycle == folder.name and version.rollback_of is None
-        if is_own and version.number > noted["above"] and version.token == token:
+        if is_own and version.number > noted.above and version.token == noted.token:
             return version
     return None
 
@@ -71,16 +84,5 @@ def _all(serving: Serving) -> list[Version]:
     """The existing versions, and the removed ones."""
     there = serving.versions()
     known = {version.number for version in there}
-    gone = [
-        Version(
-            entry["version"],
-            os.path.join(serving.folder, str(entry["version"])),
-            entry.get("cycle"),
-            entry.get("rollback_of"),
-            entry.get("parent"),
-            entry.get("token"),
-        )
-        for entry in serving.past()
-        if entry["version"] not in known
-    ]
-    return [*there, *gone]
+    gone = [entry for entry in serving.past() if entry.version not in known]
+    return [*there, *(serving.version(entry.version, entry) for entry in gone)]

@@ -11,7 +11,7 @@ import os
 import pathlib
 import shutil
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Optional
 
 from estimator_kit.checkpoints import run_record
 from estimator_kit.config.flags import config_from_flagfile
@@ -19,6 +19,7 @@ from estimator_kit.config.mode_configs import ModelDirConfig, ReproduceConfig
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import lineage, state
+from estimator_kit.retraining.lineage import Lineage
 from estimator_kit.training import unfinished
 from feature_specs.files import documents, owners
 from feature_specs.parser import parser
@@ -36,7 +37,7 @@ def reproduce(config: ReproduceConfig) -> str:
       Locked: a cycle is running.
     """
     folder = state.find(config.model_dir, config.cycle)
-    kept = folder.read("lineage")
+    kept = folder.load(Lineage)
     if kept is None:
         raise ConfigError(
             f"--cycle={config.cycle}: cycle {folder.name} has no lineage.json yet. Choose a cycle "
@@ -54,14 +55,14 @@ def reproduce(config: ReproduceConfig) -> str:
         shutil.rmtree(target, ignore_errors=True)
         again = tasks.train(_config(flags, target))
         unfinished.end(target)
-        text = compared(folder.name, kept, again.metrics, lineage.code(config_model(kept)))
+        text = compared(kept, again.metrics, lineage.code(config_model(kept)))
         documents.write_text(os.path.join(target, "reproduction.txt"), text + "\n")
     return text
 
 
-def config_model(kept: dict[str, Any]) -> str:
+def config_model(kept: Lineage) -> str:
     """The value of --model in the flags of a lineage."""
-    found = [flag for flag in kept["flags"] if flag.startswith("--model=")]
+    found = [flag for flag in kept.flags if flag.startswith("--model=")]
     return found[-1].partition("=")[2] if found else "wide_deep"
 
 
@@ -71,26 +72,26 @@ def _config(flagfile: str, target: str) -> ModelDirConfig:
     return ModelDirConfig(**{**first, "model_dir": target})
 
 
-def _check_there(kept: dict[str, Any], facts: str) -> None:
+def _check_there(kept: Lineage, facts: str) -> None:
     digests = Digests(pathlib.Path(facts) / "digests.txt")
     changed = []
-    for file in (*kept["data"]["train"], *kept["data"]["evaluate"]):
-        if not os.path.exists(file["path"]) and "://" not in file["path"]:
-            changed.append(f"{file['path']} no longer exists")
-        elif digests.of(file["path"]) != file["sha256"]:
-            changed.append(f"{file['path']} has changed")
-    source = kept["parent"]["source"]
+    for file in (*kept.data.train, *kept.data.evaluate):
+        if not os.path.exists(file.path) and "://" not in file.path:
+            changed.append(f"{file.path} no longer exists")
+        elif digests.of(file.path) != file.sha256:
+            changed.append(f"{file.path} has changed")
+    source = kept.parent.source
     if source is not None and not _is_there(source):
         changed.append(f"{source}, from which it started, no longer exists")
-    spec = kept["spec"]["path"]
+    spec = kept.spec.path
     if not os.path.exists(spec):
         changed.append(f"{spec} no longer exists")
-    elif parser.load(spec).fingerprint() != kept["spec"]["fingerprint"]:
+    elif parser.load(spec).fingerprint() != kept.spec.fingerprint:
         changed.append(f"{spec} or one of its vocabularies has changed")
     if changed:
         more = f", and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
         raise ConfigError(
-            f"cycle {kept['cycle']} cannot be reproduced: {'; '.join(changed[:_NAMED])}{more}"
+            f"cycle {kept.cycle} cannot be reproduced: {'; '.join(changed[:_NAMED])}{more}"
         )
 
 
@@ -98,28 +99,27 @@ def _is_there(source: str) -> bool:
     return os.path.exists(f"{source}.index") or os.path.isdir(source)
 
 
-def compared(name: str, kept: Mapping[str, Any], again: Mapping[str, Any], code: str) -> str:
+def compared(kept: Lineage, again: Mapping[str, Optional[float]], code: str) -> str:
     """The table of two trainings of a cycle.
 
     Args:
-      name: the name of the cycle.
-      kept: its lineage.
+      kept: the lineage of the cycle.
       again: the metrics of the second training, by name. The values None, NaN and infinity count as
         undefined. A line at the end lists metrics that are defined in only one training.
       code: the fingerprint of the code of the second training.
     """
-    lines = [f"cycle {name}, trained again:"]
-    versions = run_record.versions()
-    for package, version in kept["versions"].items():
+    lines = [f"cycle {kept.cycle}, trained again:"]
+    versions, metrics = run_record.versions(), kept.metrics or {}
+    for package, version in kept.versions.items():
         if versions.get(package) != version:
             lines.append(f"  {package} was {version}, is {versions.get(package)}")
-    if code != kept["code"]:
+    if code != kept.code:
         lines.append("  the code of the kit or of the model has changed")
     rows = [("metric", "then", "now", "difference")]
     defined = documents.plain(dict(again))  # In the form of a lineage.
     differences, unlike = [0.0], []
-    for metric in sorted({*kept["metrics"], *again}):
-        then, now = kept["metrics"].get(metric), defined.get(metric)
+    for metric in sorted({*metrics, *again}):
+        then, now = metrics.get(metric), defined.get(metric)
         difference = ""
         if then is not None and now is not None:
             difference = f"{now - then:+.3g}"

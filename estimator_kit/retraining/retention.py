@@ -25,19 +25,32 @@ import datetime
 import logging
 import os
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Optional
+
+from pydantic import Field
 
 from estimator_kit.errors import ConfigError, Locked
 from estimator_kit.exporters import versions as exported
 from estimator_kit.retraining import publication
 from estimator_kit.retraining.promotion import Serving, Version
-from estimator_kit.retraining.state import THROUGH, CycleFolder
+from estimator_kit.retraining.state import THROUGH, CycleFolder, StageFile
+from estimator_kit.retraining.training_stage import Start
+from estimator_kit.retraining.window import CycleWindow
 from feature_specs.files import file_systems
 
 _log = logging.getLogger("estimator_kit")
 
 # The large folders of a cycle.
 _HEAVY = ("train", "spec", "reproduction")
+
+
+class Cleaned(StageFile):
+    """The folders of cycles and the versions that were removed, and the cycles kept whole."""
+
+    NAME = "clean.json"
+    removed: list[str] = Field([])
+    versions_removed: list[int] = Field([])
+    kept: list[str] = Field([])
 
 
 def kept_cycles(
@@ -76,15 +89,13 @@ def kept_cycles(
 
 def _parent(cycle: CycleFolder) -> list[str]:
     """The cycle that this cycle started from, as a list of at most one name."""
-    name = (cycle.read("start") or {}).get("cycle")
-    return [name] if name else []
+    start = cycle.load(Start)
+    return [start.cycle] if start is not None and start.cycle else []
 
 
 def _age(cycle: CycleFolder, today: datetime.date) -> int:
-    window = cycle.read("window")
-    if window is None:
-        return 0
-    return (today - datetime.date.fromisoformat(window["as_of"])).days
+    window = cycle.load(CycleWindow)
+    return (today - window.as_of).days if window is not None else 0
 
 
 def clean(
@@ -95,7 +106,7 @@ def clean(
     days: Optional[int],
     versions: int,
     today: datetime.date,
-) -> dict[str, Any]:
+) -> Cleaned:
     """Removes what is not kept, and returns what it removed.
 
     Args:
@@ -115,7 +126,7 @@ def clean(
             if os.path.isdir(cycle.at(name)):
                 file_systems.remove_folder(cycle.at(name))
                 removed.append(os.path.join(cycle.name, name))
-    return {"removed": removed, "versions_removed": gone, "kept": sorted(kept)}
+    return Cleaned(removed=removed, versions_removed=gone, kept=sorted(kept))
 
 
 def _remove_versions(cycles: Sequence[CycleFolder], serving: Serving, newest: int) -> list[int]:
@@ -123,8 +134,8 @@ def _remove_versions(cycles: Sequence[CycleFolder], serving: Serving, newest: in
     pinned = [cycle for cycle in cycles if cycle.pinned]
     # A cycle may have started from a served version. Its number is enough: the path of the serving
     # directory may have been written otherwise, and no checkpoint has a number as its name.
-    sources = [(cycle.read("start") or {}).get("source") or "" for cycle in pinned]
-    starts = {os.path.basename(os.path.normpath(source)) for source in sources}
+    found = [start for start in (cycle.load(Start) for cycle in pinned) if start is not None]
+    starts = {os.path.basename(os.path.normpath(start.source or "")) for start in found}
     gone: list[int] = []
     of_others: list[str] = []
     try:

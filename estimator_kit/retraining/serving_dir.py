@@ -12,13 +12,12 @@ from __future__ import annotations
 import os
 from typing import Optional
 
-from estimator_kit import storage
 from feature_specs.files import documents
 
 _FILE = "serving.json"
 
 
-class _Remembered(storage.Form):
+class _Remembered(documents.Document):
     serving_dir: Optional[str]
 
 
@@ -30,15 +29,15 @@ def chosen(given: Optional[str], model_dir: str) -> str:
     """
     if given is not None:
         return given
-    remembered = storage.read_json(os.path.join(model_dir, _FILE), _Remembered) or {}
-    return remembered.get("serving_dir") or _default(model_dir)
+    kept = _Remembered.load(os.path.join(model_dir, _FILE))
+    return (kept.serving_dir if kept is not None else None) or _default(model_dir)
 
 
 def remember(folder: str, model_dir: str) -> None:
     """Notes the folder in which a model goes live."""
     is_default = os.path.abspath(folder) == os.path.abspath(_default(model_dir))
-    path = os.path.join(model_dir, _FILE)
-    documents.write_json(path, {"serving_dir": None if is_default else os.path.abspath(folder)})
+    kept = _Remembered(serving_dir=None if is_default else os.path.abspath(folder))
+    kept.save(os.path.join(model_dir, _FILE))
 
 
 def _default(model_dir: str) -> str:

@@ -1,17 +1,16 @@
-"""The stages of a cycle: each is a function that takes the cycle and returns a document.
+"""The stages of a cycle: each is a function that takes the cycle and returns its file.
 
-`cycle` runs the stages in order and writes their documents. A stage reads the documents of earlier
-stages. A stage that died is run again from its start.
+`cycle` runs the stages in order and writes their files. A stage reads the files of earlier stages.
+A stage that died is run again from its start.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import functools
 import logging
 import os
-from typing import Any, Optional
+from typing import Optional
 
 from estimator_kit.config.mode_configs import ModelDirConfig, RetrainConfig
 from estimator_kit.errors import Locked
@@ -28,16 +27,14 @@ from estimator_kit.retraining import (
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.promotion import Serving, Version
 from estimator_kit.retraining.state import CycleFolder
-from estimator_kit.retraining.window import Window
+from estimator_kit.retraining.training_stage import Start, Trained
+from estimator_kit.retraining.window import CycleWindow, Window
 from feature_specs.files import owners
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.analyze.drift import DriftReport
 
 _log = logging.getLogger("estimator_kit")
-
-_Document = dict[str, Any]
 
 
 def serving_of(config: ModelDirConfig, held: Optional[owners.Lock] = None) -> Serving:
@@ -69,47 +66,40 @@ class Cycle:
     last: Optional[CycleFolder]
     answers: Optional[gate_stage.Answers] = None
 
-    def output(self, stage: str) -> _Document:
-        found = self.folder.read(stage)
-        assert found is not None, stage
-        return found
 
-
-def window_of(cycle: Optional[CycleFolder]) -> Optional[Window]:
-    document = cycle.read("window") if cycle is not None else None
-    return Window.of(document) if document is not None else None
+def window_of(cycle: Optional[CycleFolder]) -> Optional[CycleWindow]:
+    return cycle.load(CycleWindow) if cycle is not None else None
 
 
 def look_again_at_live(cycle: Cycle) -> None:
     """Forgets the gate's verdict if another model went live since then, by a rollback."""
-    gate = cycle.folder.read("gate")
+    judged = cycle.folder.load(gate_stage.Judged)
     live = cycle.serving.live
-    if gate is None or cycle.folder.read("promote") is not None:
+    if judged is None or cycle.folder.load(publication.Promoted) is not None:
         return
     own = publication.find(cycle.folder, cycle.serving)
-    if not _is_of_the_gate(live, gate) and own is None:
-        cycle.folder.forget("gate")
+    if not _is_of_the_gate(live, judged) and own is None:
+        cycle.folder.forget(gate_stage.Judged)
 
 
-def _is_of_the_gate(live: Optional[Version], gate: _Document) -> bool:
+def _is_of_the_gate(live: Optional[Version], judged: gate_stage.Judged) -> bool:
     """Whether the gate has compared with this version.
 
     Another serving directory may have another model under the same number. Verdicts of older kits,
     and versions of other programs, have no token.
     """
-    token = gate.get("live_token")
     if live is None:
-        return gate["live_version"] is None
-    return live.number == gate["live_version"] and token in (None, live.token)
+        return judged.live_version is None
+    return live.number == judged.live_version and judged.live_token in (None, live.token)
 
 
 def _judged_by(cycle: Cycle) -> FeatureSpec:
     """The spec of the cycle, with the limits that the given spec has now."""
-    spec = parser.load(cycle.output("vocabularies")["spec"])
+    spec = parser.load(cycle.folder.output(vocabularies.Vocabularies).spec)
     return dataclasses.replace(spec, drift=cycle.spec.drift, retraining=cycle.spec.retraining)
 
 
-def check(cycle: Cycle) -> _Document:
+def check(cycle: Cycle) -> checks.Checked:
     before = window_of(cycle.last)
     spec, facts = _judged_by(cycle), cycle.facts
     measured = None
@@ -118,7 +108,7 @@ def check(cycle: Cycle) -> _Document:
         statistics = facts.old_statistics(before.train_files) if before is not None else None
         if before is not None and statistics is not None:
             measured = checks.measure_drift(spec, cycle.window, facts, before, statistics)
-    cycle.folder.write("drift", _drift_document(measured, before))
+    cycle.folder.save(checks.Drift.of(measured, before))  # Before a finding can stop the cycle.
     findings = checks.run(
         spec,
         cycle.window,
@@ -133,37 +123,12 @@ def check(cycle: Cycle) -> _Document:
     stops = [found.text for found in findings if found.verdict == "stop"]
     if stops:
         raise DataError("\n".join(["the checks before training stopped this cycle:", *stops]))
-    return {
-        "findings": [dataclasses.asdict(found) for found in findings],
-        "label_means": checks.label_means(spec, cycle.window, facts),
-    }
+    return checks.Checked(
+        findings=findings, label_means=checks.label_means(spec, cycle.window, facts)
+    )
 
 
-def _drift_document(measured: Optional[DriftReport], before: Optional[Window]) -> _Document:
-    """The content of `drift.json`. It is written before a finding can stop the cycle."""
-    if measured is None:
-        return {"compared_with": None, "rows_before": None, "rows": None, "measures": []}
-    return {
-        "compared_with": before.as_of if before is not None else None,
-        "rows_before": measured.rows_before,
-        "rows": measured.rows,
-        "measures": [
-            {
-                "kind": found.kind,
-                "name": found.name,
-                "measure": found.measure,
-                "distance": found.distance.value,
-                "warn": found.thresholds.warn,
-                "stop": found.thresholds.stop,
-                "verdict": found.verdict,
-                "parts": [dataclasses.asdict(part) for part in found.distance.parts],
-            }
-            for found in measured.findings
-        ],
-    }
-
-
-def grow_vocabularies(cycle: Cycle) -> _Document:
+def grow_vocabularies(cycle: Cycle) -> vocabularies.Vocabularies:
     live, start = cycle.serving.live, _start(cycle)
     of_live = _spec_folder(cycle, live) if live is not None else None
     of_last = cycle.last.at("spec") if cycle.last is not None else None
@@ -191,7 +156,7 @@ def _owner(cycle: Cycle, live: Optional[Version]) -> Optional[CycleFolder]:
     return publication.owner(live, cycle.serving, state.cycles(cycle.config.model_dir))
 
 
-def _start(cycle: Cycle) -> training_stage.Start:
+def _start(cycle: Cycle) -> Start:
     live = cycle.serving.live
     return training_stage.choose_start(
         cycle.spec,
@@ -202,29 +167,31 @@ def _start(cycle: Cycle) -> training_stage.Start:
     )
 
 
-def train(cycle: Cycle) -> _Document:
+def train(cycle: Cycle) -> Trained:
     return training_stage.train(
         cycle.config,
         cycle.folder,
         cycle.window,
-        spec=cycle.output("vocabularies")["spec"],
+        spec=cycle.folder.output(vocabularies.Vocabularies).spec,
         start=_start(cycle),
         warm_start_epochs=cycle.spec.retraining.warm_start_epochs,
     )
 
 
-def judge(cycle: Cycle) -> _Document:
+def judge(cycle: Cycle) -> gate_stage.Judged:
     # Training takes long, and an earlier start may have trained.
     cycle.facts.check_unchanged([*cycle.window.train_files, *cycle.window.eval_files])
-    output, cycle.answers = gate_stage.run(
+    export = cycle.folder.output(Trained).export_path
+    assert export is not None
+    judged, cycle.answers = gate_stage.run(
         _judged_by(cycle),
-        cycle.output("train")["export_path"],
+        export,
         cycle.serving.live,
         [file.path for file in cycle.window.eval_files],
         batch_size=cycle.config.eval_batch_size,
         known_days=_known_days(cycle),
     )
-    return output
+    return judged
 
 
 def _known_days(cycle: Cycle) -> list[str]:
@@ -244,7 +211,8 @@ def _known_days(cycle: Cycle) -> list[str]:
             cycle.serving.folder,
             cycle.config.model_dir,
         )
-    names = {cycle.output("train")["start"]["cycle"], owner.name if owner is not None else None}
+    own = cycle.folder.output(Trained).start.cycle
+    names = {own, owner.name if owner is not None else None}
     seen: set[Optional[str]] = {None}
     newest = ""
     while names - seen:
@@ -258,33 +226,34 @@ def _known_days(cycle: Cycle) -> list[str]:
             )
             continue
         newest = max(newest, window.train[-1].name)
-        names.add((there[name or ""].read("start") or {}).get("cycle"))
+        start = there[name or ""].load(Start)
+        names.add(start.cycle if start is not None else None)
     return [day.name for day in cycle.window.evaluate if day.name <= newest]
 
 
-def promote(cycle: Cycle) -> _Document:
-    gate = cycle.output("gate")
-    if not gate["passed"]:
-        return {"version": None}
+def promote(cycle: Cycle) -> publication.Promoted:
+    judged = cycle.folder.output(gate_stage.Judged)
+    if not judged.passed:
+        return publication.Promoted(version=None)
     own = publication.find(cycle.folder, cycle.serving)
     if own is None:  # Otherwise an earlier start published the model and died.
-        spec = parser.load(cycle.output("vocabularies")["spec"])
+        spec = parser.load(cycle.folder.output(vocabularies.Vocabularies).spec)
         paths = [file.path for file in cycle.window.eval_files]
         token = publication.begin(cycle.folder, cycle.serving)
         own = cycle.serving.publish(
-            gate["candidate"],
+            judged.candidate,
             cycle=cycle.folder.name,
-            verify=gate_stage.verify(spec, gate["candidate"], paths, cycle.answers),
+            verify=gate_stage.verify(spec, judged.candidate, paths, cycle.answers),
             token=token,
-            check_live=functools.partial(_check_judged_against, gate, cycle),
+            check_live=functools.partial(_check_judged_against, judged, cycle),
         )
-    return {"version": own.number, "path": own.path}
+    return publication.Promoted(version=own.number, path=own.path)
 
 
-def _check_judged_against(gate: _Document, cycle: Cycle, live: Optional[Version]) -> None:
+def _check_judged_against(judged: gate_stage.Judged, cycle: Cycle, live: Optional[Version]) -> None:
     """Raises Locked if another model than in the gate is live. The next start judges again."""
-    if not _is_of_the_gate(live, gate):
-        numbers = (gate["live_version"], live.number if live is not None else None)
+    if not _is_of_the_gate(live, judged):
+        numbers = (judged.live_version, live.number if live is not None else None)
         expected, got = (f"version {n}" if n is not None else "no version" for n in numbers)
         got = f"another {got}" if expected == got else got
         raise Locked(
@@ -294,7 +263,7 @@ def _check_judged_against(gate: _Document, cycle: Cycle, live: Optional[Version]
         )
 
 
-def clean(cycle: Cycle) -> _Document:
+def clean(cycle: Cycle) -> retention.Cleaned:
     config = cycle.config
     cycle.facts.keep_summaries([*cycle.window.train_files, *cycle.window.eval_files])
     return retention.clean(
@@ -303,5 +272,5 @@ def clean(cycle: Cycle) -> _Document:
         newest=config.keep_cycles,
         days=config.keep_cycle_days,
         versions=config.keep_versions,
-        today=datetime.date.fromisoformat(cycle.window.as_of),
+        today=cycle.window.as_of,
     )

@@ -17,17 +17,47 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Optional
+from typing import Any, ClassVar, Literal, Optional, TypeVar
 
-from estimator_kit import storage
 from estimator_kit.errors import ConfigError
-from estimator_kit.retraining.forms import FORMS
 from feature_specs.files import documents
+
+Outcome = Literal["promoted", "refused", "abandoned"]
 
 # The outcomes of cycles that ran to their end.
 THROUGH = ("promoted", "refused")
 
 _NAME = re.compile(r"\d{4,}")
+
+
+class CycleFile(documents.Document):
+    """A file in the folder of a cycle. `NAME` is its name there."""
+
+    NAME: ClassVar[str]
+    sort_keys: ClassVar[bool] = False
+
+
+class StageFile(CycleFile):
+    """The output of a finished stage, and how long the start that finished it took."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+    def as_json(self) -> Any:
+        """The output comes first in the file."""
+        found = super().as_json()
+        return {key: found[key] for key in sorted(found, key=StageFile.model_fields.__contains__)}
+
+
+class Done(CycleFile):
+    """How a cycle ended, and when, in seconds since 1970, if it ran to its end."""
+
+    NAME = "done.json"
+    outcome: Outcome
+    ended: Optional[float] = None
+
+
+_File = TypeVar("_File", bound=CycleFile)
 
 
 class CycleFolder:
@@ -42,30 +72,36 @@ class CycleFolder:
         self.name = name
         self.path = os.path.join(model_dir, "cycles", name)
 
-    def read(self, what: str) -> Optional[dict[str, Any]]:
-        """Returns the document `what`, or None if it does not exist.
+    def load(self, form: type[_File]) -> Optional[_File]:
+        """The file of this form, or None if it does not exist.
 
         Raises:
           ConfigError: the file is damaged.
         """
-        return storage.read_json(self.at(f"{what}.json"), FORMS[what])
+        return form.load(self.at(form.NAME))
 
-    def write(self, what: str, document: dict[str, Any]) -> None:
-        documents.write_json(self.at(f"{what}.json"), document, sort_keys=False)
+    def output(self, form: type[_File]) -> _File:
+        """The file of a stage that has finished."""
+        found = self.load(form)
+        assert found is not None, form.NAME
+        return found
 
-    def forget(self, what: str) -> None:
-        """Removes the document of a stage, so that the stage is run again."""
-        if os.path.exists(self.at(f"{what}.json")):
-            os.remove(self.at(f"{what}.json"))
+    def save(self, file: CycleFile) -> None:
+        file.save(self.at(file.NAME))
+
+    def forget(self, form: type[CycleFile]) -> None:
+        """Removes the file of a stage, so that the stage is run again."""
+        if os.path.exists(self.at(form.NAME)):
+            os.remove(self.at(form.NAME))
 
     def at(self, *names: str) -> str:
         return os.path.join(self.path, *names)
 
     @property
-    def outcome(self) -> Optional[str]:
+    def outcome(self) -> Optional[Outcome]:
         """`promoted`, `refused` or `abandoned`; None if the cycle has not ended."""
-        done = self.read("done")
-        return done["outcome"] if done is not None else None
+        done = self.load(Done)
+        return done.outcome if done is not None else None
 
     @property
     def pinned(self) -> bool:

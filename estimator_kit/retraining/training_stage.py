@@ -7,16 +7,16 @@ which are made once for each cycle.
 
 from __future__ import annotations
 
-import dataclasses
+import collections
 import logging
 import math
 import os
 from typing import Any, Optional
 
+import pydantic
 import tensorflow as tf
 from pydantic import Field
 
-from estimator_kit import storage
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import ModelDirConfig
@@ -25,9 +25,10 @@ from estimator_kit.distributed import tasks
 from estimator_kit.errors import CheckpointError, NothingToDo
 from estimator_kit.result_file import read_result
 from estimator_kit.retraining.promotion import Version
-from estimator_kit.retraining.state import THROUGH, CycleFolder
+from estimator_kit.retraining.state import THROUGH, CycleFile, CycleFolder, StageFile
 from estimator_kit.retraining.window import Window
 from estimator_kit.training import unfinished
+from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
 
 _log = logging.getLogger("estimator_kit")
@@ -42,17 +43,16 @@ CYCLE_FIELDS = (
 )
 
 
-class _WarmStarted(storage.Form):
+class _WarmStarted(documents.Part):
     name: str
     status: str
 
 
-class _WarmStartReport(storage.Form):
+class _WarmStartReport(documents.Document):
     variables: list[_WarmStarted] = Field([])
 
 
-@dataclasses.dataclass(frozen=True)
-class Start:
+class Start(CycleFile):
     """The model that a training starts from.
 
     Attributes:
@@ -62,10 +62,29 @@ class Start:
       reason: why the start differs from the spec's first choice; empty if it does not.
     """
 
+    NAME = "start.json"
     kind: str
     source: Optional[str] = None
     cycle: Optional[str] = None
     reason: str = ""
+
+    @pydantic.model_serializer
+    def _whole(self) -> dict[str, Any]:
+        """A file has all fields."""
+        return dict(self)
+
+
+class Trained(StageFile):
+    """The result of a training, see `RunResult`, and how its weights started."""
+
+    NAME = "train.json"
+    global_step: Optional[int] = None
+    metrics: Optional[dict[str, Optional[float]]] = None
+    export_path: Optional[str] = None
+    rows_trained: Optional[int] = None
+    rows_evaluated: Optional[int] = None
+    start: Start
+    warm_start: dict[str, int] = Field({})
 
 
 def choose_start(
@@ -87,26 +106,28 @@ def choose_start(
     """
     section = spec.retraining
     if section.warm_start == "none":
-        return Start("scratch")
+        return Start(kind="scratch")
     every = section.full_every
     if every is not None and _since_scratch(cycles) + 1 >= every:
-        return Start("scratch", reason=f"a full retrain, which comes every {every} cycles")
+        reason = f"a full retrain, which comes every {every} cycles"
+        return Start(kind="scratch", reason=reason)
     reason = ""
     if section.warm_start == "last":
         checkpoint = _checkpoint(last) if last is not None else None
         if last is not None and checkpoint is not None:
-            return Start("last", checkpoint, last.name)
+            return Start(kind="last", source=checkpoint, cycle=last.name)
         gone = f"the training of cycle {last.name} was removed" if last is not None else ""
         reason = f"not from the last cycle: {gone or 'no cycle has ended yet'}"
     if live is None:
-        return Start("scratch", reason="no model is live yet")
+        return Start(kind="scratch", reason="no model is live yet")
     checkpoint = _checkpoint(owner) if owner is not None else None
     if checkpoint is None:
         # An export has no slots; by default a warm start takes only the slots of FTRL.
         whose = f"of cycle {owner.name}" if owner is not None else f"of version {live.number}"
         export = f"the training {whose} is missing, so from its export, without optimizer slots"
         reason = f"{reason}; {export}" if reason else export
-    return Start("live", checkpoint or live.path, owner.name if owner is not None else None, reason)
+    cycle = owner.name if owner is not None else None
+    return Start(kind="live", source=checkpoint or live.path, cycle=cycle, reason=reason)
 
 
 def _since_scratch(cycles: list[CycleFolder]) -> float:
@@ -116,7 +137,8 @@ def _since_scratch(cycles: list[CycleFolder]) -> float:
     """
     through = [cycle for cycle in cycles if cycle.outcome in THROUGH]
     for count, cycle in enumerate(reversed(through)):
-        if (cycle.read("start") or {}).get("kind") == "scratch":
+        start = cycle.load(Start)
+        if start is not None and start.kind == "scratch":
             return count
     return math.inf
 
@@ -163,17 +185,10 @@ def train(
     spec: str,
     start: Start,
     warm_start_epochs: Optional[int],
-) -> dict[str, Any]:
+) -> Trained:
     """Trains, or goes on with the cycle's training, and returns its result."""
-    kept = folder.read("start")
-    if kept is not None:
-        start = Start(
-            **{
-                field.name: kept[field.name]
-                for field in dataclasses.fields(Start)
-                if field.name in kept
-            }
-        )
+    kept = folder.load(Start)
+    start = kept or start
 
     def with_start(chosen: Start) -> ModelDirConfig:
         return training_config(
@@ -192,20 +207,23 @@ def train(
         if start.source is None or os.path.exists(os.path.join(folder.train_dir, "checkpoint")):
             raise
         _log.warning("the warm start does not fit, so training starts from scratch: %s", error)
-        start = Start("scratch", reason=f"a warm start does not fit: {error}")
+        start = Start(kind="scratch", reason=f"a warm start does not fit: {error}")
         _run(with_start(start), folder, start, True)
     result = read_result(folder.train_dir) or {}
-    kept_keys = ("global_step", "metrics", "export_path", "rows_trained", "rows_evaluated")
-    return {
-        **{key: result.get(key) for key in kept_keys},
-        "start": dataclasses.asdict(start),
-        "warm_start": _warm_start_counts(folder),
-    }
+    return Trained(
+        global_step=result.get("global_step"),
+        metrics=result.get("metrics"),
+        export_path=result.get("export_path"),
+        rows_trained=result.get("rows_trained"),
+        rows_evaluated=result.get("rows_evaluated"),
+        start=start,
+        warm_start=_warm_start_counts(folder),
+    )
 
 
 def _run(config: ModelDirConfig, folder: CycleFolder, start: Start, is_new: bool) -> None:
     if is_new:
-        folder.write("start", dataclasses.asdict(start))
+        folder.save(start)
     try:
         tasks.train(config)
     except NothingToDo:
@@ -215,13 +233,8 @@ def _run(config: ModelDirConfig, folder: CycleFolder, start: Start, is_new: bool
 
 
 def _warm_start_counts(folder: CycleFolder) -> dict[str, int]:
-    """How many weights of the new model have each status in the warm start report."""
-    report = storage.read_json(
-        os.path.join(folder.train_dir, "warm_start_report.json"), _WarmStartReport
-    )
-    counts: dict[str, int] = {}
-    for entry in (report or {}).get("variables", []):
-        if entry["name"] == tf.compat.v1.GraphKeys.GLOBAL_STEP:
-            continue  # The steps of a training always start at 0.
-        counts[entry["status"]] = counts.get(entry["status"], 0) + 1
-    return counts
+    report = _WarmStartReport.load(os.path.join(folder.train_dir, "warm_start_report.json"))
+    # The steps of a training always start at 0.
+    step = tf.compat.v1.GraphKeys.GLOBAL_STEP
+    weights = [each for each in (report.variables if report else ()) if each.name != step]
+    return dict(collections.Counter(each.status for each in weights))

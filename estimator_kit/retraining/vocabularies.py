@@ -18,8 +18,12 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
+from pydantic import Field
+
+from estimator_kit.retraining.state import StageFile
 from feature_specs import statistics as statistics_file
 from feature_specs.embeddings import pretrained_files
+from feature_specs.files import documents
 from feature_specs.kinds import Vocabulary
 from feature_specs.parser import parser
 from feature_specs.parser.yaml_reader import read_text
@@ -33,6 +37,25 @@ _EXAMPLES = 5
 _FILES = ("file", "statistics")
 
 
+class Words(documents.Part):
+    """How the words of a vocabulary changed: counts, and some examples of each change."""
+
+    words: int
+    new: int
+    moved: int
+    dropped: int
+    examples: dict[str, list[str]] = Field({})
+
+
+class Vocabularies(StageFile):
+    """The spec of a cycle, its vocabularies, and the files with statistics of the start."""
+
+    NAME = "vocabularies.json"
+    spec: str
+    files: dict[str, Words] = Field({})
+    kept: list[str] = Field([])
+
+
 def make(
     spec: FeatureSpec,
     target: str,
@@ -42,7 +65,7 @@ def make(
     summary: Optional[Callable[[], RecordSummary]] = None,
     live: Optional[str] = None,
     start: Optional[str] = None,
-) -> dict[str, Any]:
+) -> Vocabularies:
     """Writes the spec of a cycle into a folder, and returns how the words changed.
 
     Args:
@@ -55,10 +78,6 @@ def make(
         has the old words.
       start: the folder of the spec of the model that the training starts from. None if it starts
         from scratch.
-
-    Returns:
-      `{"spec": path, "files": {file: {"words", "new", "moved", "dropped", "examples"}}, "kept":
-      [statistics files]}`. `kept` lists the files with statistics of the model of `start`.
     """
     source = pathlib.Path(spec.source)
     place = pathlib.Path(target)
@@ -85,7 +104,7 @@ def make(
                 kept = _keep_statistics(source, place, pathlib.Path(start))
     parser.load(path)  # Checks the new spec.
     changes = {name: _changes(words, read_words(place / name)) for name, words in old.items()}
-    return {"spec": str(path), "files": changes, "kept": kept}
+    return Vocabularies(spec=str(path), files=changes, kept=kept)
 
 
 def _keep_statistics(source: pathlib.Path, place: pathlib.Path, start: pathlib.Path) -> list[str]:
@@ -136,20 +155,20 @@ def _first(live: Optional[str], name: str, source: pathlib.Path) -> pathlib.Path
     return source.parent / name
 
 
-def _changes(old: Sequence[str], new: Sequence[str]) -> dict[str, Any]:
+def _changes(old: Sequence[str], new: Sequence[str]) -> Words:
     before = {word: i for i, word in enumerate(old)}
     after = {word: i for i, word in enumerate(new)}
     added = [word for word in new if word not in before]
     dropped = [word for word in old if word not in after]
     moved = [word for word in new if before.get(word, after[word]) != after[word]]
-    return {
-        "words": len(new),
-        "new": len(added),
-        "moved": len(moved),
-        "dropped": len(dropped),
-        "examples": {
+    return Words(
+        words=len(new),
+        new=len(added),
+        moved=len(moved),
+        dropped=len(dropped),
+        examples={
             what: words[:_EXAMPLES]
             for what, words in (("new", added), ("moved", moved), ("dropped", dropped))
             if words
         },
-    }
+    )

@@ -13,14 +13,13 @@ module writes nothing.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import hashlib
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from collections.abc import Sequence
+from typing import Optional
 
 import tensorflow as tf
 
@@ -28,7 +27,9 @@ from estimator_kit.config.mode_configs import RetrainConfig
 from estimator_kit.retraining import facts as data_facts
 from estimator_kit.retraining.facts import Facts, FileFacts
 from estimator_kit.retraining.label_rates import rate_problem
+from estimator_kit.retraining.state import StageFile
 from feature_specs.errors import counted
+from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import population
 from input_pipelines.errors import DataError
@@ -40,8 +41,7 @@ _log = logging.getLogger("estimator_kit")
 _FOLDER = re.compile(r"dt=(\d{4}-\d{2}-\d{2})")
 
 
-@dataclasses.dataclass(frozen=True)
-class Day:
+class Day(documents.Part):
     """A day of the window.
 
     Attributes:
@@ -63,8 +63,7 @@ class Day:
         return [file.path for file in self.files]
 
 
-@dataclasses.dataclass(frozen=True)
-class Window:
+class Window(documents.Part):
     """The days that a cycle reads.
 
     Attributes:
@@ -75,15 +74,15 @@ class Window:
       rewritten: days that have changed since the cycle before.
     """
 
-    as_of: str
+    as_of: datetime.date
     train: tuple[Day, ...]
     evaluate: tuple[Day, ...]
-    left_out: Mapping[str, str]
+    left_out: dict[str, str]
     late: tuple[str, ...] = ()
     rewritten: tuple[str, ...] = ()
 
     @property
-    def digest(self) -> str:
+    def content(self) -> str:
         """A hash of the days for training and for evaluation, with their contents."""
         parts = [[(day.name, day.digest) for day in days] for days in (self.train, self.evaluate)]
         return hashlib.sha256(repr(parts).encode()).hexdigest()
@@ -96,33 +95,24 @@ class Window:
     def eval_files(self) -> list[FileFacts]:
         return [file for day in self.evaluate for file in day.files]
 
-    def to_dict(self) -> dict[str, Any]:
-        return {**dataclasses.asdict(self), "digest": self.digest}
 
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Window:
-        """The window from the document of `to_dict`."""
+class MadeWith(documents.Part):
+    """What a cycle was started with; see `lineage`."""
 
-        def days(entries: Sequence[Mapping[str, Any]]) -> tuple[Day, ...]:
-            return tuple(
-                Day(
-                    entry["name"],
-                    entry["digest"],
-                    entry["rows"],
-                    tuple(FileFacts(**file) for file in entry["files"]),
-                    entry.get("dropped", 0),
-                )
-                for entry in entries
-            )
+    code: str
+    versions: dict[str, str]
+    flags: list[str]
+    seed: int
 
-        return cls(
-            document["as_of"],
-            days(document["train"]),
-            days(document["evaluate"]),
-            document["left_out"],
-            tuple(document["late"]),
-            tuple(document["rewritten"]),
-        )
+
+class CycleWindow(Window, StageFile):
+    """The window of a cycle, with its `content` as `digest`. `lineage` makes the other fields."""
+
+    NAME = "window.json"
+    digest: str = ""
+    identity: str
+    limits: Optional[str] = None
+    made_with: MadeWith
 
 
 def choose(
@@ -167,7 +157,7 @@ def choose(
     train = tuple(reversed(chosen[config.eval_window_days :]))
     left_out.update(_gaps(chosen, there, as_of))
     left_out = {day: left_out[day] for day in sorted(left_out)}
-    window = Window(as_of.isoformat(), train, evaluate, left_out)
+    window = Window(as_of=as_of, train=train, evaluate=evaluate, left_out=left_out)
     _check_size(config, window)
     return compared(window, before)
 
@@ -175,7 +165,7 @@ def choose(
 def compared(window: Window, before: Optional[Window]) -> Window:
     """The window with its late and rewritten days, compared with the window before."""
     late, rewritten = _changes(window, before)
-    return dataclasses.replace(window, late=late, rewritten=rewritten)
+    return window.model_copy(update={"late": late, "rewritten": rewritten})
 
 
 def _read_together(config: RetrainConfig, facts: Facts, names: Sequence[str]) -> None:
@@ -267,7 +257,13 @@ def _day(
     content = hashlib.sha256()
     for file in good:
         content.update(f"{os.path.basename(file.path)} {file.sha256}\n".encode())
-    return Day(name, content.hexdigest(), rows - dropped, tuple(good), dropped)
+    return Day(
+        name=name,
+        digest=content.hexdigest(),
+        rows=rows - dropped,
+        files=tuple(good),
+        dropped=dropped,
+    )
 
 
 def _gaps(chosen: Sequence[Day], there: set[str], as_of: datetime.date) -> dict[str, str]:

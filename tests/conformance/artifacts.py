@@ -39,7 +39,10 @@ from estimator_kit.model import model_params
 from estimator_kit.models import MODELS
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.retraining import cycle, state
+from estimator_kit.retraining.checks import Checked
 from estimator_kit.retraining.facts import Facts
+from estimator_kit.retraining.gate_stage import Judged
+from estimator_kit.retraining.training_stage import Trained
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import scoring
 from estimator_kit.scoring.eval_rows import EvalRows
@@ -524,10 +527,10 @@ class Cycle(Artifact):
         (found,) = ran
         (before, *_) = state.cycles(config.model_dir)
         if found.folder.name != before.name:
-            assert before.read("gate") is not None
+            assert before.load(Judged) is not None
             return "new"
-        assert before.read("gate") is before.read("checks") is None
-        assert before.read("train") is not None
+        assert before.load(Judged) is before.load(Checked) is None
+        assert before.load(Trained) is not None
         return "judged again"
 
     def read(self, folder, start):

@@ -14,15 +14,19 @@ import estimator_kit as ek
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import Refused, TimedOut
 from estimator_kit.retraining import cycle, gate_stage, modes, pages, reproduction, state
-from estimator_kit.retraining.forms import FORMS
+from estimator_kit.retraining.gate_stage import Judged
+from estimator_kit.retraining.lineage import Lineage
 from estimator_kit.retraining.promotion import Serving
+from estimator_kit.retraining.report import Report
+from estimator_kit.retraining.training_stage import Trained
+from estimator_kit.retraining.window import CycleWindow
 from input_pipelines.prepare.analyze.scan import scan
+from tests.estimator_kit.retraining.reports import FORMS
 from tests.integration.retraining_data import config, write_day, write_spec
 
 
-def outputs(folder, name):
-    found = state.find(str(folder / "model"), name)
-    return {what: found.read(what) for what in ("window", "train", "gate", "lineage", "report")}
+def of_cycle(folder, name):
+    return state.find(str(folder / "model"), name)
 
 
 def served(folder):
@@ -36,18 +40,17 @@ def test_the_first_cycle_is_promoted_and_says_from_what(promoted):
     assert kept["report"].startswith("# cycle 0001 was promoted: version 1 is live\n")
     assert kept["exports"] == {"final": "model/serving/1"}
     assert tf.saved_model.load("model/serving/1").signatures["serving_default"]
-    found = outputs(folder, "1")
-    window = found["window"]
-    assert [day["name"] for day in window["train"]] == ["2026-01-01", "2026-01-02"]
-    assert [day["name"] for day in window["evaluate"]] == ["2026-01-03"]
-    lineage = found["lineage"]
-    assert [(pathlib.Path(f["path"]).name, f["rows"]) for f in lineage["data"]["evaluate"]] == [
+    found = of_cycle(folder, "1")
+    window, lineage = found.output(CycleWindow), found.output(Lineage)
+    assert [day.name for day in window.train] == ["2026-01-01", "2026-01-02"]
+    assert [day.name for day in window.evaluate] == ["2026-01-03"]
+    assert [(pathlib.Path(file.path).name, file.rows) for file in lineage.data.evaluate] == [
         ("part-0.tfrecord", 60), ("part-1.tfrecord", 60),
     ]  # fmt: skip
-    assert (lineage["parent"]["kind"], lineage["version"]) == ("scratch", 1)
-    assert lineage["by"]["pid"] == kept["pid"]
+    assert (lineage.parent.kind, lineage.version) == ("scratch", 1)
+    assert lineage.by.pid == kept["pid"]
     # oslo is an old word; rome and lima are new, in either order.
-    assert found["report"]["vocabularies"]["words/city.txt"]["new"] == 2
+    assert found.output(Report).vocabularies["words/city.txt"].new == 2
     words = (folder / "model/cycles/0001/spec/words/city.txt").read_text().split()
     assert words[0] == "oslo" and sorted(words[1:]) == ["lima", "rome"]
     assert (folder / "words/city.txt").read_text() == "oslo\n"
@@ -55,14 +58,13 @@ def test_the_first_cycle_is_promoted_and_says_from_what(promoted):
 
 @pytest.mark.ci
 def test_the_gate_has_the_metrics_of_the_evaluation(first_cycle):
-    found = outputs(first_cycle, "1")
-    both = found["gate"]["metrics"]
-    metrics = found["train"]["metrics"]
-    assert both["log_loss/click"]["candidate"] == pytest.approx(metrics["loss/click"], rel=1e-4)
-    assert both["calibration/click"]["candidate"] == pytest.approx(
+    found = of_cycle(first_cycle, "1")
+    both, metrics = found.output(Judged).metrics, found.output(Trained).metrics
+    assert both["log_loss/click"].candidate == pytest.approx(metrics["loss/click"], rel=1e-4)
+    assert both["calibration/click"].candidate == pytest.approx(
         metrics["prediction_mean/click"] / metrics["label_mean/click"], rel=1e-4
     )
-    assert both["auc/buy"]["candidate"] == pytest.approx(metrics["auc/buy"], abs=2e-3)
+    assert both["auc/buy"].candidate == pytest.approx(metrics["auc/buy"], abs=2e-3)
 
 
 @pytest.mark.ci
@@ -136,11 +138,10 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     write_spec(folder)  # A looser gate judges the same model again, without a training.
     _, text = cycle.run(config(as_of="2026-01-04", keep_cycles=1))
     assert result.stat().st_mtime_ns == trained
-    found = outputs(folder, "2")
+    judged = of_cycle(folder, "2").output(Judged)
     assert "started from live (0001)" in text
     assert served(folder) == [1, 2]
-    assert found["gate"]["live_version"] == 1
-    assert found["gate"]["metrics"]["auc/click"]["live"] is not None
+    assert judged.live_version == 1 and judged.metrics["auc/click"].live is not None
     # The parent of the live model is kept, whatever --keep_cycles says.
     assert (folder / "model/cycles/0001/train/checkpoint").exists()
 
@@ -271,10 +272,10 @@ def test_a_warm_start_that_does_not_fit_becomes_one_from_scratch(promoted):
     # With another hash size the shapes do not allow a warm start.
     (promoted / "spec.yaml").write_text(text.replace('"size": 20', '"size": 25'))
     cycle.run(config(as_of="2026-01-04"))
-    start = outputs(promoted, "2")["train"]["start"]
-    assert (start["kind"], start["source"]) == ("scratch", None)
-    assert start["reason"].startswith("a warm start does not fit: cannot warm start from ")
-    assert "[20, " in start["reason"] and "[25, " in start["reason"]  # The whole error.
+    start = of_cycle(promoted, "2").output(Trained).start
+    assert (start.kind, start.source) == ("scratch", None)
+    assert start.reason.startswith("a warm start does not fit: cannot warm start from ")
+    assert "[20, " in start.reason and "[25, " in start.reason  # The whole error.
     assert served(promoted) == [1, 2]
 
 
@@ -289,9 +290,9 @@ def test_too_few_days_are_told_though_there_is_no_cycle_yet(fresh):
 
 @pytest.mark.ci
 def test_every_file_of_a_cycle_has_a_form(first_cycle):
-    folder = state.find(f"{first_cycle}/model", "1")
-    there = {path.stem for path in (first_cycle / "model/cycles/0001").glob("*.json")}
-    assert there == set(FORMS)
-    for what in FORMS:
-        with open(folder.at(f"{what}.json"), encoding="utf-8") as file:
-            assert folder.read(what) == json.load(file)
+    folder = first_cycle / "model/cycles/0001"
+    assert {path.name for path in folder.glob("*.json")} == set(FORMS)
+    for name, form in FORMS.items():
+        found = of_cycle(first_cycle, "1").output(form)
+        assert not found.model_extra
+        assert json.dumps(found.as_json(), indent=2) + "\n" == (folder / name).read_text()

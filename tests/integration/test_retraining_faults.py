@@ -19,6 +19,7 @@ import tensorflow as tf
 import estimator_kit as ek
 from estimator_kit.retraining import cycle, state
 from estimator_kit.retraining.promotion import Serving
+from estimator_kit.retraining.training_stage import Trained
 from tests.conftest import ROOT
 from tests.integration.retraining_data import config, fields, write_day
 
@@ -57,21 +58,21 @@ def start(number):
 
 def end_state():
     """The state that must be the same, however often a cycle was killed."""
-    second = state.find("model", "2")
+    trained = state.find("model", "2").output(Trained)
     skipped = {"facts", "eval", "_LOCK"}
     found = {
         "outcomes": [found.outcome for found in state.cycles("model")],
         "serving": sorted(os.listdir("model/serving")),
         "versions": [v.cycle for v in Serving("model/serving", "").versions()],
-        "step": second.read("train")["global_step"],
-        "start": second.read("train")["start"],
+        "step": trained.global_step,
+        "start": trained.start.model_dump(),
         "words": pathlib.Path("model/cycles/0002/spec/words/city.txt").read_text(),
         "files": sorted(
             path.name
             for path in pathlib.Path("model/cycles/0002").iterdir()
             if path.name not in skipped and not path.name.startswith(".tmp")
         ),
-        "loss": second.read("train")["metrics"]["loss"],
+        "loss": trained.metrics["loss"],
     }
     return json.loads(json.dumps(found))
 

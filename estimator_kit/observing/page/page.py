@@ -96,68 +96,29 @@ def write_comparison(model_dirs: Sequence[str]) -> str:
     return path
 
 
-def write_cycle(
-    path: str, headline: str, report: Mapping[str, Any], *, train_dir: Optional[str]
+def write_sections(
+    path: str, title: str, headline: str, sections: Sequence[Any], model_dir: Optional[str] = None
 ) -> None:
-    """Writes the page of a cycle of retraining, which begins with its gate and its drift.
-
-    Args:
-      path: the file to write.
-      headline: the outcome of the cycle.
-      report: see `cycle.sections`.
-      train_dir: the model directory of its training; None if it has not trained.
-
-    Raises:
-      ConfigError: see `write`.
-    """
-    check_installed()
-    from estimator_kit.observing.page import cycle
-    from estimator_kit.observing.page.sections import sections
-
-    made = cycle.sections(report)
-    found = None
-    if train_dir is not None:
-        numbers = numbers_module.read(train_dir)
-        made += sections(numbers)
-        found = [finding.text for finding in findings(numbers)]
-    documents.write_text(path, _render(f"Cycle {report['cycle']}", headline, made, findings=found))
-
-
-def write_history(
-    model_dir: str, reports: Sequence[Mapping[str, Any]], versions: Sequence[Mapping[str, Any]]
-) -> str:
-    """Writes `history.html` into a retraining directory, and returns its path.
-
-    Args:
-      model_dir: the retraining directory.
-      reports, versions: see `history.sections`.
-
-    Raises:
-      ConfigError: a package is missing.
-    """
-    check_installed()
-    from estimator_kit.observing.page import history
-
-    path = os.path.join(model_dir, HISTORY)
-    title = os.path.basename(os.path.abspath(model_dir))
-    headline = history.headline(reports, versions)
-    documents.write_text(path, _render(title, headline, history.sections(reports, versions)))
-    return path
-
-
-def write_sections(path: str, title: str, headline: str, sections: Sequence[Any]) -> None:
     """Writes a page with any sections.
 
     Args:
       path: the file to write.
       title, headline: what the page begins with.
       sections: see `sections.Section`.
+      model_dir: a training whose sections follow, if given.
 
     Raises:
       ConfigError: a package is missing.
     """
     check_installed()
-    documents.write_text(path, _render(title, headline, sections))
+    from estimator_kit.observing.page.sections import sections as sections_of
+
+    found = None
+    if model_dir is not None:
+        numbers = numbers_module.read(model_dir)
+        sections = [*sections, *sections_of(numbers)]
+        found = [finding.text for finding in findings(numbers)]
+    documents.write_text(path, _render(title, headline, sections, findings=found))
 
 
 def html(numbers: Numbers) -> str:

@@ -16,11 +16,12 @@ from estimator_kit.errors import NothingToDo, Refused, Stopped
 from estimator_kit.result import RunResult
 from estimator_kit.result_file import write_result
 from estimator_kit.retraining import state
+from estimator_kit.retraining.publication import Promoted
 from input_pipelines.errors import MissingPackageError
 from tests.conftest import small_run
-from tests.estimator_kit.observing.page import reports
 from tests.estimator_kit.observing.tracking.recording import calls
 from tests.estimator_kit.observing.tracking.test_run_log import RECORDING
+from tests.estimator_kit.retraining import reports
 from tests.integration.retraining_data import config
 
 
@@ -89,9 +90,9 @@ def cycle_that(model_dir, found, error=None):
     def run(config):
         folder = state.new(model_dir)
         if found is not None:
-            folder.write("report", found)
-            if found["version"] is not None:
-                folder.write("promote", {"version": found["version"], "path": "serving/1"})
+            folder.save(found)
+            if found.version is not None:
+                folder.save(Promoted(version=found.version, path="serving/1"))
         if error is not None:
             raise error
         return RunResult(mode="retrain"), "promoted"
@@ -114,7 +115,7 @@ def retrained(tmp_path, monkeypatch, found, error=None):
 
 
 def test_a_promoted_cycle_tells_its_version(tmp_path, monkeypatch):
-    found = {**reports.report(1, "promoted"), "version": 1}
+    found = reports.report(1, "promoted", version=1)
     start, metrics, end, promoted = retrained(tmp_path, monkeypatch, found)
     assert start == ["start", "model", {"cycle": "0001"}]
     assert metrics[1] == {"0": {"gate/auc/click": 0.7, "gate/log_loss/click": 0.3}}

@@ -8,9 +8,10 @@ import feature_specs
 from estimator_kit.retraining import checks
 from estimator_kit.retraining.checks import Finding
 from estimator_kit.retraining.facts import FileFacts
-from estimator_kit.retraining.window import Day, Window
+from estimator_kit.retraining.window import Day
 from feature_specs.errors import SpecError
 from tests.conftest import DOCUMENT
+from tests.estimator_kit.retraining import reports
 
 
 def spec_of(**day_rows):
@@ -21,9 +22,10 @@ def spec_of(**day_rows):
 def day(number, *files):
     """A day with files, each given as (content, rows)."""
     facts = tuple(
-        FileFacts(f"dt={number}/{i}", 1, content, rows) for i, (content, rows) in enumerate(files)
+        FileFacts(path=f"dt={number}/{i}", bytes=1, sha256=content, rows=rows)
+        for i, (content, rows) in enumerate(files)
     )
-    return Day(str(number), "", sum(file.rows for file in facts), facts)
+    return Day(name=str(number), digest="", rows=sum(file.rows for file in facts), files=facts)
 
 
 def sizes(*rows):
@@ -36,7 +38,7 @@ def found(monkeypatch):
     monkeypatch.setattr(checks, "_against_spec", lambda *_: [])
 
     def run(spec, days, **options):
-        window = Window("2026-01-09", tuple(days[:-1]), (days[-1],), {})
+        window = reports.window(train=tuple(days[:-1]), evaluate=(days[-1],))
         return checks.run(spec, window, None, **options)
 
     return run
@@ -46,14 +48,14 @@ def test_a_day_with_ten_copies_of_one_file(found):
     days = [*sizes(100, 100, 120, 80), day(9, *[("same", 100)] * 10), day(10, ("z", 100))]
     assert found(spec_of(otherwise="stop"), days) == [
         Finding(
-            "day_rows", "stop",
-            "9: 1,000 records, 10 times the median of 100 of the 6 days of the window, above "
+            check="day_rows", verdict="stop",
+            text="9: 1,000 records, 10 times the median of 100 of the 6 days of the window, above "
             "max_ratio: 5. Check whether some files are duplicates. If the day is right, change "
             "day_rows in the section retraining of the spec.",
         ),
         Finding(
-            "equal_files", "warn",
-            "dt=9/0, dt=9/1 and 8 more have the same content, so their rows count 10 times",
+            check="equal_files", verdict="warn",
+            text="dt=9/0, dt=9/1 and 8 more have the same content, so their rows count 10 times",
         ),
     ]  # fmt: skip
 
@@ -72,7 +74,10 @@ def test_without_a_word_in_the_spec_it_is_a_warning(found):
 
 
 def test_the_rows_that_the_filter_keeps_are_compared(found):
-    days = [Day(f"{i}", "", rows, (), 100 - rows) for i, rows in enumerate((50, 50, 9, 50))]
+    days = [
+        Day(name=f"{i}", digest="", rows=rows, files=(), dropped=100 - rows)
+        for i, rows in enumerate((50, 50, 9, 50))
+    ]
     (finding,) = found(spec_of(), days)
     assert finding.text.startswith("2: 9 of 100 records, 0.18 times the median of 50 of the 4 days")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import logging
 
@@ -9,24 +10,19 @@ import pytest
 
 from estimator_kit.errors import ConfigError, NothingToDo, Stopped, TimedOut
 from estimator_kit.retraining import cycle, lineage, stages, state
+from estimator_kit.retraining.checks import Checked
+from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.promotion import Version
+from estimator_kit.retraining.publication import Promoted
+from estimator_kit.retraining.report import Report
+from estimator_kit.retraining.retention import Cleaned
+from estimator_kit.retraining.training_stage import Start, Trained
+from estimator_kit.retraining.vocabularies import Vocabularies
+from estimator_kit.retraining.window import Window
 from input_pipelines.errors import DataError
 from tests.integration.retraining_data import config, write_spec
 
-WINDOW = {
-    "as_of": "2026-01-03", "train": [], "evaluate": [], "left_out": {}, "late": [],
-    "rewritten": [], "digest": "d",
-}  # fmt: skip
-START = {"kind": "scratch", "source": None, "cycle": None, "reason": ""}
-
-
-class Days:
-    """A window without days."""
-
-    digest = "d"
-
-    def to_dict(self):
-        return WINDOW
+WINDOW = Window(as_of=datetime.date(2026, 1, 3), train=(), evaluate=(), left_out={})
 
 
 @pytest.fixture
@@ -39,20 +35,20 @@ def folder(tmp_path):
 def without_work(monkeypatch):
     """Replaces all stages by functions that return at once."""
     outputs = {
-        "grow_vocabularies": {"spec": "spec.yaml"}, "check": {"findings": []},
-        "train": {"start": START, "global_step": 1, "metrics": {}, "rows_trained": 1},
-        "judge": {"passed": True, "candidate": "export", "rows": 1, "live_version": None},
-        "promote": {"version": 1, "path": "1"}, "clean": {},
+        "grow_vocabularies": Vocabularies(spec="spec.yaml"), "check": Checked(findings=[]),
+        "train": Trained(start=Start(kind="scratch")),
+        "judge": Judged(passed=True, candidate="export", rows=1, live_version=None),
+        "promote": Promoted(version=1, path="1"), "clean": Cleaned(),
     }  # fmt: skip
     for name, output in outputs.items():
         monkeypatch.setattr(stages, name, lambda _, output=output: output)
-    monkeypatch.setattr(cycle, "choose", lambda *arguments, **named: Days())
+    monkeypatch.setattr(cycle, "choose", lambda *arguments, **named: WINDOW)
     monkeypatch.setattr(lineage, "write", lambda *arguments, **named: {})
 
 
 def test_new_pretrained_vectors_begin_a_new_cycle(folder, without_work, monkeypatch):
     monkeypatch.setattr(cycle, "_tell", lambda *arguments: None)
-    monkeypatch.setattr(stages.Serving, "find", lambda *arguments: Version(1, "1"))
+    monkeypatch.setattr(stages.Serving, "find", lambda *arguments: Version(number=1, path="1"))
     spec = json.loads((folder / "spec.yaml").read_text())
     spec["columns"]["city_emb"] = {
         "embedding": "city", "dimension": 2, "pretrained": {"file": "cities.txt"},
@@ -76,13 +72,13 @@ def test_once_a_cycle_is_through_nobody_who_is_told_makes_it_fail(
         raise error
 
     monkeypatch.setattr(cycle, "_tell", fail)
-    monkeypatch.setattr(stages.Serving, "find", lambda *arguments: Version(1, "1"))
+    monkeypatch.setattr(stages.Serving, "find", lambda *arguments: Version(number=1, path="1"))
     with caplog.at_level(logging.WARNING):
         _, text = cycle.run(config(folder))
     assert text.startswith("# cycle 0001 was promoted: version 1 is live\n")
     (done,) = state.cycles(str(folder / "model"))
     assert done.outcome == "promoted"
-    assert done.read("report")["outcome"] == "promoted"
+    assert done.output(Report).outcome == "promoted"
     assert f"cycle 0001 could not be reported: {type(error).__name__}" in caplog.messages
     assert "SECRET" not in caplog.text
 
@@ -97,7 +93,7 @@ def test_what_fails_after_the_end_of_a_cycle_is_not_reported_as_its_failure(
     with pytest.raises(KeyboardInterrupt):
         cycle.run(config(folder))
     (done,) = state.cycles(str(folder / "model"))
-    assert (done.outcome, done.read("report")["outcome"]) == ("promoted", "promoted")
+    assert (done.outcome, done.output(Report).outcome) == ("promoted", "promoted")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +116,7 @@ def test_what_ends_the_choice_of_days_is_told(folder, monkeypatch, error, outcom
     monkeypatch.setattr(cycle, "_tell", lambda config, found: told.append(found))
     with pytest.raises(type(error)):
         cycle.run(config(folder))
-    assert [(r["cycle"], r["outcome"], r["problem"]) for r in told] == [("0001", outcome, problem)]
+    assert [(r.cycle, r.outcome, r.problem) for r in told] == [("0001", outcome, problem)]
     assert state.cycles(str(folder / "model")) == []
 
 

@@ -10,9 +10,16 @@ import pytest
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import NothingToDo
 from estimator_kit.retraining import cycle, gate_stage, modes, publication, stages, state
+from estimator_kit.retraining.checks import Checked
 from estimator_kit.retraining.facts import FileFacts
+from estimator_kit.retraining.gate_stage import Judged
+from estimator_kit.retraining.lineage import Lineage
 from estimator_kit.retraining.promotion import Serving
-from estimator_kit.retraining.window import Day, Window
+from estimator_kit.retraining.publication import Promoted, Publishing
+from estimator_kit.retraining.report import Report
+from estimator_kit.retraining.training_stage import Start, Trained
+from estimator_kit.retraining.vocabularies import Vocabularies
+from estimator_kit.retraining.window import CycleWindow, Day, Window
 from feature_specs.files import staged
 
 
@@ -54,28 +61,28 @@ def nights(tmp_path, monkeypatch, document):
     def choose(config, spec, facts, *, as_of, before):
         def day(number):
             name = f"2026-01-{number:02d}"
-            file = FileFacts(str(tmp_path / name), 1, f"sha {number}", 10)
-            return (Day(name, f"digest {number}", 10, (file,)),)
+            path = str(tmp_path / name)
+            file = FileFacts(path=path, bytes=1, sha256=f"sha {number}", rows=10)
+            return (Day(name=name, digest=f"digest {number}", rows=10, files=(file,)),)
 
-        found = Window(as_of.isoformat(), day(as_of.day - 1), day(as_of.day), {})
+        train, evaluate = day(as_of.day - 1), day(as_of.day)
+        found = Window(as_of=as_of, train=train, evaluate=evaluate, left_out={})
         return cycle.compared(found, before)
 
     def train(work):
         nights.ran.append(work.folder.name)
         export = work.folder.at("train", "export")
         os.makedirs(export)
-        work.folder.write("start", {"kind": "scratch", "cycle": None})
-        return {
-            "export_path": export, "global_step": 7, "metrics": {}, "rows_trained": 10,
-            "start": {"kind": "scratch", "source": None, "cycle": None, "reason": ""},
-        }  # fmt: skip
+        start = Start(kind="scratch")
+        work.folder.save(start)
+        return Trained(export_path=export, global_step=7, metrics={}, rows_trained=10, start=start)
 
     def gate(work):
         live = work.serving.live
-        return {
-            "passed": nights.passes, "candidate": work.output("train")["export_path"], "rows": 10,
-            "live_version": live.number if live is not None else None, "metrics": {},
-        }  # fmt: skip
+        return Judged(
+            passed=nights.passes, candidate=work.folder.output(Trained).export_path, rows=10,
+            live_version=live.number if live is not None else None,
+        )  # fmt: skip
 
     def dying(name, function):
         def stage(*arguments, **named):
@@ -95,8 +102,8 @@ def nights(tmp_path, monkeypatch, document):
             raise Killed
 
     monkeypatch.setattr(cycle, "choose", choose)
-    monkeypatch.setattr(stages, "grow_vocabularies", lambda work: {"spec": str(spec)})
-    monkeypatch.setattr(stages, "check", lambda work: {"findings": []})
+    monkeypatch.setattr(stages, "grow_vocabularies", lambda work: Vocabularies(spec=str(spec)))
+    monkeypatch.setattr(stages, "check", lambda work: Checked(findings=[]))
     monkeypatch.setattr(stages, "train", train)
     monkeypatch.setattr(stages, "judge", gate)
     monkeypatch.setattr(stages, "clean", dying("clean", stages.clean))
@@ -119,19 +126,18 @@ def die(nights, night, where):
 def test_one_that_went_live_is_finished_before_the_next_begins(nights, where):
     die(nights, 3, where)
     second = state.find(nights.model, "2")
-    assert (second.read("promote") is None) == (where == "rename")
+    assert (second.load(Promoted) is None) == (where == "rename")
     assert nights.serving.live.cycle == "0002" and second.outcome is None
     nights.run(4)
     assert nights.outcomes() == ["promoted"] * 3 and nights.ran == ["0002", "0003"]
     assert [version.cycle for version in nights.serving.versions()] == ["0001", "0002", "0003"]
-    assert second.read("promote")["version"] == 2 == second.read("report")["version"]
-    lineage = second.read("lineage")
+    assert second.output(Promoted).version == 2 == second.output(Report).version
+    lineage = second.output(Lineage)
     # The lineage describes its own start, not the start that finished it.
-    assert lineage["version"] == 2 and "--as_of=2026-01-03" in lineage["flags"]
-    assert lineage["identity"] == second.read("window")["identity"]
+    assert lineage.version == 2 and "--as_of=2026-01-03" in lineage.flags
+    assert lineage.identity == second.output(CycleWindow).identity
     # The third cycle is compared with the second.
-    third = state.find(nights.model, "3").read("window")
-    assert third["identity"] != lineage["identity"]
+    assert state.find(nights.model, "3").output(CycleWindow).identity != lineage.identity
 
 
 @pytest.mark.parametrize("night", [3, 4])
@@ -147,7 +153,7 @@ def test_a_rollback_after_its_death_is_not_undone(nights, night):
     assert nights.serving.live.number == 3 and nights.serving.live.cycle == "0001"
     assert nights.outcomes() == ["promoted", "promoted", "refused"][: night - 1]
     second = state.find(nights.model, "2")
-    assert second.read("promote")["version"] == 2 and second.read("report")["live_now"] == 3
+    assert second.output(Promoted).version == 2 and second.output(Report).live_now == 3
     with open(second.at("report.md"), encoding="utf-8") as file:
         assert file.readline() == (
             "# cycle 0002 was promoted as version 2; version 3 is live now\n"
@@ -163,7 +169,7 @@ def test_one_that_was_refused_before_it_died_is_finished_as_that(nights):
     nights.passes = True
     nights.run(4)
     assert nights.outcomes() == ["promoted", "refused", "promoted"]
-    assert state.find(nights.model, "2").read("report")["outcome"] == "refused"
+    assert state.find(nights.model, "2").output(Report).outcome == "refused"
 
 
 def test_one_that_was_not_judged_is_abandoned(nights, monkeypatch):
@@ -215,7 +221,7 @@ def test_the_version_of_a_cycle_of_an_older_kit_is_found_by_its_number(tmp_path)
     serving = Serving(str(tmp_path / "serving"), str(tmp_path / "model"))
     (tmp_path / "export").mkdir()
     folder = state.new(str(tmp_path / "model"))
-    folder.write("publishing", {"above": 0})
+    folder.save(Publishing(above=0))
     assert publication.begin(folder, serving) is None
     own = serving.publish(str(tmp_path / "export"), cycle=folder.name, verify=lambda path: None)
     assert publication.find(folder, serving) == own

@@ -43,11 +43,11 @@ def test_floors_and_ceilings():
         {"metric": "size_mib", "max": 3},
         measured={"size_mib": 2.5},
     )
-    assert found == [
-        Finding("auc/click min 0.9", True, 1.0, rows=200),
-        Finding("calibration/click min 1.1", False, pytest.approx(1.0), rows=200),
-        Finding("calibration/click max 1.2", True, pytest.approx(1.0), rows=200),
-        Finding("size_mib max 3", True, 2.5),
+    assert [(f.text, f.passed, f.value, f.rows) for f in found] == [
+        ("auc/click min 0.9", True, 1.0, 200),
+        ("calibration/click min 1.1", False, pytest.approx(1.0), 200),
+        ("calibration/click max 1.2", True, pytest.approx(1.0), 200),
+        ("size_mib max 3", True, 2.5, None),
     ]
     assert not gate.passed(found) and gate.passed(found[2:])
     assert found[1].sentence == "REFUSED: calibration/click min 1.1: 1"
@@ -241,10 +241,10 @@ def test_the_difference_of_calibration_is_of_distances():
 
 
 NO_LIVE = [
-    Finding("auc/click min 0.5", True, 0.9),
-    Finding("auc/click max_loss 0.1", None, 0.9, note="why"),
-    Finding("log_loss/click max_loss 5%", None, 0.2, note="why"),
-    Finding("auc/click max_loss 0.1", False, 0.2, slice="country=DE"),
+    Finding(text="auc/click min 0.5", passed=True, value=0.9),
+    Finding(text="auc/click max_loss 0.1", passed=None, value=0.9, note="why"),
+    Finding(text="log_loss/click max_loss 5%", passed=None, value=0.2, note="why"),
+    Finding(text="auc/click max_loss 0.1", passed=False, value=0.2, slice="country=DE"),
 ]
 
 
@@ -256,6 +256,7 @@ def test_a_gate_that_could_compare_nothing_refuses():
         "the report. To promote it, set promote_unjudged: true in the gate for one cycle."
     )
     # One comparison is enough, and a gate that asks for none, or allows it, refuses nothing.
-    assert gate.unjudged(section, [*NO_LIVE, Finding("log_loss/buy max_loss 1", True)]) == []
+    compared = Finding(text="log_loss/buy max_loss 1", passed=True)
+    assert gate.unjudged(section, [*NO_LIVE, compared]) == []
     assert gate.unjudged(section, NO_LIVE[:1]) == []
     assert gate.unjudged(Gate(promote_unjudged=True), NO_LIVE) == []

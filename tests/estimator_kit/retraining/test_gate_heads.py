@@ -75,19 +75,19 @@ def model(tmp_path_factory):
 
 def test_the_gate_judges_every_head_by_the_numbers_of_the_evaluation(model):
     spec, _, path, export, evaluated = model
-    live = Version(3, export, cycle="0002")
+    live = Version(number=3, path=export, cycle="0002")
     found, _ = gate_stage.run(spec, export, live, [path], batch_size=100)
-    assert found["passed"]
-    assert all(finding["passed"] for finding in found["findings"])
-    assert {f["slice"] for f in found["findings"]} == {"", "city=rome", "city=oslo", "city=lima"}
-    assert {tuple(i) for i in found["intervals"].values()} == {("candidate", "live")}
-    for metric, values in found["metrics"].items():
-        assert values["candidate"] == values["live"] is not None
+    assert found.passed
+    assert all(finding.passed for finding in found.findings)
+    assert {f.slice for f in found.findings} == {"", "city=rome", "city=oslo", "city=lima"}
+    assert {tuple(i) for i in found.intervals.values()} == {("candidate", "live")}
+    for metric, values in found.metrics.items():
+        assert values.candidate == values.live is not None
         if metric not in NOT_EVALUATED:
             expected = evaluated[EVALUATED.get(metric, metric)]
             of_order = metric.startswith(("auc", "concordance"))
             limit = 1e-9 if of_order else 1e-5  # Others are sums of float32 numbers.
-            assert values["candidate"] == pytest.approx(expected, rel=limit), metric
+            assert values.candidate == pytest.approx(expected, rel=limit), metric
 
 
 def test_slices_and_importance_have_every_head(model):

@@ -18,7 +18,7 @@ from tests.conftest import DOCUMENT
 
 Signature = collections.namedtuple("Signature", "inputs outputs")
 
-LIVE = Version(3, "/serving/3", cycle="0002")
+LIVE = Version(number=3, path="/serving/3", cycle="0002")
 SPEC = parser.parse(copy.deepcopy(DOCUMENT))
 CLICK = np.array([0.2, 0.8, 0.3, 0.7])
 
@@ -99,23 +99,23 @@ def judged(monkeypatch, tmp_path):
 
 def test_an_objective_that_the_live_model_does_not_predict_is_not_judged(judged):
     found, _, _ = judged({}, {"click": CLICK})
-    assert [entry["passed"] for entry in found["findings"]] == [True, None]
-    assert found["findings"][1]["note"] == (
+    assert [entry.passed for entry in found.findings] == [True, None]
+    assert found.findings[1].note == (
         "the live model does not predict this objective, or has another head or label, or other "
         "classes or boundaries"
     )
-    assert found["passed"]
+    assert found.passed
 
 
 def test_other_classes_of_the_live_model_are_not_compared(judged):
     found, _, _ = judged({}, {"click": CLICK, "buy": np.stack([CLICK, CLICK], axis=1)})
-    assert [entry["passed"] for entry in found["findings"]] == [True, None]
+    assert [entry.passed for entry in found.findings] == [True, None]
 
 
 def test_an_evaluation_on_days_that_were_trained_on_refuses(judged):
     found, _, _ = judged({}, {"click": CLICK, "buy": CLICK}, known_days=["2026-01-03"])
-    assert not found["passed"]
-    assert found["findings"][-1]["sentence"] == (
+    assert not found.passed
+    assert found.findings[-1].sentence == (
         "REFUSED: evaluation on days that no model was trained on; the live model, or the model "
         "that training started from, was trained on 2026-01-03 or later days. Wait for a new day."
     )

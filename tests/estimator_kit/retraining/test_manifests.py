@@ -19,7 +19,7 @@ def write(folder, shards):
 
 
 def facts(folder, *names, rows=3):
-    return [FileFacts(f"{folder}/{name}", 30, "", rows) for name in names]
+    return [FileFacts(path=f"{folder}/{n}", bytes=30, sha256="", rows=rows) for n in names]
 
 
 @pytest.fixture(params=["", "ram://"])
@@ -66,12 +66,11 @@ def test_what_a_manifest_does_not_have_or_has_otherwise(folder):
 def test_a_shard_without_a_number_makes_it_no_manifest(folder, key):
     write(folder, [{k: v for k, v in SHARDS[0].items() if k != key}])
     assert manifest_problem(folder, facts(folder, "train-0.tfrecord")) == (
-        f"{folder}/_MANIFEST.json is not the manifest of a conversion: shard 'train-0.tfrecord' "
-        f"has no {key}"
+        f"{folder}/_MANIFEST.json: shards[0].{key} is missing. Repair or remove it."
     )
 
 
 @pytest.mark.parametrize("shards", [None, [1], [[]], [{}], {"a": 1}])
 def test_what_is_no_manifest(folder, shards):
     write(folder, shards)
-    assert "is not the manifest of a conversion" in manifest_problem(folder, [])
+    assert manifest_problem(folder, []).startswith(f"{folder}/_MANIFEST.json: shards")

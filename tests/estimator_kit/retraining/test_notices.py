@@ -13,13 +13,15 @@ import pytest
 
 from estimator_kit.observing import prometheus
 from estimator_kit.retraining import notices
+from estimator_kit.retraining.gate_stage import Both
+from estimator_kit.retraining.report import Days
 from input_pipelines.errors import MissingPackageError
+from tests.estimator_kit.retraining import reports
 
-REPORT = {
-    "cycle": "0007", "outcome": "promoted", "version": 12, "live_now": 12,
-    "window": {"rows": 5000}, "seconds": {"train": 1.5},
-    "metrics": {"auc/click": {"candidate": 0.75, "live": None}},
-}  # fmt: skip
+REPORT = reports.report(
+    7, "promoted", version=12, live_now=12, window=Days(rows=5000), seconds={"train": 1.5},
+    metrics={"auc/click": Both(candidate=0.75)},
+)  # fmt: skip
 
 
 def test_the_textfile():
@@ -36,7 +38,7 @@ def test_the_textfile():
         f'estimator_kit_retraining_stage_seconds{{{label},stage="train"}} 1.5',
         f'estimator_kit_retraining_metric{{metric="auc/click",{label},of="candidate"}} 0.75',
     ]
-    report = {**REPORT, "outcome": "refused", "live_now": 11}
+    report = REPORT.model_copy(update={"outcome": "refused", "live_now": 11})
     refused = notices.prometheus_text(report, model_dir="/m", last_success=None)
     assert 'live_version{model="m",model_dir="/m"} 11.0' in refused
     assert "last_success" not in refused
@@ -112,7 +114,7 @@ def test_a_webhook_gets_the_report(tmp_path, caplog, status):
     with server(status) as (url, got), caplog.at_level(logging.WARNING):
         (tmp_path / "url").write_text(f"{url}\n")
         notices.call_webhook(str(tmp_path / "url"), REPORT, timeout_secs=30)
-    assert got == [("/hook?token=secret", REPORT)]
+    assert got == [("/hook?token=secret", REPORT.as_json())]
     expected = [] if status == 200 else [f"the webhook of {tmp_path}/url answered 500"]
     assert caplog.messages == expected
 

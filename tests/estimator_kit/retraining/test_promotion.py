@@ -74,7 +74,7 @@ def test_a_number_is_never_given_twice_even_when_versions_are_gone(serving, tmp_
     shutil.rmtree(os.path.join(serving.folder, "3"))
     shutil.rmtree(os.path.join(serving.folder, "2"))
     assert serving.publish(one, cycle=None, verify=fine).number == 4
-    assert [entry["version"] for entry in serving.past()] == [1, 2, 3, 4]
+    assert [entry.version for entry in serving.past()] == [1, 2, 3, 4]
 
 
 def test_a_version_of_another_program_counts(serving, tmp_path):

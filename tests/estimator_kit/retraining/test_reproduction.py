@@ -10,17 +10,28 @@ from estimator_kit.checkpoints import run_record
 from estimator_kit.config.mode_configs import ReproduceConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import reproduction, state
+from estimator_kit.retraining.lineage import Data, Lineage, Parent, Spec
 from feature_specs.parser import parser
+from tests.estimator_kit.retraining import reports
+
+
+def kept(**fields):
+    """The lineage of cycle 7."""
+    given = {
+        "cycle": "0007", "parent": Parent(source=None), "data": Data(train=[], evaluate=[]),
+        "spec": Spec(path="", fingerprint=""), "code": "abc", "versions": {}, "flags": [],
+        "metrics": {}, **fields,
+    }  # fmt: skip
+    return Lineage(**given)
 
 
 def test_metrics_side_by_side():
-    kept = {
-        "metrics": {"auc/click": 0.75, "loss": 0.5, "ndcg/click": None, "old": 2.0},
-        "versions": {**run_record.versions(), "numpy": "1.0"},
-        "code": "abc",
-    }
+    then = kept(
+        metrics={"auc/click": 0.75, "loss": 0.5, "ndcg/click": None, "old": 2.0},
+        versions={**run_record.versions(), "numpy": "1.0"},
+    )
     now = {"auc/click": 0.5, "loss": 0.625, "ndcg/click": float("nan"), "new": 1.0}
-    lines = reproduction.compared("0007", kept, now, code="abc").splitlines()
+    lines = reproduction.compared(then, now, code="abc").splitlines()
     assert lines == [
         "cycle 0007, trained again:",
         f"  numpy was 1.0, is {run_record.versions()['numpy']}",
@@ -36,23 +47,16 @@ def test_metrics_side_by_side():
 
 
 def test_a_metric_that_became_undefined_is_no_reproduction():
-    kept = {"metrics": {"loss": 0.5}, "versions": {}, "code": "abc"}
-    lines = reproduction.compared("0007", kept, {"loss": float("nan")}, code="other").splitlines()
+    then = kept(metrics={"loss": 0.5})
+    lines = reproduction.compared(then, {"loss": float("nan")}, code="other").splitlines()
     assert lines[1] == "  the code of the kit or of the model has changed"
     assert lines[-2] == "defined in only one of the two: loss"
-
-
-WINDOW = {
-    "as_of": "2026-01-02", "train": [], "evaluate": [], "left_out": {}, "late": [],
-    "rewritten": [], "identity": "",
-    "made_with": {"code": "", "versions": {}, "flags": [], "seed": 1},
-}  # fmt: skip
 
 
 def test_a_cycle_without_a_lineage_or_a_training_is_named(tmp_path, document):
     model_dir = str(tmp_path / "model")
     folder = state.new(model_dir)
-    folder.write("window", WINDOW)
+    folder.save(reports.window())
     config = ReproduceConfig(mode="reproduce", model_dir=model_dir, cycle="1")
     with pytest.raises(ConfigError) as error:
         reproduction.reproduce(config)
@@ -62,11 +66,7 @@ def test_a_cycle_without_a_lineage_or_a_training_is_named(tmp_path, document):
     spec = tmp_path / "spec.yaml"
     spec.write_text(json.dumps(document))
     fingerprint = parser.load(str(spec)).fingerprint()
-    folder.write("lineage", {
-        "cycle": "0001", "data": {"train": [], "evaluate": []}, "parent": {"source": None},
-        "spec": {"path": str(spec), "fingerprint": fingerprint}, "flags": [], "metrics": {},
-        "versions": {}, "code": "",
-    })  # fmt: skip
+    folder.save(kept(spec=Spec(path=str(spec), fingerprint=fingerprint)))
     with pytest.raises(ConfigError) as error:
         reproduction.reproduce(config)
     assert str(error.value) == (

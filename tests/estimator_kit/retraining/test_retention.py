@@ -11,13 +11,11 @@ import pytest
 
 from estimator_kit.retraining import publication, retention, state
 from estimator_kit.retraining.promotion import Serving
+from estimator_kit.retraining.state import Done
+from estimator_kit.retraining.training_stage import Start
+from tests.estimator_kit.retraining import reports
 
 TODAY = datetime.date(2026, 1, 31)
-
-WINDOW = {
-    "train": [], "evaluate": [], "left_out": {}, "late": [], "rewritten": [], "identity": "",
-    "made_with": {"code": "", "versions": {}, "flags": [], "seed": 1},
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -26,10 +24,10 @@ def model(tmp_path):
     serving = Serving(str(tmp_path / "serving"), str(tmp_path))
     for number in range(1, 9):
         folder = state.new(str(tmp_path))
-        folder.write("window", {**WINDOW, "as_of": f"2026-01-{20 + number}"})
-        folder.write("start", {"kind": "live", "cycle": "0003" if number == 7 else None})
+        folder.save(reports.window(datetime.date(2026, 1, 20 + number)))
+        folder.save(Start(kind="live", cycle="0003" if number == 7 else None))
         if number < 8:  # Cycle 8 is running.
-            folder.write("done", {"outcome": "promoted" if number % 2 else "refused"})
+            folder.save(Done(outcome="promoted" if number % 2 else "refused"))
         for name in ("train", "spec"):
             os.makedirs(folder.at(name))
         if number % 2:
@@ -48,43 +46,43 @@ def clean(model, **changes):
 
 def test_the_newest_the_live_one_its_parent_and_those_of_versions_stay(model):
     found = clean(model)
-    assert found["kept"] == ["0003", "0005", "0007", "0008"]
-    assert "0001/train" in found["removed"] and "0001/spec" in found["removed"]
+    assert found.kept == ["0003", "0005", "0007", "0008"]
+    assert "0001/train" in found.removed and "0001/spec" in found.removed
     assert (model[0] / "cycles/0001/window.json").exists()
-    assert found["versions_removed"] == [1, 2]
+    assert found.versions_removed == [1, 2]
     assert [v.number for v in model[1].versions()] == [3, 4]
-    assert clean(model)["removed"] == []
+    assert clean(model).removed == []
 
 
 def test_abandoned_cycles_are_not_counted_and_go(model):
     for number in (4, 6):
-        state.find(str(model[0]), f"{number}").write("done", {"outcome": "abandoned"})
+        state.find(str(model[0]), f"{number}").save(Done(outcome="abandoned"))
     found = clean(model, newest=5)
-    assert found["kept"] == ["0002", "0003", "0005", "0007", "0008"]
-    assert "0006/train" in found["removed"]
+    assert found.kept == ["0002", "0003", "0005", "0007", "0008"]
+    assert "0006/train" in found.removed
 
 
 def test_what_is_pinned_stays_with_its_version(model):
     (model[0] / "cycles/0001/PINNED").touch()
     found = clean(model)
-    assert "0001" in found["kept"] and found["versions_removed"] == [2]
+    assert "0001" in found.kept and found.versions_removed == [2]
 
 
 def test_what_a_pinned_one_started_from_stays_too(model):
     for number, start in ((2, {"cycle": "0001"}), (4, {"source": str(model[0] / "serving/1")})):
         folder = state.find(str(model[0]), f"{number}")
-        folder.write("start", {"kind": "live", **start})
+        folder.save(Start(kind="live", **start))
         (model[0] / f"cycles/{folder.name}/PINNED").touch()
     found = clean(model)
-    assert found["kept"] == ["0001", "0002", "0003", "0004", "0005", "0007", "0008"]
-    assert found["versions_removed"] == [2]
+    assert found.kept == ["0001", "0002", "0003", "0004", "0005", "0007", "0008"]
+    assert found.versions_removed == [2]
 
 
 def test_what_a_pinned_one_started_from_stays_however_its_path_was_written(model, monkeypatch):
-    state.find(str(model[0]), "4").write("start", {"kind": "live", "source": "serving/1/"})
+    state.find(str(model[0]), "4").save(Start(kind="live", source="serving/1/"))
     (model[0] / "cycles/0004/PINNED").touch()
     monkeypatch.chdir("/")  # A later cycle may start in another folder.
-    assert clean(model)["versions_removed"] == [2]
+    assert clean(model).versions_removed == [2]
 
 
 def test_versions_of_another_model_directory_stay_for_it(model, caplog):
@@ -95,8 +93,8 @@ def test_versions_of_another_model_directory_stay_for_it(model, caplog):
     (folder / "export").mkdir()
     for number in range(1, 4):
         cycle = state.new(str(other_dir))
-        cycle.write("window", {**WINDOW, "as_of": "2026-01-25"})
-        cycle.write("done", {"outcome": "promoted"})
+        cycle.save(reports.window(datetime.date(2026, 1, 25)))
+        cycle.save(Done(outcome="promoted"))
         token = publication.begin(cycle, other)
         other.publish(
             str(folder / "export"), cycle=cycle.name, verify=lambda path: None, token=token
@@ -105,13 +103,13 @@ def test_versions_of_another_model_directory_stay_for_it(model, caplog):
     other.publish(str(folder / "export"), cycle=None, verify=lambda path: None)  # By hand.
     (other_dir / "cycles/0001/PINNED").touch()
     with caplog.at_level(logging.INFO):
-        assert clean(model)["versions_removed"] == [1, 2, 3, 4]
+        assert clean(model).versions_removed == [1, 2, 3, 4]
     assert caplog.messages == [
         f"{serving.folder}: the old versions 5, 6 stay, because no cycle of this model directory "
         "made them. Remove the folders that nobody needs."
     ]
     assert [v.number for v in serving.versions()] == [5, 6, 7, 8]
-    assert clean((other_dir, other), versions=1)["versions_removed"] == [6, 7]
+    assert clean((other_dir, other), versions=1).versions_removed == [6, 7]
     assert [v.number for v in serving.versions()] == [5, 8]
 
 
@@ -119,15 +117,15 @@ def test_what_a_keep_file_names_stays(model, caplog):
     serving = model[1]
     keep = pathlib.Path(serving.folder, "keep.json")
     keep.write_text('{"pinned": {"1": "the one of the audit"}, "live": ["2"]}')
-    assert clean(model)["versions_removed"] == []
+    assert clean(model).versions_removed == []
     keep.write_text('{"pined": {}}')
     with caplog.at_level(logging.WARNING):
-        assert clean(model)["versions_removed"] == []
+        assert clean(model).versions_removed == []
     assert caplog.messages[0].startswith(
         f"old versions stay until the next cycle: {keep}: expected"
     )
     keep.write_text('{"live": ["2"]}')
-    assert clean(model)["versions_removed"] == [1]
+    assert clean(model).versions_removed == [1]
 
 
 def test_a_rolled_back_copy_belongs_to_the_cycle_of_its_model(model):
@@ -138,9 +136,9 @@ def test_a_rolled_back_copy_belongs_to_the_cycle_of_its_model(model):
         serving.publish(
             first.path, cycle=first.cycle, verify=lambda path: None, rollback_of=first.number
         )
-    assert clean(model)["versions_removed"] == [2, 3, 4]  # 1 and 5 are the pinned model.
+    assert clean(model).versions_removed == [2, 3, 4]  # 1 and 5 are the pinned model.
     (folder / "cycles/0001/PINNED").unlink()
-    assert clean(model)["versions_removed"] == [1, 5]
+    assert clean(model).versions_removed == [1, 5]
 
 
 def test_while_another_process_publishes_old_versions_stay(model, caplog):
@@ -155,7 +153,7 @@ def test_while_another_process_publishes_old_versions_stay(model, caplog):
 
     (folder / "export").mkdir()
     other.publish(str(folder / "export"), cycle=None, verify=meanwhile)
-    assert found[0]["versions_removed"] == [] and "0002/train" in found[0]["removed"]
+    assert found[0].versions_removed == [] and "0002/train" in found[0].removed
     assert caplog.messages == [
         "old versions stay until the next cycle: another process is publishing or removing a model "
         f"in the serving directory {serving.folder}. Try again when it has ended."
@@ -166,19 +164,19 @@ def test_of_a_training_on_another_disk_only_the_link_is_removed(model):
     training = model[0] / "cycles/0001/train"
     os.rename(training, model[0] / "elsewhere")
     training.symlink_to(model[0] / "elsewhere")
-    assert "0001/train" in clean(model)["removed"]
+    assert "0001/train" in clean(model).removed
     assert not training.is_symlink() and (model[0] / "elsewhere").is_dir()
 
 
 def test_what_a_pinned_one_started_from_stays_without_a_version(model):
-    assert "0002" not in clean(model, versions=4)["kept"]
-    state.find(str(model[0]), "4").write("start", {"kind": "live", "cycle": "0002"})
+    assert "0002" not in clean(model, versions=4).kept
+    state.find(str(model[0]), "4").save(Start(kind="live", cycle="0002"))
     (model[0] / "cycles/0004/PINNED").touch()
-    assert {"0002", "0004"} <= {*clean(model)["kept"]}
+    assert {"0002", "0004"} <= {*clean(model).kept}
 
 
 def test_age_counts_in_days_of_the_clock(model):
     # Cycles 7 and 8 are 4 and 3 days old. Cycle 7 is kept because it is live, and cycle 5 because
     # version 3 belongs to it.
-    assert len(clean(model, newest=8, days=30)["kept"]) == 8
-    assert clean(model, newest=8, days=3)["kept"] == ["0003", "0005", "0007", "0008"]
+    assert len(clean(model, newest=8, days=30).kept) == 8
+    assert clean(model, newest=8, days=3).kept == ["0003", "0005", "0007", "0008"]

@@ -12,18 +12,20 @@ import tensorflow as tf
 from estimator_kit.errors import Locked
 from estimator_kit.retraining import gate_stage, publication, stages, state
 from estimator_kit.retraining.facts import Facts
+from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.promotion import Serving
-from estimator_kit.retraining.window import Day, Window
+from estimator_kit.retraining.training_stage import Start, Trained
+from estimator_kit.retraining.vocabularies import Vocabularies
+from estimator_kit.retraining.window import Day
 from feature_specs.parser import parser
 from input_pipelines.errors import DataError
 from input_pipelines.record_files import writing
 from tests.conftest import make_rows
-
-MADE = {"identity": "", "made_with": {"code": "", "versions": {}, "flags": [], "seed": 1}}
+from tests.estimator_kit.retraining import reports
 
 
 def day(number):
-    return (Day(f"2026-01-{number:02d}", "", 1, ()),)
+    return (Day(name=f"2026-01-{number:02d}", digest="", rows=1, files=()),)
 
 
 class Model:
@@ -38,9 +40,8 @@ class Model:
     def cycle(self, trained, start=None, *, goes_live=False):
         """A cycle that was trained up to a day, and evaluated on the next."""
         cycle = state.new(self.folder)
-        window = Window("2026-01-31", day(trained), day(trained + 1), {})
-        cycle.write("window", {**window.to_dict(), **MADE})
-        cycle.write("start", {"kind": "last", "cycle": start})
+        cycle.save(reports.window(train=day(trained), evaluate=day(trained + 1)))
+        cycle.save(Start(kind="last", cycle=start))
         if goes_live:
             token = publication.begin(cycle, self.serving)
             self.serving.publish(
@@ -50,11 +51,12 @@ class Model:
 
     def known_days(self, start, *evaluate):
         """The known days of a cycle with this start, of the days it is evaluated on."""
+        trained = Trained(start=Start(kind="last", cycle=start))
         running = types.SimpleNamespace(
             config=types.SimpleNamespace(model_dir=self.folder),
             serving=self.serving,
-            window=Window("2026-01-31", day(1), tuple(day(n)[0] for n in evaluate), {}),
-            output=lambda stage: {"start": {"cycle": start}},
+            window=reports.window(evaluate=tuple(day(n)[0] for n in evaluate)),
+            folder=types.SimpleNamespace(output=lambda form: trained),
         )
         return [name[-2:] for name in stages._known_days(running)]
 
@@ -90,14 +92,13 @@ def test_a_version_of_another_model_directory_has_unknown_days(model, caplog):
 def test_a_model_does_not_replace_one_that_it_was_not_compared_with(model, monkeypatch):
     """Another model directory published in the same serving directory after the gate."""
     model.serving.publish(model.export, cycle="0001", verify=lambda path: None)
-    outputs = {
-        "gate": {"passed": True, "candidate": model.export, "live_version": None},
-        "vocabularies": {"spec": ""},
-    }
+    folder = state.new(model.folder)
+    judged = Judged(passed=True, candidate=model.export, live_version=None, rows=1)
+    for output in (judged, Vocabularies(spec="")):
+        folder.save(output)
     running = types.SimpleNamespace(
-        folder=state.new(model.folder), serving=model.serving, answers=None,
-        window=Window("2026-01-02", (), (), {}), output=outputs.get,
-    )  # fmt: skip
+        folder=folder, serving=model.serving, answers=None, window=reports.window()
+    )
     monkeypatch.setattr(parser, "load", lambda path: None)
     monkeypatch.setattr(gate_stage, "verify", lambda *arguments: lambda path: None)
     with pytest.raises(Locked) as error:
@@ -109,11 +110,12 @@ def test_a_model_does_not_replace_one_that_it_was_not_compared_with(model, monke
     assert model.serving.live.number == 1
     assert sorted(os.listdir(model.serving.folder)) == [".lock", "1"]
     # The same number in another serving directory is another model.
-    outputs["gate"] |= {"live_version": 1, "live_token": "of another directory"}
+    changes = {"live_version": 1, "live_token": "of another directory"}
+    folder.save(judged.model_copy(update=changes))
     with pytest.raises(Locked, match="expected version 1, got another version 1"):
         stages.promote(running)
-    outputs["gate"]["live_token"] = None  # The verdict of an older kit.
-    assert stages.promote(running)["version"] == 2
+    folder.save(judged.model_copy(update={"live_version": 1}))  # The verdict of an older kit.
+    assert stages.promote(running).version == 2
 
 
 def test_a_missing_window_is_told(model, caplog):
@@ -172,8 +174,7 @@ def test_a_day_that_was_written_again_during_the_training_is_not_judged(
         patched.setattr(facts._digests, "of", unavailable)
         with pytest.raises(tf.errors.UnavailableError):  # It says nothing about the data.
             facts.check_unchanged(files)
-    running = types.SimpleNamespace(
-        facts=facts, window=Window("2026-01-02", (), (Day("2026-01-02", "", 20, (files[1],)),), {})
-    )
+    evaluate = Day(name="2026-01-02", digest="", rows=20, files=(files[1],))
+    running = types.SimpleNamespace(facts=facts, window=reports.window(evaluate=(evaluate,)))
     with pytest.raises(DataError, match="has changed since"):
         stages.judge(running)

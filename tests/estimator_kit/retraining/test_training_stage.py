@@ -11,11 +11,12 @@ from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import state, training_stage
 from estimator_kit.retraining.promotion import Version
+from estimator_kit.retraining.state import Done
 from estimator_kit.retraining.training_stage import Start
 from feature_specs.parser import parser
 from feature_specs.sections.retraining import Retraining
 
-LIVE = Version(3, "/serving/3", cycle="0002")
+LIVE = Version(number=3, path="/serving/3", cycle="0002")
 
 
 @pytest.fixture
@@ -25,8 +26,8 @@ def cycles(tmp_path):
         folder = state.new(str(tmp_path))
         os.makedirs(folder.train_dir)
         if number < 4:
-            folder.write("start", {"kind": "live" if number > 1 else "scratch"})
-            folder.write("done", {"outcome": "refused" if number == 3 else "promoted"})
+            folder.save(Start(kind="live" if number > 1 else "scratch"))
+            folder.save(Done(outcome="refused" if number == 3 else "promoted"))
         if number in (2, 3):
             for name in ("checkpoint", "model.ckpt-5.index", "model.ckpt-5.data-00000-of-00001"):
                 with open(os.path.join(folder.train_dir, name), "w") as file:
@@ -65,19 +66,19 @@ def test_a_full_retrain_that_died_is_not_lost(cycles, document):
         ).kind
 
     assert [kind(cycles[:n]) for n in (1, 2, 3)] == ["live", "live", "scratch"]
-    cycles[3].write("start", {"kind": "scratch"})
-    cycles[3].write("done", {"outcome": "abandoned"})
+    cycles[3].save(Start(kind="scratch"))
+    cycles[3].save(Done(outcome="abandoned"))
     model = os.path.dirname(os.path.dirname(cycles[3].path))
 
     def next_one():
         folder = state.new(model)
-        folder.write("window", {})
+        os.makedirs(folder.path)
         return folder
 
     fifth = next_one()
     assert kind([*cycles, fifth]) == "scratch"
-    fifth.write("start", {"kind": "scratch"})
-    fifth.write("done", {"outcome": "promoted"})
+    fifth.save(Start(kind="scratch"))
+    fifth.save(Done(outcome="promoted"))
     assert kind([*cycles, fifth, next_one()]) == "live"
     # If no cycle is known to be a full retrain, the next one is.
     assert kind(cycles[1:3]) == "scratch"
@@ -101,12 +102,13 @@ def test_a_live_model_whose_training_is_gone_is_started_from_as_it_is_served(cyc
         ("0002", None, "version 3"),  # Of another model directory.
         (None, None, "version 3"),
     ):
-        live = dataclasses.replace(LIVE, cycle=cycle)
+        live = LIVE.model_copy(update={"cycle": cycle})
         found = training_stage.choose_start(
             parser.parse(document), live=live, owner=owner, last=None, cycles=cycles
         )
         reason = f"the training of {whose} is missing, so from its export, without optimizer slots"
-        assert found == Start("live", "/serving/3", owner and owner.name, reason)
+        name = owner.name if owner is not None else None
+        assert found == Start(kind="live", source="/serving/3", cycle=name, reason=reason)
 
 
 def test_cycles_are_found_by_their_numbers(cycles, tmp_path):
@@ -122,9 +124,12 @@ def test_cycles_are_found_by_their_numbers(cycles, tmp_path):
 
 @pytest.mark.parametrize(
     ("start", "warm_start_epochs", "epochs"),
-    [(Start("live", "/m/model.ckpt-5"), 1, 1), (Start("live", "/m/model.ckpt-5"), None, 3),
-     (Start("scratch"), 1, 3)],
-)  # fmt: skip
+    [
+        (Start(kind="live", source="/m/model.ckpt-5"), 1, 1),
+        (Start(kind="live", source="/m/model.ckpt-5"), None, 3),
+        (Start(kind="scratch"), 1, 3),
+    ],
+)
 def test_warm_start_epochs_take_the_place_of_epochs_where_a_model_is_started_from(
     start, warm_start_epochs, epochs
 ):
@@ -147,6 +152,6 @@ def test_a_file_that_was_damaged_after_the_window_was_chosen_stops_the_training(
     )  # fmt: skip
     found = training_stage.training_config(
         config, spec="s.yaml", model_dir="m/cycles/0001/train", train_files=["a"], eval_files=["b"],
-        start=Start("scratch"), warm_start_epochs=None,
+        start=Start(kind="scratch"), warm_start_epochs=None,
     )  # fmt: skip
     assert found.corrupt_data_policy == "fail"

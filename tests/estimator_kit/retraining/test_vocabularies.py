@@ -40,11 +40,11 @@ def test_words(tmp_path, growth, live, words, changes):
             min_count=2, live=None if folder is None else str(folder),
         )  # fmt: skip
     assert (tmp_path / "made/words/city.txt").read_text().split() == words
-    entry = found["files"]["words/city.txt"]
-    assert (entry["new"], entry["moved"], entry["dropped"]) == changes
-    assert entry["words"] == len(words)
+    entry = found.files["words/city.txt"]
+    assert (entry.new, entry.moved, entry.dropped) == changes
+    assert entry.words == len(words)
     assert (tmp_path / "words/city.txt").read_text() == "oslo\n"
-    assert parser.load(found["spec"]).retraining.vocabularies == growth
+    assert parser.load(found.spec).retraining.vocabularies == growth
 
 
 def test_the_files_of_pretrained_vectors_come_along(tmp_path):
@@ -98,20 +98,20 @@ def test_a_warm_start_keeps_its_statistics_with_append(tmp_path, growth, boundar
     # The given spec needs a statistics file before it can be read.
     (tmp_path / "statistics.json").write_text(scan(old).statistics(1).text())
     first = vocabularies.make(parser.load(path), str(tmp_path / "first"), files=old, min_count=2)
-    assert first["kept"] == []
+    assert first.kept == []
     new = _write_prices(tmp_path / "new.tfrecord", [11.0, 12.0, 13.0, 14.0])
     second = vocabularies.make(
         parser.load(path), str(tmp_path / "second"), files=new, min_count=2,
         live=str(tmp_path / "first"), start=str(tmp_path / "first"),
     )  # fmt: skip
-    spec = parser.load(second["spec"])
+    spec = parser.load(second.spec)
     assert spec.columns["bucket"].boundaries == boundaries
     assert spec.columns["price_z"].normalizer[0].zscore.mean == mean
-    assert second["kept"] == kept
+    assert second.kept == kept
     # A training from scratch takes the statistics of the window.
     scratch = vocabularies.make(
         parser.load(path), str(tmp_path / "third"), files=new, min_count=2,
         live=str(tmp_path / "first"),
     )  # fmt: skip
     expected = (3.0,) if growth == "keep" else (13.0,)
-    assert parser.load(scratch["spec"]).columns["bucket"].boundaries == expected
+    assert parser.load(scratch.spec).columns["bucket"].boundaries == expected

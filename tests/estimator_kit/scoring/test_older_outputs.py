@@ -105,15 +105,15 @@ def test_a_worse_candidate_whose_words_have_moved_is_refused(tmp_path):
     writing.write_examples(path, rows)
     spec, live = trained(tmp_path / "live", WORDS, rows, steps=60)
     alone, _ = gate_stage.run(spec, live, None, [path], batch_size=20)
-    expected = {name: found["candidate"] for name, found in alone["metrics"].items()}
+    expected = {name: found.candidate for name, found in alone.metrics.items()}
     assert expected["accuracy/level"] == expected["auc/bought"] == 1.0
     # As after other days: the classes of rows are shifted, so what it learns is wrong.
     wrong = [{**row, "x": "abc"[(i + 1) % 3]} for i, row in enumerate(rows)]
     moved, candidate = trained(tmp_path / "candidate", MOVED, wrong, steps=60)
-    version = Version(1, live, cycle="0001")
+    version = Version(number=1, path=live, cycle="0001")
     found, _ = gate_stage.run(moved, candidate, version, [path], batch_size=20)
     for name in ("accuracy/level", "log_loss/level", "log_loss/rank", "auc/bought",
                  "log_loss/bought", "concordance/days"):  # fmt: skip
-        assert found["metrics"][name]["live"] == pytest.approx(expected[name], rel=1e-6), name
-    assert found["metrics"]["accuracy/level"]["candidate"] < 0.1
-    assert [finding["passed"] for finding in found["findings"]] == [False] * 4
+        assert found.metrics[name].live == pytest.approx(expected[name], rel=1e-6), name
+    assert found.metrics["accuracy/level"].candidate < 0.1
+    assert [finding.passed for finding in found.findings] == [False] * 4

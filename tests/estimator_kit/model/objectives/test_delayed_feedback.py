@@ -190,10 +190,10 @@ def test_an_export_needs_no_elapsed_time_and_the_gate_judges_it_as_the_evaluatio
         np.testing.assert_allclose(answers[output], expected, rtol=1e-5)
     path = str(tmp_path / "rows.tfrecord")
     writing.write_examples(path, rows)
-    live = Version(1, export, cycle="0001")
+    live = Version(number=1, path=export, cycle="0001")
     found, _ = gate_stage.run(spec, export, live, [path], batch_size=100)
-    assert found["passed"]
-    judged = found["metrics"]["log_loss/late"]["candidate"]
+    assert found.passed
+    judged = found.metrics["log_loss/late"].candidate
     assert judged == pytest.approx(metrics["log_loss/late"], rel=1e-5)
 
 

@@ -10,8 +10,11 @@ import re
 import pytest
 
 import feature_specs
-from estimator_kit.observing.page import charts, compare, cycle, page, sections, texts
+from estimator_kit.observing.page import charts, compare, page, sections, texts
 from estimator_kit.observing.page.numbers import Numbers
+from estimator_kit.retraining import cycle_page
+from estimator_kit.retraining.checks import Measure
+from input_pipelines.prepare.analyze.distances import Part
 from tests.conftest import DOCUMENT
 
 pytest.importorskip("plotly")
@@ -115,12 +118,11 @@ def test_short_names_are_unchanged():
 
 
 def test_drift_of_a_feature_with_hostile_values():
-    parts = [{"name": value, "before": 0.1, "now": 0.2} for value in HOSTILE]
-    entry = {
-        "kind": "feature", "name": "<b>" + "f" * 300, "measure": "l_infinity", "distance": 0.1,
-        "warn": None, "stop": None, "verdict": "-", "parts": parts,
-    }  # fmt: skip
-    ((data, layout),) = figures(charts.html(cycle._distributions(entry)))
+    entry = Measure(
+        kind="feature", name="<b>" + "f" * 300, measure="l_infinity", distance=0.1, warn=None,
+        stop=None, verdict="-", parts=[Part(value, 0.1, 0.2) for value in HOSTILE],
+    )  # fmt: skip
+    ((data, layout),) = figures(charts.html(cycle_page._distributions(entry)))
     assert not [text for key, text in strings(layout) if TAG.search(text)]
     assert len(as_drawn(layout["title"]["text"])) == 70
     assert [as_drawn(text) for text in data[1]["x"]] == HOSTILE

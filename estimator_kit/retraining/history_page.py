@@ -1,45 +1,51 @@
 """`history.html` of a retraining directory: all cycles in one page.
 
-It draws the reports that the cycles have written (`retraining.report`) with their `drift.json`, and
-the versions of the serving directory. It reads nothing else.
+It draws the reports that the cycles have written with their `drift.json`, and the versions of the
+serving directory. It reads nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import datetime
+from collections.abc import Sequence
 from typing import Any, Optional
 
 import plotly.graph_objects as go
 
 from estimator_kit.observing.page import charts
-from estimator_kit.observing.page.cycle import difference, start_of
 from estimator_kit.observing.page.sections import Section, number, with_charts
+from estimator_kit.retraining.checks import Drift
+from estimator_kit.retraining.cycle_page import difference, start_of
+from estimator_kit.retraining.promotion import Recorded
+from estimator_kit.retraining.report import Report
 from feature_specs.errors import counted
 
 _COLORS = {"promoted": charts.COLORS[2], "refused": charts.COLORS[7]}
 # How many features the chart of drift shows, and how many labels of days an axis has.
 _MOST_LINES, _MOST_TICKS = 8, 12
 
-Report = Mapping[str, Any]
+# The versions that were ever live, the oldest first: `live`, `kept` or `removed`.
+Versions = Sequence[tuple[Recorded, str]]
 
 
-def headline(reports: Sequence[Report], versions: Sequence[Mapping[str, Any]]) -> str:
+def headline(reports: Sequence[Report], versions: Versions) -> str:
     """What is live, in one sentence."""
     count = f"{counted(len(reports), 'cycle')} of retraining"
-    live = next((entry for entry in versions if entry["state"] == "live"), None)
+    live = next((version for version, state in versions if state == "live"), None)
     if live is None:
         return f"{count}; no model is live yet"
-    return f"{count}; version {live['version']} is live ({_origin(live)}, since {live['at']})"
+    return f"{count}; version {live.version} is live ({_origin(live)}, since {_time(live.at)})"
 
 
-def sections(reports: Sequence[Report], versions: Sequence[Mapping[str, Any]]) -> list[Section]:
+def sections(
+    reports: Sequence[Report], drifts: Sequence[Optional[Drift]], versions: Versions
+) -> list[Section]:
     """The sections of the page.
 
     Args:
-      reports: the reports of all cycles, the oldest first; see `retraining.report.document`. Each
-        one also has `reasons`, and `drift` with the content of `drift.json`.
-      versions: the versions that were ever live, the oldest first: `version`, `cycle`,
-        `rollback_of`, `parent`, `at` and `state` (`live`, `kept` or `removed`).
+      reports: the reports of all cycles, the oldest first.
+      drifts: the `drift.json` of each of them.
+      versions: see `Versions`.
     """
     made = [
         _cycles(reports),
@@ -47,7 +53,7 @@ def sections(reports: Sequence[Report], versions: Sequence[Mapping[str, Any]]) -
         _metrics(reports),
         _versions(versions),
         _labels(reports),
-        _drift(reports),
+        _drift(reports, drifts),
         _data(reports),
         _warnings(reports),
         _seconds(reports),
@@ -58,14 +64,14 @@ def sections(reports: Sequence[Report], versions: Sequence[Mapping[str, Any]]) -
 def _cycles(reports: Sequence[Report]) -> Section:
     rows = [
         [
-            report["cycle"],
-            report["as_of"] or "",
-            report["outcome"],
-            str(report["version"] or ""),
-            f"{report['window']['rows']:,}",
+            report.cycle,
+            report.as_of or "",
+            report.outcome,
+            str(report.version or ""),
+            f"{report.window.rows:,}",
             start_of(report),
-            str(len(report["checks"])),
-            "; ".join(f"{day}: {why}" for day, why in report["window"]["left_out"].items()),
+            str(len(report.checks)),
+            "; ".join(f"{day}: {why}" for day, why in report.window.left_out.items()),
         ]
         for report in reports[::-1]
     ]
@@ -77,14 +83,13 @@ def _not_promoted(reports: Sequence[Report]) -> Optional[Section]:
     """A row for each failed condition, and for each error."""
     rows = []
     for report in reports[::-1]:
-        place = [report["cycle"], report["as_of"] or "", report["outcome"]]
-        failed = [found for found in report["gate"] if found["passed"] is False]
-        for found in failed:
-            condition = f"{found['text']} ({found['slice']})" if found["slice"] else found["text"]
-            values = [number(found["value"]), number(found["live"])]
-            rows.append([*place, condition, *values, difference(found), found["note"]])
-        if not failed and report["problem"]:
-            rows.append([*place, "", "", "", "", report["problem"]])
+        place = [report.cycle, report.as_of or "", report.outcome]
+        for found in report.failed:
+            condition = f"{found.text} ({found.slice})" if found.slice else found.text
+            values = [number(found.value), number(found.live)]
+            rows.append([*place, condition, *values, difference(found), found.note])
+        if not report.failed and report.problem:
+            rows.append([*place, "", "", "", "", report.problem])
     if not rows:
         return None
     names = [
@@ -95,7 +100,7 @@ def _not_promoted(reports: Sequence[Report]) -> Optional[Section]:
 
 
 def _metrics(reports: Sequence[Report]) -> Optional[Section]:
-    names = dict.fromkeys(name for report in reports for name in report["metrics"])
+    names = dict.fromkeys(name for report in reports for name in report.metrics)
     return with_charts(
         "Live and candidate by cycle",
         "Both models are scored on the same rows, which are newer than the training. Bars show the "
@@ -106,22 +111,25 @@ def _metrics(reports: Sequence[Report]) -> Optional[Section]:
 
 
 def _metric(reports: Sequence[Report], name: str) -> Any:
-    found = [report for report in reports if name in report["metrics"]]
+    found = [report for report in reports if name in report.metrics]
     fig = _by_cycle(reports, name, name)
-    for whose in ("live", "candidate"):
-        values = [report["metrics"][name].get(whose) for report in found]
-        intervals = [report.get("intervals", {}).get(name, {}).get(whose) for report in found]
+    both = [report.metrics[name] for report in found]
+    for whose, values in (
+        ("live", [each.live for each in both]),
+        ("candidate", [each.candidate for each in both]),
+    ):
+        intervals = [report.intervals.get(name, {}).get(whose) for report in found]
         marker: dict[str, Any] = {"size": 7}
         if whose == "candidate":
             marker = {
                 "size": 9,
-                "symbol": ["circle" if r["outcome"] == "promoted" else "x" for r in found],
-                "color": [_COLORS.get(r["outcome"], charts.COLORS[3]) for r in found],
+                "symbol": ["circle" if r.outcome == "promoted" else "x" for r in found],
+                "color": [_COLORS.get(r.outcome, charts.COLORS[3]) for r in found],
             }
         fig.add_trace(
             go.Scatter(
                 x=_days(reports, found), y=values, mode="lines+markers", name=whose,
-                text=[" ".join([r["outcome"], *r["reasons"]]) for r in found], marker=marker,
+                text=[" ".join([r.outcome, *r.reasons]) for r in found], marker=marker,
                 error_y={
                     "type": "data", "symmetric": False,
                     "array": [i[1] - v if i and v is not None else 0.0
@@ -134,20 +142,14 @@ def _metric(reports: Sequence[Report], name: str) -> Any:
     return fig
 
 
-def _versions(versions: Sequence[Mapping[str, Any]]) -> Optional[Section]:
+def _versions(versions: Versions) -> Optional[Section]:
     rows = [
-        [
-            str(entry["version"]),
-            entry["state"],
-            entry["at"],
-            _origin(entry),
-            str(entry["parent"] or ""),
-        ]
-        for entry in versions[::-1]
+        [str(each.version), state, _time(each.at), _origin(each), str(each.parent or "")]
+        for each, state in versions[::-1]
     ]
     if not rows:
         return None
-    rollbacks = sum(entry["rollback_of"] is not None for entry in versions)
+    rollbacks = sum(each.rollback_of is not None for each, _ in versions)
     return Section(
         "Versions and rollbacks",
         f"Versions that went live: {len(rows)}, of them by a rollback: {rollbacks}.",
@@ -155,17 +157,24 @@ def _versions(versions: Sequence[Mapping[str, Any]]) -> Optional[Section]:
     )
 
 
-def _origin(version: Mapping[str, Any]) -> str:
-    made = f"cycle {version['cycle']}" if version["cycle"] else "another program"
-    if version["rollback_of"] is None:
+def _origin(version: Recorded) -> str:
+    made = f"cycle {version.cycle}" if version.cycle else "another program"
+    if version.rollback_of is None:
         return made
-    return f"rollback to version {version['rollback_of']}, {made}"
+    return f"rollback to version {version.rollback_of}, {made}"
+
+
+def _time(seconds: Optional[float]) -> str:
+    if seconds is None:
+        return "unknown"
+    at = datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc)
+    return at.strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _labels(reports: Sequence[Report]) -> Optional[Section]:
     means: dict[str, dict[str, float]] = {}
     for report in reports:
-        for label, by_day in report.get("label_means", {}).items():
+        for label, by_day in report.label_means.items():
             means.setdefault(label, {}).update(by_day)
     figures = []
     for label, by_day in means.items():
@@ -179,16 +188,15 @@ def _labels(reports: Sequence[Report]) -> Optional[Section]:
     return with_charts("Label rates", text, figures)
 
 
-def _drift(reports: Sequence[Report]) -> Optional[Section]:
+def _drift(reports: Sequence[Report], drifts: Sequence[Optional[Drift]]) -> Optional[Section]:
     """The distance of each feature, as a share of its threshold."""
     found: dict[str, dict[str, float]] = {}
-    days = dict(zip((r["cycle"] for r in reports), _days(reports, reports)))
-    for report in reports:
-        for entry in (report.get("drift") or {}).get("measures", []):
-            threshold = entry["stop"] if entry["stop"] is not None else entry["warn"]
+    for day, drift in zip(_days(reports, reports), drifts):
+        for entry in drift.measures if drift is not None else ():
+            threshold = entry.stop if entry.stop is not None else entry.warn
             if threshold:
-                name = f"{entry['name']} {entry['measure']}"
-                found.setdefault(name, {})[days[report["cycle"]]] = entry["distance"] / threshold
+                name = f"{entry.name} {entry.measure}"
+                found.setdefault(name, {})[day] = entry.distance / threshold
     if not found:
         return None
     worst = sorted(found, key=lambda name: -max(found[name].values()))[:_MOST_LINES]
@@ -210,11 +218,11 @@ def _drift(reports: Sequence[Report]) -> Optional[Section]:
 def _data(reports: Sequence[Report]) -> Optional[Section]:
     days = _days(reports, reports)
     rows = _by_cycle(reports, "Rows of the training window", "rows")
-    rows.add_trace(go.Bar(x=days, y=[r["window"]["rows"] for r in reports], name="rows"))
+    rows.add_trace(go.Bar(x=days, y=[r.window.rows for r in reports], name="rows"))
     figures = [rows]
-    for name in dict.fromkeys(name for report in reports for name in report["measured"]):
+    for name in dict.fromkeys(name for report in reports for name in report.measured):
         fig = _by_cycle(reports, name, name)
-        values = [report["measured"].get(name) for report in reports]
+        values = [report.measured.get(name) for report in reports]
         fig.add_trace(go.Scatter(x=days, y=values, mode="lines+markers", name=name))
         figures.append(fig)
     return with_charts("Data and size by cycle", "", figures)
@@ -222,9 +230,9 @@ def _data(reports: Sequence[Report]) -> Optional[Section]:
 
 def _warnings(reports: Sequence[Report]) -> Optional[Section]:
     rows = [
-        [report["cycle"], report["as_of"] or "", found["verdict"], found["text"]]
+        [report.cycle, report.as_of or "", found.verdict, found.text]
         for report in reports[::-1]
-        for found in report["checks"]
+        for found in report.checks
     ]
     if not rows:
         return None
@@ -232,10 +240,10 @@ def _warnings(reports: Sequence[Report]) -> Optional[Section]:
 
 
 def _seconds(reports: Sequence[Report]) -> Optional[Section]:
-    stages = dict.fromkeys(stage for report in reports for stage in report["seconds"])
+    stages = dict.fromkeys(stage for report in reports for stage in report.seconds)
     fig = _by_cycle(reports, "Seconds by stage", "seconds", barmode="stack")
     for stage in stages:
-        values = [report["seconds"].get(stage, 0.0) for report in reports]
+        values = [report.seconds.get(stage, 0.0) for report in reports]
         fig.add_trace(go.Bar(x=_days(reports, reports), y=values, name=stage))
     return with_charts("Time", "", [fig] if stages else [])
 
@@ -258,10 +266,10 @@ def _figure(title: str, x: str, y: str, **layout: Any) -> Any:
 
 def _days(reports: Sequence[Report], shown: Sequence[Report]) -> list[str]:
     """The day of each cycle, with its name if several cycles have the same day."""
-    days = [report["as_of"] for report in reports]
+    days = [report.as_of for report in reports]
     return [
-        report["as_of"]
-        if report["as_of"] and days.count(report["as_of"]) == 1
-        else f"{report['as_of'] or 'no day'} ({report['cycle']})"
+        report.as_of
+        if report.as_of and days.count(report.as_of) == 1
+        else f"{report.as_of or 'no day'} ({report.cycle})"
         for report in shown
     ]

@@ -7,13 +7,16 @@ import re
 
 import pytest
 
-from estimator_kit.observing.page import history, page
-from tests.estimator_kit.observing.page.reports import VERSIONS, report, three
+from estimator_kit.observing.page import page
+from estimator_kit.retraining import history_page
+from tests.estimator_kit.retraining.reports import DRIFT, VERSIONS, report, three
+
+DRIFTS = [None, None, DRIFT]
 
 
 @pytest.fixture(scope="module")
 def sections():
-    return {section.title: section for section in history.sections(three(), VERSIONS)}
+    return {section.title: section for section in history_page.sections(three(), DRIFTS, VERSIONS)}
 
 
 def traces(section, number=0):
@@ -23,11 +26,11 @@ def traces(section, number=0):
 
 
 def test_the_headline_names_the_live_version():
-    assert history.headline(three(), VERSIONS) == (
+    assert history_page.headline(three(), VERSIONS) == (
         "3 cycles of retraining; version 2 is live (rollback to version 1, cycle 0001, since "
         "2026-01-04 09:30 UTC)"
     )
-    assert history.headline([], []) == "0 cycles of retraining; no model is live yet"
+    assert history_page.headline([], []) == "0 cycles of retraining; no model is live yet"
 
 
 def test_each_cycle_has_its_version_its_start_and_its_warnings(sections):
@@ -72,7 +75,7 @@ def test_days_are_names_on_the_axis(sections):
 
 def test_cycles_of_one_day_are_told_apart():
     both = [report(1, "promoted"), report(2, "refused", as_of="2026-01-01")]
-    (section,) = [s for s in history.sections(both, []) if s.title == "Time"]
+    (section,) = [s for s in history_page.sections(both, [None, None], []) if s.title == "Time"]
     assert traces(section)["train"]["x"] == ["2026-01-01 (0001)", "2026-01-01 (0002)"]
 
 
@@ -95,9 +98,10 @@ def test_label_rates_and_drift_are_by_day(sections):
 
 
 def test_the_page_is_written_and_needs_no_network(tmp_path):
-    path = page.write_history(str(tmp_path), three(), VERSIONS)
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
+    path = tmp_path / "history.html"
+    made = history_page.sections(three(), DRIFTS, VERSIONS)
+    page.write_sections(str(path), "model", "3 cycles", made)
+    text = path.read_text(encoding="utf-8")
     body = text[text.index("<main>") :]
     assert "src=" not in body and "DataError" not in body
     assert len(text) < 6e6

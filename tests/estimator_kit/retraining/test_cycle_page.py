@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from estimator_kit.observing.page import cycle, page
-from tests.estimator_kit.observing.page.reports import CONDITION, DRIFT, WARNING, report
-from tests.estimator_kit.observing.page.test_history import traces
+from estimator_kit.observing.page import page
+from estimator_kit.retraining import cycle_page
+from estimator_kit.retraining.training_stage import Start
+from tests.estimator_kit.retraining.reports import CONDITION, DRIFT, WARNING, report
+from tests.estimator_kit.retraining.test_history_page import traces
 
 
-def sections(**changes):
-    return {s.title: s for s in cycle.sections(report(2, "refused", **changes))}
+def sections(drift=None, **changes):
+    return {s.title: s for s in cycle_page.sections(report(2, "refused", **changes), drift)}
 
 
 def test_the_reason_of_a_start_is_whole():
     reason = "a warm start does not fit: shapes differ:\n  user: [20] in the checkpoint, not [25]"
-    start = {"kind": "scratch", "source": None, "cycle": None, "reason": reason}
+    start = Start(kind="scratch", reason=reason)
     rows = dict(sections(start=start, checks=[WARNING])["Cycle"].table[1])
     assert rows["started from"] == f"scratch: {reason}"
     assert rows["warn"] == "a, b have the same content"
@@ -21,7 +23,8 @@ def test_the_reason_of_a_start_is_whole():
 
 
 def test_each_condition_has_its_value():
-    judged = {**CONDITION, "text": "auc/click min 0.5", "passed": True, "live": None, "low": None}
+    changes = {"text": "auc/click min 0.5", "passed": True, "live": None, "low": None}
+    judged = CONDITION.model_copy(update=changes)
     rows = sections(gate=[CONDITION, judged])["Gate"].table[1]
     assert rows == [
         ["auc/click max_loss 0.03", "all rows", "REFUSED", "0.7000", "0.7500", "-0.06 to -0.04",
@@ -44,14 +47,15 @@ def test_drift_has_both_distributions_and_the_threshold():
 
 def test_a_cycle_without_training_has_a_page(tmp_path):
     path = tmp_path / "report.html"
-    found = report(3, "failed", start=None, metrics={}, drift=DRIFT, warm_start={})
-    page.write_cycle(str(path), "cycle 0003 failed: drift", found, train_dir=None)
+    found = report(3, "failed", problem="drift", start=None, metrics={}, warm_start={})
+    made = cycle_page.sections(found, DRIFT)
+    page.write_sections(str(path), "Cycle 0003", found.headline, made)
     text = path.read_text(encoding="utf-8")
     assert "<p>cycle 0003 failed: drift</p>" in text and "<h2>Drift</h2>" in text
 
 
 def test_a_drift_without_its_rows_has_a_section():
-    drift = {**DRIFT, "rows": None, "rows_before": None}
+    drift = DRIFT.model_copy(update={"rows": None, "rows_before": None})
     assert (
         "The 0 rows of the new days, compared with 0 rows" in sections(drift=drift)["Drift"].intro
     )
