@@ -146,7 +146,7 @@ def make_plan(
         position = source.position(start)
     if start_step is None and first_step:
         start = first_step
-        position = dataclasses.replace(position, first_step=start, step=start, whole=(start, 0))
+        position = position.beginning_at(start)
     first = source.first_records()
     if config.shuffle and first:
         for warning in label_order.warnings(source.spec, first, damaged=source.damaged):

@@ -70,7 +70,7 @@ class _Stored(pydantic.BaseModel):
 
     def as_json(self) -> Any:
         """The value of the file, for `json.dumps`: the fields that were given."""
-        return plain(self.model_dump(mode="json", exclude_unset=True))
+        return plain(self.model_dump(mode="json", by_alias=True, exclude_unset=True))
 
     def save(self, path: str) -> None:
         """Writes the file; it appears whole. Makes missing folders.
