@@ -19,9 +19,8 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from estimator_kit import storage
 from estimator_kit.errors import CheckpointError, ExportError
-from feature_specs.files import file_systems
+from feature_specs.files import documents, file_systems
 
 NAME = "digests.json"
 
@@ -30,6 +29,10 @@ _EXTRA = "assets.extra"
 
 # The names, sizes and times of files that were found to be right, by folder.
 _checked: dict[str, list[tuple[str, list[int]]]] = {}
+
+
+class Digests(documents.Root[dict[str, str]]):
+    """`digests.json`."""
 
 
 def check_export(path: str) -> None:
@@ -75,7 +78,8 @@ def check_folder(folder: str) -> None:
 
 
 def _digests(folder: str) -> dict[str, str]:
-    return storage.read_json(os.path.join(folder, NAME), dict[str, str]) or {}
+    kept = Digests.load(os.path.join(folder, NAME))
+    return kept.root if kept is not None else {}
 
 
 def _problems(place: str, pairs: list[tuple[str, set[str]]]) -> Iterator[str]:

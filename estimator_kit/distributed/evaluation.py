@@ -196,7 +196,7 @@ def _is_all_done(
         return False
     kept = read_result(config.model_dir) or {}
     # In a cluster with an evaluator, the evaluator adds the metrics, and does so at the very end.
-    completed = bool(kept.get("metrics")) and meaning.is_of(kept)
+    completed = bool(kept.get("metrics")) and meaning.is_of(kept.get("scores"))
     completed = completed and unfinished.step_of(config.model_dir) is None
     is_last = kept.get("global_step") == reading.latest_step(config.model_dir)
     return end.get("scored_by") != EVALUATOR or (completed and is_last)

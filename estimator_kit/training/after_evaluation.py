@@ -268,7 +268,7 @@ class AfterEvaluation(estimator.Exporter):
     def _say_changes(self, entries: Sequence[Mapping[str, Any]]) -> None:
         """Warns if the scores of the latest evaluations mean something else."""
         meaning = self._meaning
-        if meaning is not None and entries and not meaning.is_of(entries[-1]):
+        if meaning is not None and entries and not meaning.is_of(entries[-1].get("scores")):
             _log.warning(
                 "scores are measured otherwise since step %d (%s). best, best_k and early stopping "
                 "begin again; eval_history.jsonl keeps the earlier scores",

@@ -234,7 +234,7 @@ def trained_before(
     covered = before.get("mode") in (config.mode, "train_and_evaluate")
     if not (finished and covered and plan.start_step):
         return None
-    measured = meaning is None or meaning.is_of(before)
+    measured = meaning is None or meaning.is_of(before.get("scores"))
     lost = before.get("rows_lost", 0)
     if lost and before.get("steps_planned") == plan.max_steps:
         reason = (
