@@ -18,13 +18,12 @@ import re
 import secrets
 import time
 from collections.abc import Sequence
-from typing import Optional
+from typing import Any, Optional
 
+import pydantic
 import tensorflow as tf
 
-from estimator_kit import storage
-from estimator_kit.errors import ConfigError
-from feature_specs.files import file_systems
+from feature_specs.files import documents, file_systems
 
 # A plain number: not `007` or `²`.
 _VERSION = re.compile(r"0|[1-9][0-9]*")
@@ -32,6 +31,16 @@ _STAGING = re.compile(r"\.staging-(\d+)-\w+")
 
 # Seconds after which a staging folder counts as left by a dead process.
 _LEFTOVER_SECS = 24 * 3600
+
+
+class _Keep(documents.Document):
+    """`keep.json`. A misspelled field is an error, or its versions could be deleted."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+    remedy = "Repair it: without it, versions that are pinned or live could be deleted."
+
+    pinned: dict[str, Any] = pydantic.Field({})
+    live: list[str] = pydantic.Field([])
 
 
 def versions(folder: str) -> list[str]:
@@ -102,29 +111,10 @@ def _remove(path: str) -> None:
 
 def kept(folder: str) -> set[str]:
     """The names of the versions that are pinned or live."""
-    entries = _read(folder)
-    return {*entries["pinned"], *entries["live"]}
+    keep = _Keep.load(os.path.join(folder, "keep.json")) or _Keep()
+    return {*keep.pinned, *keep.live}
 
 
 def time_of(now: Optional[float]) -> float:
     """`now`, or the current time by default."""
     return time.time() if now is None else now
-
-
-def _path(folder: str) -> str:
-    return os.path.join(folder, "keep.json")
-
-
-def _read(folder: str) -> dict:
-    entries = storage.read_json(_path(folder))
-    if entries is None:
-        return {"pinned": {}, "live": []}
-    good = isinstance(entries, dict) and set(entries) <= {"pinned", "live"}
-    good = good and isinstance(entries.get("pinned", {}), dict)
-    live = entries.get("live", []) if good else None
-    if not isinstance(live, list) or not all(isinstance(version, str) for version in live):
-        raise ConfigError(
-            f'{_path(folder)}: expected {{"pinned": {{version: why}}, "live": [version]}}. Repair '
-            "the file: without it, versions that are pinned or live could be deleted."
-        )
-    return {"pinned": dict(entries.get("pinned", {})), "live": live}

@@ -47,6 +47,8 @@ class _Stored(pydantic.BaseModel):
 
     # Whether a file has its fields in alphabetical order, and not in the order of the object.
     sort_keys: ClassVar[bool] = True
+    # What errors for a damaged file tell the user to do.
+    remedy: ClassVar[str] = "Repair or remove it."
 
     @classmethod
     def load(cls, path: str) -> Optional[Self]:
@@ -66,7 +68,7 @@ class _Stored(pydantic.BaseModel):
         try:
             return cls.model_validate_json(text)
         except pydantic.ValidationError as error:
-            raise ConfigError(f"{path}: {problem_of(error)}. Repair or remove it.") from error
+            raise ConfigError(f"{path}: {problem_of(error)}. {cls.remedy}") from error
 
     def as_json(self) -> Any:
         """The value of the file, for `json.dumps`: the fields that were given."""
@@ -124,6 +126,8 @@ def problem_of(error: pydantic.ValidationError) -> str:
     place = path_text(first["loc"])
     if first["type"] == "missing":
         return f"{place} is missing"
+    if first["type"] == "extra_forbidden":
+        return f"{place} is unknown"
     expected = first["msg"].removeprefix("Input should be ")
     return f"{place}: got {value_text(first['input'])}, expected {expected}"
 
