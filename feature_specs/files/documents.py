@@ -57,10 +57,9 @@ class _Stored(pydantic.BaseModel):
         Raises:
           ConfigError: the file is not JSON, or its value has another form; the message names it.
         """
-        if not file_systems.exists(path):
-            return None
         check_is_file(path)
-        return cls.of_text(file_systems.read(path) or b"", path)
+        content = file_systems.read(path)
+        return None if content is None else cls.of_text(content, path)
 
     @classmethod
     def of_text(cls, text: Union[str, bytes], path: str) -> Self:
