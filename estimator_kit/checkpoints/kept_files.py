@@ -17,8 +17,6 @@ import os
 import re
 from collections.abc import Iterator
 
-import tensorflow as tf
-
 from estimator_kit.errors import CheckpointError, ExportError
 from feature_specs.files import documents, file_systems
 
@@ -47,10 +45,10 @@ def check_export(path: str) -> None:
     for file, digest in digests.items():
         names.setdefault(os.path.basename(file), set()).add(digest)
     assets = os.path.join(path, "assets")
-    found = [] if not digests or not tf.io.gfile.isdir(assets) else tf.io.gfile.listdir(assets)
+    found = file_systems.names_in(assets) if digests else []
     pairs = [
         (os.path.join(assets, asset), expected)
-        for asset in sorted(found)
+        for asset in found
         for name, expected in names.items()
         # TensorFlow numbers files with the same name: `words.txt`, `words.txt_1`.
         if re.fullmatch(re.escape(name) + r"(_\d+)?", asset)
@@ -86,15 +84,14 @@ def _problems(place: str, pairs: list[tuple[str, set[str]]]) -> Iterator[str]:
     """What is wrong with files; `pairs` has each file with the digests that it may have."""
     looks = []
     for path, _ in pairs:
-        if not tf.io.gfile.exists(path):
+        if not file_systems.exists(path):
             yield f"{path} is missing."
             return
         looks.append((path, file_systems.stamp(path)))
     if _checked.get(place) == looks:
         return
     for path, expected in pairs:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            content = file.read()
+        content = file_systems.read(path) or b""
         # An older kit stored line breaks of Windows as line breaks of Linux.
         for form in (content, content.replace(b"\n", b"\r\n")):
             digest = hashlib.sha256(form).hexdigest()

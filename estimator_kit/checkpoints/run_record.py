@@ -21,8 +21,6 @@ from collections.abc import Collection
 from importlib import metadata
 from typing import Optional
 
-import tensorflow as tf
-
 from estimator_kit.checkpoints import kept_files
 from estimator_kit.checkpoints.warm_start import place_moves
 from estimator_kit.checkpoints.warm_start.place_moves import Record
@@ -95,12 +93,9 @@ def write_record(
 
 def read_flags(model_dir: str) -> list[str]:
     """The lines of `flags.txt`. Empty if the run has not begun."""
-    path = os.path.join(model_dir, "flags.txt")
-    if not tf.io.gfile.exists(path):
-        return []
-    with tf.io.gfile.GFile(path, "rb") as file:
-        text = file.read().decode("utf-8", "replace")
-    return [line for line in text.splitlines() if line.startswith("--")]
+    content = file_systems.read(os.path.join(model_dir, "flags.txt")) or b""
+    lines = content.decode("utf-8", "replace").splitlines()
+    return [line for line in lines if line.startswith("--")]
 
 
 def changed_flags(config: ModelDirConfig, names: Collection[str]) -> list[str]:
@@ -149,7 +144,7 @@ def kept_spec(folder: str) -> Optional[FeatureSpec]:
       ExportError, CheckpointError: a vocabulary was changed; see `kept_files`.
     """
     path = os.path.join(folder, "spec.json")
-    if not tf.io.gfile.exists(path):
+    if not file_systems.exists(path):
         return None
     kept_files.check_folder(folder)
     if file_systems.scheme_of(folder) is None:

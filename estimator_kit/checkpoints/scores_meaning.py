@@ -27,14 +27,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-import tensorflow as tf
-
 from estimator_kit.checkpoints import run_record
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import counted
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.model_params import changes_of
-from feature_specs.files import documents
+from feature_specs.files import documents, file_systems
 from feature_specs.meaning import compared
 from feature_specs.meaning.differences import differences, entry_of
 from feature_specs.spec import FeatureSpec
@@ -120,7 +118,7 @@ class ScoresMeaning:
 
     def begin(self, model_dir: str) -> None:
         """Writes `eval_meaning.json` if it does not exist, before `flags.txt` is replaced."""
-        if not tf.io.gfile.exists(_path(model_dir)):
+        if not file_systems.exists(_path(model_dir)):
             self.write(model_dir)
 
     def write(self, model_dir: str) -> None:

@@ -179,8 +179,7 @@ def _model_dir(path: str) -> tuple[list[str], Any]:
 
 def _read_graph(path: str) -> Any:
     """The GraphDef in a text file."""
-    with tf.io.gfile.GFile(path, "rb") as file:
-        data = file.read()
+    data = file_systems.read(path) or b""
     try:
         return text_format.Parse(data.decode(), tf.compat.v1.GraphDef())
     except (ValueError, text_format.ParseError) as error:
@@ -219,8 +218,8 @@ def _ops(graph: Any) -> list[str]:
 
 
 def _files(what: str, folder: str) -> list[str]:
-    names = sorted(tf.io.gfile.listdir(folder)) if tf.io.gfile.isdir(folder) else []
-    sizes = [tf.io.gfile.stat(os.path.join(folder, name)).length for name in names]
+    names = file_systems.names_in(folder)
+    sizes = [file_systems.stamp(os.path.join(folder, name))[0] for name in names]
     return [f"{len(names)} {what}", *(f"  {s:>14,}  {n}" for n, s in zip(names, sizes))]
 
 

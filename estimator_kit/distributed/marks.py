@@ -24,7 +24,7 @@ import tensorflow as tf
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import counted, settings_of
 from estimator_kit.errors import ConfigError
-from feature_specs.files import documents
+from feature_specs.files import documents, file_systems
 from feature_specs.meaning import compared
 from feature_specs.spec import OF_TRAINING, FeatureSpec
 
@@ -116,12 +116,9 @@ class Marks:
 
     def clear(self) -> None:
         """Removes all marks."""
-        if not tf.io.gfile.isdir(self._folder):
-            return
-        for name in tf.io.gfile.listdir(self._folder):
-            if not name.endswith(".json") or name.startswith("."):
-                continue
-            self.remove(name[: -len(".json")])
+        for name in file_systems.names_in(self._folder):
+            if name.endswith(".json") and not name.startswith("."):
+                self.remove(name.removesuffix(".json"))
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, f"{name.replace(':', '-')}.json")

@@ -33,6 +33,9 @@ def is_better(value: float, best: float, direction: str) -> bool:
     return value < best if direction == "min" else value > best
 
 
+Direction = Literal["min", "max"]
+
+
 class Entry(documents.Part):
     """An export; `scores` is the digest of what its value means, and `version` its name.
 
@@ -58,7 +61,7 @@ class Listing(documents.Document):
     """What `best.json` and `best_k.json` have in common."""
 
     metric: str
-    direction: Literal["min", "max"]
+    direction: Direction
     entries: list[Entry]
     pending: Optional[_Pending] = None
 
@@ -139,9 +142,7 @@ class _Best(Listing):
 class BestRecord(Record[_Best]):
     """The history of the best exporter, in `best.json` of a folder; see `Record`."""
 
-    def __init__(
-        self, folder: str, metric: str, direction: Literal["min", "max"], meaning: ScoresMeaning
-    ):
+    def __init__(self, folder: str, metric: str, direction: Direction, meaning: ScoresMeaning):
         empty = _Best(metric=metric, direction=direction, history=[])
         super().__init__(os.path.join(folder, "best.json"), empty, meaning)
 

@@ -9,12 +9,12 @@ measured otherwise come last, so new ones replace them first.
 from __future__ import annotations
 
 import os
-from typing import Literal, Optional
+from typing import Optional
 
 from pydantic import Field
 
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
-from estimator_kit.exporters.best import Entry, Listing, Record
+from estimator_kit.exporters.best import Direction, Entry, Listing, Record
 from estimator_kit.exporters.versions import delete
 
 
@@ -30,12 +30,7 @@ class BestKRecord(Record[_BestK]):
     """
 
     def __init__(
-        self,
-        folder: str,
-        metric: str,
-        direction: Literal["min", "max"],
-        count: int,
-        meaning: ScoresMeaning,
+        self, folder: str, metric: str, direction: Direction, count: int, meaning: ScoresMeaning
     ):
         self._count = count
         empty = _BestK(metric=metric, direction=direction, best=[], dropped=[])

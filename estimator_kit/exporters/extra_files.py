@@ -163,8 +163,8 @@ def is_of(export: str, spec: FeatureSpec, origin: Origin, checkpoint: str) -> bo
     same = same and lineage.feature_spec == spec.fingerprint()
     if not same or metrics is None or metrics.root != documents.plain(dict(origin.metrics)):
         return False
-    with tf.io.gfile.GFile(os.path.join(export, "assets.extra", "flags.txt")) as file:
-        return bool(file.read() == origin.flags)
+    flags = file_systems.read(os.path.join(export, "assets.extra", "flags.txt")) or b""
+    return flags.decode() == origin.flags
 
 
 def change_origin(staged: str, origin: Origin, source: str, now: float) -> None:

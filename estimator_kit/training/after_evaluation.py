@@ -10,14 +10,14 @@ import logging
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Optional
+from typing import Any, Optional
 
 import tensorflow as tf
 
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.exporters.best import BestRecord, Entry, Record
+from estimator_kit.exporters.best import BestRecord, Direction, Entry, Record
 from estimator_kit.exporters.best_k import BestKRecord
 from estimator_kit.exporters.run_exports import RunExports, export_folder
 from estimator_kit.exporters.step import StepRecord
@@ -146,7 +146,7 @@ class AfterEvaluation(estimator.Exporter):
         return self._meaning
 
     @property
-    def _direction(self) -> Literal["min", "max"]:
+    def _direction(self) -> Direction:
         # The configuration requires a direction for every metric except a loss.
         return self._config.best_direction or "min"
 
