@@ -45,10 +45,10 @@ class Part(pydantic.BaseModel):
 class _Stored(pydantic.BaseModel):
     """What `Document` and `Root` share."""
 
-    # Whether a file has its fields in alphabetical order, and not in the order of the object.
-    sort_keys: ClassVar[bool] = True
     # What errors for a damaged file tell the user to do.
     remedy: ClassVar[str] = "Repair or remove it."
+    # Whether a file has its fields in alphabetical order, and not in the order of the object.
+    sort_keys: ClassVar[bool] = True
 
     @classmethod
     def load(cls, path: str) -> Optional[Self]:
