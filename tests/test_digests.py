@@ -23,7 +23,7 @@ COMPARED = {
     },
     "estimator_kit.checkpoints.scores_meaning:_digest": {
         "estimator_kit.checkpoints.scores_meaning:is_of":
-            "(entry.get('scores') or self.unmarked) == self.digest",
+            "(scores or self.unmarked) == self.digest",
         "feature_specs.meaning.differences:differences": "was != is_now",
     },
     "estimator_kit.checkpoints.run_record:_digests": {
@@ -55,7 +55,7 @@ COMPARED = {
         "input_pipelines.prepare.convert.folder:check": "before[key] != self._document[key]",
     },
     "estimator_kit.training.bad_data:_digest": {
-        "estimator_kit.training.position:_changes": "kept.get(name) != now.get(name)",
+        "estimator_kit.training.position:_changes": "sides[0].get(name) != sides[1].get(name)",
         "input_pipelines.prepare.convert.folder:check": "before[key] != self._document[key]",
     },
     "input_pipelines.prepare.analyze.folder:_digest": {
@@ -78,10 +78,10 @@ COMPARED = {
         "estimator_kit.retraining.cycle:_folder": "window.identity == identity",
     },
     "input_pipelines.reading.own_rows:identity": {
-        "estimator_kit.training.position:_changes": "kept.get(name) != now.get(name)",
+        "estimator_kit.training.position:_changes": "sides[0].get(name) != sides[1].get(name)",
     },
     "input_pipelines.record_files.file_samples:_sample": {
-        "estimator_kit.training.position:_changes": "samples[path] != now['samples'][path]",
+        "estimator_kit.training.position:_changes": "samples[path] != now.samples[path]",
         "feature_specs.meaning.differences:differences": "was != is_now",
     },
     "input_pipelines.row_cache.digests:sha256_of": {

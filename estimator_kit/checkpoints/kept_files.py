@@ -17,11 +17,8 @@ import os
 import re
 from collections.abc import Iterator
 
-import tensorflow as tf
-
-from estimator_kit import storage
 from estimator_kit.errors import CheckpointError, ExportError
-from feature_specs.files import file_systems
+from feature_specs.files import documents, file_systems
 
 NAME = "digests.json"
 
@@ -30,6 +27,10 @@ _EXTRA = "assets.extra"
 
 # The names, sizes and times of files that were found to be right, by folder.
 _checked: dict[str, list[tuple[str, list[int]]]] = {}
+
+
+class Digests(documents.Root[dict[str, str]]):
+    """`digests.json`."""
 
 
 def check_export(path: str) -> None:
@@ -44,10 +45,10 @@ def check_export(path: str) -> None:
     for file, digest in digests.items():
         names.setdefault(os.path.basename(file), set()).add(digest)
     assets = os.path.join(path, "assets")
-    found = [] if not digests or not tf.io.gfile.isdir(assets) else tf.io.gfile.listdir(assets)
+    found = file_systems.names_in(assets) if digests else []
     pairs = [
         (os.path.join(assets, asset), expected)
-        for asset in sorted(found)
+        for asset in found
         for name, expected in names.items()
         # TensorFlow numbers files with the same name: `words.txt`, `words.txt_1`.
         if re.fullmatch(re.escape(name) + r"(_\d+)?", asset)
@@ -75,22 +76,22 @@ def check_folder(folder: str) -> None:
 
 
 def _digests(folder: str) -> dict[str, str]:
-    return storage.read_json(os.path.join(folder, NAME), dict[str, str]) or {}
+    kept = Digests.load(os.path.join(folder, NAME))
+    return kept.root if kept is not None else {}
 
 
 def _problems(place: str, pairs: list[tuple[str, set[str]]]) -> Iterator[str]:
     """What is wrong with files; `pairs` has each file with the digests that it may have."""
     looks = []
     for path, _ in pairs:
-        if not tf.io.gfile.exists(path):
+        if not file_systems.exists(path):
             yield f"{path} is missing."
             return
         looks.append((path, file_systems.stamp(path)))
     if _checked.get(place) == looks:
         return
     for path, expected in pairs:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            content = file.read()
+        content = file_systems.read(path) or b""
         # An older kit stored line breaks of Windows as line breaks of Linux.
         for form in (content, content.replace(b"\n", b"\r\n")):
             digest = hashlib.sha256(form).hexdigest()

@@ -19,7 +19,6 @@ from typing import Any, Optional
 
 import pydantic
 
-from estimator_kit import storage
 from estimator_kit.checkpoints import run_record
 from estimator_kit.errors import CheckpointError
 from estimator_kit.model.model_params import ModelParams, changes_of
@@ -30,9 +29,13 @@ NAME = "model_params.json"
 _FLAG = "--model_params="
 
 
+class _Kept(documents.Root[dict[str, Any]]):
+    """`model_params.json`."""
+
+
 def write(model_dir: str, params: ModelParams) -> None:
     """Stores the parameters with which a training begins or goes on, defaults included."""
-    documents.write_json(os.path.join(model_dir, NAME), params.model_dump(mode="json"))
+    _Kept(params.model_dump(mode="json")).save(os.path.join(model_dir, NAME))
 
 
 def check(model_dir: str, model: str, params: ModelParams) -> None:
@@ -62,9 +65,9 @@ def changes(model_dir: str, params: ModelParams, aspects: Collection[str]) -> li
 
 def _kept(model_dir: str, kind: type[ModelParams]) -> Optional[dict[str, Any]]:
     """The values with which the directory was trained, as JSON; None if it does not say."""
-    kept = storage.read_json(os.path.join(model_dir, NAME), dict[str, Any])
+    kept = _Kept.load(os.path.join(model_dir, NAME))
     if kept is not None:
-        return kept
+        return kept.root
     lines = run_record.read_flags(model_dir)
     if not lines:
         return None

@@ -21,16 +21,13 @@ from collections.abc import Collection
 from importlib import metadata
 from typing import Optional
 
-import tensorflow as tf
-from pydantic import Field
-
-from estimator_kit import storage
 from estimator_kit.checkpoints import kept_files
 from estimator_kit.checkpoints.warm_start import place_moves
 from estimator_kit.checkpoints.warm_start.place_moves import Record
 from estimator_kit.config.flags import resolved_flags, values_in
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import CheckpointError, ConfigError
+from estimator_kit.model.places.places import AxisPlaces
 from feature_specs.errors import SpecError
 from feature_specs.files import documents, file_systems
 from feature_specs.meaning import compared
@@ -41,13 +38,13 @@ from feature_specs.spec import FeatureSpec
 _PLACES = "places.json"
 
 
-class _KeptSpec(storage.Form):
-    """What an old directory without places is compared by."""
-
-    groups: dict[str, list[str]] = Field({})
+class Versions(documents.Root[dict[str, str]]):
+    """`versions.json`."""
 
 
-_Digests = dict[str, str]
+class _Places(documents.Root[dict[str, AxisPlaces]]):
+    """`places.json`."""
+
 
 # Removed when the process ends.
 _LOCAL_COPIES: list[tempfile.TemporaryDirectory[str]] = []
@@ -79,15 +76,15 @@ def write_record(
     """
     documents.write_text(os.path.join(config.model_dir, "flags.txt"), resolved_flags(config))
     used = {**versions(), "feature_spec": spec.fingerprint()}
-    documents.write_json(os.path.join(config.model_dir, "versions.json"), used)
+    Versions(used).save(os.path.join(config.model_dir, "versions.json"))
     folder = os.path.join(config.model_dir, "feature_spec")
     for file in _files(spec):
         # With unchanged line breaks, because their digests are compared.
         with open(spec.directory / file, encoding="utf-8", newline="") as words:
             documents.write_text(os.path.join(folder, file), words.read())
-    documents.write_json(os.path.join(folder, kept_files.NAME), _digests(spec))
+    kept_files.Digests(_digests(spec)).save(os.path.join(folder, kept_files.NAME))
     if places is not None:
-        documents.write_json(os.path.join(folder, _PLACES), place_moves.to_json(places))
+        _Places(dict(places)).save(os.path.join(folder, _PLACES))
     # Not sorted, because the order of the objectives is the order of their logits.
     documents.write_json(
         os.path.join(folder, "spec.json"), spec.to_dict(defaults=True), sort_keys=False
@@ -96,12 +93,9 @@ def write_record(
 
 def read_flags(model_dir: str) -> list[str]:
     """The lines of `flags.txt`. Empty if the run has not begun."""
-    path = os.path.join(model_dir, "flags.txt")
-    if not tf.io.gfile.exists(path):
-        return []
-    with tf.io.gfile.GFile(path, "rb") as file:
-        text = file.read().decode("utf-8", "replace")
-    return [line for line in text.splitlines() if line.startswith("--")]
+    content = file_systems.read(os.path.join(model_dir, "flags.txt")) or b""
+    lines = content.decode("utf-8", "replace").splitlines()
+    return [line for line in lines if line.startswith("--")]
 
 
 def changed_flags(config: ModelDirConfig, names: Collection[str]) -> list[str]:
@@ -128,8 +122,8 @@ def check_spec_unchanged(model_dir: str, spec: FeatureSpec, places: Record) -> N
     if kept is not None:
         changes += place_moves.differences(kept, places)
     else:
-        before = storage.read_json(os.path.join(folder, "spec.json"), _KeptSpec) or {}
-        changes += place_moves.changed_groups(before.get("groups", {}), spec.groups)
+        before = kept_spec(folder)
+        changes += place_moves.changed_groups(before.groups if before else {}, spec.groups)
     if changes:
         listing = "\n".join(f"  {change}" for change in changes)
         raise CheckpointError(
@@ -150,7 +144,7 @@ def kept_spec(folder: str) -> Optional[FeatureSpec]:
       ExportError, CheckpointError: a vocabulary was changed; see `kept_files`.
     """
     path = os.path.join(folder, "spec.json")
-    if not tf.io.gfile.exists(path):
+    if not file_systems.exists(path):
         return None
     kept_files.check_folder(folder)
     if file_systems.scheme_of(folder) is None:
@@ -167,8 +161,8 @@ def kept_spec(folder: str) -> Optional[FeatureSpec]:
 
 def kept_places(folder: str) -> Optional[Record]:
     """The places that `write_record` stored in a folder; None if it stored none."""
-    document = storage.read_json(os.path.join(folder, _PLACES), place_moves.Form)
-    return None if document is None else place_moves.from_json(document)
+    kept = _Places.load(os.path.join(folder, _PLACES))
+    return None if kept is None else kept.root
 
 
 def changes_since(

@@ -6,7 +6,7 @@ nothing. So a digest of the meaning is stored with each score, as `scores` in `e
 `best.json`, `best_k.json` and `result.json`, and only scores with the same digest are compared.
 
     meaning = ScoresMeaning.of(config, spec, model, files, left_out)
-    meaning.is_of({"global_step": 50, "metrics": {"loss": 0.2}, "scores": "9f86d081884c7d65"})
+    meaning.is_of("9f86d081884c7d65")
 
 Files count by their sizes and samples of their content (`file_samples`). Their names and times do
 not, because a machine may fetch its data again. Of the formulas, what counts are the settings,
@@ -27,17 +27,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-import tensorflow as tf
-
-from estimator_kit import storage
 from estimator_kit.checkpoints import run_record
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import counted
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.model_params import changes_of
-from feature_specs.files import documents
+from feature_specs.files import documents, file_systems
 from feature_specs.meaning import compared
-from feature_specs.meaning.differences import differences
+from feature_specs.meaning.differences import differences, entry_of
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files.file_samples import samples_of
 from input_pipelines.record_files.sharding import sizes_of
@@ -46,7 +43,9 @@ from input_pipelines.record_files.sharding import sizes_of
 _CHOOSING = {"best_metric", "best_direction"}
 
 
-class _Kept(storage.Form):
+class _Kept(documents.Document):
+    """`eval_meaning.json`."""
+
     scores: str
     meaning: dict[str, Any]
     unmarked: Optional[str] = None
@@ -105,27 +104,27 @@ class ScoresMeaning:
             **spec.meaning(("values",), ("features", "labels", "filter")),
         }
         values = json.loads(json.dumps(values, sort_keys=True))  # As it will be read.
-        kept = storage.read_json(_path(config.model_dir), _Kept)
+        kept = _Kept.load(_path(config.model_dir))
         if kept is None:
             digest = _digest(values)
             return cls(digest, _digest(spelled) if spelled else digest, values, spelled)
-        changes = _changes(kept["meaning"], values)
-        unmarked = kept.get("unmarked") or kept["scores"]
-        return cls(_digest(values) if changes else kept["scores"], unmarked, values, changes)
+        changes = _changes(kept.meaning, values)
+        unmarked = kept.unmarked or kept.scores
+        return cls(_digest(values) if changes else kept.scores, unmarked, values, changes)
 
-    def is_of(self, entry: Mapping[str, Any]) -> bool:
-        """Whether the scores of an entry of a file mean the same."""
-        return bool((entry.get("scores") or self.unmarked) == self.digest)
+    def is_of(self, scores: Optional[str]) -> bool:
+        """Whether scores that are stored with this digest, or without one, mean the same."""
+        return (scores or self.unmarked) == self.digest
 
     def begin(self, model_dir: str) -> None:
         """Writes `eval_meaning.json` if it does not exist, before `flags.txt` is replaced."""
-        if not tf.io.gfile.exists(_path(model_dir)):
+        if not file_systems.exists(_path(model_dir)):
             self.write(model_dir)
 
     def write(self, model_dir: str) -> None:
         """Writes `eval_meaning.json`, before the first score that means this is stored."""
-        document = {"scores": self.digest, "unmarked": self.unmarked, "meaning": self.values}
-        documents.write_json(_path(model_dir), document)
+        kept = _Kept(scores=self.digest, unmarked=self.unmarked, meaning=dict(self.values))
+        kept.save(_path(model_dir))
 
 
 def _counted_settings(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn) -> set[str]:
@@ -170,16 +169,11 @@ def _changes(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
     A field of an entry that only one side has is new in a version of the kit, or was removed there.
     """
-    entries = [{"", *(_entry_of(place) for place in side)} for side in (kept, now)]
-    both = entries[0] & entries[1]
-    unknown = {place for place in kept.keys() ^ now.keys() if _entry_of(place) in both}
+    both = {*map(entry_of, kept)} & {*map(entry_of, now)}
+    alone = kept.keys() ^ now.keys()
+    unknown = {place for place in alone if entry_of(place) in {place, *both}}
     sides = [{p: value for p, value in side.items() if p not in unknown} for side in (kept, now)]
     return differences(*sides)
-
-
-def _entry_of(place: str) -> str:
-    """`columns.city` of `columns.city.size`; "" for a setting."""
-    return place.rpartition(".")[0]
 
 
 def _digest(value: Any) -> str:

@@ -15,18 +15,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_kit import storage
 from estimator_kit.checkpoints import reading, run_record
 from estimator_kit.commands.inspection.model import describe, statistics_beside
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import config_from_flagfile
 from estimator_kit.errors import ConfigError
+from estimator_kit.exporters.extra_files import Lineage
 from estimator_kit.exporters.saved_model_graph import (
     op_counts,
     read_saved_model,
@@ -34,6 +34,7 @@ from estimator_kit.exporters.saved_model_graph import (
     serving_graph,
 )
 from estimator_kit.exporters.signature_features import features_of_signatures
+from estimator_kit.exporters.verification import Report
 from estimator_kit.exporters.versions import kept
 from estimator_kit.result import RunResult
 from estimator_kit.training.preparation import make_model
@@ -41,20 +42,6 @@ from feature_specs.files import file_systems, staged, versions
 from feature_specs.kinds import Vocabulary
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
-
-
-class _Check(storage.Form):
-    rows: int
-    largest_difference: float
-
-
-class _Lineage(storage.Form):
-    """The part of an export's `lineage.json` that is read; `check` may be a sentence."""
-
-    global_step: Optional[int] = None
-    exporter: Optional[str] = None
-    check: Union[str, _Check, None] = None
-
 
 # How many ops are listed, the most frequent ones first.
 _OPS = 20
@@ -113,14 +100,14 @@ def _export(path: str) -> tuple[list[str], Any]:
     meta = serving_graph(read_saved_model(path), path)
     spec = run_record.kept_spec(os.path.join(path, "assets.extra", "feature_spec"))
     lines = [f"export {path}, of TensorFlow {meta.meta_info_def.tensorflow_version}"]
-    lineage = storage.read_json(os.path.join(path, "assets.extra", "lineage.json"), _Lineage)
+    lineage = Lineage.of(path)
     if lineage is not None:
-        lines.append(f"  of step {lineage.get('global_step')}, exporter {lineage.get('exporter')}")
-        check = lineage.get("check")
-        if isinstance(check, dict):
+        lines.append(f"  of step {lineage.global_step}, exporter {lineage.exporter}")
+        check = lineage.check
+        if isinstance(check, Report):
             check = (
-                f"checked with {check['rows']} rows; the largest difference was "
-                f"{check['largest_difference']:.2g}"
+                f"checked with {check.rows} rows; the largest difference was "
+                f"{check.largest_difference:.2g}"
             )
         lines.append(f"  {check}")
     features = features_of_signatures(meta, spec) if spec is not None else {}
@@ -192,8 +179,7 @@ def _model_dir(path: str) -> tuple[list[str], Any]:
 
 def _read_graph(path: str) -> Any:
     """The GraphDef in a text file."""
-    with tf.io.gfile.GFile(path, "rb") as file:
-        data = file.read()
+    data = file_systems.read(path) or b""
     try:
         return text_format.Parse(data.decode(), tf.compat.v1.GraphDef())
     except (ValueError, text_format.ParseError) as error:
@@ -232,8 +218,8 @@ def _ops(graph: Any) -> list[str]:
 
 
 def _files(what: str, folder: str) -> list[str]:
-    names = sorted(tf.io.gfile.listdir(folder)) if tf.io.gfile.isdir(folder) else []
-    sizes = [tf.io.gfile.stat(os.path.join(folder, name)).length for name in names]
+    names = file_systems.names_in(folder)
+    sizes = [file_systems.stamp(os.path.join(folder, name))[0] for name in names]
     return [f"{len(names)} {what}", *(f"  {s:>14,}  {n}" for n, s in zip(names, sizes))]
 
 

@@ -9,7 +9,7 @@ import logging
 import os
 import shlex
 from collections.abc import Callable
-from typing import Any
+from typing import Optional
 
 from estimator_kit.commands.validation import checks as validation_checks
 from estimator_kit.config.mode_configs import TuneConfig
@@ -27,7 +27,6 @@ from estimator_kit.tuning.search import SearchLoop
 from estimator_kit.tuning.study import Claim, SearchStudy, Trial
 from estimator_kit.tuning.trial_config import name_of, trial_config, trial_dir
 from estimator_kit.tuning.trial_process import TrialRun
-from feature_specs.files import documents
 from feature_specs.parser import parser
 from input_pipelines.errors import DataError
 
@@ -67,8 +66,8 @@ def run(config: TuneConfig, tell: Callable[[str], None]) -> RunResult:
     _check_left(config, study)
     board.write(os.path.join(config.model_dir, "trials"), search, spec)
     with study.locked():
-        test = results.read(config.model_dir).get("test")
-        _write(config, study, test, is_done=False)
+        test = results.read(config.model_dir).test
+        results.write(config.model_dir, study, test, is_done=False)
     with until_signalled() as ended:
         loop = SearchLoop(
             study,
@@ -93,9 +92,9 @@ def _check_left(config: TuneConfig, study: SearchStudy) -> None:
     """Raises NothingToDo if an earlier start has finished the search and its results."""
     best, written = study.best(), results.read(config.model_dir)
     ended = study.is_full() and not study.running()
-    told = written.get("status") == "done" and len(written["trials"]) == len(study.trials())
+    told = written.status == "done" and len(written.trials) == len(study.trials())
     scored = best is not None and (
-        not config.test_files or results.is_scored(written.get("test"), best, config)
+        not config.test_files or results.is_scored(written.test, best, config)
     )
     if ended and told and scored:
         raise NothingToDo(
@@ -113,7 +112,7 @@ def _finish(
 ) -> RunResult:
     """Writes the results, unless another process has scored the best trial already."""
     search, trials, best = study.search, study.trials(), study.best()
-    test, flags = results.read(config.model_dir).get("test"), ""
+    test, flags = results.read(config.model_dir).test, ""
     if best is not None:
         path = results.write_best(config, best)
         with open(path, encoding="utf-8") as file:
@@ -125,7 +124,7 @@ def _finish(
     drawn = ""
     if config.report == "on":
         drawn = report_page.attempt(lambda: page.write(config.model_dir, study, test, flags))
-    _write(config, study, test, is_done=not study.running())
+    results.write(config.model_dir, study, test, is_done=not study.running())
     if best is None:
         raise DataError(_nothing_succeeded(config, trials))
     tell(_summary(config, study, best, test, drawn))
@@ -138,13 +137,6 @@ def _finish(
     )
 
 
-def _write(config: TuneConfig, study: SearchStudy, test: Any, *, is_done: bool) -> None:
-    """Writes `search.json`."""
-    trials, best = study.trials(), study.best()
-    made = results.document(config.model_dir, study.search, trials, best, test, is_done=is_done)
-    documents.write_json(os.path.join(config.model_dir, results.RESULTS), made)
-
-
 def _nothing_succeeded(config: TuneConfig, trials: list[Trial]) -> str:
     failed = [trial for trial in trials if trial.state == "failed"]
     text = f"{config.model_dir}: no trial of {len(trials)} has finished."
@@ -154,7 +146,9 @@ def _nothing_succeeded(config: TuneConfig, trials: list[Trial]) -> str:
     return text
 
 
-def _summary(config: TuneConfig, study: SearchStudy, best: Trial, test: object, drawn: str) -> str:
+def _summary(
+    config: TuneConfig, study: SearchStudy, best: Trial, test: Optional[results.Score], drawn: str
+) -> str:
     search, trials = study.search, study.trials()
     states = {state: sum(t.state == state for t in trials) for state in ("pruned", "failed")}
     ends = "".join(f", {count} {state}" for state, count in states.items() if count)
@@ -163,8 +157,8 @@ def _summary(config: TuneConfig, study: SearchStudy, best: Trial, test: object, 
         f"finished: {len(trials)} trials{ends}",
         f"best: trial {name_of(best.number)}, {search.metric} {best.value:.5f} ({values})",
     ]
-    if isinstance(test, dict):
-        lines.append(f"on --test_files: {search.metric} {results.shown(test['value'])}")
+    if test is not None:
+        lines.append(f"on --test_files: {search.metric} {results.shown(test.value)}")
     flags = shlex.quote(os.path.join(config.model_dir, results.BEST))
     lines += [f"best flags: {flags}", *([drawn.replace("report: ", "page: ", 1)] if drawn else [])]
     lines.append(ending.command(os.path.join(config.model_dir, "trials")))

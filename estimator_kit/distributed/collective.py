@@ -28,6 +28,7 @@ from estimator_kit.distributed import servers
 from estimator_kit.distributed.all_reduce import devices
 from estimator_kit.distributed.chief import Chief
 from estimator_kit.distributed.lost_tasks import leave
+from estimator_kit.distributed.marks import Mark
 from estimator_kit.distributed.sessions import ClusterSession
 from estimator_kit.distributed.waiting import reachable, wait_for
 from estimator_kit.distributed.worker import Worker
@@ -90,22 +91,20 @@ class AllReduceWorker(Worker):
             None, None, f"{self._view.name}: chief:0 was started again. Start all tasks again."
         )
 
-    def make_steps(
-        self, source: TrainingInput, ready: dict[str, Any], hooks: list[Any]
-    ) -> Optional[str]:
-        # All tasks end at the same step, which the chief has computed.
+    def make_steps(self, source: TrainingInput, ready: Mark, hooks: list[Any]) -> Optional[str]:
+        assert ready.max_steps is not None  # All tasks end at the step that the chief has computed.
         train(
             self._config,
             self._view,
             self._strategy,
             self._model,
             self.input_from_checkpoint(source),
-            max_steps=int(ready["max_steps"]),
+            max_steps=ready.max_steps,
             hooks=[*hooks, ClusterSession()],
             over=self.is_over,
             ended=self._watch.over,
         )
-        return str(ready["id"])
+        return ready.id
 
 
 def start_server(config: ModelDirConfig, view: ClusterView) -> Any:

@@ -16,7 +16,7 @@ import os
 import threading
 import time
 from collections import Counter
-from typing import Any, Optional
+from typing import Optional
 
 import tensorflow as tf
 
@@ -25,7 +25,7 @@ from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed.lost_tasks import Watch
-from estimator_kit.distributed.marks import DONE, EVALUATOR, Marks, goal_of
+from estimator_kit.distributed.marks import DONE, EVALUATOR, Mark, Marks, goal_of
 from estimator_kit.errors import Stopped
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
@@ -169,10 +169,10 @@ def run_evaluator(
                     "%s waits for the first checkpoint of chief:0 at %s", view.name, view.chief
                 )
             threading.Event().wait(_LOOK)
-        end = watch.end or {}
+        end = watch.end
     unfinished.begin(own.model_dir, reading.latest_step(own.model_dir) or 0)
     exports: dict[str, str] = dict(own.after.exports)
-    if end.get("status") == DONE and own.scored is not None:
+    if end is not None and end.status == DONE and own.scored is not None:
         exports = finish.final_exports(config, own.trained, own.after)
     result = RunResult(
         mode=config.mode,
@@ -188,18 +188,16 @@ def run_evaluator(
     return result
 
 
-def _is_all_done(
-    config: ModelDirConfig, end: Optional[dict[str, Any]], meaning: ScoresMeaning
-) -> bool:
+def _is_all_done(config: ModelDirConfig, end: Optional[Mark], meaning: ScoresMeaning) -> bool:
     """Whether the chief, or an earlier start of this task, has scored the last checkpoint."""
-    if end is None or end.get("status") != DONE:
+    if end is None or end.status != DONE:
         return False
     kept = read_result(config.model_dir) or {}
     # In a cluster with an evaluator, the evaluator adds the metrics, and does so at the very end.
-    completed = bool(kept.get("metrics")) and meaning.is_of(kept)
+    completed = bool(kept.get("metrics")) and meaning.is_of(kept.get("scores"))
     completed = completed and unfinished.step_of(config.model_dir) is None
     is_last = kept.get("global_step") == reading.latest_step(config.model_dir)
-    return end.get("scored_by") != EVALUATOR or (completed and is_last)
+    return end.scored_by != EVALUATOR or (completed and is_last)
 
 
 def _complete(model_dir: str, result: RunResult) -> None:

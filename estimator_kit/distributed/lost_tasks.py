@@ -29,7 +29,7 @@ import tensorflow as tf
 
 from estimator_kit import exit_codes
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.distributed.marks import DONE, FAILED, STOPPED, Marks
+from estimator_kit.distributed.marks import DONE, FAILED, STOPPED, Mark, Marks
 from estimator_kit.distributed.waiting import reachable
 from estimator_kit.errors import ConfigError
 from estimator_kit.training.hooks.stop import SIGTERM, StopRequest
@@ -87,7 +87,7 @@ class Watch(threading.Thread):
         clock: Callable[[], float] = time.monotonic,
     ):
         super().__init__(daemon=True)
-        self.end: Optional[dict[str, Any]] = None
+        self.end: Optional[Mark] = None
         self.gone: Optional[str] = None
         self._request, self._sigterm = request, float("inf")
         self._view, self._marks, self._seconds = view, marks, seconds
@@ -156,10 +156,8 @@ class Watch(threading.Thread):
             self._answer_sigterm()
             if over:
                 self._over.set()
-                if self.end is not None and self.end.get("status") == FAILED:
-                    _log.warning(
-                        "%s: chief:0 has failed: %s", self._view.name, self.end.get("reason")
-                    )
+                if self.end is not None and self.end.status == FAILED:
+                    _log.warning("%s: chief:0 has failed: %s", self._view.name, self.end.reason)
                 self._on_end()
                 break
         if self._leaves and not self._closed.wait(_LAST_STEP):
@@ -186,11 +184,11 @@ class Watch(threading.Thread):
             )
 
     def _was_stopped(self) -> bool:
-        return self.end is not None and self.end.get("status") == STOPPED
+        return self.end is not None and self.end.status == STOPPED
 
     def _look(self) -> bool:
         mark = None if self._view.is_chief else self._marks.read("end")
-        if mark is not None and mark.get("id") != (self._old or {}).get("id"):
+        if mark is not None and mark.id != (self._old.id if self._old else None):
             self.end = mark
             return True
         now = self._clock()
@@ -206,8 +204,8 @@ class Watch(threading.Thread):
             return True
         return self._is_gone_too_long(now)
 
-    def _is_reached(self, mark: Optional[Mapping[str, Any]]) -> bool:
-        return mark is not None and mark.get("status") == DONE and mark.get("goal") == self._goal
+    def _is_reached(self, mark: Optional[Mark]) -> bool:
+        return mark is not None and mark.status == DONE and mark.goal == self._goal
 
     def _is_gone_too_long(self, now: float) -> bool:
         """Whether a task was unreachable for `seconds`, so the training is given up."""

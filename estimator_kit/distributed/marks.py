@@ -21,11 +21,10 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import storage
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import counted, settings_of
 from estimator_kit.errors import ConfigError
-from feature_specs.files import documents
+from feature_specs.files import documents, file_systems
 from feature_specs.meaning import compared
 from feature_specs.spec import OF_TRAINING, FeatureSpec
 
@@ -66,6 +65,24 @@ def goal_of(config: ModelDirConfig, spec: FeatureSpec) -> dict[str, Any]:
     return plain
 
 
+class Mark(documents.Document):
+    """One mark. `end` has the fields from `status` on, `ready` has `max_steps`.
+
+    Attributes:
+      id: unique for each time that a mark is set.
+      of: the id of the `ready` in whose session a worker has read its shard.
+    """
+
+    id: str
+    of: Optional[str] = None
+    max_steps: Optional[int] = None
+    status: str = ""
+    reason: Optional[str] = None
+    global_step: Optional[int] = None
+    goal: Optional[dict[str, Any]] = None
+    scored_by: Optional[str] = None
+
+
 class Marks:
     """The marks of one model directory."""
 
@@ -74,19 +91,18 @@ class Marks:
 
     def write(self, name: str, **what: Any) -> str:
         """Sets a mark, and returns its unique id."""
-        new = uuid.uuid4().hex
-        documents.write_json(self._path(name), {"id": new, **what})
-        return new
+        mark = Mark(id=uuid.uuid4().hex, **what)
+        mark.save(self._path(name))
+        return mark.id
 
-    def read(self, name: str) -> Optional[dict[str, Any]]:
+    def read(self, name: str) -> Optional[Mark]:
         """Returns a mark, or None if it is not set."""
         try:
-            found = storage.read_json(self._path(name))
-        except tf.errors.NotFoundError:  # Removed in the meantime.
+            return Mark.load(self._path(name))
+        except (FileNotFoundError, tf.errors.NotFoundError):  # Removed in the meantime.
             return None
-        return found if isinstance(found, dict) else None
 
-    def look(self, name: str) -> Optional[dict[str, Any]]:
+    def look(self, name: str) -> Optional[Mark]:
         """Like `read`, but returns None if the storage does not answer. For repeated calls."""
         try:
             return self.read(name)
@@ -100,12 +116,9 @@ class Marks:
 
     def clear(self) -> None:
         """Removes all marks."""
-        if not tf.io.gfile.isdir(self._folder):
-            return
-        for name in tf.io.gfile.listdir(self._folder):
-            if not name.endswith(".json") or name.startswith("."):
-                continue
-            self.remove(name[: -len(".json")])
+        for name in file_systems.names_in(self._folder):
+            if name.endswith(".json") and not name.startswith("."):
+                self.remove(name.removesuffix(".json"))
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, f"{name.replace(':', '-')}.json")

@@ -20,6 +20,7 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import servers
 from estimator_kit.distributed.chief import Chief
 from estimator_kit.distributed.lost_tasks import Watch
+from estimator_kit.distributed.marks import Mark
 from estimator_kit.distributed.sessions import ClusterSession, cluster_estimator, keep_training
 from estimator_kit.distributed.waiting import reachable
 from estimator_kit.distributed.worker import Worker
@@ -104,7 +105,8 @@ class ParameterServerChief(Chief):
 
     def _has_ended(self, worker: str) -> bool:
         """Whether a worker has read its shard in the current session of the chief."""
-        return (self._marks.look(f"ended-{worker}") or {}).get("of") == self._session
+        ended = self._marks.look(f"ended-{worker}")
+        return ended is not None and ended.of == self._session
 
     def _are_done(self, step: int, max_steps: int) -> bool:
         """Whether the chief need not wait for further steps of the workers."""
@@ -138,12 +140,10 @@ class ParameterServerWorker(Worker):
     def start_server(self) -> None:
         servers.start(self._config, self._view)
 
-    def make_steps(
-        self, source: TrainingInput, ready: dict[str, Any], hooks: list[Any]
-    ) -> Optional[str]:
+    def make_steps(self, source: TrainingInput, ready: Mark, hooks: list[Any]) -> Optional[str]:
         # With backup workers, the workers would go on after the chief has ended, to the ends of
         # their shards. Otherwise every task reads its shard to the end.
-        max_steps = ready["max_steps"] if self._config.backup_workers else self._config.max_steps
+        max_steps = ready.max_steps if self._config.backup_workers else self._config.max_steps
 
         def attempt(session: ClusterSession) -> None:
             input_fn = self.input_from_checkpoint(source)
@@ -151,10 +151,11 @@ class ParameterServerWorker(Worker):
             trained.train(input_fn, max_steps=max_steps, hooks=[*hooks, session])
 
         def session_of_chief() -> Optional[str]:
-            return (self._marks.look("ready") or {}).get("id")
+            found = self._marks.look("ready")
+            return found.id if found is not None else None
 
         through = keep_training(self._config, self._view, attempt, self.is_over, session_of_chief)
-        return (through.of or str(ready["id"])) if through is not None else None
+        return (through.of or ready.id) if through is not None else None
 
 
 class _AfterSession(tf.compat.v1.train.SessionRunHook):

@@ -20,7 +20,7 @@ from estimator_kit.checkpoints import reading
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed.lost_tasks import Watch
-from estimator_kit.distributed.marks import Marks, goal_of
+from estimator_kit.distributed.marks import Mark, Marks, goal_of
 from estimator_kit.distributed.waiting import wait_for, wait_until
 from estimator_kit.errors import SessionLost, Stopped
 from estimator_kit.model.model_fn import ModelFn
@@ -72,9 +72,7 @@ class Worker(abc.ABC):
         """Starts the server of this task."""
 
     @abc.abstractmethod
-    def make_steps(
-        self, source: TrainingInput, ready: dict[str, Any], hooks: list[Any]
-    ) -> Optional[str]:
+    def make_steps(self, source: TrainingInput, ready: Mark, hooks: list[Any]) -> Optional[str]:
         """Trains to the end of the shard.
 
         Args:
@@ -145,14 +143,15 @@ class Worker(abc.ABC):
 
     def _train_with_each_session(self, progress: ProgressHook) -> None:
         name = self._view.name
-        ready: Optional[dict[str, Any]] = None
+        ready: Optional[Mark] = None
         while not self.is_over():
             before, ready = ready, self._next_session(ready)
             if ready is None:
                 break
             if before is not None:
                 self.check_restarted_chief()
-            if (self._marks.look(f"ended-{name}") or {}).get("of") == ready["id"]:
+            ended = self._marks.look(f"ended-{name}")
+            if ended is not None and ended.of == ready.id:
                 continue  # An earlier start of this worker has read the shard.
             try:
                 of = self._train(ready, progress)
@@ -162,20 +161,20 @@ class Worker(abc.ABC):
                     break
                 raise
             if of is not None and not self.is_over():
-                ready = {"id": of}
+                ready = Mark(id=of)
                 self._marks.write(f"ended-{name}", of=of)
 
-    def _next_session(self, last: Optional[dict[str, Any]]) -> Optional[dict[str, Any]]:
+    def _next_session(self, last: Optional[Mark]) -> Optional[Mark]:
         """Waits for a new session of the chief, and returns its mark; None if training is over.
 
         Raises:
           tf.errors.UnavailableError: the chief did not make its first session in time.
         """
-        found: list[dict[str, Any]] = []
+        found: list[Mark] = []
 
         def missing() -> list[str]:
             ready = self._marks.look("ready")
-            if ready is not None and ready["id"] != (last or {}).get("id"):
+            if ready is not None and (last is None or ready.id != last.id):
                 found.append(ready)
             return [] if found else [f"chief:0 at {self._view.chief}"]
 
@@ -192,7 +191,7 @@ class Worker(abc.ABC):
                 threading.Event().wait(_LOOK)
         return found[0] if found else None
 
-    def _train(self, ready: dict[str, Any], progress: ProgressHook) -> Optional[str]:
+    def _train(self, ready: Mark, progress: ProgressHook) -> Optional[str]:
         """Trains to the end of the shard, and returns the result of `make_steps`."""
         source = TrainingInput.of(self._config, self._spec, self._team)
         screened = bad_data.screen(self._config, self._spec, {source.flag: source.files})

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Annotated, Any, Literal, Optional
+from typing import Annotated, Any, Generic, Literal, Optional, TypeVar
 
 from pydantic import Field
 
-from estimator_kit import storage
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.errors import ConfigError
 from feature_specs.files import documents, versions
@@ -33,8 +32,14 @@ def is_better(value: float, best: float, direction: str) -> bool:
     return value < best if direction == "min" else value > best
 
 
-class Kept(storage.Form):
-    """An entry of a file of best exports; `scores` is the digest of what its value means."""
+Direction = Literal["min", "max"]
+
+
+class Entry(documents.Part):
+    """An export; `scores` is the digest of what its value means, and `version` its name.
+
+    It has only the name, because the model directory may be moved.
+    """
 
     value: Annotated[float, Field(allow_inf_nan=False)]
     global_step: int
@@ -42,7 +47,7 @@ class Kept(storage.Form):
     scores: Optional[str] = None
 
 
-class Pending(storage.Form):
+class _Pending(documents.Part):
     """An export that has begun; `above` is the newest version before it."""
 
     value: Annotated[float, Field(allow_inf_nan=False)]
@@ -51,128 +56,104 @@ class Pending(storage.Form):
     scores: Optional[str] = None
 
 
-class _Kept(storage.Form):
+class Listing(documents.Document):
+    """What `best.json` and `best_k.json` have in common."""
+
     metric: str
-    direction: Literal["min", "max"]
-    history: list[Kept]
-    pending: Optional[Pending] = None
+    direction: Direction
+    entries: list[Entry]
+    pending: Optional[_Pending] = None
 
 
-def read_record(
-    path: str, empty: dict[str, Any], form: Any, meaning: ScoresMeaning
-) -> dict[str, Any]:
-    """Reads a file of best exports.
-
-    Args:
-      path: the path of the file.
-      empty: the result if the file does not exist; it has the expected metric and direction.
-      form: the form of the file; see `storage.read_json`.
-      meaning: says what the values of an earlier version of the kit mean.
-
-    Raises:
-      ConfigError: the file is damaged, or has another metric or direction.
-    """
-    kept: dict[str, Any] = storage.read_json(path, form) or empty
-    metric, direction = empty["metric"], empty["direction"]
-    if (kept["metric"], kept["direction"]) != (metric, direction):
-        raise ConfigError(
-            f"{path}: expected the metric {metric} ({direction}), got {kept['metric']} "
-            f"({kept['direction']}). Use the metric of the earlier runs, or move the folder away."
-        )
-    pending = [kept["pending"]] if kept.get("pending") else []
-    for entry in (*kept.get("history", ()), *kept.get("best", ()), *pending):
-        entry.setdefault("scores", meaning.unmarked)
-    return kept
+_L = TypeVar("_L", bound=Listing)
 
 
-def begin(path: str, kept: dict[str, Any], value: float, global_step: int, scores: str) -> None:
-    """Stores in a file of best exports, which has the content `kept`, that an export begins."""
-    above = _newest(os.path.dirname(path))
-    kept["pending"] = {
-        "value": value,
-        "global_step": global_step,
-        "above": above,
-        "scores": scores,
-    }
-    documents.write_json(path, kept)
-
-
-def begun(folder: str, kept: dict[str, Any]) -> Optional[tuple[float, int, str, str]]:
-    """What a process did not record before it died, or None if nothing.
-
-    These are the value, the step and the path of an export, and the digest of what its value means.
+class Record(Generic[_L]):
+    """The record of an exporter. Goes on with what a process did not record before it died.
 
     Args:
-      folder: the folder of the exports.
-      kept: the content of the file of best exports.
-    """
-    found = kept.get("pending")
-    if found is None:
-        return None
-    newest = _newest(folder)
-    if newest <= found["above"]:
-        return None
-    path = os.path.join(folder, str(newest))
-    return found["value"], found["global_step"], path, found["scores"]
-
-
-def new_entry(value: float, global_step: int, path: str, scores: str) -> dict[str, Any]:
-    """The entry of an export. It has only the name, because the model directory may be moved."""
-    version = os.path.basename(path)
-    return {"value": value, "global_step": global_step, "version": version, "scores": scores}
-
-
-def _newest(folder: str) -> int:
-    return max(versions.numbers(folder), default=-1)
-
-
-class BestRecord:
-    """The history of the best exporter, in `best.json`.
-
-    Args:
-      folder: the folder of the exports.
-      metric, direction: what better means. They must be the same at each start.
+      path: the file, in the folder of the exports.
+      empty: what it has at first. Metric and direction must be the same at each start.
       meaning: what values mean in this start.
 
     Raises:
       ConfigError: the file is damaged, or has another metric or direction.
     """
 
-    def __init__(self, folder: str, metric: str, direction: str, meaning: ScoresMeaning):
-        self._meaning = meaning
-        self._path = os.path.join(folder, "best.json")
-        empty = {"metric": metric, "direction": direction, "history": []}
-        self._kept = read_record(self._path, empty, _Kept, meaning)
-        unrecorded = begun(folder, self._kept)
-        if unrecorded is not None:
-            self.add(*unrecorded)
+    def __init__(self, path: str, empty: _L, meaning: ScoresMeaning):
+        self._folder, self._path, self._meaning = os.path.dirname(path), path, meaning
+        self._kept = kept = type(empty).load(path) or empty
+        if (kept.metric, kept.direction) != (empty.metric, empty.direction):
+            raise ConfigError(
+                f"{path}: expected the metric {empty.metric} ({empty.direction}), got "
+                f"{kept.metric} ({kept.direction}). Use the metric of the earlier runs, or move "
+                "the folder away."
+            )
+        begun, newest = kept.pending, self._newest()
+        if begun is not None and newest > begun.above:
+            scores = begun.scores or meaning.unmarked
+            self.add(begun.value, begun.global_step, str(newest), scores)
 
-    @property
-    def best(self) -> Optional[dict[str, Any]]:
-        """`{"value", "global_step", "version", "scores"}` of the best export.
-
-        None before the first one whose value means the same as in this start.
-        """
-        history = self._kept["history"]
-        return history[-1] if history and self._meaning.is_of(history[-1]) else None
-
-    def replace(self, entry: dict[str, Any], path: str) -> None:
+    def replace(self, entry: Entry, path: str) -> None:
         """Records that another export of the same model is in the place of an entry."""
-        entry["version"] = os.path.basename(path)
-        documents.write_json(self._path, self._kept)
-
-    def improves(self, value: float) -> bool:
-        best = self.best["value"] if self.best else math.nan
-        return is_better(value, best, self._kept["direction"])
+        new = entry.model_copy(update={"version": os.path.basename(path)})
+        self._save(entries=[new if each == entry else each for each in self._kept.entries])
 
     def begin(self, value: float, global_step: int) -> None:
         """Records that an export begins."""
-        begin(self._path, self._kept, value, global_step, self._meaning.digest)
+        above, scores = self._newest(), self._meaning.digest
+        pending = _Pending(value=value, global_step=global_step, above=above, scores=scores)
+        self._save(pending=pending)
 
-    def add(self, value: float, global_step: int, path: str, scores: Optional[str] = None) -> None:
-        """Records an export that has been written; `scores` if its value means something else."""
-        self._kept.pop("pending", None)
-        self._kept["history"].append(
-            new_entry(value, global_step, path, scores or self._meaning.digest)
+    def add(
+        self, value: float, global_step: int, path: str, scores: Optional[str] = None
+    ) -> list[str]:
+        """Records an export, and returns the versions that are no longer among the best.
+
+        `scores` is the digest of what its value means, by default the one of this start.
+        """
+        scores, version = scores or self._meaning.digest, os.path.basename(path)
+        return self._add(
+            Entry(value=value, global_step=global_step, version=version, scores=scores)
         )
-        documents.write_json(self._path, self._kept)
+
+    def _add(self, entry: Entry) -> list[str]:
+        raise NotImplementedError
+
+    def _is_better(self, value: float, best: float) -> bool:
+        return is_better(value, best, self._kept.direction)
+
+    def _newest(self) -> int:
+        return max(versions.numbers(self._folder), default=-1)
+
+    def _save(self, **changes: Any) -> None:
+        """Writes the file with some other fields. An export is no longer pending."""
+        self._kept = self._kept.model_copy(update={"pending": None, **changes})
+        if "pending" not in changes:
+            self._kept.model_fields_set.discard("pending")
+        self._kept.save(self._path)
+
+
+class _Best(Listing):
+    entries: list[Entry] = Field(alias="history")
+
+
+class BestRecord(Record[_Best]):
+    """The history of the best exporter, in `best.json` of a folder; see `Record`."""
+
+    def __init__(self, folder: str, metric: str, direction: Direction, meaning: ScoresMeaning):
+        empty = _Best(metric=metric, direction=direction, history=[])
+        super().__init__(os.path.join(folder, "best.json"), empty, meaning)
+
+    @property
+    def best(self) -> Optional[Entry]:
+        """The best export. None before the first one whose value means the same as now."""
+        last = self._kept.entries[-1:]
+        return last[0] if last and self._meaning.is_of(last[0].scores) else None
+
+    def improves(self, value: float) -> bool:
+        return self._is_better(value, self.best.value if self.best else math.nan)
+
+    def _add(self, entry: Entry) -> list[str]:
+        self._save(entries=[*self._kept.entries, entry])
+        return []

@@ -15,11 +15,11 @@ import dataclasses
 import datetime
 import os
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import tensorflow as tf
+from pydantic import Field
 
-from estimator_kit import storage
 from estimator_kit.checkpoints import run_record
 from estimator_kit.exporters import client_examples, warm_up
 from estimator_kit.exporters.sample_rows import SampleRows
@@ -34,6 +34,39 @@ _WARM_ROWS = 8
 
 NOT_CHECKED = "not checked: no rows to send. Give --eval_files."
 NO_LIBRARY = "not checked: TensorFlow has no C library"
+
+
+class Metrics(documents.Root[dict[str, Optional[float]]]):
+    """`metrics.json`."""
+
+    @classmethod
+    def of(cls, export: str) -> Optional[Metrics]:
+        """The metrics of an export, if it has them. Raises ConfigError: the file is damaged."""
+        return cls.load(os.path.join(export, "assets.extra", "metrics.json"))
+
+
+class Lineage(documents.Document):
+    """`lineage.json`. `check` may be a sentence, and `Origin.facts` are more fields."""
+
+    created: Optional[str] = None
+    exporter: Optional[str] = None
+    model_dir: Optional[str] = None
+    checkpoint: Optional[str] = None
+    global_step: Optional[int] = None
+    feature_spec: Optional[str] = None
+    versions: dict[str, str] = Field({})
+    signatures: list[str] = Field([])
+    check: Union[str, Report, None] = None
+    copy_of: Optional[str] = None
+
+    @classmethod
+    def of(cls, export: str) -> Optional[Lineage]:
+        """The lineage of an export, if it has one. Raises ConfigError: the file is damaged."""
+        return cls.load(os.path.join(export, "assets.extra", "lineage.json"))
+
+
+class _Needs(documents.Root[dict[str, list[str]]]):
+    """`signature_features.json`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,9 +104,9 @@ def write(
         documents.write_text(os.path.join(extra, "flags.txt"), origin.flags)
     elif tf.io.gfile.exists(flags):
         tf.io.gfile.copy(flags, os.path.join(extra, "flags.txt"))
-    documents.write_json(os.path.join(extra, "metrics.json"), dict(origin.metrics))
-    needs = {name: list(features) for name, features in sorted(written.needs.items())}
-    documents.write_json(os.path.join(extra, "signature_features.json"), needs)
+    Metrics(dict(origin.metrics)).save(os.path.join(extra, "metrics.json"))
+    needs = {name: list(features) for name, features in written.needs.items()}
+    _Needs(needs).save(os.path.join(extra, "signature_features.json"))
     if rows is None:
         return
     model = model_name(model_dir)
@@ -108,49 +141,45 @@ def write_lineage(
     now: float,
 ) -> None:
     """Writes `lineage.json` after the checks, because it contains their results."""
-    moment = datetime.datetime.fromtimestamp(now, datetime.timezone.utc)
-    lineage = {
-        "created": moment.isoformat(timespec="seconds"),
-        "exporter": origin.exporter,
-        "model_dir": model_dir,
-        "checkpoint": os.path.basename(checkpoint),
-        "global_step": int(tf.train.load_variable(checkpoint, "global_step")),
-        "feature_spec": spec.fingerprint(),
-        "versions": run_record.versions(),
-        "signatures": sorted(written.signatures),
-        "check": missing if report is None else dataclasses.asdict(report),
+    lineage = Lineage(
+        created=_time(now),
+        exporter=origin.exporter,
+        model_dir=model_dir,
+        checkpoint=os.path.basename(checkpoint),
+        global_step=int(tf.train.load_variable(checkpoint, "global_step")),
+        feature_spec=spec.fingerprint(),
+        versions=run_record.versions(),
+        signatures=sorted(written.signatures),
+        check=missing if report is None else report,
         **origin.facts,
-    }
-    documents.write_json(os.path.join(staged, "assets.extra", "lineage.json"), lineage)
+    )
+    lineage.save(os.path.join(staged, "assets.extra", "lineage.json"))
 
 
 def is_of(export: str, spec: FeatureSpec, origin: Origin, checkpoint: str) -> bool:
     """Whether an export is the one of this checkpoint, with these metrics, spec and flags."""
-    extra = os.path.join(export, "assets.extra")
-    lineage = storage.read_json(os.path.join(extra, "lineage.json"), dict[str, Any]) or {}
-    metrics = storage.read_json(os.path.join(extra, "metrics.json"))
-    same = lineage.get("checkpoint") == os.path.basename(checkpoint)
-    same = same and lineage.get("feature_spec") == spec.fingerprint()
-    if not same or metrics != documents.plain(dict(origin.metrics)):
+    lineage, metrics = Lineage.of(export) or Lineage(), Metrics.of(export)
+    same = lineage.checkpoint == os.path.basename(checkpoint)
+    same = same and lineage.feature_spec == spec.fingerprint()
+    if not same or metrics is None or metrics.root != documents.plain(dict(origin.metrics)):
         return False
-    with tf.io.gfile.GFile(os.path.join(extra, "flags.txt")) as file:
-        return bool(file.read() == origin.flags)
+    flags = file_systems.read(os.path.join(export, "assets.extra", "flags.txt")) or b""
+    return flags.decode() == origin.flags
 
 
 def change_origin(staged: str, origin: Origin, source: str, now: float) -> None:
     """Writes the exporter and the metrics of a copy of the export `source`."""
     extra = os.path.join(staged, "assets.extra")
-    documents.write_json(os.path.join(extra, "metrics.json"), dict(origin.metrics))
-    path = os.path.join(extra, "lineage.json")
-    lineage = storage.read_json(path, dict[str, Any])
-    assert lineage is not None, path
+    Metrics(dict(origin.metrics)).save(os.path.join(extra, "metrics.json"))
+    lineage = Lineage.of(staged)
+    assert lineage is not None, staged
+    changes = {"created": _time(now), "exporter": origin.exporter, "copy_of": source}
+    lineage.model_copy(update=changes).save(os.path.join(extra, "lineage.json"))
+
+
+def _time(now: float) -> str:
     moment = datetime.datetime.fromtimestamp(now, datetime.timezone.utc)
-    changes = {
-        "created": moment.isoformat(timespec="seconds"),
-        "exporter": origin.exporter,
-        "copy_of": source,
-    }
-    documents.write_json(path, {**lineage, **changes})
+    return moment.isoformat(timespec="seconds")
 
 
 def model_name(model_dir: str) -> str:

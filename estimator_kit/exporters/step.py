@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 
-from estimator_kit import storage
 from feature_specs.files import documents
 
 
-class _Kept(storage.Form):
+class _Kept(documents.Document):
     last: int
 
 
@@ -30,8 +29,8 @@ class StepRecord:
     def __init__(self, folder: str, every: int):
         self._path = os.path.join(folder, "step.json")
         self._every = every
-        kept = storage.read_json(self._path, _Kept)
-        self._last = 0 if kept is None else kept["last"]
+        kept = _Kept.load(self._path)
+        self._last = 0 if kept is None else kept.last
 
     def is_due(self, global_step: int) -> bool:
         """Whether a multiple was reached since the last export."""
@@ -39,4 +38,4 @@ class StepRecord:
 
     def add(self, global_step: int) -> None:
         self._last = global_step
-        documents.write_json(self._path, {"last": global_step})
+        _Kept(last=global_step).save(self._path)

@@ -8,7 +8,6 @@ export is written, and loads TensorFlow's library meanwhile.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import logging
 import os
@@ -27,6 +26,7 @@ from estimator_kit.exporters import c_session, signatures, skew
 from estimator_kit.exporters.sample_rows import SampleRows
 from estimator_kit.exporters.writer import Written
 from estimator_kit.model.names import PREDICT_EXAMPLES
+from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import EXAMPLES
 
@@ -45,17 +45,16 @@ _START = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Report:
+class Report(documents.Part):
     """The result of a check: the rows, the largest difference, and the seconds it took."""
 
     rows: int
-    rows_as_tensors: int
-    signatures: int
-    tolerance: float
+    rows_as_tensors: int = 0
+    signatures: int = 0
+    tolerance: Optional[float] = None
     largest_difference: float
-    load_seconds: float
-    run_seconds: float
+    load_seconds: Optional[float] = None
+    run_seconds: Optional[float] = None
 
 
 class Loader:
@@ -178,11 +177,11 @@ def verify(
             text += _REMEDY
         raise ExportError(text) from error
     return Report(
-        len(rows.records),
-        int(rows.sendable.sum()),
-        len(answers),
-        skew.ANSWERS,
-        largest,
-        round(result["load_seconds"], 3),
-        round(result["run_seconds"], 3),
+        rows=len(rows.records),
+        rows_as_tensors=int(rows.sendable.sum()),
+        signatures=len(answers),
+        tolerance=skew.ANSWERS,
+        largest_difference=largest,
+        load_seconds=round(result["load_seconds"], 3),
+        run_seconds=round(result["run_seconds"], 3),
     )

@@ -10,10 +10,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
-from estimator_kit import storage
-from estimator_kit.errors import ConfigError
-from feature_specs.files import file_systems, staged, versions
+import pydantic
+
+from feature_specs.files import documents, file_systems, staged, versions
+
+
+class _Keep(documents.Document):
+    """`keep.json`. A misspelled field is an error, or its versions could be deleted."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+    remedy = "Repair it: without it, versions that are pinned or live could be deleted."
+
+    pinned: dict[str, Any] = pydantic.Field({})
+    live: list[str] = pydantic.Field([])
 
 
 def delete_old(folder: str, keep: int, also: Sequence[str] = ()) -> list[str]:
@@ -40,24 +51,5 @@ def delete(folder: str, version: str) -> bool:
 
 def kept(folder: str) -> set[str]:
     """The names of the versions that are pinned or live."""
-    entries = _read(folder)
-    return {*entries["pinned"], *entries["live"]}
-
-
-def _path(folder: str) -> str:
-    return os.path.join(folder, "keep.json")
-
-
-def _read(folder: str) -> dict:
-    entries = storage.read_json(_path(folder))
-    if entries is None:
-        return {"pinned": {}, "live": []}
-    good = isinstance(entries, dict) and set(entries) <= {"pinned", "live"}
-    good = good and isinstance(entries.get("pinned", {}), dict)
-    live = entries.get("live", []) if good else None
-    if not isinstance(live, list) or not all(isinstance(version, str) for version in live):
-        raise ConfigError(
-            f'{_path(folder)}: expected {{"pinned": {{version: why}}, "live": [version]}}. Repair '
-            "the file: without it, versions that are pinned or live could be deleted."
-        )
-    return {"pinned": dict(entries.get("pinned", {})), "live": live}
+    keep = _Keep.load(os.path.join(folder, "keep.json")) or _Keep()
+    return {*keep.pinned, *keep.live}

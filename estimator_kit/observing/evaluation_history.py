@@ -55,7 +55,7 @@ class EvaluationHistory:
     def alike(self, meaning: ScoresMeaning) -> list[dict[str, Any]]:
         """`latest` if its scores mean this, else an empty list: nothing can be compared."""
         found = self.latest()
-        return found if found and meaning.is_of(found[-1]) else []
+        return found if found and meaning.is_of(found[-1].get("scores")) else []
 
     def forget_after(self, step: int) -> None:
         """Removes the entries of later steps, which a training repeats that went back by hand."""
@@ -76,7 +76,7 @@ class EvaluationHistory:
             {"scores": meaning.unmarked, **entry}
             for entry in self.read()
             if entry["global_step"] < global_step
-            or (entry["global_step"] == global_step and not meaning.is_of(entry))
+            or (entry["global_step"] == global_step and not meaning.is_of(entry.get("scores")))
         ]
         new = {"global_step": global_step, "metrics": documents.plain(metrics)}
         entries.append({**new, "scores": meaning.digest})

@@ -11,12 +11,11 @@ The numbers go into `evaluation-<eval_name>.json` in `--model_dir`, or to standa
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -24,6 +23,7 @@ import tensorflow as tf
 from estimator_kit import result_file, storage
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
+from estimator_kit.exporters.extra_files import Lineage, Metrics
 from estimator_kit.exporters.sample_rows import on_cpu
 from estimator_kit.model.objectives import Objective, joint, make_objectives
 from estimator_kit.model.session_errors import explained
@@ -42,6 +42,8 @@ from input_pipelines.record_files import tfrecords
 from input_pipelines.transform.transforms import Transform
 
 _log = logging.getLogger("estimator_kit")
+
+_Extra = TypeVar("_Extra", Lineage, Metrics)
 
 _NO_LOSS = (
     "the model combines the losses of its objectives and adds its regularization, and an export "
@@ -92,7 +94,8 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
         spec = parser.load(config.spec)
     objectives = make_objectives(spec)
     _check_outputs(export, objectives)
-    step, before = _step(path), _extra(path, "metrics.json")
+    lineage, kept = _extra(path, Lineage), _extra(path, Metrics)
+    step = lineage.global_step if lineage is not None else None
     if config.input_cache_dir is not None:
         _log.info("--input_cache_dir is ignored: an export reads records")
     screened = bad_data.screen(
@@ -111,7 +114,7 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
         rows_evaluated=int(metrics["rows"]),
         rows_selected={"eval": summary([counts])} if counts else {},
         bad_data=screened.counts,
-        metrics_left_out=_left_out(before, objectives, metrics),
+        metrics_left_out=_left_out(kept.root if kept else {}, objectives, metrics),
     )
     document = result_file.document(
         result,
@@ -268,23 +271,16 @@ def _left_out(
     return found
 
 
-def _step(export: str) -> Optional[int]:
-    step = _extra(export, "lineage.json").get("global_step")
-    return step if isinstance(step, int) else None
-
-
-def _extra(export: str, name: str) -> Mapping[str, Any]:
-    """The JSON object in a file of `assets.extra`; empty if the file does not exist or is damaged.
+def _extra(export: str, kind: type[_Extra]) -> Optional[_Extra]:
+    """A file of `assets.extra`; None if the file does not exist or is damaged.
 
     No metric depends on these files, so a damaged one only causes a warning.
     """
-    path = os.path.join(export, "assets.extra", name)
-    with contextlib.suppress(ConfigError):
-        found = storage.read_json(path)
-        if found is None or isinstance(found, dict):
-            return found or {}
-    _log.warning("%s is damaged: expected a JSON object. It is treated as missing.", path)
-    return {}
+    try:
+        return kind.of(export)
+    except ConfigError as error:
+        _log.warning("%s Until then, it is treated as missing.", error)
+        return None
 
 
 def _text(

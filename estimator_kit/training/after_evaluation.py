@@ -10,14 +10,14 @@ import logging
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import tensorflow as tf
 
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.exporters.best import BestRecord
+from estimator_kit.exporters.best import BestRecord, Direction, Entry, Record
 from estimator_kit.exporters.best_k import BestKRecord
 from estimator_kit.exporters.run_exports import RunExports, export_folder
 from estimator_kit.exporters.step import StepRecord
@@ -147,7 +147,7 @@ class AfterEvaluation(estimator.Exporter):
         return self._meaning
 
     @property
-    def _direction(self) -> str:
+    def _direction(self) -> Direction:
         # The configuration requires a direction for every metric except a loss.
         return self._config.best_direction or "min"
 
@@ -160,10 +160,10 @@ class AfterEvaluation(estimator.Exporter):
                 found[exporter] = paths[-1]
         if self._best is not None and self._best.best is not None:
             folder = export_folder(self._model_dir, "best")
-            found["best"] = os.path.join(folder, self._best.best["version"])
+            found["best"] = os.path.join(folder, self._best.best.version)
         if self._best_k is not None and self._best_k.best:
             folder = export_folder(self._model_dir, "best_k")
-            found["best_k"] = os.path.join(folder, self._best_k.best[0]["version"])
+            found["best_k"] = os.path.join(folder, self._best_k.best[0].version)
         return found
 
     def export(
@@ -224,7 +224,7 @@ class AfterEvaluation(estimator.Exporter):
             self._delete_old("latest")
         old = []
         for exporter, record, entry in self._best_exports():
-            step, version = entry["global_step"], entry["version"]
+            step, version = entry.global_step, entry.version
             checkpoint = os.path.join(self._model_dir, f"model.ckpt-{step}")
             if not tf.io.gfile.exists(f"{checkpoint}.index"):
                 old.append(f"{exporter}/{version} (step {step})")
@@ -240,7 +240,7 @@ class AfterEvaluation(estimator.Exporter):
                 ", ".join(old),
             )
 
-    def _best_exports(self) -> Iterator[tuple[str, Union[BestRecord, BestKRecord], dict[str, Any]]]:
+    def _best_exports(self) -> Iterator[tuple[str, Record[Any], Entry]]:
         """The exporter, the record and the entry of each of the best exports."""
         if self._best is not None and self._best.best is not None:
             yield "best", self._best, self._best.best
@@ -269,7 +269,7 @@ class AfterEvaluation(estimator.Exporter):
     def _say_changes(self, entries: Sequence[Mapping[str, Any]]) -> None:
         """Warns if the scores of the latest evaluations mean something else."""
         meaning = self._meaning
-        if meaning is not None and entries and not meaning.is_of(entries[-1]):
+        if meaning is not None and entries and not meaning.is_of(entries[-1].get("scores")):
             _log.warning(
                 "scores are measured otherwise since step %d (%s). best, best_k and early stopping "
                 "begin again; eval_history.jsonl keeps the earlier scores",

@@ -146,7 +146,7 @@ def make_plan(
         position = source.position(start)
     if start_step is None and first_step:
         start = first_step
-        position = dataclasses.replace(position, first_step=start, step=start, whole=(start, 0))
+        position = position.beginning_at(start)
     first = source.first_records()
     if config.shuffle and first:
         for warning in label_order.warnings(source.spec, first, damaged=source.damaged):
@@ -234,7 +234,7 @@ def trained_before(
     covered = before.get("mode") in (config.mode, "train_and_evaluate")
     if not (finished and covered and plan.start_step):
         return None
-    measured = meaning is None or meaning.is_of(before)
+    measured = meaning is None or meaning.is_of(before.get("scores"))
     lost = before.get("rows_lost", 0)
     if lost and before.get("steps_planned") == plan.max_steps:
         reason = (

@@ -14,16 +14,14 @@ number of rows.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any, Optional, Union
 
 from pydantic import Field
 
-from estimator_kit import storage
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
 from feature_specs.files import documents, file_systems
@@ -33,8 +31,8 @@ from input_pipelines.record_files.sharding import sizes_of
 
 _log = logging.getLogger("estimator_kit")
 
-# The keys of input.json that do not decide the order of rows.
-_PROGRESS = {"first_step", "whole", "epochs"}
+# The fields that do not decide the order of rows.
+_PROGRESS = {"first_step", "whole", "epochs", "step"}
 
 # Stored with the negatives: `file_systems.names_of` decides. Earlier versions used whole paths.
 BY_NAME = "by name"
@@ -46,32 +44,36 @@ _Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
 _NAMED = 3
 
 
-class _Kept(storage.Form):
-    files: dict[str, int] = Field(default_factory=dict)
-    samples: dict[str, str] = Field(default_factory=dict)
-    first_step: _Count = 0
-    whole: Optional[tuple[_Count, _Count]] = None
-    epochs: Optional[_Count] = None
-
-
-@dataclasses.dataclass(frozen=True)
-class InputPosition:
-    """Where reading continues.
+class InputPosition(documents.Document):
+    """Where reading continues: `input.json`. Other fields also decide the order of rows.
 
     Attributes:
-      identity: what decides the order of rows.
+      batch_size, seed, shuffle: the settings.
+      files, samples: the size and the sample of each file.
+      left_out: for each damaged file, a digest of the records that are not read.
+      filter: the conditions on rows.
+      keep_negatives: the label, the share, and `BY_NAME`.
+      mix: the files and the share of each part.
       first_step: the global step at which this input began.
-      step: the global step now.
       whole: (step, epochs): at `step`, exactly `epochs` epochs had been read. This is stored
         because a training may end with a batch that is smaller than the batch size.
       epochs: the value of --epochs at the previous start, or None.
+      step: the global step now. Not in the file.
     """
 
-    identity: dict[str, Any]
-    first_step: int
-    step: int
-    whole: tuple[int, int]
-    epochs: Optional[int] = None
+    batch_size: Optional[int] = None
+    seed: Optional[int] = None
+    shuffle: Optional[bool] = None
+    files: dict[str, int] = Field({})
+    samples: dict[str, str] = Field({})
+    left_out: dict[str, str] = Field({})
+    filter: Optional[list[Filter]] = None
+    keep_negatives: Optional[list[Union[str, float]]] = None
+    mix: Optional[list[tuple[list[str], int]]] = None
+    first_step: _Count = 0
+    whole: tuple[_Count, _Count] = (0, 0)
+    epochs: Optional[_Count] = None
+    step: Annotated[int, Field(exclude=True)] = 0
 
     @property
     def steps_read(self) -> int:
@@ -80,12 +82,15 @@ class InputPosition:
 
     def at(self, step: int) -> InputPosition:
         """The position at another step, for example the step of a later checkpoint."""
-        return dataclasses.replace(self, step=step)
+        return self.model_copy(update={"step": step})
+
+    def beginning_at(self, step: int) -> InputPosition:
+        """The position at the first row, if a training reads it at this step."""
+        return self.model_copy(update={"first_step": step, "step": step, "whole": (step, 0)})
 
     def write(self, model_dir: str, epochs: Optional[int]) -> None:
         """Writes `input.json`; `epochs` is the value of --epochs at this start."""
-        kept = {"first_step": self.first_step, "whole": list(self.whole), "epochs": epochs}
-        documents.write_json(_path(model_dir), {**self.identity, **kept})
+        self.model_copy(update={"epochs": epochs}).save(_path(model_dir))
 
 
 def find_position(
@@ -113,23 +118,23 @@ def find_position(
       ConfigError: an earlier version of the kit drew other negatives of the same files.
     """
     sizes = sizes_of(train_files) if sizes is None else sizes
-    identity: dict[str, Any] = {
-        "batch_size": config.batch_size,
-        "seed": config.seed,
-        "shuffle": config.shuffle,
-        "files": _by_name(sizes),
-        "samples": _by_name(samples_of(sizes) if samples is None else samples),
-        "left_out": _by_name(left_out),
+    now = InputPosition(
+        batch_size=config.batch_size,
+        seed=config.seed,
+        shuffle=config.shuffle,
+        files=_by_name(sizes),
+        samples=_by_name(samples_of(sizes) if samples is None else samples),
+        left_out=_by_name(left_out),
         **selection,
-    }
-    written = storage.read_json(_path(config.model_dir), _Kept) if start_step else None
-    kept = None if written is None else _with_names(written)
-    first_step = 0 if kept is None else kept.get("first_step", 0)
-    drawn = identity.get("keep_negatives")
-    by_path = drawn is not None and kept is not None and kept.get("keep_negatives") == drawn[:-1]
-    if by_path and kept is not None:
-        kept = {**kept, "keep_negatives": drawn}
-    changed = _changes(kept, identity) if kept else []
+    ).beginning_at(0)
+    written = InputPosition.load(_path(config.model_dir)) if start_step else None
+    if written is None:
+        return now.at(start_step)
+    kept, drawn = _with_names(written), now.keep_negatives
+    by_path = drawn is not None and kept.keep_negatives == drawn[:-1]
+    if by_path:
+        kept = kept.model_copy(update={"keep_negatives": drawn})
+    changed = _changes(kept, now)
     if changed:
         _log.warning(
             "the input changed since step %d (%s), so counting its rows and epochs starts again "
@@ -137,10 +142,8 @@ def find_position(
             start_step,
             ", ".join(changed),
         )
-    if changed or kept is None:
-        first_step = start_step if changed else first_step
-        return InputPosition(identity, first_step, start_step, (first_step, 0))
-    names_of = file_systems.names_of(written["files"] if by_path and written else ())
+        return now.beginning_at(start_step)
+    names_of = file_systems.names_of(written.files if by_path else ())
     other = [path for path, name in names_of.items() if path != name]
     if other:
         raise ConfigError(
@@ -149,30 +152,28 @@ def find_position(
             "folder of the files, so it would go on with other rows. Finish this training with the "
             "earlier version, or change --seed: then rows and epochs are counted again from 0."
         )
-    step, epochs = kept.get("whole") or (first_step, 0)
-    return InputPosition(identity, first_step, start_step, (step, epochs), kept.get("epochs"))
+    whole = kept.whole if "whole" in kept.model_fields_set else (kept.first_step, 0)
+    progress = {"first_step": kept.first_step, "whole": whole, "epochs": kept.epochs}
+    return now.model_copy(update={**progress, "step": start_step})
 
 
-def _changes(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def _changes(kept: InputPosition, now: InputPosition) -> list[str]:
     """What decides the order of rows and differs, by name; of the files, also which ones.
 
     Earlier versions stored no samples. What is not stored contradicts nothing.
     """
-    if "filter" in kept:  # Earlier versions stored the order of words, which means nothing.
-        entries = [Filter.model_validate(entry).as_dict() for entry in kept["filter"]]
-        kept = {**kept, "filter": entries}
-    names = {*kept, *now} - _PROGRESS - {"files", "samples"}
-    found = [name for name in names if kept.get(name) != now.get(name)]
-    before, files = kept.get("files", {}), now["files"]
-    samples = {**now["samples"], **kept.get("samples", {})}
+    sides = dict(kept), dict(now)
+    names = {*sides[0], *sides[1]} - _PROGRESS - {"files", "samples"}
+    found = [name for name in names if sides[0].get(name) != sides[1].get(name)]
+    before, samples = kept.files, {**now.samples, **kept.samples}
     other = [
         path
-        for path, size in files.items()
-        if path in before and (before[path] != size or samples[path] != now["samples"][path])
+        for path, size in now.files.items()
+        if path in before and (before[path] != size or samples[path] != now.samples[path])
     ]
     kinds = {
-        "added": [path for path in files if path not in before],
-        "removed": [path for path in before if path not in files],
+        "added": [path for path in now.files if path not in before],
+        "removed": [path for path in before if path not in now.files],
         "with other content": other,
     }
     texts = [f"{len(paths)} {kind}: {_listed(paths)}" for kind, paths in kinds.items() if paths]
@@ -193,28 +194,25 @@ def _by_name(values: Mapping[str, Any]) -> dict[str, Any]:
     return dict(sorted((names[path], value) for path, value in values.items()))
 
 
-def _with_names(kept: dict[str, Any]) -> dict[str, Any]:
+def _with_names(kept: InputPosition) -> InputPosition:
     """The content of `input.json` with canonical names, as this version writes it.
 
     Earlier versions stored paths as they were written, and read the files in the order of these
     paths. If the names have another order, an entry is added that no input of this version has.
     """
-    try:
-        lists = [sorted(kept["files"]), *(paths for paths, _ in kept.get("mix", ()))]
-        names = file_systems.canonical_of(path for paths in lists for path in paths)
-        in_order = all(
-            [names[path] for path in paths] == sorted(names[p] for p in paths) for paths in lists
-        )
-        found = {**kept, "files": _by_name(kept["files"]), "left_out": _by_name(kept["left_out"])}
-        if "samples" in kept:
-            found["samples"] = _by_name(kept["samples"])
-        if "mix" in kept:
-            found["mix"] = [
-                [[names[path] for path in paths], share] for paths, share in kept["mix"]
-            ]
-        return found if in_order else {**found, "order of files": "by path"}
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return kept  # Not what a version has written: another input.
+    lists = [sorted(kept.files), *(paths for paths, _ in kept.mix or ())]
+    names = file_systems.canonical_of(path for paths in lists for path in paths)
+    in_order = all(
+        [names[path] for path in paths] == sorted(names[p] for p in paths) for paths in lists
+    )
+    found: dict[str, object] = {
+        "files": _by_name(kept.files),
+        "samples": _by_name(kept.samples),
+        "left_out": _by_name(kept.left_out),
+    }
+    if kept.mix is not None:
+        found["mix"] = [([names[path] for path in paths], share) for paths, share in kept.mix]
+    return kept.model_copy(update=found if in_order else {**found, "order of files": "by path"})
 
 
 def _path(model_dir: str) -> str:

@@ -132,7 +132,7 @@ class TrainingInput:
             own_input.warn_of_restart(self.source, found, self.team, self.config.batch_size)
         before, now = found.epochs, self.config.epochs
         if before is not None and before != now and start_step == self._end_of(found, before):
-            found = dataclasses.replace(found, whole=(start_step, before))
+            found = found.model_copy(update={"whole": (start_step, before)})
         return found
 
     def own_skip(self, position: InputPosition) -> int:
@@ -244,7 +244,7 @@ class TrainingInput:
         """What decides the order of rows, except the values that `find_position` adds itself."""
         identity: dict[str, Any] = {}
         if self.spec.filter:
-            identity["filter"] = self.spec.to_dict()["filter"]
+            identity["filter"] = list(self.spec.filter)
         if self.negatives is not None:
             identity["keep_negatives"] = [self.negatives.label, self.negatives.share, BY_NAME]
         if isinstance(self.source, OwnRows):
@@ -253,7 +253,7 @@ class TrainingInput:
             identity["data_service"] = True  # The service reads rows in another order.
         if isinstance(self.source, Mix):
             identity["mix"] = [
-                [list(file_systems.canonical_of(part.files).values()), part.share]
+                (list(file_systems.canonical_of(part.files).values()), part.share)
                 for part in self.source.parts
             ]
         if self.team.size > 1:

@@ -16,17 +16,16 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_kit import storage
 from feature_specs.files import documents
 
 
-class _Kept(storage.Form):
+class _Kept(documents.Document):
     global_step: int
 
 
 def begin(model_dir: str, step: int) -> None:
     """Records that the work on a checkpoint begins."""
-    documents.write_json(_path(model_dir), {"global_step": step})
+    _Kept(global_step=step).save(_path(model_dir))
 
 
 def end(model_dir: str) -> None:
@@ -41,8 +40,8 @@ def step_of(model_dir: str) -> Optional[int]:
     Raises:
       ConfigError: the file is damaged.
     """
-    kept = storage.read_json(_path(model_dir), _Kept)
-    return None if kept is None else int(kept["global_step"])
+    kept = _Kept.load(_path(model_dir))
+    return None if kept is None else kept.global_step
 
 
 def _path(model_dir: str) -> str:

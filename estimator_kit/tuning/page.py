@@ -14,6 +14,7 @@ from typing import Any, Optional
 from estimator_kit.observing.page import charts, page
 from estimator_kit.observing.page.sections import Section, number, with_charts
 from estimator_kit.tuning.library import optuna
+from estimator_kit.tuning.results import Score
 from estimator_kit.tuning.study import SearchStudy, Trial
 from estimator_kit.tuning.trial_config import name_of
 
@@ -23,7 +24,7 @@ FILE = "search.html"
 _FEWEST = 2
 
 
-def write(model_dir: str, study: SearchStudy, test: Any, flags: str) -> str:
+def write(model_dir: str, study: SearchStudy, test: Optional[Score], flags: str) -> str:
     """Writes the page, and returns its path.
 
     Args:
@@ -51,13 +52,13 @@ def _states(trials: Sequence[Trial]) -> list[str]:
     return sorted({trial.state for trial in trials})
 
 
-def _outcome(study: SearchStudy, best: Optional[Trial], test: Any) -> Section:
+def _outcome(study: SearchStudy, best: Optional[Trial], test: Optional[Score]) -> Section:
     if best is None:
         return Section("Outcome", "No trial has finished, so the search has no result.")
     metric = study.search.metric
     rows = [
         [f"{metric} on the evaluation files", number(best.value)],
-        *([[f"{metric} on the test files", number(test["value"])]] if test else []),
+        *([[f"{metric} on the test files", number(test.value)]] if test else []),
         *([name, text_of(value)] for name, value in best.values.items()),
     ]
     return Section(

@@ -14,14 +14,15 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
+from pydantic import Field
+
 from estimator_kit import storage
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import TuneConfig
 from estimator_kit.result_file import evaluation_path
 from estimator_kit.signals import Signalled
 from estimator_kit.tuning.search import stopped
-from estimator_kit.tuning.search_file import Search
-from estimator_kit.tuning.study import Trial
+from estimator_kit.tuning.study import SearchStudy, Trial
 from estimator_kit.tuning.trial_config import (
     evaluation_config,
     name_of,
@@ -41,56 +42,67 @@ _EVAL_NAME = "test"
 
 _INTERVAL = 0.2
 
-Document = dict[str, Any]
+
+class Score(documents.Part):
+    """The score of a trial on the test files."""
+
+    trial: str
+    files: list[str]
+    value: Optional[float]
+    metrics: dict[str, Optional[float]] = Field({})
 
 
-class _Kept(storage.Form):
-    """The part of `search.json` that a later start reads."""
+class _Entry(documents.Part):
+    trial: str
+    state: str
+    value: Optional[float]
+    parameters: dict[str, Any]
+    seconds: float
+    reason: Optional[str]
+    model_dir: str
 
-    status: str
-    trials: list[dict[str, Any]]
-    test: Optional[dict[str, Any]] = None
-
-
-def read(model_dir: str) -> Document:
-    """The content of `search.json`; empty if the file does not exist.
-
-    Raises:
-      ConfigError: the file is damaged.
-    """
-    return storage.read_json(os.path.join(model_dir, RESULTS), _Kept) or {}
-
-
-def document(
-    model_dir: str,
-    search: Search,
-    trials: Sequence[Trial],
-    best: Optional[Trial],
-    test: Any,
-    *,
-    is_done: bool,
-) -> Document:
-    """The content of `search.json`."""
-    return {
-        "metric": search.metric,
-        "direction": search.direction or "min",
-        "status": "done" if is_done else "running",
-        "best": _entry(model_dir, best) if best is not None else None,
-        "test": test,
-        "trials": [_entry(model_dir, trial) for trial in trials],
-    }
+    @classmethod
+    def of(cls, model_dir: str, trial: Trial) -> _Entry:
+        return cls(
+            trial=name_of(trial.number),
+            state=trial.state,
+            value=trial.value,
+            parameters=trial.values,
+            seconds=round(trial.seconds, 1),
+            reason=trial.reason or None,
+            model_dir=trial_dir(model_dir, trial.number),
+        )
 
 
-def _entry(model_dir: str, trial: Trial) -> Document:
-    return {
-        "trial": name_of(trial.number),
-        "state": trial.state,
-        "value": trial.value,
-        "parameters": trial.values,
-        "seconds": round(trial.seconds, 1),
-        "reason": trial.reason or None,
-        "model_dir": trial_dir(model_dir, trial.number),
-    }
+class Results(documents.Document):
+    """`search.json`."""
+
+    metric: str = ""
+    direction: str = "min"
+    status: str = "running"
+    best: Optional[_Entry] = None
+    test: Optional[Score] = None
+    trials: list[_Entry] = Field([])
+
+
+def read(model_dir: str) -> Results:
+    """The content of `search.json`, if it exists. Raises ConfigError if the file is damaged."""
+    return Results.load(os.path.join(model_dir, RESULTS)) or Results()
+
+
+def write(model_dir: str, study: SearchStudy, test: Optional[Score], *, is_done: bool) -> Results:
+    """Writes `search.json`, and returns its content."""
+    best = study.best()
+    made = Results(
+        metric=study.search.metric,
+        direction=study.search.direction or "min",
+        status="done" if is_done else "running",
+        best=_Entry.of(model_dir, best) if best is not None else None,
+        test=test,
+        trials=[_Entry.of(model_dir, trial) for trial in study.trials()],
+    )
+    made.save(os.path.join(model_dir, RESULTS))
+    return made
 
 
 def write_best(config: TuneConfig, best: Trial) -> str:
@@ -104,7 +116,7 @@ def write_best(config: TuneConfig, best: Trial) -> str:
 
 def score(
     config: TuneConfig, best: Trial, files: Sequence[str], metric: str, ended: Signalled
-) -> Document:
+) -> Score:
     """Scores the last checkpoint of the best trial on the test files, in a separate process.
 
     Raises:
@@ -130,12 +142,12 @@ def score(
         )
     found: Mapping[str, Any] = storage.read_json(evaluation_path(folder, _EVAL_NAME), dict) or {}
     metrics = found["metrics"]
-    return {
-        "trial": name_of(best.number),
-        "files": list(config.test_files),
-        "value": metrics.get(metric),
-        "metrics": metrics,
-    }
+    return Score(
+        trial=name_of(best.number),
+        files=list(config.test_files),
+        value=metrics.get(metric),
+        metrics=metrics,
+    )
 
 
 def shown(value: Optional[float]) -> str:
@@ -143,8 +155,7 @@ def shown(value: Optional[float]) -> str:
     return "undefined" if value is None else f"{value:.5f}"
 
 
-def is_scored(test: Any, best: Trial, config: TuneConfig) -> bool:
+def is_scored(test: Optional[Score], best: Trial, config: TuneConfig) -> bool:
     """Whether `search.json` has the score of this trial on these files."""
-    if not test:
-        return False
-    return test["trial"] == name_of(best.number) and test["files"] == list(config.test_files)
+    wanted = (name_of(best.number), list(config.test_files))
+    return test is not None and (test.trial, test.files) == wanted

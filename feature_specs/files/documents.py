@@ -45,6 +45,8 @@ class Part(pydantic.BaseModel):
 class _Stored(pydantic.BaseModel):
     """What `Document` and `Root` share."""
 
+    # What errors for a damaged file tell the user to do.
+    remedy: ClassVar[str] = "Repair or remove it."
     # Whether a file has its fields in alphabetical order, and not in the order of the object.
     sort_keys: ClassVar[bool] = True
 
@@ -55,10 +57,9 @@ class _Stored(pydantic.BaseModel):
         Raises:
           ConfigError: the file is not JSON, or its value has another form; the message names it.
         """
-        if not file_systems.exists(path):
-            return None
         check_is_file(path)
-        return cls.of_text(file_systems.read(path) or b"", path)
+        content = file_systems.read(path)
+        return None if content is None else cls.of_text(content, path)
 
     @classmethod
     def of_text(cls, text: Union[str, bytes], path: str) -> Self:
@@ -66,11 +67,11 @@ class _Stored(pydantic.BaseModel):
         try:
             return cls.model_validate_json(text)
         except pydantic.ValidationError as error:
-            raise ConfigError(f"{path}: {problem_of(error)}. Repair or remove it.") from error
+            raise ConfigError(f"{path}: {problem_of(error)}. {cls.remedy}") from error
 
     def as_json(self) -> Any:
         """The value of the file, for `json.dumps`: the fields that were given."""
-        return plain(self.model_dump(mode="json", exclude_unset=True))
+        return plain(self.model_dump(mode="json", by_alias=True, exclude_unset=True))
 
     def save(self, path: str) -> None:
         """Writes the file; it appears whole. Makes missing folders.
@@ -124,6 +125,8 @@ def problem_of(error: pydantic.ValidationError) -> str:
     place = path_text(first["loc"])
     if first["type"] == "missing":
         return f"{place} is missing"
+    if first["type"] == "extra_forbidden":
+        return f"{place} is unknown"
     expected = first["msg"].removeprefix("Input should be ")
     return f"{place}: got {value_text(first['input'])}, expected {expected}"
 

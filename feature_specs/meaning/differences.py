@@ -22,7 +22,7 @@ def differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     entries = _entries(kept), _entries(now)
     found = []
     for place in sorted({*kept, *now}):
-        entry = _entry_of(place)
+        entry = entry_of(place)
         if entry in entries[0] and entry in entries[1]:
             was, is_now = kept.get(place), now.get(place)
             if was != is_now:
@@ -35,8 +35,8 @@ def differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _entry_of(place: str) -> str:
-    """`columns.city` of `columns.city.size`. Names may have dots."""
+def entry_of(place: str) -> str:
+    """`columns.city` of `columns.city.size`; a setting itself. Names may have dots."""
     first, _, rest = place.partition(".")
     middle, dot, _ = rest.rpartition(".")
     return f"{first}.{middle}" if dot else place
@@ -45,7 +45,7 @@ def _entry_of(place: str) -> str:
 def _entries(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for place, value in values.items():
-        entry = _entry_of(place)
+        entry = entry_of(place)
         found.setdefault(entry, {})[place[len(entry) :].lstrip(".") or place] = value
     return found
 

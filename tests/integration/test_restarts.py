@@ -92,7 +92,6 @@ def test_a_checkpoint_without_its_data_is_named(config, trained):
         ("result.json", "{", "/result.json is not JSON: .*. Repair or remove it."),
         ("result.json", '{"rows_lost": "x"}',
          "/result.json: rows_lost: got 'x', expected a valid integer. Repair or remove it."),
-        ("input.json", "[]", "/input.json: the top level: got [], expected an object. Repair"),
         ("input.json", '{"whole": [1]}',
          "/input.json: whole[1] is missing. Repair or remove it."),
         ("eval_history.jsonl", "{",
@@ -100,14 +99,11 @@ def test_a_checkpoint_without_its_data_is_named(config, trained):
         ("eval_history.jsonl", '{"global_step": 1, "metrics": {"loss": []}}',
          "/eval_history.jsonl:1: metrics.loss: got [], expected a "
          "valid number. "),
-        ("export/best/best.json", "{", "/best.json is not JSON: .*. Repair or remove it."),
         ("export/best/best.json", '{"metric": "loss", "direction": "min", "history": [{}]}',
          "/best.json: history[0].value is missing. Repair or remove it."),
         ("feature_spec/spec.json", '{"columns": {"city": 1}}',
          "/spec.json:1: the top level: the section 'features' is missing"
          ".*Repair .*/spec.json or remove it."),
-        ("feature_spec/digests.json", '{"a": 1}',
-         "/digests.json: a: got 1, expected a valid string. Repair or remove it."),
         ("feature_spec/places.json", '{"linear/bias": [[["a", -1]]]}',
          "/places.json: linear/bias[0][0][1]: got -1, expected greater than or equal to 0. "),
     ],

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Optional
+from typing import Any, Optional
 
 import numpy as np
-from pydantic import Field
 
 from estimator_kit.checkpoints.warm_start.row_moves import (
     MeaningError,
@@ -38,26 +37,6 @@ from feature_specs.spec import FeatureSpec
 
 # `{variable: the places of each axis}`, as a model directory stores it.
 Record = Mapping[str, AxisPlaces]
-
-# What `to_json` writes.
-Form = dict[str, list[Optional[list[tuple[str, Annotated[int, Field(ge=0)]]]]]]
-
-
-def to_json(record: Record) -> dict[str, Any]:
-    return {
-        name: [axis and [list(part) for part in axis] for axis in record[name]]
-        for name in sorted(record)
-    }
-
-
-def from_json(document: Mapping[str, Any]) -> Record:
-    return {
-        name: tuple(
-            None if axis is None else tuple((str(column), int(width)) for column, width in axis)
-            for axis in axes
-        )
-        for name, axes in document.items()
-    }
 
 
 def place_move(old: Places, new: Places, before: FeatureSpec, now: FeatureSpec) -> Move:

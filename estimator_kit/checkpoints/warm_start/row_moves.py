@@ -13,6 +13,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from feature_specs.files import documents
 from feature_specs.kinds import Column
 from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
@@ -180,10 +181,17 @@ def moved(current: np.ndarray, found: np.ndarray, moves: Mapping[int, np.ndarray
     return value
 
 
-def counts(move: np.ndarray, old_size: int) -> dict[str, int]:
+class Counts(documents.Part):
     """The numbers of kept, new and dropped places."""
+
+    kept: int
+    new: int
+    dropped: int
+
+
+def counts(move: np.ndarray, old_size: int) -> Counts:
     kept = int((move >= 0).sum())
-    return {"kept": kept, "new": len(move) - kept, "dropped": old_size - kept}
+    return Counts(kept=kept, new=len(move) - kept, dropped=old_size - kept)
 
 
 def _by_word(old: Column, new: Column) -> bool:

@@ -39,13 +39,10 @@ from estimator_kit.model.places.places import (
 from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 
-# What moves: rows of a table, inputs of a kernel, logits, or units of several objectives.
-WHAT = ("rows", "inputs", "logits", "units")
-
 
 @dataclasses.dataclass(frozen=True)
 class AxisMove:
-    """How an axis moves. `what` says what its places are, one of `WHAT`."""
+    """How an axis moves: `rows` of a table, `inputs` of a kernel, `units` or `logits`."""
 
     axis: int
     what: str

@@ -28,9 +28,8 @@ from estimator_kit.checkpoints import run_record
 from estimator_kit.checkpoints.reading import ModelOutline, Shapes, find_checkpoint, shapes_in
 from estimator_kit.checkpoints.warm_start import dynamic_rows, row_moves
 from estimator_kit.checkpoints.warm_start.place_moves import Record
-from estimator_kit.checkpoints.warm_start.row_moves import ColumnsOfTables, MeaningError
+from estimator_kit.checkpoints.warm_start.row_moves import ColumnsOfTables, Counts, MeaningError
 from estimator_kit.checkpoints.warm_start.variable_moves import (
-    WHAT,
     Taken,
     VariableMoves,
     base_of,
@@ -52,6 +51,35 @@ _ITEM_FREQUENCY = re.compile(r"(^|/)item_frequency/(last_step|gap)$")
 _NAMED = 8
 
 
+class Variable(documents.Part):
+    """The status of a variable of the model, its other name in the source, and what moved."""
+
+    name: str
+    status: str
+    source: Optional[str] = None
+    rows: Optional[Counts] = None
+    inputs: Optional[Counts] = None
+    units: Optional[Counts] = None
+    logits: Optional[Counts] = None
+
+    def __str__(self) -> str:
+        moves = "; ".join(
+            f"{what} {n.kept:,} kept, {n.new:,} new, {n.dropped:,} dropped"
+            for what, n in self
+            if isinstance(n, Counts)
+        )
+        return self.name + (f" ({moves})" if moves else "")
+
+
+class Report(documents.Document):
+    """`warm_start_report.json`; `unused` lists variables of the source."""
+
+    source: str
+    mode: str
+    variables: list[Variable]
+    unused: list[str]
+
+
 @dataclasses.dataclass(frozen=True)
 class WarmStart:
     """A checked warm start.
@@ -59,7 +87,7 @@ class WarmStart:
     Attributes:
       checkpoint: the path prefix of the source.
       taken: the variables to take, by their names in the new model.
-      report: the content of `warm_start_report.json`.
+      report: what happens to each variable.
       step: the first global step; 0 if the source's step is not taken.
       tables: the names of the tensors of dynamic embeddings to take; see `dynamic_rows`.
       steps_back: how much the stored steps of these tables are reduced.
@@ -67,7 +95,7 @@ class WarmStart:
 
     checkpoint: str
     taken: dict[str, Taken]
-    report: dict[str, Any]
+    report: Report
     step: int = 0
     tables: frozenset[str] = frozenset()
     steps_back: int = 0
@@ -93,20 +121,14 @@ class WarmStart:
             yield name, found
 
     def write_report(self, model_dir: str) -> None:
-        documents.write_json(os.path.join(model_dir, "warm_start_report.json"), self.report)
+        self.report.save(os.path.join(model_dir, "warm_start_report.json"))
 
     def table(self) -> str:
         """The report as text: the number and the names of the variables of each status."""
         groups: dict[str, list[str]] = {}
-        for entry in self.report["variables"]:
-            moves = "; ".join(
-                f"{what} {n['kept']:,} kept, {n['new']:,} new, {n['dropped']:,} dropped"
-                for what, n in entry.items()
-                if what in WHAT
-            )
-            text = entry["name"] + (f" ({moves})" if moves else "")
-            groups.setdefault(entry["status"], []).append(text)
-        groups["unused in the source"] = self.report["unused"]
+        for entry in self.report.variables:
+            groups.setdefault(entry.status, []).append(str(entry))
+        groups["unused in the source"] = self.report.unused
         lines = [f"warm start from {self.checkpoint}:"]
         for status, names in groups.items():
             if names:
@@ -208,18 +230,18 @@ def plan(
     steps_back = 0
     if tables.names and mode != "all" and _STEP in found:
         steps_back = int(tf.train.load_variable(checkpoint, _STEP))
-    report = {
-        "source": checkpoint,
-        "mode": mode,
-        "variables": [
+    report = Report(
+        source=checkpoint,
+        mode=mode,
+        variables=[
             *_statuses(outline, found, names, taken),
             *(
-                {"name": name, "status": "restored" if name in tables.names else "new"}
+                Variable(name=name, status="restored" if name in tables.names else "new")
                 for name in sorted(whole.growing)
             ),
         ],
-        "unused": sorted({*found} - {entry.source for entry in taken.values()} - tables.names),
-    }
+        unused=sorted({*found} - {entry.source for entry in taken.values()} - tables.names),
+    )
     return WarmStart(checkpoint, taken, report, step, tables.names, steps_back)
 
 
@@ -378,25 +400,24 @@ def _source_names(renames: Iterable[str], found: Shapes, outline: ModelOutline) 
 
 def _statuses(
     outline: ModelOutline, found: Shapes, names: dict[str, str], taken: dict[str, Taken]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Variable]:
     """One entry of the report for each variable of the model."""
     for name in sorted(outline.variables):
         entry = taken.get(name)
         if entry is None:
             there = found.get(names.get(name, name))
             differs = there is not None and there != outline.variables[name]
-            yield {"name": name, "status": "shape differs, not taken" if differs else "new"}
+            status = "shape differs, not taken" if differs else "new"
+            yield Variable(name=name, status=status)
             continue
-        result: dict[str, Any] = {
-            "name": name,
-            "status": "restored" if entry.is_whole else "remapped",
+        shape = found[entry.source]
+        more: dict[str, Any] = {
+            move.what: row_moves.counts(move.places, shape[move.axis]) for move in entry.moves
         }
         if entry.source != name:
-            result["source"] = entry.source
-        shape = found[entry.source]
-        for move in entry.moves:
-            result[move.what] = row_moves.counts(move.places, shape[move.axis])
-        yield result
+            more["source"] = entry.source
+        status = "restored" if entry.is_whole else "remapped"
+        yield Variable(name=name, status=status, **more)
 
 
 def _shapes(name: str, old: tuple[int, ...], new: tuple[int, ...]) -> str:

@@ -16,8 +16,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
+from pydantic import NonNegativeInt
+
 # The parts of an axis in order: an owner and the number of its places.
-Places = tuple[tuple[str, int], ...]
+Places = tuple[tuple[str, NonNegativeInt], ...]
 
 # One entry per axis. None if no place has an owner.
 AxisPlaces = tuple[Optional[Places], ...]

@@ -114,7 +114,7 @@ def test_an_end_counts_when_it_is_new(tmp_path, server):
     watch = watching(marks, view(server))
     assert not watch._look()
     marks.write("end", status="stopped")
-    assert watch._look() and watch.end["status"] == "stopped"
+    assert watch._look() and watch.end.status == "stopped"
 
 
 def test_an_old_end_counts_when_the_chief_is_gone(tmp_path, server):
@@ -124,7 +124,7 @@ def test_an_old_end_counts_when_the_chief_is_gone(tmp_path, server):
     assert not any(there._look() for _ in range(10))
     gone = watching(marks, view(launcher.free_ports(1)[0]))
     looks = [gone._look() for _ in range(4)]
-    assert looks == [False, False, True, True] and gone.end["status"] == "done"
+    assert looks == [False, False, True, True] and gone.end.status == "done"
 
 
 def test_an_old_end_of_another_goal_is_no_end_of_this_training(tmp_path):
@@ -235,7 +235,7 @@ def test_who_scores_after_a_chief_that_has_nothing_to_do(tmp_path, monkeypatch):
         chief = ParameterServerChief(config, chief_at(1), StopRequest(), GOAL)
         with pytest.raises(ek.NothingToDo), chief.announcing_the_end():
             raise ek.NothingToDo("trained to the end")
-        assert Marks(str(tmp_path)).read("end")["scored_by"] == expected
+        assert Marks(str(tmp_path)).read("end").scored_by == expected
 
 
 @pytest.mark.parametrize("status", [None, "stopped"])
@@ -398,7 +398,7 @@ def test_a_storage_that_does_not_answer_once_ends_no_watch(tmp_path, server, mon
         monkeypatch.setattr(Marks, "read", unsure)
         watch._marks = marks
         assert wait_until(lambda: [] if watch.over() else ["x"], what="", this="", seconds=60)
-    assert watch.end["status"] == "done" and len(failed) == 2
+    assert watch.end.status == "done" and len(failed) == 2
     assert [r.message for r in caplog.records] == [
         "ps:0 cannot read the marks in the model directory, and tries again: stale file handle"
     ]

@@ -430,23 +430,6 @@ def test_inspecting_a_model_directory_whose_graph_is_damaged(trained, tmp_path, 
         inspect.inspect(config_of(folder))
 
 
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"check": {"rows": "40"}}, "check.str: got {'rows': '40'}, expected a valid string"),
-        ({"global_step": "x"}, "global_step: got 'x', expected a valid integer"),
-    ],
-)
-def test_inspecting_an_export_whose_lineage_is_damaged(export, tmp_path, changes, problem):
-    folder = tmp_path / "1"
-    shutil.copytree(export, folder)
-    path = folder / "assets.extra" / "lineage.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-    with pytest.raises(ek.ConfigError) as error:
-        inspect.inspect(config_of(folder))
-    assert str(error.value) == f"{path}: {problem}. Repair or remove it."
-
-
 def without_a_node(path):
     saved = inspect.read_saved_model(str(path))
     del saved.meta_graphs[0].graph_def.node[0]

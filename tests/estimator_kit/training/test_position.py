@@ -11,6 +11,7 @@ import pytest
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.training.position import BY_NAME, find_position
+from feature_specs.sections.filters import Filter
 
 NEGATIVES = {"keep_negatives": ["click", 0.1, BY_NAME]}
 
@@ -76,7 +77,7 @@ def test_a_training_of_an_earlier_version_goes_on(folder, caplog):
     write_of_earlier_version(folder, ["../here/x.tfrecord"])
     assert position(folder, [f"{folder}/here/x.tfrecord"], step=7).steps_read == 7
     write_of_earlier_version(folder, ["a/x.tfrecord"], mix=[[["a/x.tfrecord"], 1]])
-    new = [[[f"{folder}/cwd/a/x.tfrecord"], 1]]
+    new = [([f"{folder}/cwd/a/x.tfrecord"], 1)]
     assert position(folder, ["a/x.tfrecord"], step=7, mix=new).steps_read == 7
     assert not caplog.records
 
@@ -85,10 +86,9 @@ def test_the_order_of_words_of_a_filter_is_no_other_input(folder, caplog):
     write_of_earlier_version(
         folder, ["a/x.tfrecord"], filter=[{"feature": "city", "in": ["rome", "bern", "rome"]}]
     )
-    now = [{"feature": "city", "in": ["bern", "rome"]}]
-    assert position(folder, ["a/x.tfrecord"], step=7, filter=now).steps_read == 7
-    now[0]["in"].append("oslo")
-    assert position(folder, ["a/x.tfrecord"], step=7, filter=now).steps_read == 0
+    for words, steps in ((["bern", "rome"], 7), (["bern", "rome", "oslo"], 0)):
+        now = [Filter.model_validate({"feature": "city", "in": words})]
+        assert position(folder, ["a/x.tfrecord"], step=7, filter=now).steps_read == steps
 
 
 def test_another_order_of_files_in_an_earlier_version_is_another_input(folder, caplog):
@@ -160,11 +160,11 @@ def test_three_files_of_each_kind_are_named(several, caplog):
     for name in NAMES[:4]:
         replace(several / "cwd" / name, b"of another size")
     with caplog.at_level(logging.WARNING):
-        position(several, [*NAMES[:4], "a/x.tfrecord"], step=7, filter=["x"])
+        position(several, [*NAMES[:4], "a/x.tfrecord"], step=7, trainers=2)
     here = f"{several}/cwd"
     assert (
         f"(files: 1 added: {here}/a/x.tfrecord; 1 removed: {here}/4.tfrecord; 4 with other "
-        f"content: {here}/0.tfrecord, {here}/1.tfrecord, {here}/2.tfrecord and 1 more, filter)"
+        f"content: {here}/0.tfrecord, {here}/1.tfrecord, {here}/2.tfrecord and 1 more, trainers)"
     ) in caplog.text
 
 

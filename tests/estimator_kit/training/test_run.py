@@ -126,7 +126,7 @@ def test_what_a_trainer_raises_is_in_the_result(training):
 
 def test_epochs_that_the_plan_did_not_count_are_counted_after_a_later_checkpoint(monkeypatch):
     """With --keep_negatives, each epoch keeps other rows."""
-    planned = InputPosition({}, 0, 10, (0, 0))
+    planned = InputPosition(step=10)
     training = Training.__new__(Training)
     training._model_dir, training._cache = "m", None
     training._plan = types.SimpleNamespace(position=planned, counts="counted")

@@ -81,18 +81,18 @@ def test_the_best_flags_train_the_best_trial_again(config, tmp_path):
 
 def test_search_json(tmp_path):
     study = study_with(tmp_path)
-    made = results.document("found", study.search, study.trials(), study.best(), None, is_done=True)
-    assert (made["metric"], made["direction"], made["status"]) == ("auc/click", "max", "done")
-    assert made["best"]["trial"] == "0001" and made["best"]["value"] == 0.7
-    assert [(t["state"], t["value"], t["seconds"], t["reason"]) for t in made["trials"]] == [
+    made = results.write(str(tmp_path), study, None, is_done=True)
+    assert results.read(str(tmp_path)) == made
+    assert (made.metric, made.direction, made.status) == ("auc/click", "max", "done")
+    assert made.best.trial == "0001" and made.best.value == 0.7
+    assert [(t.state, t.value, t.seconds, t.reason) for t in made.trials] == [
         ("done", 0.5, 3.0, None), ("done", 0.7, 3.0, None),
         ("failed", None, 2.0, "the loss is NaN <at 3>"), ("done", 0.6, 3.0, None),
         ("pruned", 0.4, 1.5, None),
     ]  # fmt: skip
-    assert made["trials"][4]["model_dir"] == "found/trials/0004"
+    assert made.trials[4].model_dir == f"{tmp_path}/trials/0004"
     open_trial = study.claim()
-    made = results.document("found", study.search, study.trials(), None, None, is_done=False)
-    assert (made["status"], made["best"]) == ("running", None)
+    assert results.write(str(tmp_path), study, None, is_done=False).status == "running"
     study.release(open_trial)
 
 
@@ -102,16 +102,16 @@ def test_a_metric_in_text():
 
 def test_the_score_of_another_trial_or_of_other_files_does_not_count(config, tmp_path):
     best = study_with(tmp_path).best()
-    test = {"trial": "0001", "files": ["x*"], "value": 0.6}
+    test = results.Score(trial="0001", files=["x*"], value=0.6)
     assert results.is_scored(test, best, config)
-    assert not results.is_scored({**test, "trial": "0000"}, best, config)
-    assert not results.is_scored({**test, "files": ["y*"]}, best, config)
+    for change in ({"trial": "0000"}, {"files": ["y*"]}):
+        assert not results.is_scored(test.model_copy(update=change), best, config)
     assert not results.is_scored(None, best, config)
 
 
 def test_the_page_has_each_trial_and_optunas_figures(tmp_path):
     study = study_with(tmp_path)
-    test = {"trial": "0001", "files": ["x*"], "value": 0.65432}
+    test = results.Score(trial="0001", files=["x*"], value=0.65432)
     path = page.write(str(tmp_path), study, test, "--batch_size=20\n")
     with open(path, encoding="utf-8") as file:
         text = file.read()
