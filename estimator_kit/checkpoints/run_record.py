@@ -67,6 +67,10 @@ _PACKAGES = (
 _SECTIONS = ("features", "columns", "labels", "objectives")
 
 
+class Versions(documents.Root[dict[str, str]]):
+    """`versions.json`: what a run was made with, by name."""
+
+
 def write_record(
     config: ModelDirConfig, spec: FeatureSpec, places: Optional[Record] = None
 ) -> None:
@@ -79,7 +83,7 @@ def write_record(
     """
     documents.write_text(os.path.join(config.model_dir, "flags.txt"), resolved_flags(config))
     used = {**versions(), "feature_spec": spec.fingerprint()}
-    documents.write_json(os.path.join(config.model_dir, "versions.json"), used)
+    Versions(used).save(os.path.join(config.model_dir, "versions.json"))
     folder = os.path.join(config.model_dir, "feature_spec")
     for file in _files(spec):
         # With unchanged line breaks, because their digests are compared.
@@ -92,6 +96,12 @@ def write_record(
     documents.write_json(
         os.path.join(folder, "spec.json"), spec.to_dict(defaults=True), sort_keys=False
     )
+
+
+def read_versions(model_dir: str) -> dict[str, str]:
+    """The versions of Python, packages and the spec, by name. Empty if the run has not begun."""
+    kept = Versions.load(os.path.join(model_dir, "versions.json"))
+    return kept.root if kept is not None else {}
 
 
 def read_flags(model_dir: str) -> list[str]:

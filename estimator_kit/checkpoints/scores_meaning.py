@@ -6,7 +6,7 @@ nothing. So a digest of the meaning is stored with each score, as `scores` in `e
 `best.json`, `best_k.json` and `result.json`, and only scores with the same digest are compared.
 
     meaning = ScoresMeaning.of(config, spec, model, files, left_out)
-    meaning.is_of({"global_step": 50, "metrics": {"loss": 0.2}, "scores": "9f86d081884c7d65"})
+    meaning.is_of("9f86d081884c7d65")
 
 Files count by their sizes and samples of their content (`file_samples`). Their names and times do
 not, because a machine may fetch its data again. Of the formulas, what counts are the settings,
@@ -113,9 +113,9 @@ class ScoresMeaning:
         unmarked = kept.get("unmarked") or kept["scores"]
         return cls(_digest(values) if changes else kept["scores"], unmarked, values, changes)
 
-    def is_of(self, entry: Mapping[str, Any]) -> bool:
-        """Whether the scores of an entry of a file mean the same."""
-        return bool((entry.get("scores") or self.unmarked) == self.digest)
+    def is_of(self, scores: Optional[str]) -> bool:
+        """Whether scores mean the same, by the digest that is stored with them."""
+        return (scores or self.unmarked) == self.digest
 
     def begin(self, model_dir: str) -> None:
         """Writes `eval_meaning.json` if it does not exist, before `flags.txt` is replaced."""

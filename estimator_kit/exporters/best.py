@@ -155,7 +155,7 @@ class BestRecord:
         None before the first one whose value means the same as in this start.
         """
         history = self._kept["history"]
-        return history[-1] if history and self._meaning.is_of(history[-1]) else None
+        return history[-1] if history and self._meaning.is_of(history[-1].get("scores")) else None
 
     def replace(self, entry: dict[str, Any], path: str) -> None:
         """Records that another export of the same model is in the place of an entry."""

@@ -72,7 +72,7 @@ class BestKRecord:
 
         The best comes first. Models whose value means something else are not among them.
         """
-        return [entry for entry in self._kept["best"] if self._meaning.is_of(entry)]
+        return [entry for entry in self._kept["best"] if self._meaning.is_of(entry.get("scores"))]
 
     def improves(self, value: float, global_step: Optional[int] = None) -> bool:
         """Whether a model with this value is among the best; a tie with the last one is not.
@@ -103,7 +103,7 @@ class BestKRecord:
         sign = 1 if self._kept["direction"] == "min" else -1
         best = sorted(
             [*self._kept["best"], entry],
-            key=lambda e: (not self._meaning.is_of(e), sign * e["value"]),
+            key=lambda e: (not self._meaning.is_of(e.get("scores")), sign * e["value"]),
         )
         dropped = best[self._count :]
         self._kept["best"] = best[: self._count]

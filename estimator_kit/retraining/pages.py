@@ -8,8 +8,8 @@ from __future__ import annotations
 import datetime
 from typing import Any, Optional
 
-from estimator_kit import result_file
 from estimator_kit.observing.page import page
+from estimator_kit.result import read_result
 from estimator_kit.retraining import report, serving_dir, state
 from estimator_kit.retraining.promotion import Serving
 from estimator_kit.retraining.state import CycleFolder
@@ -33,7 +33,7 @@ def write(model_dir: str, given: Optional[str] = None) -> str:
 
 
 def _write_cycle(cycle: CycleFolder, serving: Serving) -> None:
-    has_trained = result_file.read_result(cycle.train_dir) is not None
+    has_trained = read_result(cycle.train_dir) is not None
     live = serving.live
     document = {**_with_drift(cycle), "live_now": live.number if live is not None else None}
     page.write_cycle(

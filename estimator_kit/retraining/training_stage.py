@@ -23,7 +23,7 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import RetrainingSettings, settings_of
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import CheckpointError, NothingToDo
-from estimator_kit.result_file import read_result
+from estimator_kit.result import RunResult, read_result
 from estimator_kit.retraining.promotion import Version
 from estimator_kit.retraining.state import THROUGH, CycleFolder
 from estimator_kit.retraining.window import Window
@@ -194,10 +194,10 @@ def train(
         _log.warning("the warm start does not fit, so training starts from scratch: %s", error)
         start = Start("scratch", reason=f"a warm start does not fit: {error}")
         _run(with_start(start), folder, start, True)
-    result = read_result(folder.train_dir) or {}
+    result = read_result(folder.train_dir) or RunResult(mode="train")
     kept_keys = ("global_step", "metrics", "export_path", "rows_trained", "rows_evaluated")
     return {
-        **{key: result.get(key) for key in kept_keys},
+        **{key: getattr(result, key) for key in kept_keys},
         "start": dataclasses.asdict(start),
         "warm_start": _warm_start_counts(folder),
     }

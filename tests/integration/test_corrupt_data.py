@@ -9,10 +9,10 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
+from estimator_kit.result_file import read_result
 
 import estimator_kit as ek
 from estimator_kit import exit_codes, main
-from estimator_kit.result_file import read_result
 from estimator_kit.training import bad_data
 from estimator_kit.training.position import find_position
 from input_pipelines.record_files import writing

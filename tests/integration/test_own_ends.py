@@ -8,9 +8,9 @@ import re
 
 import pytest
 import tensorflow as tf
+from estimator_kit.result_file import read_result
 
 import estimator_kit as ek
-from estimator_kit.result_file import read_result
 from tests.conftest import small_run
 from tests.integration import own_ends
 

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
+from estimator_kit.result_file import read_result
 
 import estimator_kit as ek
-from estimator_kit.result_file import read_result
 from input_pipelines.record_files import writing
 from tests import programs
 from tests.conftest import small_run, variables

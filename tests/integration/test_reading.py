@@ -9,9 +9,9 @@ import sys
 
 import numpy as np
 import pytest
+from estimator_kit.result_file import read_result
 
 import estimator_kit as ek
-from estimator_kit.result_file import read_result
 from input_pipelines.record_files import writing
 from tests.conftest import ROOT, make_rows, small_run, variables
 

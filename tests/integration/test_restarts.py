@@ -11,10 +11,10 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
+from estimator_kit.result_file import read_result
 
 import estimator_kit as ek
 from estimator_kit.errors import Locked, SessionLost
-from estimator_kit.result_file import read_result
 from estimator_kit.training import lock
 from estimator_kit.training.hooks import timeline
 from estimator_kit.training.hooks.one_session import OneSession

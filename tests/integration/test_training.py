@@ -10,10 +10,10 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
+from estimator_kit.result_file import read_result
 
 import estimator_kit as ek
 from estimator_kit.observing.model_dir_files import EXPORT, meaning_of
-from estimator_kit.result_file import read_result
 from input_pipelines.record_files import writing
 from tests.conftest import make_rows, place, small_run, variables
 from tests.integration.own_model import MissedClicks

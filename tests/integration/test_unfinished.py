@@ -15,6 +15,7 @@ import signal
 
 import pytest
 import tensorflow as tf
+from estimator_kit.result_file import read_result
 
 import estimator_kit as ek
 from estimator_kit.distributed.evaluation import _Evaluator
@@ -23,7 +24,6 @@ from estimator_kit.exporters.run_exports import RunExports
 from estimator_kit.exporters.versions import versions
 from estimator_kit.exporters.writer import Written
 from estimator_kit.observing.page import page
-from estimator_kit.result_file import read_result
 from estimator_kit.training import unfinished
 from estimator_kit.training.hooks import timeline
 from estimator_kit.training.hooks.stop import StopRequest

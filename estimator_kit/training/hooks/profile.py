@@ -22,6 +22,7 @@ import tensorflow as tf
 from estimator_kit.config import step_range
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.observing.profile import costs, input_work, trace
+from estimator_kit.result import InputProfile, OpProfile
 
 _log = logging.getLogger("estimator_kit")
 
@@ -40,7 +41,7 @@ class Profile(tf.compat.v1.train.SessionRunHook):
       clock: returns seconds; an argument for tests.
 
     Attributes:
-      ops: the result of `costs.analyze` with the folder of the `trace`; empty until it is computed.
+      ops: the result of `costs.analyze`; empty until it is computed.
       input: the same of `input_work.analyze`.
     """
 
@@ -53,8 +54,8 @@ class Profile(tf.compat.v1.train.SessionRunHook):
         of_input: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ):
-        self.ops: dict[str, Any] = {}
-        self.input: dict[str, Any] = {}
+        self.ops = OpProfile()
+        self.input = InputProfile()
         self._model_dir, self._steps, self._clock = model_dir, steps, clock
         self._of_ops, self._of_input = of_ops, of_input
         self._seen = 0
@@ -111,12 +112,13 @@ class Profile(tf.compat.v1.train.SessionRunHook):
         facts: dict[str, Any] = {
             "steps": self._seen - self._steps[0] + 1,
             "seconds": self._seconds,
+            "trace": folder,
         }
         if self._of_input:
-            self.input = {**input_work.analyze(space, **facts), "trace": folder}
+            self.input = input_work.analyze(space, **facts)
             _log.info(input_work.text(self.input))
         if self._of_ops:
-            self.ops = {**costs.analyze(space, **facts), "trace": folder}
+            self.ops = costs.analyze(space, **facts)
             _log.info(costs.text(self.ops))
         _log.info(
             "the trace is in %s. TensorBoard shows it on its page Profile, with the extra "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from estimator_kit.result_file import write_result
 
 import estimator_kit as ek
 from estimator_kit import commands
@@ -14,7 +15,6 @@ from estimator_kit.config.mode_configs import RetrainConfig
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import NothingToDo, Refused, Stopped
 from estimator_kit.result import RunResult
-from estimator_kit.result_file import write_result
 from estimator_kit.retraining import state
 from input_pipelines.errors import MissingPackageError
 from tests.conftest import small_run

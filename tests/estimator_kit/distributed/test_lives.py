@@ -13,6 +13,7 @@ from unittest import mock
 
 import pytest
 import tensorflow as tf
+from estimator_kit.result_file import write_result
 
 import estimator_kit as ek
 from estimator_kit.config.cluster import ClusterView
@@ -33,7 +34,6 @@ from estimator_kit.distributed.marks import Marks, goal_of
 from estimator_kit.distributed.parameter_server import ParameterServerChief
 from estimator_kit.distributed.waiting import reachable, wait_for, wait_until
 from estimator_kit.result import RunResult
-from estimator_kit.result_file import write_result
 from estimator_kit.training.hooks.stop import StopRequest
 from feature_specs.spec import FeatureSpec
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from estimator_kit.result_file import read_result, write_result
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.observing import report
 from estimator_kit.observing.report import metrics_table
 from estimator_kit.result import RunResult
-from estimator_kit.result_file import read_result, write_result
 from estimator_kit.scoring import prediction
 
 
