@@ -23,7 +23,7 @@ COMPARED = {
     },
     "estimator_kit.checkpoints.scores_meaning:_digest": {
         "estimator_kit.checkpoints.scores_meaning:is_of":
-            "(entry.get('scores') or self.unmarked) == self.digest",
+            "(scores or self.unmarked) == self.digest",
         "feature_specs.meaning.differences:differences": "was != is_now",
     },
     "estimator_kit.checkpoints.run_record:_digests": {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 import pytest
-from estimator_kit.result_file import write_result
 
 import estimator_kit as ek
 from estimator_kit import commands
@@ -45,7 +44,7 @@ def test_both_services_are_told_of_an_end_by_an_error(ads, tmp_path, monkeypatch
     folder, prom = tmp_path / "run", tmp_path / "ads.prom"
 
     def fail(config, spec):
-        write_result(RunResult(mode="train", status=status, global_step=7), str(folder))
+        RunResult(mode="train", status=status, global_step=7).save(str(folder / "result.json"))
         raise error
 
     monkeypatch.setattr(tasks, "train", fail)

@@ -13,7 +13,6 @@ from unittest import mock
 
 import pytest
 import tensorflow as tf
-from estimator_kit.result_file import write_result
 
 import estimator_kit as ek
 from estimator_kit.config.cluster import ClusterView
@@ -231,7 +230,7 @@ def test_who_scores_after_a_chief_that_has_nothing_to_do(tmp_path, monkeypatch):
     )  # fmt: skip
     for metrics, expected in (({}, "evaluator"), ({"loss": 0.5}, "chief")):
         result = RunResult(mode="train_and_evaluate", status="done", metrics=metrics)
-        write_result(result, str(tmp_path))
+        result.save(str(tmp_path / "result.json"))
         chief = ParameterServerChief(config, chief_at(1), StopRequest(), GOAL)
         with pytest.raises(ek.NothingToDo), chief.announcing_the_end():
             raise ek.NothingToDo("trained to the end")
