@@ -9,7 +9,7 @@ Imports no TensorFlow.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Optional, Union
 
 import pydantic
@@ -39,36 +39,6 @@ class InputProfile(documents.Part):
     trace: Optional[str] = None
 
 
-class ProfiledOp(documents.Part):
-    """An op, with its seconds over all steps, and its share of the time of all ops."""
-
-    name: str
-    type: str
-    place: str
-    seconds: float
-    share: float
-
-
-class OpProfile(documents.Part):
-    """Where the time of training steps went; empty without --profile.
-
-    Attributes:
-      steps, seconds_a_step, trace: see `InputProfile`.
-      shares: of `input`, `host` and `device`; their sum is 1.
-      ops: the most expensive ones.
-      other_ops: how many ops are not listed.
-      other_share: their share. The shares of the ops and `other_share` add up to 1.
-    """
-
-    steps: int = 0
-    seconds_a_step: float = 0.0
-    shares: Mapping[str, float] = {}
-    ops: Sequence[ProfiledOp] = ()
-    other_ops: int = 0
-    other_share: float = 0.0
-    trace: Optional[str] = None
-
-
 class RunResult(documents.Document):
     """What a run did.
 
@@ -87,8 +57,8 @@ class RunResult(documents.Document):
       rows_trained: how many rows this start trained on.
       rows_lost: how many rows of the epochs were lost with a worker of --data_service.
       steps_planned: the global step at which training was to end.
-      input_profile: with --profile_input.
-      profile: with --profile.
+      input_profile: with --profile_input; else it is empty.
+      profile: with --profile, see `observing.profile.costs.analyze`.
       rows_evaluated: how many rows the latest evaluation read.
       rows_selected: with a filter or negative down-sampling, the rows `read`, `kept` and `dropped`
         of the `train` files (in the first epoch) and of the `eval` files.
@@ -116,7 +86,7 @@ class RunResult(documents.Document):
     rows_lost: int = 0
     steps_planned: Optional[int] = None
     input_profile: InputProfile = InputProfile()
-    profile: OpProfile = OpProfile()
+    profile: Mapping[str, pydantic.JsonValue] = {}
     rows_evaluated: int = 0
     rows_selected: Mapping[str, dict[str, int]] = {}
     input_cache: Mapping[str, Union[int, float]] = {}

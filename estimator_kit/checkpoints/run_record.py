@@ -49,6 +49,11 @@ class _KeptSpec(storage.Form):
 
 _Digests = dict[str, str]
 
+
+class Versions(documents.Root[dict[str, str]]):
+    """`versions.json`."""
+
+
 # Removed when the process ends.
 _LOCAL_COPIES: list[tempfile.TemporaryDirectory[str]] = []
 
@@ -65,10 +70,6 @@ _PACKAGES = (
 # Groups affect variables, whose shapes and places are compared, and what a model makes of `raw` is
 # in its code.
 _SECTIONS = ("features", "columns", "labels", "objectives")
-
-
-class Versions(documents.Root[dict[str, str]]):
-    """`versions.json`: what a run was made with, by name."""
 
 
 def write_record(
@@ -96,12 +97,6 @@ def write_record(
     documents.write_json(
         os.path.join(folder, "spec.json"), spec.to_dict(defaults=True), sort_keys=False
     )
-
-
-def read_versions(model_dir: str) -> dict[str, str]:
-    """The versions of Python, packages and the spec, by name. Empty if the run has not begun."""
-    kept = Versions.load(os.path.join(model_dir, "versions.json"))
-    return kept.root if kept is not None else {}
 
 
 def read_flags(model_dir: str) -> list[str]:

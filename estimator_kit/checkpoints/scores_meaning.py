@@ -114,7 +114,7 @@ class ScoresMeaning:
         return cls(_digest(values) if changes else kept["scores"], unmarked, values, changes)
 
     def is_of(self, scores: Optional[str]) -> bool:
-        """Whether scores mean the same, by the digest that is stored with them."""
+        """Whether scores that are stored with this digest, or without one, mean the same."""
         return (scores or self.unmarked) == self.digest
 
     def begin(self, model_dir: str) -> None:

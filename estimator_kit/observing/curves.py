@@ -26,7 +26,6 @@ RELIABILITY_BINS = 20
 _FINITE = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
 _FOLDER = os.path.join("observed", "curves")
 
-
 # Numbers that are undefined or infinite are None in a file.
 _Floats = Sequence[Optional[float]]
 

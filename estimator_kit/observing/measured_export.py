@@ -47,7 +47,7 @@ class Slices(documents.Document):
 
 
 class Worth(documents.Part):
-    """How much worse a metric gets on average, and the standard deviation over the repeats."""
+    """How much worse a metric gets on average, and its standard deviation over the repeats."""
 
     mean: Optional[float]
     spread: Optional[float]

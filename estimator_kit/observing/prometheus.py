@@ -117,15 +117,15 @@ def text_of_run(result: Optional[RunResult], *, model_dir: str, ended: float, fa
     gauges.add("failed", "Whether it ended with an error or was stopped.", {(): failed})
     if result is None:
         return gauges.text()
-    for name, help_text in (
-        ("global_step", "The step of the latest checkpoint."),
-        ("rows_trained", "Rows that the latest training read."),
-        ("rows_evaluated", "Rows of the latest evaluation."),
-        ("examples_per_second", "Speed of the latest training, without evaluations."),
+    speed, share = result.examples_per_second, result.input_profile.share_waiting
+    for name, help_text, value in (
+        ("global_step", "The step of the latest checkpoint.", result.global_step),
+        ("rows_trained", "Rows that the latest training read.", result.rows_trained),
+        ("rows_evaluated", "Rows of the latest evaluation.", result.rows_evaluated),
+        ("examples_per_second", "Speed of the latest training, without evaluations.", speed),
+        ("share_waiting", "Share of time waiting for input (--profile_input).", share),
     ):
-        gauges.add(name, help_text, {(): getattr(result, name)})
-    share = result.input_profile.share_waiting
-    gauges.add("share_waiting", "Share of time waiting for input (--profile_input).", {(): share})
+        gauges.add(name, help_text, {(): value})
     metrics = {(name,): value for name, value in result.metrics.items()}
     gauges.add("metric", "Metrics of the latest evaluation.", metrics, "metric")
     return gauges.text()

@@ -15,16 +15,7 @@ import numpy as np
 import plotly.graph_objects as go
 import plotly.io
 
-from estimator_kit.observing.curves import (
-    ByClass,
-    ByPrediction,
-    Confusion,
-    Coverage,
-    Histogram,
-    ListLength,
-    Similarity,
-    Survival,
-)
+from estimator_kit.observing import curves
 from estimator_kit.observing.measured_export import ObjectiveSlices, Worth
 from estimator_kit.observing.page import findings, texts
 from estimator_kit.observing.page.numbers import Numbers
@@ -146,9 +137,9 @@ def losses(numbers: Numbers) -> Any:
     return fig if points or series else None
 
 
-def training_series(numbers: Numbers, key: str, title: str) -> Any:
+def training_series(steps: Sequence[int], found: Sequence[Optional[float]], title: str) -> Any:
     """One number of `training.jsonl` by step."""
-    points = [(e.step, getattr(e, key)) for e in numbers.training if getattr(e, key) is not None]
+    points = [pair for pair in zip(steps, found) if pair[1] is not None]
     if not points:
         return None
     fig = figure(title, "step", title.lower())
@@ -169,7 +160,7 @@ class _Rates(NamedTuple):
     share: np.ndarray
 
 
-def _rates(curve: Histogram) -> Optional[_Rates]:
+def _rates(curve: curves.Histogram) -> Optional[_Rates]:
     positives, negatives = curve.weight.positives, curve.weight.negatives
     if not positives or not negatives:
         return None
@@ -180,7 +171,7 @@ def _rates(curve: Histogram) -> Optional[_Rates]:
     return _Rates(true / positives, false / negatives, precision, above / (positives + negatives))
 
 
-def roc(curve: Histogram) -> Any:
+def roc(curve: curves.Histogram) -> Any:
     rates = _rates(curve)
     if rates is None:
         return None
@@ -190,7 +181,7 @@ def roc(curve: Histogram) -> Any:
     return fig
 
 
-def precision_recall(curve: Histogram) -> Any:
+def precision_recall(curve: curves.Histogram) -> Any:
     rates = _rates(curve)
     if rates is None:
         return None
@@ -201,7 +192,7 @@ def precision_recall(curve: Histogram) -> Any:
     return fig
 
 
-def reliability(curve: Histogram) -> Any:
+def reliability(curve: curves.Histogram) -> Any:
     bins = curve.reliability
     if not bins.weight:
         return None
@@ -219,7 +210,7 @@ def reliability(curve: Histogram) -> Any:
     return fig
 
 
-def gain(curve: Histogram) -> Any:
+def gain(curve: curves.Histogram) -> Any:
     rates = _rates(curve)
     if rates is None:
         return None
@@ -234,7 +225,7 @@ def gain(curve: Histogram) -> Any:
     return fig
 
 
-def scores(curve: Histogram) -> Any:
+def scores(curve: curves.Histogram) -> Any:
     """The distribution of the logits of positives and negatives. Each distribution sums to 1."""
     points, weight = curve.points, curve.weight
     if len(points.logit) < 4 or _rates(curve) is None:
@@ -253,7 +244,7 @@ def scores(curve: Histogram) -> Any:
     return fig
 
 
-def thresholds(curve: Histogram) -> list[dict[str, float]]:
+def thresholds(curve: curves.Histogram) -> list[dict[str, float]]:
     """The rows of a table with the effects of several probabilities as thresholds."""
     rates = _rates(curve)
     if rates is None:
@@ -279,7 +270,7 @@ def thresholds(curve: Histogram) -> list[dict[str, float]]:
 # --- Other heads ---------------------------------------------------------------------------------
 
 
-def deciles(curve: ByPrediction) -> Any:
+def deciles(curve: curves.ByPrediction) -> Any:
     parts = curve.deciles
     if not parts.weight:
         return None
@@ -291,7 +282,7 @@ def deciles(curve: ByPrediction) -> Any:
     return fig
 
 
-def residuals(curve: ByPrediction) -> Any:
+def residuals(curve: curves.ByPrediction) -> Any:
     parts = curve.deciles
     if not parts.weight:
         return None
@@ -302,7 +293,7 @@ def residuals(curve: ByPrediction) -> Any:
     return fig
 
 
-def confusion(curve: Confusion, names: Sequence[str]) -> Any:
+def confusion(curve: curves.Confusion, names: Sequence[str]) -> Any:
     matrix = np.array(curve.matrix, float)
     rows = matrix.sum(axis=1, keepdims=True)
     shares = np.divide(matrix, rows, out=np.zeros_like(matrix), where=rows > 0)
@@ -315,7 +306,7 @@ def confusion(curve: Confusion, names: Sequence[str]) -> Any:
     return fig
 
 
-def classes(curve: ByClass, names: Sequence[str]) -> Any:
+def classes(curve: curves.ByClass, names: Sequence[str]) -> Any:
     order = np.argsort(curve.labels)[::-1][:_MOST_BARS]
     labels, predictions, hits = (
         np.array(found)[order] for found in (curve.labels, curve.predictions, curve.hits)
@@ -328,7 +319,7 @@ def classes(curve: ByClass, names: Sequence[str]) -> Any:
     return fig
 
 
-def coverage(curve: Coverage, quantiles: Sequence[float]) -> Any:
+def coverage(curve: curves.Coverage, quantiles: Sequence[float]) -> Any:
     if not curve.covered:
         return None
     fig = figure("Coverage of quantiles", "quantile", "share of labels below the prediction")
@@ -339,14 +330,14 @@ def coverage(curve: Coverage, quantiles: Sequence[float]) -> Any:
     return fig
 
 
-def similarity(curve: Similarity) -> Any:
+def similarity(curve: curves.Similarity) -> Any:
     middles = (np.arange(40) + 0.5) / 20 - 1
     fig = figure("Similarity of prediction and label", "cosine", "weight")
     fig.add_trace(go.Bar(x=middles.tolist(), y=curve.weight, name="rows"))
     return fig
 
 
-def survival(curve: Survival, boundaries: Sequence[float]) -> Any:
+def survival(curve: curves.Survival, boundaries: Sequence[float]) -> Any:
     """Two lines, which are near each other if the model is calibrated."""
     if not any(curve.watched):
         return None
@@ -357,7 +348,7 @@ def survival(curve: Survival, boundaries: Sequence[float]) -> Any:
     return fig
 
 
-def list_lengths(curve: ListLength) -> Any:
+def list_lengths(curve: curves.ListLength) -> Any:
     if not curve.rows:
         return None
     fig = figure("Loss by length of list", "rows of the list, up to", "loss")

@@ -57,14 +57,14 @@ def best(numbers: Numbers, metric: str, direction: str) -> Optional[tuple[int, f
 def _calibration(numbers: Numbers) -> Iterator[str]:
     for objective in numbers.spec.objectives:
         value = numbers.metrics.get(f"calibration/{objective}")
-        positives = _positives(numbers, objective)
-        if value is None or not math.isfinite(value) or not positives:
+        weight = _weight(numbers, objective)
+        if value is None or not math.isfinite(value) or not weight or not weight.positives:
             continue
-        error = 1 / math.sqrt(positives)
+        error = 1 / math.sqrt(weight.positives)
         if abs(value - 1) > max(_CALIBRATION, 3 * error * value):
             more = "higher" if value > 1 else "lower"
             yield (
-                f"{objective}: predictions are {_ratio(value)} {more} than the labels of the "
+                f"{objective}: predictions are {abs(value - 1):.0%} {more} than the labels of the "
                 f"evaluation (calibration {value:.2f}, expected 1 ± {2 * error:.2f}). Check that "
                 "training and evaluation files have labels from the same source and similar days. "
                 "If calibration gets worse with each evaluation, train for fewer steps."
@@ -101,11 +101,11 @@ def _few_evaluations(numbers: Numbers) -> Iterator[str]:
 
 def _few_positives(numbers: Numbers) -> Iterator[str]:
     for objective in numbers.spec.objectives:
-        positives = _positives(numbers, objective)
-        if positives is not None and positives < FEW_POSITIVES:
+        weight = _weight(numbers, objective)
+        if weight is not None and weight.positives < FEW_POSITIVES:
             yield (
-                f"{objective}: the evaluation has only {positives:,.0f} positive rows, so its "
-                "metrics vary a lot. Evaluate on more days."
+                f"{objective}: the evaluation has only {weight.positives:,.0f} positive rows, so "
+                "its metrics vary a lot. Evaluate on more days."
             )
 
 
@@ -200,13 +200,8 @@ _RULES: tuple[Callable[[Numbers], Iterator[str]], ...] = (
 )
 
 
-def _positives(numbers: Numbers, objective: str) -> Optional[float]:
-    weight = _weight(numbers, objective)
-    return weight.positives if weight is not None else None
-
-
 def _weight(numbers: Numbers, objective: str) -> Optional[Labels]:
-    """Of the last evaluation."""
+    """The weights of both labels in the last evaluation."""
     last = numbers.curves.get(max(numbers.curves, default=0), {}).get(objective)
     return last.weight if isinstance(last, Histogram) else None
 
@@ -253,7 +248,3 @@ def _feature_of(numbers: Numbers, variable: str) -> Optional[str]:
             sources = sorted(set(column.features(spec)))
             return sources[0] if len(sources) == 1 else None
     return None
-
-
-def _ratio(value: float) -> str:
-    return f"{abs(value - 1):.0%}"

@@ -122,6 +122,7 @@ def read(model_dir: str) -> Numbers:
             f"{model_dir}: expected result.json and feature_spec/spec.json of a training, got "
             "neither or only one of them. Name the --model_dir of a training."
         )
+    versions = run_record.Versions.load(os.path.join(model_dir, "versions.json"))
     evaluations = read_evaluations(model_dir)
     by_step = curves.read(model_dir)
     went_back = (result.global_step or 0) > _last_step(model_dir)
@@ -129,7 +130,7 @@ def read(model_dir: str) -> Numbers:
         model_dir=model_dir,
         result=result,
         spec=spec,
-        versions=run_record.read_versions(model_dir),
+        versions=versions.root if versions is not None else {},
         flags=run_record.read_flags(model_dir),
         evaluations=evaluations,
         curves={step: by_step[step] for step, _ in evaluations if step in by_step},

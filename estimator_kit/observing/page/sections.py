@@ -7,16 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
-from estimator_kit.observing.curves import (
-    ByClass,
-    ByPrediction,
-    Confusion,
-    Coverage,
-    Curve,
-    Histogram,
-    Similarity,
-    Survival,
-)
+from estimator_kit.observing import curves
 from estimator_kit.observing.page import charts
 from estimator_kit.observing.page.findings import main_metric
 from estimator_kit.observing.page.numbers import Numbers
@@ -105,29 +96,31 @@ def _objectives(numbers: Numbers) -> list[Section]:
     return [section for section in made if section is not None]
 
 
-def _objective(numbers: Numbers, objective: str, curve: Curve, step: int) -> Optional[Section]:
+def _objective(
+    numbers: Numbers, objective: str, curve: curves.Curve, step: int
+) -> Optional[Section]:
     entry: Any = numbers.spec.objectives[objective]
     title = f"Objective {objective}"
     intro = f"Head {entry.head}, evaluation at step {step:,}."
     figures: list[Any] = []
     table = None
-    if isinstance(curve, Histogram):
+    if isinstance(curve, curves.Histogram):
         draw = (charts.roc, charts.precision_recall, charts.reliability, charts.gain, charts.scores)
         figures = [each(curve) for each in draw]
         rows = charts.thresholds(curve)
         if rows:
             table = (list(rows[0]), [[f"{value:.4f}" for value in row.values()] for row in rows])
-    elif isinstance(curve, ByPrediction):
+    elif isinstance(curve, curves.ByPrediction):
         figures = [charts.deciles(curve), charts.residuals(curve)]
-    elif isinstance(curve, Confusion):
+    elif isinstance(curve, curves.Confusion):
         figures = [charts.confusion(curve, _classes(numbers, objective, len(curve.matrix)))]
-    elif isinstance(curve, ByClass):
+    elif isinstance(curve, curves.ByClass):
         figures = [charts.classes(curve, _classes(numbers, objective, len(curve.labels)))]
-    elif isinstance(curve, Coverage):
+    elif isinstance(curve, curves.Coverage):
         figures = [charts.coverage(curve, entry.quantiles)]
-    elif isinstance(curve, Similarity):
+    elif isinstance(curve, curves.Similarity):
         figures = [charts.similarity(curve)]
-    elif isinstance(curve, Survival):
+    elif isinstance(curve, curves.Survival):
         figures = [charts.survival(curve, entry.boundaries)]
     else:
         figures = [charts.list_lengths(curve)]
@@ -164,12 +157,13 @@ def _importance(numbers: Numbers) -> Optional[Section]:
 
 
 def _training(numbers: Numbers) -> Optional[Section]:
+    entries, steps = numbers.training, [entry.step for entry in numbers.training]
     figures = [
-        charts.training_series(numbers, key, title)
-        for key, title in (
-            ("examples_per_second", "Examples a second"),
-            ("learning_rate", "Learning rate"),
-            ("gradient_norm", "Gradient norm"),
+        charts.training_series(steps, values, title)
+        for values, title in (
+            ([entry.examples_per_second for entry in entries], "Examples a second"),
+            ([entry.learning_rate for entry in entries], "Learning rate"),
+            ([entry.gradient_norm for entry in entries], "Gradient norm"),
         )
     ]
     return with_charts("Training", "", figures)

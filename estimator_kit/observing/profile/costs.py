@@ -15,10 +15,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any, Optional
+from typing import Any
 
 from estimator_kit.observing.profile.trace import PICOSECONDS, WAIT, Event, own_times, threads
-from estimator_kit.result import OpProfile, ProfiledOp
 
 # How many ops are listed.
 MOST_OPS = 10
@@ -29,14 +28,18 @@ HOST = "host"
 _OP = re.compile(r"([^:]+):([A-Za-z_]\w*)")
 
 
-def analyze(space: Any, *, steps: int, seconds: float, trace: Optional[str] = None) -> OpProfile:
+def analyze(space: Any, *, steps: int, seconds: float) -> dict[str, Any]:
     """Computes the shares of input, host and devices, and the most expensive ops.
 
     Args:
       space: an XSpace of the profiler.
       steps: how many steps the trace covers.
       seconds: how long these steps took.
-      trace: the folder of the trace.
+
+    Returns:
+      `steps`, `seconds_a_step`, `shares` (`input`, `host` and `device`; their sum is 1), `ops` (for
+      each, `name`, `type`, `place`, `seconds` over all steps, and `share`), `other_ops` (how many
+      ops are not listed) and `other_share`. The shares of the ops and `other_share` add up to 1.
     """
     spent: dict[tuple[str, str, str], int] = defaultdict(int)
     waiting: list[Event] = []
@@ -53,39 +56,38 @@ def analyze(space: Any, *, steps: int, seconds: float, trace: Optional[str] = No
     total = sum(spent.values())
     order = sorted(spent.items(), key=lambda item: (-item[1], item[0]))
     ops = [
-        ProfiledOp(
-            name=name, type=kind, place=place, seconds=own * PICOSECONDS,
-            share=own / total if total else 0.0,
-        )
+        {
+            "name": name, "type": kind, "place": place, "seconds": own * PICOSECONDS,
+            "share": own / total if total else 0.0,
+        }
         for (place, kind, name), own in order[:MOST_OPS]
     ]  # fmt: skip
     others = sum(own for _, own in order[MOST_OPS:])
-    return OpProfile(
-        steps=steps,
-        seconds_a_step=seconds / steps if steps else 0.0,
-        shares=_shares(waiting, working, seconds),
-        ops=ops,
-        other_ops=len(order) - len(ops),
-        other_share=others / total if total else 0.0,
-        trace=trace,
-    )
+    return {
+        "steps": steps,
+        "seconds_a_step": seconds / steps if steps else 0.0,
+        "shares": _shares(waiting, working, seconds),
+        "ops": ops,
+        "other_ops": len(order) - len(ops),
+        "other_share": others / total if total else 0.0,
+    }
 
 
-def text(result: OpProfile) -> str:
+def text(result: dict[str, Any]) -> str:
     """The lines that are printed."""
-    shares, steps = result.shares, max(1, result.steps)
+    shares, steps = result["shares"], max(1, result["steps"])
     lines = [
-        f"profile of {result.steps} steps: a step takes {1000 * result.seconds_a_step:.2f} "
+        f"profile of {result['steps']} steps: a step takes {1000 * result['seconds_a_step']:.2f} "
         f"ms: {shares['input']:.0%} waits for input, {shares['host']:.0%} works on the host, "
         f"{shares['device']:.0%} works on devices",
         "the most expensive ops, summed over threads:",
     ]
-    for op in result.ops:
-        each = f"{1000 * op.seconds / steps:>9.3f} ms a step"
-        place = "" if op.place == HOST else f"  on {op.place}"
-        lines.append(f"  {op.share:>4.0%} {each}  {op.type}  {op.name}{place}")
-    if result.other_ops:
-        lines.append(f"  {result.other_share:>4.0%} {'':>19}  {result.other_ops} other ops")
+    for op in result["ops"]:
+        each = f"{1000 * op['seconds'] / steps:>9.3f} ms a step"
+        place = "" if op["place"] == HOST else f"  on {op['place']}"
+        lines.append(f"  {op['share']:>4.0%} {each}  {op['type']}  {op['name']}{place}")
+    if result["other_ops"]:
+        lines.append(f"  {result['other_share']:>4.0%} {'':>19}  {result['other_ops']} other ops")
     return "\n".join(lines)
 
 

@@ -22,7 +22,7 @@ import tensorflow as tf
 from estimator_kit.config import step_range
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.observing.profile import costs, input_work, trace
-from estimator_kit.result import InputProfile, OpProfile
+from estimator_kit.result import InputProfile
 
 _log = logging.getLogger("estimator_kit")
 
@@ -41,7 +41,7 @@ class Profile(tf.compat.v1.train.SessionRunHook):
       clock: returns seconds; an argument for tests.
 
     Attributes:
-      ops: the result of `costs.analyze`; empty until it is computed.
+      ops: the result of `costs.analyze` with the folder of the `trace`; empty until it is computed.
       input: the same of `input_work.analyze`.
     """
 
@@ -54,7 +54,7 @@ class Profile(tf.compat.v1.train.SessionRunHook):
         of_input: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ):
-        self.ops = OpProfile()
+        self.ops: dict[str, Any] = {}
         self.input = InputProfile()
         self._model_dir, self._steps, self._clock = model_dir, steps, clock
         self._of_ops, self._of_input = of_ops, of_input
@@ -112,13 +112,12 @@ class Profile(tf.compat.v1.train.SessionRunHook):
         facts: dict[str, Any] = {
             "steps": self._seen - self._steps[0] + 1,
             "seconds": self._seconds,
-            "trace": folder,
         }
         if self._of_input:
-            self.input = input_work.analyze(space, **facts)
+            self.input = input_work.analyze(space, **facts, trace=folder)
             _log.info(input_work.text(self.input))
         if self._of_ops:
-            self.ops = costs.analyze(space, **facts)
+            self.ops = {**costs.analyze(space, **facts), "trace": folder}
             _log.info(costs.text(self.ops))
         _log.info(
             "the trace is in %s. TensorBoard shows it on its page Profile, with the extra "

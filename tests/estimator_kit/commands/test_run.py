@@ -13,7 +13,7 @@ from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.modes import MODES
 from estimator_kit.config.settings import settings_of
 from estimator_kit.main import main
-from estimator_kit.result import EvaluationResult
+from estimator_kit.result import EvaluationResult, RunResult
 from estimator_kit.scoring import export_evaluation
 
 NEEDED = {
