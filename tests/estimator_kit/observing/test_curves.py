@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import tensorflow as tf
 from sklearn import metrics as sk
 
 import estimator_kit as ek
-from estimator_kit.errors import ConfigError
 from estimator_kit.model.objectives import observed, score_bins
 from estimator_kit.observing import curves
 from tests.conftest import small_run
@@ -201,11 +198,3 @@ def test_each_evaluation_of_a_training_writes_its_curves(ads, tmp_path):
     ek.run(config(mode="evaluate", eval_name="test"))
     assert (tmp_path / "run" / "observed" / "curves" / "4-test.json").exists()
     assert list(curves.read(str(tmp_path / "run"))) == [2, 4]
-
-
-def test_a_damaged_file_is_named(tmp_path):
-    path = tmp_path / "observed" / "curves" / "7.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"global_step": "seven"}))
-    with pytest.raises(ConfigError, match=r"7\.json"):
-        curves.read(str(tmp_path))
