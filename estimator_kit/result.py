@@ -1,17 +1,45 @@
-"""`RunResult`: what a run did. `ek.run` returns it, and `result.json` has the same content.
+"""`result.json`: what a run did. `ek.run` returns the same as a `RunResult`.
 
-Imports no TensorFlow; `result_file` writes and reads the file.
+    result = read_result("runs/ads")
+    result.metrics["auc/click"]     # 0.795
+
+Imports no TensorFlow.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import os
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any, Optional, Union
+
+import pydantic
+
+from feature_specs.files import documents
 
 
-@dataclasses.dataclass(frozen=True)
-class RunResult:
+class InputProfile(documents.Part):
+    """How long training steps waited for input; empty without --profile_input.
+
+    Attributes:
+      steps: how many steps the trace covers.
+      seconds_a_step: how long a step took.
+      share_waiting: the share of the step time, from 0 to 1.
+      busy_seconds: for each stage, the sum over all threads.
+      busiest: the stage with the most work. None if the trace has no input.
+      advice: what would make the input faster.
+      trace: the folder of the trace.
+    """
+
+    steps: int = 0
+    seconds_a_step: float = 0.0
+    share_waiting: Optional[float] = None
+    busy_seconds: Mapping[str, float] = {}
+    busiest: Optional[str] = None
+    advice: str = ""
+    trace: Optional[str] = None
+
+
+class RunResult(documents.Document):
     """What a run did.
 
     Attributes:
@@ -21,7 +49,7 @@ class RunResult:
         `already_done` (an earlier start had finished), `early_stopped`, `sigterm`, or
         `stopped_by_hook` (a hook of the model asked TensorFlow to stop before the last step).
       global_step: the step of the latest checkpoint.
-      metrics: the metrics of the latest evaluation.
+      metrics: the metrics of the latest evaluation. NaN is None if it was read from a file.
       exports: the SavedModel of each exporter.
       export_path: the export to serve: the final one, else the best, else the latest.
       examples_per_second: the speed of training in this start, without evaluations and exports.
@@ -29,7 +57,7 @@ class RunResult:
       rows_trained: how many rows this start trained on.
       rows_lost: how many rows of the epochs were lost with a worker of --data_service.
       steps_planned: the global step at which training was to end.
-      input_profile: with --profile_input, see `observing.profile.input_work.analyze`.
+      input_profile: with --profile_input; else it is empty.
       profile: with --profile, see `observing.profile.costs.analyze`.
       rows_evaluated: how many rows the latest evaluation read.
       rows_selected: with a filter or negative down-sampling, the rows `read`, `kept` and `dropped`
@@ -50,23 +78,26 @@ class RunResult:
     status: str = "done"
     stop_reason: Optional[str] = None
     global_step: Optional[int] = None
-    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    exports: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    metrics: Mapping[str, Optional[float]] = {}
+    exports: Mapping[str, str] = {}
     examples_per_second: Optional[float] = None
     rows_a_step: Optional[int] = None
     rows_trained: int = 0
     rows_lost: int = 0
     steps_planned: Optional[int] = None
-    input_profile: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    profile: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    input_profile: InputProfile = InputProfile()
+    profile: Mapping[str, pydantic.JsonValue] = {}
     rows_evaluated: int = 0
-    rows_selected: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
-    input_cache: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    rows_selected: Mapping[str, dict[str, int]] = {}
+    input_cache: Mapping[str, Union[int, float]] = {}
     error: Optional[str] = None
-    bad_data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    metrics_left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    bad_data: Mapping[str, pydantic.JsonValue] = {}
+    metrics_left_out: Mapping[str, str] = {}
     task: Optional[str] = None
     scores: Optional[str] = None
+
+    def model_post_init(self, context: object) -> None:
+        self.model_fields_set.update(RunResult.model_fields)  # The file has all of them.
 
     @property
     def export_path(self) -> Optional[str]:
@@ -74,3 +105,42 @@ class RunResult:
             if name in self.exports:
                 return self.exports[name]
         return None
+
+    def as_json(self) -> Any:
+        return {**super().as_json(), "export_path": self.export_path}
+
+
+class EvaluationResult(RunResult):
+    """`evaluation-<eval_name>.json`: what --mode=evaluate did.
+
+    Attributes:
+      eval_name: the name of the evaluation.
+      eval_files: what it read.
+      checkpoint: what it evaluated; None for an export.
+      export_dir, spec: for an export, its path and the spec.
+    """
+
+    eval_name: str
+    eval_files: list[str]
+    checkpoint: Optional[str] = None
+    export_dir: Optional[str] = None
+    spec: Optional[str] = None
+
+
+def read_result(model_dir: str) -> Optional[RunResult]:
+    """The result of the last run in a model directory, or None if the directory has no result.
+
+    Raises:
+      ConfigError: the file is damaged.
+    """
+    return RunResult.load(result_path(model_dir))
+
+
+def result_path(model_dir: str) -> str:
+    """The file of the last run in a model directory."""
+    return os.path.join(model_dir, "result.json")
+
+
+def evaluation_path(model_dir: str, eval_name: str) -> str:
+    """The file of an evaluation by `--mode=evaluate`."""
+    return os.path.join(model_dir, f"evaluation-{eval_name}.json")

@@ -35,7 +35,7 @@ ORDER = {
     "estimator_kit": (
         "main", "commands", "retraining", "tuning", "scoring", "serving", "client", "distributed",
         "training", "observing", "exporters", "checkpoints", "models", "model", "optimizers",
-        "embeddings", "config", "result_file", "result", "tensorflow_report", "compat",
+        "embeddings", "config", "result", "tensorflow_report", "compat",
         "exit_codes", "storage", "signals", "tensorflow_errors", "errors",
     ),
 }  # fmt: skip

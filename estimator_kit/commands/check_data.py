@@ -13,8 +13,7 @@ from typing import Any, Optional
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.observing.progress import ScanProgress
-from estimator_kit.result import RunResult
-from estimator_kit.result_file import read_result, result_path, write_to
+from estimator_kit.result import RunResult, read_result, result_path
 from estimator_kit.training import bad_data
 from feature_specs.files import staged
 from feature_specs.parser import parser
@@ -77,7 +76,7 @@ def run_check(config: ExperimentConfig) -> tuple[RunResult, str]:
     result = RunResult(mode=config.mode, status=status, bad_data=counts, error=error)
     if config.model_dir is not None:
         path = _kept_at(config.model_dir)
-        write_to(result, path)
+        result.save(path)
         text += f"\nwritten to {path}"
     if bad:
         raise DataError(text)
@@ -106,7 +105,7 @@ def _scan(
 
 def _kept_at(model_dir: str) -> str:
     kept = read_result(model_dir)
-    if kept is None or kept.get("mode") == "check_data":
+    if kept is None or kept.mode == "check_data":
         return result_path(model_dir)
     return os.path.join(model_dir, "check_data.json")
 

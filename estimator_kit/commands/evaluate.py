@@ -13,8 +13,7 @@ from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.names import read_metrics
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing import report
-from estimator_kit.result import RunResult
-from estimator_kit.result_file import evaluation_path, write_to
+from estimator_kit.result import EvaluationResult, RunResult, evaluation_path
 from estimator_kit.scoring import export_evaluation
 from estimator_kit.training import bad_data, input_cache
 from estimator_kit.training.eval_input import EvalInput, eval_paths
@@ -22,7 +21,6 @@ from estimator_kit.training.hooks.curves import CurvesHook
 from estimator_kit.training.hooks.progress import EvaluationProgressHook
 from estimator_kit.training.preparation import check_surroundings, prepared, trained_estimator
 from estimator_kit.training.records import summary
-from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
 
 _log = logging.getLogger("estimator_kit")
@@ -44,8 +42,7 @@ def run(
         evaluated = export_evaluation.evaluate(config)
         tell(evaluated.text)
         if evaluated.path is None and answers is not None:
-            document = documents.plain(evaluated.document)
-            print(json.dumps(document, indent=2, sort_keys=True), file=answers)
+            print(json.dumps(evaluated.result.as_json(), indent=2, sort_keys=True), file=answers)
         return evaluated.result
     return _of_checkpoint(complete(config, ModelDirConfig), tell)
 
@@ -72,8 +69,11 @@ def _evaluate(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained
         ]
         evaluation = trained.evaluate(given.input_fn(cache), hooks=hooks, name=config.eval_name)
         metrics = read_metrics(evaluation)
-    result = RunResult(
+    result = EvaluationResult(
         mode=config.mode,
+        eval_name=config.eval_name,
+        eval_files=given.names,
+        checkpoint=trained.latest_checkpoint(),
         global_step=int(metrics["global_step"]),
         metrics=metrics,
         rows_evaluated=int(metrics["rows"]),
@@ -82,12 +82,6 @@ def _evaluate(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained
         bad_data=screened.counts,
     )
     path = evaluation_path(config.model_dir, config.eval_name)
-    write_to(
-        result,
-        path,
-        eval_name=config.eval_name,
-        checkpoint=trained.latest_checkpoint(),
-        eval_files=given.names,
-    )
+    result.save(path)
     _log.info("the metrics of this evaluation are in %s", path)
     return result

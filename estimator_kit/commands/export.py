@@ -46,8 +46,8 @@ def _export(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained: 
         paths, damaged = screened.files["--eval_files"], screened.damaged
         stored_records.check_kind(spec, tfrecords.first_records(paths, damaged=damaged))
     step = reading.latest_step(config.model_dir)
-    evaluated = {e["global_step"]: e for e in EvaluationHistory(config.model_dir).read()}
-    metrics = evaluated[step]["metrics"] if step in evaluated else {}
+    evaluated = {e.global_step: e for e in EvaluationHistory(config.model_dir).read()}
+    metrics = evaluated[step].metrics if step in evaluated else {}
     exports = RunExports(config, spec, paths, damaged)
     path = exports.write(trained, "final", metrics=metrics)
     return RunResult(mode=config.mode, global_step=step, exports={"final": path})

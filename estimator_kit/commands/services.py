@@ -19,7 +19,7 @@ from estimator_kit.config.settings import settings_of
 from estimator_kit.observing import prometheus
 from estimator_kit.observing.page import page
 from estimator_kit.observing.tracking import run_log
-from estimator_kit.result_file import read_result
+from estimator_kit.result import read_result
 from estimator_kit.retraining.publication import Promoted
 from estimator_kit.retraining.report import Report
 from estimator_kit.retraining.state import CycleFolder
@@ -55,23 +55,24 @@ class Services:
         """
         if self._prometheus_file is None and self._tracker is None:
             return
-        result = read_result(self._model_dir) or {}
-        began = result.get("status") == status
+        result = read_result(self._model_dir)
+        if result is not None and result.status != status:
+            result = None
         if self._prometheus_file is not None:
             text = prometheus.text_of_run(
-                result if began else {},
+                result,
                 model_dir=self._model_dir,
                 ended=time.time(),
                 failed=status != "done",
             )
             prometheus.write(self._prometheus_file, text)
-        if self._tracker is not None and began:
+        if self._tracker is not None and result is not None:
             run_log.log_training(
                 self._tracker,
                 self._model_dir,
                 status=status,
                 files=[os.path.join(self._model_dir, page.FILE)],
-                model=result.get("export_path"),
+                model=result.export_path,
             )
 
     def cycle(self, cycle: CycleFolder, report: Report) -> None:

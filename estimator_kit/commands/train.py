@@ -15,8 +15,7 @@ from estimator_kit.errors import NothingToDo, Stopped
 from estimator_kit.observing import report
 from estimator_kit.observing.page import page
 from estimator_kit.observing.tensorboard import ending
-from estimator_kit.result import RunResult
-from estimator_kit.result_file import kept_result
+from estimator_kit.result import RunResult, read_result
 from estimator_kit.scoring import flops, measured
 from estimator_kit.training import bad_data, unfinished
 from estimator_kit.training.eval_input import eval_paths
@@ -41,7 +40,7 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
         # If an earlier start was killed before it had reported the end, that is still to do.
         if config.mode == "train" or unfinished.step_of(config.model_dir) is None:
             raise
-        result = kept_result(config.model_dir)
+        result = read_result(config.model_dir) or RunResult(mode=config.mode)
     except BaseException as error:
         view = view_of(config, os.environ)
         if view is None or view.is_chief:

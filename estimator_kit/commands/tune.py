@@ -16,8 +16,7 @@ from estimator_kit.config.mode_configs import TuneConfig
 from estimator_kit.errors import NothingToDo
 from estimator_kit.observing.page import page as report_page
 from estimator_kit.observing.tensorboard import ending
-from estimator_kit.result import RunResult
-from estimator_kit.result_file import read_result
+from estimator_kit.result import RunResult, read_result
 from estimator_kit.signals import Signalled, until_signalled
 from estimator_kit.training import preparation
 from estimator_kit.tuning import board, checks, page, results, search_file
@@ -128,12 +127,12 @@ def _finish(
     if best is None:
         raise DataError(_nothing_succeeded(config, trials))
     tell(_summary(config, study, best, test, drawn))
-    result = read_result(trial_dir(config.model_dir, best.number)) or {}
+    result = read_result(trial_dir(config.model_dir, best.number)) or RunResult(mode=config.mode)
     return RunResult(
         mode=config.mode,
-        global_step=result.get("global_step"),
-        metrics=result.get("metrics") or {},
-        exports=result.get("exports") or {},
+        global_step=result.global_step,
+        metrics=result.metrics,
+        exports=result.exports,
     )
 
 

@@ -23,7 +23,7 @@ from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed.marks import CHIEF, DONE, EVALUATOR, FAILED, STOPPED, Marks
 from estimator_kit.errors import ConfigError, NothingToDo, Stopped
-from estimator_kit.result_file import read_result
+from estimator_kit.result import RunResult, read_result
 from estimator_kit.training.hooks.stop import EARLY_STOPPED, StopRequest
 from estimator_kit.training.plan import Plan
 from estimator_kit.training.rows import fewer_than_counted
@@ -93,8 +93,9 @@ class Chief(Trainer):
             told = True
         except NothingToDo:
             # Tasks that were started with this chief wait only for the task that the mark names.
-            result = read_result(self._config.model_dir) or {}
-            if self._config.mode == "train_and_evaluate" and not result.get("metrics"):
+            mode = self._config.mode
+            result = read_result(self._config.model_dir) or RunResult(mode=mode)
+            if mode == "train_and_evaluate" and not result.metrics:
                 self._scored_by = EVALUATOR  # The evaluator has not finished yet.
             raise
         except (Stopped, KeyboardInterrupt):

@@ -29,8 +29,7 @@ from estimator_kit.distributed.marks import DONE, EVALUATOR, Mark, Marks, goal_o
 from estimator_kit.errors import Stopped
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
-from estimator_kit.result import RunResult
-from estimator_kit.result_file import read_result, result_path
+from estimator_kit.result import RunResult, read_result, result_path
 from estimator_kit.training import bad_data, finish, unfinished
 from estimator_kit.training.after_evaluation import AfterEvaluation
 from estimator_kit.training.eval_input import EvalInput, eval_paths
@@ -42,7 +41,6 @@ from estimator_kit.training.hooks.stop import (
 )
 from estimator_kit.training.run_config import make_estimator
 from estimator_kit.training.team import needs_all_workers
-from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
 
 _log = logging.getLogger("estimator_kit")
@@ -192,11 +190,11 @@ def _is_all_done(config: ModelDirConfig, end: Optional[Mark], meaning: ScoresMea
     """Whether the chief, or an earlier start of this task, has scored the last checkpoint."""
     if end is None or end.status != DONE:
         return False
-    kept = read_result(config.model_dir) or {}
+    kept = read_result(config.model_dir) or RunResult(mode=config.mode)
     # In a cluster with an evaluator, the evaluator adds the metrics, and does so at the very end.
-    completed = bool(kept.get("metrics")) and meaning.is_of(kept.get("scores"))
+    completed = bool(kept.metrics) and meaning.is_of(kept.scores)
     completed = completed and unfinished.step_of(config.model_dir) is None
-    is_last = kept.get("global_step") == reading.latest_step(config.model_dir)
+    is_last = kept.global_step == reading.latest_step(config.model_dir)
     return end.scored_by != EVALUATOR or (completed and is_last)
 
 
@@ -205,13 +203,7 @@ def _complete(model_dir: str, result: RunResult) -> None:
     kept = read_result(model_dir)
     if kept is None or not result.metrics:
         return
-    kept.update(
-        metrics=dict(result.metrics),
-        rows_evaluated=result.rows_evaluated,
-        scores=result.scores,
-        exports=dict(result.exports),
-        export_path=result.export_path,
-    )
+    names = {"metrics", "rows_evaluated", "scores", "exports"}
     path = result_path(model_dir)
-    documents.write_json(path, kept)
+    kept.model_copy(update={name: getattr(result, name) for name in names}).save(path)
     _log.info("metrics and exports are in %s", os.path.basename(path))

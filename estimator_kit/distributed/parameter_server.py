@@ -24,8 +24,7 @@ from estimator_kit.distributed.marks import Mark
 from estimator_kit.distributed.sessions import ClusterSession, cluster_estimator, keep_training
 from estimator_kit.distributed.waiting import reachable
 from estimator_kit.distributed.worker import Worker
-from estimator_kit.result import RunResult
-from estimator_kit.result_file import write_result
+from estimator_kit.result import RunResult, result_path
 from estimator_kit.training.hooks.saving import SaverHook
 from estimator_kit.training.hooks.stop import SIGTERM, StopRequest
 from estimator_kit.training.source import TrainingInput
@@ -98,7 +97,7 @@ class ParameterServerChief(Chief):
             error=error,
             task=self._view.name,
         )
-        write_result(result, self._config.model_dir)
+        result.save(result_path(self._config.model_dir))
 
     def _say_ready(self, max_steps: int) -> None:
         self._session = self._marks.write("ready", max_steps=max_steps)

@@ -81,7 +81,7 @@ class Origin:
     """
 
     exporter: str = "final"
-    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    metrics: Mapping[str, Optional[float]] = dataclasses.field(default_factory=dict)
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     flags: Optional[str] = None
 

@@ -56,7 +56,7 @@ class RunExports:
         trained: Any,
         exporter: str,
         checkpoint: Optional[str] = None,
-        metrics: Optional[Mapping[str, float]] = None,
+        metrics: Optional[Mapping[str, Optional[float]]] = None,
     ) -> str:
         """Writes an export of the latest checkpoint, or the one given; see `export_saved_model`.
 
@@ -100,7 +100,7 @@ class RunExports:
                 return path
         return None
 
-    def _origin(self, exporter: str, metrics: Optional[Mapping[str, float]]) -> Origin:
+    def _origin(self, exporter: str, metrics: Optional[Mapping[str, Optional[float]]]) -> Origin:
         config = self._config
         facts = {
             "train_files": list(config.train_files or config.train_mix),

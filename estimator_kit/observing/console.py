@@ -19,7 +19,6 @@ import contextlib
 import datetime
 import json
 import logging
-import math
 import os
 import re
 import sys
@@ -27,6 +26,8 @@ import time
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Optional, TextIO
+
+from feature_specs.files import documents
 
 LogFormat = Literal["text", "json"]
 
@@ -180,13 +181,7 @@ def _line(
         time.time() if created is None else created, datetime.timezone.utc
     )
     found = {"time": now.isoformat(timespec="milliseconds"), "level": level, "message": message}
-    return json.dumps(_finite({**found, **fields}))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _finite(each) for key, each in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(documents.plain({**found, **fields}))
 
 
 class _Json(logging.Formatter):

@@ -11,13 +11,13 @@ aggregates, never rows. This module builds no graph.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Literal, Optional, Union
 
 import numpy as np
+import pydantic
 import tensorflow as tf
 
-from estimator_kit import storage
 from estimator_kit.model.objectives import deciles
 from feature_specs.files import documents
 
@@ -26,37 +26,142 @@ RELIABILITY_BINS = 20
 _FINITE = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
 _FOLDER = os.path.join("observed", "curves")
 
+# Numbers that are undefined or infinite are None in a file.
+_Floats = Sequence[Optional[float]]
 
-def curve(kind: str, total: np.ndarray) -> dict[str, Any]:
+
+class Labels(documents.Part):
+    """The weights of the rows of both labels."""
+
+    positives: float
+    negatives: float
+
+
+class Points(documents.Part):
+    """Thresholds, with the weights of the rows whose logit is at least the threshold."""
+
+    logit: list[float]
+    positives: list[float]
+    negatives: list[float]
+
+
+class Reliability(documents.Part):
+    """20 parts of equal weight: their mean prediction and label."""
+
+    weight: list[float]
+    prediction: list[float]
+    label: list[float]
+
+
+class Histogram(documents.Part):
+    """Of binary. Its array is float64 [3, bins]: logits, weights of their positives, negatives."""
+
+    kind: Literal["histogram"]
+    weight: Labels
+    points: Points
+    reliability: Reliability
+
+
+class Deciles(documents.Part):
+    """Ten parts of equal weight, ordered by prediction; residual is label minus prediction."""
+
+    weight: list[float]
+    prediction: _Floats
+    label: _Floats
+    residual: _Floats
+    root_mean_squared_error: _Floats
+
+
+class ByPrediction(documents.Part):
+    """Of regression, poisson, logistic_regression and ziln.
+
+    Its array is float64 [5, bins]: predictions, and the sums of `objectives.deciles`.
+    """
+
+    kind: Literal["by_prediction"]
+    deciles: Deciles
+
+
+class Confusion(documents.Part):
+    """Of multi_class with up to 50 classes. The rows of the matrix are labels."""
+
+    kind: Literal["confusion"]
+    matrix: list[list[float]]
+
+
+class ByClass(documents.Part):
+    """Of multi_label, and of multi_class with more classes."""
+
+    kind: Literal["by_class"]
+    labels: list[float]
+    predictions: list[float]
+    hits: list[float]
+
+
+class Coverage(documents.Part):
+    """Of quantile: the share of labels up to each quantile."""
+
+    kind: Literal["coverage"]
+    weight: float
+    covered: list[float]
+
+
+class Similarity(documents.Part):
+    """Of cosine: the weights of 40 bins from -1 to 1."""
+
+    kind: Literal["similarity"]
+    weight: list[float]
+
+
+class Survival(documents.Part):
+    """Of survival, for each boundary.
+
+    Attributes:
+      observed: the share that survives it (Kaplan & Meier, 1958, with the intervals of the head).
+      predicted: the mean prediction.
+      watched: the weight of the rows that were watched in the interval before it.
+    """
+
+    kind: Literal["survival"]
+    watched: list[float]
+    observed: _Floats
+    predicted: _Floats
+
+
+class ListLength(documents.Part):
+    """Of ranking; `rows` is the largest length of each part."""
+
+    kind: Literal["list_length"]
+    rows: list[int]
+    weight: list[float]
+    loss: _Floats
+
+
+Curve = Annotated[
+    Union[
+        Histogram, ByPrediction, Confusion, ByClass, Coverage, Similarity, Survival, ListLength
+    ],
+    pydantic.Field(discriminator="kind"),
+]  # fmt: skip
+
+
+class Curves(documents.Document):
+    """A file: the curves of an evaluation by objective."""
+
+    global_step: int
+    objectives: dict[str, Curve]
+
+
+def curve(kind: str, total: np.ndarray) -> Curve:
     """The numbers to keep from an array, which depend on its kind.
-
-    Returns:
-      - `histogram` (binary), float64 [3, bins], the logits and the weights of their positives and
-        negatives: `points`, up to 200 thresholds with the weight of the positives and of the
-        negatives whose logit is at least the threshold; `reliability`, 20 parts of equal weight
-        with the mean prediction, the mean label and the weight.
-      - `by_prediction` (regression, poisson, logistic_regression, ziln), float64 [5, bins], the
-        predictions and the sums of `objectives.deciles`: `deciles`, ten parts of equal weight,
-        ordered by prediction, with weight, prediction, label, residual (label minus prediction)
-        and root_mean_squared_error.
-      - `confusion` (multi_class with up to 50 classes): `matrix`, whose rows are labels.
-      - `by_class` (multi_label, multi_class with more classes): `labels`, `predictions`, `hits`.
-      - `coverage` (quantile): `weight`, `covered`, the share of labels up to each quantile.
-      - `similarity` (cosine): `weight` in 40 bins from -1 to 1.
-      - `survival`: for each boundary, `observed`, the share that survives it (Kaplan & Meier, 1958,
-        with the intervals of the head), `predicted`, the mean prediction, and `watched`, the weight
-        of the rows that were watched in the interval before it.
-      - `list_length` (ranking): `rows`, the largest length of each part; `weight`, `loss`.
 
     Raises:
       KeyError: the kind is unknown.
     """
-    return {"kind": kind, **_KINDS[kind](np.asarray(total, np.float64))}
+    return _KINDS[kind](np.asarray(total, np.float64))
 
 
-def write(
-    model_dir: str, step: int, curves: Mapping[str, Mapping[str, Any]], name: str = ""
-) -> str:
+def write(model_dir: str, step: int, curves: Mapping[str, Curve], name: str = "") -> str:
     """Writes the curves of an evaluation. Replaces an existing file of the same step.
 
     Args:
@@ -67,11 +172,11 @@ def write(
     """
     file = f"{step}-{name}.json" if name else f"{step}.json"
     path = os.path.join(model_dir, _FOLDER, file)
-    documents.write_json(path, {"global_step": step, "objectives": dict(curves)})
+    Curves(global_step=step, objectives=dict(curves)).save(path)
     return path
 
 
-def read(model_dir: str) -> dict[int, dict[str, Any]]:
+def read(model_dir: str) -> dict[int, dict[str, Curve]]:
     """Returns `{step: {objective: curve}}` of the evaluations of a training, ordered by step.
 
     Raises:
@@ -82,8 +187,8 @@ def read(model_dir: str) -> dict[int, dict[str, Any]]:
     for file in tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else ():
         step, extension = os.path.splitext(file)
         if extension == ".json" and step.isdecimal():
-            value = storage.read_json(os.path.join(folder, file), _File)
-            found[int(step)] = value["objectives"] if value is not None else {}
+            kept = Curves.load(os.path.join(folder, file))
+            found[int(step)] = kept.objectives if kept is not None else {}
     return dict(sorted(found.items()))
 
 
@@ -109,33 +214,25 @@ def precision_recall(table: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     return np.stack([tp, fp, tn, fn, precision, recall])
 
 
-class _File(storage.Form):
-    global_step: int
-    objectives: dict[str, dict[str, Any]]
-
-
-def _binary(table: np.ndarray) -> dict[str, Any]:
+def _binary(table: np.ndarray) -> Histogram:
     logits, positives, negatives = table
     logits = np.clip(logits, *_FINITE)
     # The weight from each logit upwards, starting with the highest logit.
     above = np.cumsum(table[1:, ::-1], axis=1)
     chosen = _evenly(above)
-    points = {
-        "logit": logits[::-1][chosen].tolist(),
-        "positives": above[0][chosen].tolist(),
-        "negatives": above[1][chosen].tolist(),
-    }
     predictions = np.exp(-np.logaddexp(0, -logits))
     weight = positives + negatives
-    return {
-        "weight": {"positives": float(positives.sum()), "negatives": float(negatives.sum())},
-        "points": points,
-        "reliability": _parts(
-            weight,
-            RELIABILITY_BINS,
-            {"prediction": predictions * weight, "label": positives},
+    sums = {"prediction": predictions * weight, "label": positives}
+    return Histogram(
+        kind="histogram",
+        weight=Labels(positives=float(positives.sum()), negatives=float(negatives.sum())),
+        points=Points(
+            logit=logits[::-1][chosen].tolist(),
+            positives=above[0][chosen].tolist(),
+            negatives=above[1][chosen].tolist(),
         ),
-    }
+        reliability=Reliability(**_parts(weight, RELIABILITY_BINS, sums)),
+    )
 
 
 def _evenly(above: np.ndarray) -> np.ndarray:
@@ -163,60 +260,61 @@ def _parts(
     return {"weight": weights.tolist(), **{name: m.tolist() for name, m in means.items()}}
 
 
-def _deciles(totals: np.ndarray) -> dict[str, Any]:
+def _deciles(totals: np.ndarray) -> ByPrediction:
     sums = dict(zip(deciles.SUMS, totals[1:]))
     weight = sums.pop("weight")
     means = _parts(weight, 10, sums)
     errors = means.pop("squared_error")
-    return {
-        "deciles": {
-            **means,
-            "residual": [y - p for y, p in zip(means["label"], means["prediction"])],
-            "root_mean_squared_error": np.sqrt(errors).tolist(),
-        }
-    }
+    residual = [y - p for y, p in zip(means["label"], means["prediction"])]
+    root = np.sqrt(errors).tolist()
+    return ByPrediction(
+        kind="by_prediction",
+        deciles=Deciles(**means, residual=residual, root_mean_squared_error=root),
+    )
 
 
-def _by_class(totals: np.ndarray) -> dict[str, Any]:
+def _by_class(totals: np.ndarray) -> ByClass:
     labels, predictions, hits = totals.tolist()
-    return {"labels": labels, "predictions": predictions, "hits": hits}
+    return ByClass(kind="by_class", labels=labels, predictions=predictions, hits=hits)
 
 
-def _coverage(totals: np.ndarray) -> dict[str, Any]:
+def _coverage(totals: np.ndarray) -> Coverage:
     weight = float(totals[0])
-    covered: Sequence[float] = (totals[1:] / weight).tolist() if weight else []
-    return {"weight": weight, "covered": covered}
+    covered = (totals[1:] / weight).tolist() if weight else []
+    return Coverage(kind="coverage", weight=weight, covered=covered)
 
 
-def _survival(totals: np.ndarray) -> dict[str, Any]:
+def _survival(totals: np.ndarray) -> Survival:
     watched, ended, predicted, weight = totals
     hazards = np.divide(ended, watched, out=np.zeros_like(ended), where=watched > 0)
     means = np.divide(predicted, weight, out=np.zeros_like(predicted), where=weight > 0)
-    return {
-        "watched": watched.tolist(),
-        "observed": np.cumprod(1 - hazards).tolist(),
-        "predicted": means.tolist(),
-    }
+    return Survival(
+        kind="survival",
+        watched=watched.tolist(),
+        observed=np.cumprod(1 - hazards).tolist(),
+        predicted=means.tolist(),
+    )
 
 
-def _list_length(totals: np.ndarray) -> dict[str, Any]:
+def _list_length(totals: np.ndarray) -> ListLength:
     weight, loss = totals
     kept = weight > 0
     rows = 2 ** (np.flatnonzero(kept) + 1)
-    return {
-        "rows": rows.tolist(),
-        "weight": weight[kept].tolist(),
-        "loss": (loss[kept] / weight[kept]).tolist(),
-    }
+    return ListLength(
+        kind="list_length",
+        rows=rows.tolist(),
+        weight=weight[kept].tolist(),
+        loss=(loss[kept] / weight[kept]).tolist(),
+    )
 
 
-_KINDS = {
+_KINDS: Mapping[str, Callable[[np.ndarray], Curve]] = {
     "histogram": _binary,
     "by_prediction": _deciles,
-    "confusion": lambda totals: {"matrix": totals.tolist()},
+    "confusion": lambda totals: Confusion(kind="confusion", matrix=totals.tolist()),
     "by_class": _by_class,
     "coverage": _coverage,
-    "similarity": lambda totals: {"weight": totals.tolist()},
+    "similarity": lambda totals: Similarity(kind="similarity", weight=totals.tolist()),
     "list_length": _list_length,
     "survival": _survival,
 }

@@ -8,21 +8,19 @@ A metric that was not finite is null. `scores` is a digest of what the metrics m
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from collections.abc import Mapping
+from typing import Optional
 
-from estimator_kit import storage
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from feature_specs.files import documents
 
-_KEYS = ("global_step", "metrics", "scores")
 
+class Evaluation(documents.Document):
+    """A line. An earlier version of the kit stored no `scores`."""
 
-class _Entry(storage.Form):
     global_step: int
-    metrics: dict[str, Optional[float]]
+    metrics: Mapping[str, Optional[float]]
     scores: Optional[str] = None
 
 
@@ -32,40 +30,38 @@ class EvaluationHistory:
     def __init__(self, model_dir: str):
         self._path = os.path.join(model_dir, "eval_history.jsonl")
 
-    def read(self) -> list[dict[str, Any]]:
-        """Returns the entries `{"global_step", "metrics", "scores"}`.
-
-        Empty before the first evaluation. An earlier version of the kit stored no `scores`.
+    def read(self) -> list[Evaluation]:
+        """Returns the evaluations; empty before the first one.
 
         Raises:
           ConfigError: a line has other content.
         """
-        entries = storage.read_json_lines(self._path, _Entry)
-        return [{name: entry[name] for name in _KEYS if name in entry} for entry in entries]
+        return documents.load_lines(self._path, Evaluation)
 
-    def latest(self) -> list[dict[str, Any]]:
-        """The entries since what the scores mean was last changed."""
-        found: list[dict[str, Any]] = []
+    def latest(self) -> list[Evaluation]:
+        """The evaluations since what the scores mean was last changed."""
+        found: list[Evaluation] = []
         for entry in self.read():
-            if found and entry.get("scores") != found[-1].get("scores"):
+            if found and entry.scores != found[-1].scores:
                 found = []
             found.append(entry)
         return found
 
-    def alike(self, meaning: ScoresMeaning) -> list[dict[str, Any]]:
+    def alike(self, meaning: ScoresMeaning) -> list[Evaluation]:
         """`latest` if its scores mean this, else an empty list: nothing can be compared."""
         found = self.latest()
-        return found if found and meaning.is_of(found[-1].get("scores")) else []
+        return found if found and meaning.is_of(found[-1].scores) else []
 
     def forget_after(self, step: int) -> None:
         """Removes the entries of later steps, which a training repeats that went back by hand."""
         entries = self.read()
-        if entries and entries[-1]["global_step"] > step:
-            self._write([entry for entry in entries if entry["global_step"] <= step])
+        if entries and entries[-1].global_step > step:
+            kept = [entry for entry in entries if entry.global_step <= step]
+            documents.save_lines(self._path, kept)
 
     def add(
-        self, global_step: int, metrics: dict[str, float], meaning: ScoresMeaning
-    ) -> list[dict[str, Any]]:
+        self, global_step: int, metrics: Mapping[str, Optional[float]], meaning: ScoresMeaning
+    ) -> list[Evaluation]:
         """Adds an evaluation, and removes entries of this and later steps (before a restart).
 
         An entry of this step whose scores mean something else stays.
@@ -73,16 +69,11 @@ class EvaluationHistory:
         Returns the entries whose scores mean the same, of which the last is the new one.
         """
         entries = [
-            {"scores": meaning.unmarked, **entry}
+            entry.model_copy(update={"scores": entry.scores or meaning.unmarked})
             for entry in self.read()
-            if entry["global_step"] < global_step
-            or (entry["global_step"] == global_step and not meaning.is_of(entry.get("scores")))
+            if entry.global_step < global_step
+            or (entry.global_step == global_step and not meaning.is_of(entry.scores))
         ]
-        new = {"global_step": global_step, "metrics": documents.plain(metrics)}
-        entries.append({**new, "scores": meaning.digest})
-        self._write(entries)
+        made = Evaluation(global_step=global_step, metrics=metrics, scores=meaning.digest)
+        documents.save_lines(self._path, [*entries, made])
         return self.alike(meaning)
-
-    def _write(self, entries: Sequence[Mapping[str, Any]]) -> None:
-        text = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in entries)
-        documents.write_text(self._path, text)

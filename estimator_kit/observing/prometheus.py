@@ -18,6 +18,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
+from estimator_kit.result import RunResult
 from feature_specs.files import documents, file_systems
 from input_pipelines.errors import MissingPackageError, unreadable
 
@@ -102,11 +103,11 @@ def write(path: str, text: str) -> None:
         _log.warning("--prometheus_file=%s could not be written: %s", path, error)
 
 
-def text_of_run(result: Mapping[str, Any], *, model_dir: str, ended: float, failed: bool) -> str:
+def text_of_run(result: Optional[RunResult], *, model_dir: str, ended: float, failed: bool) -> str:
     """The metrics of a training, in Prometheus's text format.
 
     Args:
-      result: the content of `result.json`; empty if the run failed before it wrote one.
+      result: None if the run failed before it wrote one.
       model_dir: the model directory.
       ended: when the run ended, in seconds since 1970.
       failed: whether it ended with an error or was stopped.
@@ -114,16 +115,17 @@ def text_of_run(result: Mapping[str, Any], *, model_dir: str, ended: float, fail
     gauges = Gauges("estimator_kit_training", model_dir)
     gauges.add("end_timestamp_seconds", "End of the latest training.", {(): ended})
     gauges.add("failed", "Whether it ended with an error or was stopped.", {(): failed})
-    for name, help_text in (
-        ("global_step", "The step of the latest checkpoint."),
-        ("rows_trained", "Rows that the latest training read."),
-        ("rows_evaluated", "Rows of the latest evaluation."),
-        ("examples_per_second", "Speed of the latest training, without evaluations."),
+    if result is None:
+        return gauges.text()
+    speed, share = result.examples_per_second, result.input_profile.share_waiting
+    for name, help_text, value in (
+        ("global_step", "The step of the latest checkpoint.", result.global_step),
+        ("rows_trained", "Rows that the latest training read.", result.rows_trained),
+        ("rows_evaluated", "Rows of the latest evaluation.", result.rows_evaluated),
+        ("examples_per_second", "Speed of the latest training, without evaluations.", speed),
+        ("share_waiting", "Share of time waiting for input (--profile_input).", share),
     ):
-        gauges.add(name, help_text, {(): result.get(name)})
-    profile: Optional[Mapping[str, Any]] = result.get("input_profile")
-    share = (profile or {}).get("share_waiting")
-    gauges.add("share_waiting", "Share of time waiting for input (--profile_input).", {(): share})
-    metrics = {(name,): value for name, value in (result.get("metrics") or {}).items()}
+        gauges.add(name, help_text, {(): value})
+    metrics = {(name,): value for name, value in result.metrics.items()}
     gauges.add("metric", "Metrics of the latest evaluation.", metrics, "metric")
     return gauges.text()

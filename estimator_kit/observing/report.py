@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from typing import Optional
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.result import RunResult
@@ -18,7 +19,7 @@ _FIRST = ("auc", "bayes_auc", "accuracy", "loss", "bayes_loss")
 _OF_THE_RUN = ("loss", "global_step", "rows")
 
 
-def metrics_table(metrics: Mapping[str, float], objectives: Sequence[str]) -> str:
+def metrics_table(metrics: Mapping[str, Optional[float]], objectives: Sequence[str]) -> str:
     """A row for each metric and a column for each objective, from `<metric>/<objective>` names.
 
     Other metrics, such as the metrics of `ModelFn.metrics`, follow, one on each line.
@@ -39,7 +40,7 @@ def metrics_table(metrics: Mapping[str, float], objectives: Sequence[str]) -> st
     return "\n".join(lines)
 
 
-def own_metrics(metrics: Mapping[str, float], objectives: Collection[str]) -> list[str]:
+def own_metrics(metrics: Mapping[str, Optional[float]], objectives: Collection[str]) -> list[str]:
     """The names of metrics that belong to no objective, such as `added_loss/decay`, sorted."""
     return sorted(
         key
@@ -52,7 +53,7 @@ def _order(name: str) -> tuple[int, str]:
     return (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)
 
 
-def _number(value: float | None) -> str:
+def _number(value: Optional[float]) -> str:
     if value is None:
         return ""
     if math.isnan(value):

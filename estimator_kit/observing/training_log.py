@@ -14,37 +14,41 @@ lines. If it would have more, the training removes every second line and writes 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Optional
 
-from estimator_kit import storage
 from feature_specs.files import documents
 
 MOST_LINES = 2000
 
 
-class _Entry(storage.Form):
+class Measurement(documents.Document):
+    """A line."""
+
     step: int
     loss: Optional[float]
+    losses: Mapping[str, Optional[float]] = {}
+    learning_rate: Optional[float] = None
+    gradient_norm: Optional[float] = None
+    examples_per_second: Optional[float] = None
 
 
 def path_of(model_dir: str) -> str:
     return os.path.join(model_dir, "observed", "training.jsonl")
 
 
-def read(model_dir: str) -> list[dict[str, Any]]:
-    """Returns the entries, ordered by step. Empty if the file does not exist.
+def read(model_dir: str) -> list[Measurement]:
+    """Returns the measurements, ordered by step. Empty if the file does not exist.
 
     Raises:
       ConfigError: a line has other content.
     """
-    return storage.read_json_lines(path_of(model_dir), _Entry)
+    return documents.load_lines(path_of(model_dir), Measurement)
 
 
 class TrainingLog:
-    """Collects the entries of a training, and writes them at checkpoints.
+    """Collects the measurements of a training, and writes them at checkpoints.
 
     Args:
       model_dir: the model directory.
@@ -53,18 +57,17 @@ class TrainingLog:
 
     def __init__(self, model_dir: str, start_step: int):
         self._path = path_of(model_dir)
-        self._entries = [entry for entry in read(model_dir) if entry["step"] <= start_step]
+        self._entries = [entry for entry in read(model_dir) if entry.step <= start_step]
         self._every = 1
         self._seen = 0
 
-    def add(self, entry: Mapping[str, Any]) -> None:
+    def add(self, entry: Measurement) -> None:
         if self._seen % self._every == 0:
-            self._entries.append(dict(entry))
+            self._entries.append(entry)
         self._seen += 1
         if len(self._entries) > MOST_LINES:
             self._entries = self._entries[::2]
             self._every *= 2
 
     def write(self) -> None:
-        lines = (json.dumps(documents.plain(entry), sort_keys=True) for entry in self._entries)
-        documents.write_text(self._path, "".join(f"{line}\n" for line in lines))
+        documents.save_lines(self._path, self._entries)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from typing import Optional
 
-from estimator_kit import result_file
 from estimator_kit.observing.page import page
+from estimator_kit.result import read_result
 from estimator_kit.retraining import report, serving_dir, state
 from estimator_kit.retraining.checks import Drift
 from estimator_kit.retraining.promotion import Recorded, Serving
@@ -47,7 +47,7 @@ def write(model_dir: str, given: Optional[str] = None) -> str:
 def _write_cycle(cycle: CycleFolder, serving: Serving) -> None:
     from estimator_kit.retraining import cycle_page
 
-    has_trained = result_file.read_result(cycle.train_dir) is not None
+    has_trained = read_result(cycle.train_dir) is not None
     live = serving.live
     now = {"live_now": live.number if live is not None else None}
     found = report.of_cycle(cycle).model_copy(update=now)

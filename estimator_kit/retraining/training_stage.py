@@ -23,7 +23,7 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import RetrainingSettings, settings_of
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import CheckpointError, NothingToDo
-from estimator_kit.result_file import read_result
+from estimator_kit.result import RunResult, read_result
 from estimator_kit.retraining.promotion import Version
 from estimator_kit.retraining.state import THROUGH, CycleFile, CycleFolder, StageFile
 from estimator_kit.retraining.window import Window
@@ -209,13 +209,13 @@ def train(
         _log.warning("the warm start does not fit, so training starts from scratch: %s", error)
         start = Start(kind="scratch", reason=f"a warm start does not fit: {error}")
         _run(with_start(start), folder, start, True)
-    result = read_result(folder.train_dir) or {}
+    result = read_result(folder.train_dir) or RunResult(mode="train")
     return Trained(
-        global_step=result.get("global_step"),
-        metrics=result.get("metrics"),
-        export_path=result.get("export_path"),
-        rows_trained=result.get("rows_trained"),
-        rows_evaluated=result.get("rows_evaluated"),
+        global_step=result.global_step,
+        metrics=dict(result.metrics),
+        export_path=result.export_path,
+        rows_trained=result.rows_trained,
+        rows_evaluated=result.rows_evaluated,
         start=start,
         warm_start=_warm_start_counts(folder),
     )

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, Optional, TypeVar
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit import result_file, storage
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.extra_files import Lineage, Metrics
@@ -28,13 +27,13 @@ from estimator_kit.exporters.sample_rows import on_cpu
 from estimator_kit.model.objectives import Objective, joint, make_objectives
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing import report
-from estimator_kit.result import RunResult
+from estimator_kit.result import EvaluationResult, evaluation_path
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring.export import Export
 from estimator_kit.training import bad_data, default_data
 from estimator_kit.training.eval_input import EvalInput, eval_paths
 from estimator_kit.training.records import summary
-from feature_specs.files import documents, file_systems, staged
+from feature_specs.files import file_systems, staged
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines import input_fns
@@ -59,14 +58,12 @@ class Evaluated:
     """An evaluation of an export.
 
     Attributes:
-      result: what the run did.
-      document: the content of the file: the result, the export and the files.
+      result: what the run did, which is the content of the file.
       path: the path of the file; None without a model directory.
       text: the summary that the user reads.
     """
 
-    result: RunResult
-    document: Mapping[str, Any]
+    result: EvaluationResult
     path: Optional[str]
     text: str
 
@@ -107,8 +104,12 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
         metrics = _metrics(config, export, spec, objectives, files, damaged)
     if step is not None:
         metrics["global_step"] = float(step)
-    result = RunResult(
+    result = EvaluationResult(
         mode=config.mode,
+        eval_name=config.eval_name,
+        export_dir=path,
+        spec=spec.source,
+        eval_files=given.names,
         global_step=step,
         metrics=metrics,
         rows_evaluated=int(metrics["rows"]),
@@ -116,16 +117,9 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
         bad_data=screened.counts,
         metrics_left_out=_left_out(kept.root if kept else {}, objectives, metrics),
     )
-    document = result_file.document(
-        result,
-        eval_name=config.eval_name,
-        export_dir=path,
-        spec=spec.source,
-        eval_files=given.names,
-    )
     if kept_at is not None:
-        documents.write_json(kept_at, document)
-    return Evaluated(result, document, kept_at, _text(config, spec, path, result, kept_at))
+        result.save(kept_at)
+    return Evaluated(result, kept_at, _text(config, spec, path, result, kept_at))
 
 
 def _place(config: ExperimentConfig, export: str) -> Optional[str]:
@@ -148,8 +142,9 @@ def _place(config: ExperimentConfig, export: str) -> Optional[str]:
             "into an export, because a server may use it. Name another folder, or remove "
             "--model_dir."
         )
-    path = result_file.evaluation_path(config.model_dir, config.eval_name)
-    if "checkpoint" in (storage.read_json(path) or {}):
+    path = evaluation_path(config.model_dir, config.eval_name)
+    kept = EvaluationResult.load(path)
+    if kept is not None and kept.checkpoint is not None:
         raise ConfigError(
             f"{path} has the evaluation of a checkpoint. Give the evaluation of the export another "
             "name, for example --eval_name=export."
@@ -287,7 +282,7 @@ def _text(
     config: ExperimentConfig,
     spec: FeatureSpec,
     export: str,
-    result: RunResult,
+    result: EvaluationResult,
     kept_at: Optional[str],
 ) -> str:
     lines = [report.summary(config, spec, result), f"the export is {export}"]

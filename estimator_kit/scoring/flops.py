@@ -1,6 +1,6 @@
 """Counts the floating-point operations of a prediction: `observed/flops.json`.
 
-    count(export)    {"a_row": 5120, "by_op": {"MatMul": 5120}, "varying": 0}
+    count(export).a_row    # 5120
 
 It adds up the matrix products in the graph of an export; `model.operations` says how they are
 counted. It reads the graph and runs nothing.
@@ -8,38 +8,25 @@ counted. It reads the graph and runs nothing.
 
 from __future__ import annotations
 
-import os
-from typing import Any
-
 import tensorflow as tf
 
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.exporters.saved_model_graph import read_saved_model, serving_graph
 from estimator_kit.model import operations
 from estimator_kit.model.names import PREDICT_EXAMPLES
-from feature_specs.files import documents
-
-_FILE = "flops.json"
-
-
-def path_of(model_dir: str) -> str:
-    return os.path.join(model_dir, "observed", _FILE)
+from estimator_kit.observing.measured_export import Flops, path_of
 
 
 def write(model_dir: str, export: str) -> None:
     """Counts the operations of an export, and writes the file into the model directory."""
-    documents.write_json(path_of(model_dir), count(export))
+    count(export).save(path_of(model_dir, "flops.json"))
 
 
-def count(export: str) -> dict[str, Any]:
+def count(export: str) -> Flops:
     """The operations of a prediction for one row.
 
     Args:
       export: the folder of a SavedModel of the kit.
-
-    Returns:
-      `a_row`, `by_op` (the part of each type of op), and `varying`: how many of the ops have a size
-      that differs between rows.
     """
     dynamic_package.load_ops_of(export)
     meta = serving_graph(read_saved_model(export), export)
@@ -54,4 +41,4 @@ def count(export: str) -> dict[str, Any]:
             count_of_op, varies = operations.of_product(op)
             by_op[op.type] = by_op.get(op.type, 0) + count_of_op
             varying += varies
-    return {"a_row": sum(by_op.values()), "by_op": by_op, "varying": varying}
+    return Flops(a_row=sum(by_op.values()), by_op=by_op, varying=varying)

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from estimator_kit.observing.measured_export import Importance, Worth
 from estimator_kit.scoring import row_metrics
 from estimator_kit.scoring.eval_rows import judged_labels
 from estimator_kit.scoring.slices import METRICS
@@ -33,7 +34,7 @@ Ask = Callable[[NDArray], Mapping[str, NDArray]]
 
 def importance(
     spec: FeatureSpec, ask: Ask, records: Sequence[bytes], *, repeats: int = REPEATS, seed: int = 1
-) -> dict[str, Any]:
+) -> Importance:
     """The importance of each feature that the model reads.
 
     Args:
@@ -42,11 +43,6 @@ def importance(
       records: serialized, some thousands.
       repeats: shuffles of each feature.
       seed: of the shuffles.
-
-    Returns:
-      `{"rows", "repeats", "metrics": {objective: metric}, "features": {feature: {objective:
-      {"mean", "spread"}}}}`: by how much the metric gets worse on average, and the standard
-      deviation over the repeats. Features that move together have one entry, as `tags, tag_weight`.
     """
     labels, weights = _labels(spec, records)
     measured = {name: METRICS[spec.objectives[name].head] for name in labels}
@@ -71,13 +67,13 @@ def importance(
             after = values(ask(shuffled))
             losses.append({name: before[name] - after[name] for name in measured})
         features[", ".join(together)] = {
-            name: {
-                "mean": float(np.mean([loss[name] for loss in losses])),
-                "spread": float(np.std([loss[name] for loss in losses], ddof=1)),
-            }
+            name: Worth(
+                mean=float(np.mean([loss[name] for loss in losses])),
+                spread=float(np.std([loss[name] for loss in losses], ddof=1)),
+            )
             for name in measured
         }
-    return {"rows": len(records), "repeats": repeats, "metrics": measured, "features": features}
+    return Importance(rows=len(records), repeats=repeats, metrics=measured, features=features)
 
 
 def groups(spec: FeatureSpec) -> list[tuple[str, ...]]:

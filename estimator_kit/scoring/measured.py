@@ -9,7 +9,6 @@ answers rows of `--eval_files`. It changes neither the training nor its checkpoi
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,10 +21,11 @@ from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import loading
 from estimator_kit.model.names import PREDICT_EXAMPLES
+from estimator_kit.observing.measured_export import path_of
 from estimator_kit.scoring import importance, slices
 from estimator_kit.scoring.eval_rows import EvalRows, by_row
 from estimator_kit.scoring.row_metrics import OUTPUTS
-from feature_specs.files import documents, file_systems
+from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
@@ -75,24 +75,23 @@ def write(
       batch_size: rows that the export is asked for at a time.
     """
     objectives = judged(spec)
-    folder = os.path.join(model_dir, "observed")
     if by:
         _log.info("measuring slices of %s", ", ".join(by))
         rows = EvalRows(spec, files, features=by, batch_size=batch_size, damaged=damaged)
         found = slices.slices(spec, rows, rows.predictions(export, objectives), by)
-        documents.write_json(os.path.join(folder, "slices.json"), found)
+        found.save(path_of(model_dir, "slices.json"))
     if with_importance:
         _log.info("measuring the importance of %d features", len(importance.groups(spec)))
         asked = importance.importance(
             spec, asker(spec, export, objectives, batch_size), records(spec, files, damaged)
         )
-        documents.write_json(os.path.join(folder, "importance.json"), asked)
+        asked.save(path_of(model_dir, "importance.json"))
 
 
 def forget(model_dir: str, *, by: Sequence[str], with_importance: bool) -> None:
     """Removes the files that `write` will write. They are of an older export."""
     for name, is_written in (("slices.json", bool(by)), ("importance.json", with_importance)):
-        path = os.path.join(model_dir, "observed", name)
+        path = path_of(model_dir, name)
         if is_written and tf.io.gfile.exists(path):
             tf.io.gfile.remove(path)
 

@@ -10,14 +10,14 @@ arguments and writes nothing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from estimator_kit.errors import ConfigError
+from estimator_kit.observing.measured_export import ObjectiveSlices, Overall, Slice, Slices
 from estimator_kit.scoring import bootstrap, row_metrics
 from estimator_kit.scoring.eval_rows import EvalRows
 from feature_specs.errors import did_you_mean
@@ -56,7 +56,7 @@ def check(spec: FeatureSpec, names: Sequence[str]) -> None:
 
 def slices(
     spec: FeatureSpec, rows: EvalRows, predictions: Mapping[str, NDArray], names: Sequence[str]
-) -> dict[str, Any]:
+) -> Slices:
     """The metric of each slice.
 
     Args:
@@ -64,11 +64,6 @@ def slices(
       rows: the rows of the evaluation, with the features of `names`.
       predictions: the predictions by objective, as `EvalRows.predictions` returns them.
       names: the features to slice by.
-
-    Returns:
-      `{"objectives": {objective: {"metric", "overall": {"value", "rows"}, "slices": [{"feature",
-      "value", "rows", "metric", "low", "high"}], "left_out": {feature: rows}}}}`. `low` and `high`
-      bound the 95 % interval. A value that is undefined is None.
     """
     objectives = {}
     for objective, predicted in predictions.items():
@@ -76,24 +71,20 @@ def slices(
         head = spec.objectives[objective].head
         name = METRICS[head]
         whole = row_metrics.make(name, head, labels, predicted, weights).value()
-        found: dict[str, Any] = {
-            "metric": name,
-            "overall": {"value": _plain(whole), "rows": len(labels)},
-            "slices": [],
-            "left_out": {},
-        }
+        parts: list[Slice] = []
+        left_out: dict[str, int] = {}
         for feature in names:
             values = rows.values(feature)
-            shown, left_out = _values(values)
-            found["left_out"][feature] = left_out
+            shown, left_out[feature] = _values(values)
             for value in shown:
                 at = values == value
                 metric = row_metrics.make(name, head, labels[at], predicted[at], weights[at])
-                count = int(at.sum())
-                entry = {"feature": feature, "value": _text(value), "rows": count}
-                found["slices"].append({**entry, **_with_interval(metric, count)})
-        objectives[objective] = found
-    return {"objectives": objectives}
+                parts.append(_slice(feature, value, int(at.sum()), metric))
+        overall = Overall(value=float(whole), rows=len(labels))
+        objectives[objective] = ObjectiveSlices(
+            metric=name, overall=overall, slices=parts, left_out=left_out
+        )
+    return Slices(objectives=objectives)
 
 
 def _values(values: NDArray) -> tuple[list[Any], int]:
@@ -104,17 +95,16 @@ def _values(values: NDArray) -> tuple[list[Any], int]:
     return [found[i] for i in shown], int(counts.sum() - counts[shown].sum())
 
 
-def _with_interval(metric: Any, rows: int) -> dict[str, Optional[float]]:
+def _slice(feature: str, value: Any, rows: int, metric: Any) -> Slice:
     interval = bootstrap.difference(metric.value, lambda counts: 0.0, rows=rows, samples=_SAMPLES)
-    return {
-        "metric": _plain(interval.estimate),
-        "low": _plain(interval.low),
-        "high": _plain(interval.high),
-    }
-
-
-def _plain(value: float) -> Optional[float]:
-    return None if math.isnan(value) else float(value)
+    return Slice(
+        feature=feature,
+        value=_text(value),
+        rows=rows,
+        metric=float(interval.estimate),
+        low=float(interval.low),
+        high=float(interval.high),
+    )
 
 
 def _text(value: Any) -> str:

@@ -23,9 +23,9 @@ from estimator_kit.exporters.run_exports import RunExports, export_folder
 from estimator_kit.exporters.step import StepRecord
 from estimator_kit.exporters.versions import delete, delete_old
 from estimator_kit.model.names import read_metrics
-from estimator_kit.observing.evaluation_history import EvaluationHistory
+from estimator_kit.observing.evaluation_history import Evaluation, EvaluationHistory
 from estimator_kit.observing.progress import Progress
-from estimator_kit.result_file import read_result
+from estimator_kit.result import read_result
 from estimator_kit.training import unfinished
 from estimator_kit.training.hooks.curves import CurvesHook
 from estimator_kit.training.hooks.early_stopping import stops
@@ -101,7 +101,8 @@ class AfterEvaluation(estimator.Exporter):
         self._request = request
         self._history = EvaluationHistory(config.model_dir)
         # Whether an earlier start may have written some of the exports.
-        ended = (read_result(config.model_dir) or {}).get("status") == "done"
+        before = read_result(config.model_dir)
+        ended = before is not None and before.status == "done"
         self._repeats = not ended or unfinished.step_of(config.model_dir) is not None
         self._meaning = meaning
         # This also finds a damaged history before training, not after it.
@@ -132,8 +133,8 @@ class AfterEvaluation(estimator.Exporter):
     def known(self, step: int) -> Optional[dict[str, float]]:
         """The metrics of an earlier evaluation of a step, or None. They mean the same as now."""
         for entry in self._history.alike(self._means):
-            if entry["global_step"] == step:
-                found = entry["metrics"].items()
+            if entry.global_step == step:
+                found = entry.metrics.items()
                 return {name: math.nan if value is None else value for name, value in found}
         return None
 
@@ -181,7 +182,7 @@ class AfterEvaluation(estimator.Exporter):
         step = int(eval_result["global_step"])
         self._means.write(self._model_dir)
         entries = self._history.add(step, self.metrics, self._means)
-        self._say(step, [entry["metrics"] for entry in entries[:-1]])
+        self._say(step, [entry.metrics for entry in entries[:-1]])
         if "latest" in self._exporters:
             self._write(trained, "latest", checkpoint_path)
             self._delete_old("latest")
@@ -266,14 +267,14 @@ class AfterEvaluation(estimator.Exporter):
         with Progress("export", exporter):
             return self._exports.write(trained, exporter, checkpoint, metrics)
 
-    def _say_changes(self, entries: Sequence[Mapping[str, Any]]) -> None:
+    def _say_changes(self, entries: Sequence[Evaluation]) -> None:
         """Warns if the scores of the latest evaluations mean something else."""
         meaning = self._meaning
-        if meaning is not None and entries and not meaning.is_of(entries[-1].get("scores")):
+        if meaning is not None and entries and not meaning.is_of(entries[-1].scores):
             _log.warning(
                 "scores are measured otherwise since step %d (%s). best, best_k and early stopping "
                 "begin again; eval_history.jsonl keeps the earlier scores",
-                entries[-1]["global_step"],
+                entries[-1].global_step,
                 "; ".join(meaning.changes) or "eval_meaning.json does not say what they were",
             )
 

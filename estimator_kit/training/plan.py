@@ -11,7 +11,7 @@ import logging
 import math
 import os
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Optional
 
 from estimator_kit.checkpoints import kept_params, reading, run_record
 from estimator_kit.checkpoints.reading import ModelOutline
@@ -25,7 +25,7 @@ from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.model_params import ModelParams
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing.evaluation_history import EvaluationHistory
-from estimator_kit.result_file import read_result
+from estimator_kit.result import RunResult, read_result
 from estimator_kit.training import last_start, unfinished
 from estimator_kit.training.hooks.early_stopping import stops
 from estimator_kit.training.position import InputPosition
@@ -194,9 +194,9 @@ def _count_team(
 
 def is_unfinished(config: ModelDirConfig, plan: Plan) -> bool:
     """Whether an earlier start was killed while it evaluated or exported the latest checkpoint."""
-    before = read_result(config.model_dir) or {}
-    step = unfinished.step_of(config.model_dir)
-    return before.get("status") != "done" and step is not None and step == plan.resumed_at
+    before, step = read_result(config.model_dir), unfinished.step_of(config.model_dir)
+    is_done = before is not None and before.status == "done"
+    return not is_done and step is not None and step == plan.resumed_at
 
 
 def has_stalled_before(
@@ -204,10 +204,10 @@ def has_stalled_before(
 ) -> bool:
     """Whether an earlier start was killed after the evaluation with which it stops early."""
     before = read_result(config.model_dir)
-    if meaning is None or before is None or before.get("status") == "done":
+    if meaning is None or before is None or before.status == "done":
         return False
     evaluations = EvaluationHistory(config.model_dir).alike(meaning)
-    if not evaluations or evaluations[-1]["global_step"] != plan.start_step:
+    if not evaluations or evaluations[-1].global_step != plan.start_step:
         return False
     return stops(config, evaluations)
 
@@ -218,7 +218,7 @@ def trained_before(
     model: ModelFn,
     plan: Plan,
     meaning: Optional[ScoresMeaning],
-) -> Optional[dict[str, Any]]:
+) -> Optional[RunResult]:
     """The result of an earlier start that has left nothing to train, or None.
 
     Args:
@@ -229,25 +229,24 @@ def trained_before(
       NothingToDo: the earlier start has also evaluated and exported, and its scores and outputs
         mean the same.
     """
-    before = read_result(config.model_dir) or {}
-    finished = before.get("status") == "done" and before.get("global_step") == plan.start_step
-    covered = before.get("mode") in (config.mode, "train_and_evaluate")
-    if not (finished and covered and plan.start_step):
+    before = read_result(config.model_dir)
+    if before is None or before.status != "done" or before.global_step != plan.start_step:
         return None
-    measured = meaning is None or meaning.is_of(before.get("scores"))
-    lost = before.get("rows_lost", 0)
-    if lost and before.get("steps_planned") == plan.max_steps:
+    if before.mode not in (config.mode, "train_and_evaluate") or not plan.start_step:
+        return None
+    measured = meaning is None or meaning.is_of(before.scores)
+    if before.rows_lost and before.steps_planned == plan.max_steps:
         reason = (
             f"{config.model_dir} is already trained to the end of its epochs, at step "
-            f"{plan.start_step}, except for {lost:,} rows that were lost with a worker. "
-            "Raise --max_steps or --epochs, or choose another --model_dir."
+            f"{plan.start_step}, except for {before.rows_lost:,} rows that were lost with a "
+            "worker. Raise --max_steps or --epochs, or choose another --model_dir."
         )
     elif not plan.has_steps:
         reason = (
             f"{config.model_dir} is already trained to step {plan.start_step} of "
             f"{plan.max_steps}. Raise --max_steps or --epochs, or choose another --model_dir."
         )
-    elif measured and before.get("stop_reason") == "early_stopped" and _stays(config, meaning):
+    elif measured and before.stop_reason == "early_stopped" and _stays(config, meaning):
         reason = (
             f"{config.model_dir} was stopped early at step {plan.start_step}. Raise "
             "--early_stopping_patience or remove --early_stopping_metric to go on, or choose "

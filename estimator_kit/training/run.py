@@ -18,7 +18,6 @@ So a run that was killed and started again ends at the same step, and reads the 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 from collections.abc import Iterator
 from typing import Any, Optional
@@ -39,8 +38,7 @@ from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.observing.tensorboard import once
 from estimator_kit.observing.training_log import TrainingLog
 from estimator_kit.optimizers import accumulation
-from estimator_kit.result import RunResult
-from estimator_kit.result_file import write_result
+from estimator_kit.result import RunResult, result_path
 from estimator_kit.training import (
     bad_data,
     data_service,
@@ -108,7 +106,7 @@ class Training:
     _warm: Optional[WarmStart]
     # Set by plan.
     _plan: Plan
-    _before: Optional[dict[str, Any]]  # The result of a start that has left nothing to train.
+    _before: Optional[RunResult]  # The result of a start that has left nothing to train.
     _stalled: bool  # Whether an earlier start has stopped early, but not ended.
     _unfinished: bool  # Whether an earlier start has not evaluated or exported its checkpoint.
     # Set by begin.
@@ -225,7 +223,7 @@ class Training:
         if self._before is not None:  # A start after a kill does not see other outputs any more.
             unfinished.begin(self._model_dir, self._plan.start_step)
         self._result = RunResult(mode=config.mode, status="running", bad_data=screened.counts)
-        write_result(self._result, self._model_dir)
+        self._result.save(result_path(self._model_dir))
         run_record.write_record(config, self._spec, self._outline.places)
         kept_params.write(self._model_dir, self._model.params)
         self._plan.position.write(self._model_dir, config.epochs)
@@ -249,10 +247,10 @@ class Training:
             if request.reason == SIGTERM:
                 raise Stopped("stopped by SIGTERM; the checkpoint is saved")
         if self._before is not None or not plan.has_steps:
-            before = self._before or {}
-            early = before.get("stop_reason") == EARLY_STOPPED
+            before = self._before or RunResult(mode=self._config.mode)
+            early = before.stop_reason == EARLY_STOPPED
             reason = EARLY_STOPPED if early else "already_done"
-            self._note(stop_reason=reason, rows_lost=before.get("rows_lost", 0))
+            self._note(stop_reason=reason, rows_lost=before.rows_lost)
             return
         if self._stalled or request.reason == EARLY_STOPPED:
             self._note(stop_reason=EARLY_STOPPED)
@@ -396,7 +394,7 @@ class Training:
 
     def _note(self, **parts: Any) -> None:
         """Sets fields of the result."""
-        self._result = dataclasses.replace(self._result, **parts)
+        self._result = self._result.model_copy(update=parts)
 
     @contextlib.contextmanager
     def _reporting(self) -> Iterator[None]:
@@ -432,4 +430,4 @@ class Training:
                 task=self._trainer.task,
                 scores=self._meaning.digest if self._meaning is not None else None,
             )
-            write_result(self._result, self._model_dir)
+            self._result.save(result_path(self._model_dir))

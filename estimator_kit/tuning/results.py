@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Optional
 
 from pydantic import Field
 
-from estimator_kit import storage
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import TuneConfig
-from estimator_kit.result_file import evaluation_path
+from estimator_kit.result import EvaluationResult, evaluation_path
 from estimator_kit.signals import Signalled
 from estimator_kit.tuning.search import stopped
 from estimator_kit.tuning.study import SearchStudy, Trial
@@ -140,8 +139,8 @@ def score(
             f"trial {name_of(best.number)} could not be scored on --test_files: "
             f"{run.reason(code)} The log is {log}."
         )
-    found: Mapping[str, Any] = storage.read_json(evaluation_path(folder, _EVAL_NAME), dict) or {}
-    metrics = found["metrics"]
+    scored = EvaluationResult.load(evaluation_path(folder, _EVAL_NAME))
+    metrics = dict(scored.metrics) if scored is not None else {}
     return Score(
         trial=name_of(best.number),
         files=list(config.test_files),

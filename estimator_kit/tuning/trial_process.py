@@ -9,7 +9,6 @@ and nothing else.
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import subprocess
@@ -20,7 +19,7 @@ from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import child
 from estimator_kit.observing.evaluation_history import EvaluationHistory
-from estimator_kit.result_file import read_result
+from estimator_kit.result import RunResult, read_result
 from estimator_kit.tuning.search import Outcome
 from feature_specs.files import documents
 
@@ -115,10 +114,10 @@ class TrialRun:
     def evaluations(self) -> list[tuple[int, float]]:
         """The metric of each evaluation in which it is defined, with the rows before it."""
         found = [
-            (entry["global_step"] * self._batch_size, entry["metrics"].get(self._metric))
+            (entry.global_step * self._batch_size, entry.metrics.get(self._metric))
             for entry in self._history.read()
         ]
-        return [(rows, value) for rows, value in found if _is_finite(value)]
+        return [(rows, value) for rows, value in found if value is not None]
 
     def outcome(self) -> Optional[Outcome]:
         code = self._process.status()
@@ -129,12 +128,8 @@ class TrialRun:
         # If a start finds that the trial has already finished, its result is on the disk.
         if code not in (exit_codes.DONE, exit_codes.NOTHING_TO_DO):
             return Outcome("failed", reason=self._process.reason(code))
-        result = read_result(self._model_dir) or {}
-        value = (result.get("metrics") or {}).get(self._metric)
-        if not _is_finite(value):
+        result = read_result(self._model_dir) or RunResult(mode="")
+        value = result.metrics.get(self._metric)
+        if value is None:
             return Outcome("failed", reason=f"{self._metric} is undefined in its last evaluation")
         return Outcome("done", value)
-
-
-def _is_finite(value: Optional[float]) -> bool:
-    return value is not None and math.isfinite(value)

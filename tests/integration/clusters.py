@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import re
 import signal
@@ -92,7 +91,3 @@ def until(condition: Callable[[], bool], what: str, limit: float = LIMIT) -> Non
     while not condition():
         assert time.monotonic() < end, f"no {what} in {limit} seconds"
         threading.Event().wait(0.05)
-
-
-def read_result(model_dir: pathlib.Path) -> dict:
-    return json.loads((model_dir / "result.json").read_text())

@@ -27,13 +27,11 @@ def config(small, tmp_path):
 @pytest.fixture(scope="module")
 def made(small, once, request):
     """Runs `config(exporters=("best", "final"))`: (model directory, result)."""
-    from estimator_kit.result_file import read_result
+    from estimator_kit.result import read_result
 
     name = f"trained_in_{request.module.__name__.rpartition('.')[2]}"
     folder = once(name, lambda place: ek.run(small(place / "model")(exporters=("best", "final"))))
-    found = read_result(str(folder / "model"))
-    found.pop("export_path")
-    return folder / "model", ek.RunResult(**found)
+    return folder / "model", read_result(str(folder / "model"))
 
 
 @pytest.fixture

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from estimator_kit.result import read_result
 from input_pipelines.record_files import writing
 from tests.conftest import DOCUMENT, make_rows
-from tests.integration.clusters import Cluster, read_result, until
+from tests.integration.clusters import Cluster, until
 
 pytestmark = pytest.mark.nightly
 
@@ -100,6 +101,6 @@ def test_all_end_after_a_fault(cluster, strategy, task, fault):
     allowed = expected(strategy, task, fault)
     assert {name: code for name, code in codes.items() if code not in allowed[name]} == {}
     if codes.get("chief:0") == 0:
-        assert read_result(model_dir)["status"] == "done"
+        assert read_result(model_dir).status == "done"
     else:  # All tasks end after the cluster timeout.
         assert seconds < 2 * (TIMEOUT + 30)

@@ -18,8 +18,9 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
+from estimator_kit.result import read_result
 from tests.conftest import DOCUMENT, ROOT, make_rows
-from tests.integration.clusters import LIMIT, Cluster, read_result, until
+from tests.integration.clusters import LIMIT, Cluster, until
 from tests.programs import run
 
 TASKS = ("ps:0", "worker:0", "chief:0", "evaluator:0")
@@ -72,12 +73,12 @@ def check_end(cluster: Cluster, model_dir: pathlib.Path, steps: int, beyond: int
     """Checks that all tasks succeeded, and the steps, the checkpoint and its export."""
     assert set(cluster.codes().values()) == {0}, cluster.codes()
     result = read_result(model_dir)
-    assert (result["status"], result["rows_evaluated"]) == ("done", 500)
+    assert (result.status, result.rows_evaluated) == ("done", 500)
     # Both trainers may have started a step before they saw the last one.
-    assert steps <= result["global_step"] <= steps + beyond
+    assert steps <= result.global_step <= steps + beyond
     latest = tf.train.latest_checkpoint(str(model_dir))
-    assert tf.train.load_variable(latest, "global_step") == result["global_step"]
-    assert [str(path) for path in exports(model_dir)] == [result["exports"]["final"]]
+    assert tf.train.load_variable(latest, "global_step") == result.global_step
+    assert [str(path) for path in exports(model_dir)] == [result.exports["final"]]
     for port in cluster.ports:
         # Another test may hold it for a moment, since the task has left it.
         until(functools.partial(is_free, port), f"end of the server at port {port}")
@@ -110,7 +111,7 @@ def test_asynchronous_workers_read_each_row_once_an_epoch(made):
     # The chief says it of all.
     assert trained == {"chief:0": 2 * 6 * 1000, "worker:0": 4000, "worker:1": 4000}
     result = check_end(cluster, model_dir, steps=120, beyond=0)
-    assert (result["stop_reason"], result["task"]) == ("input_exhausted", "chief:0")
+    assert (result.stop_reason, result.task) == ("input_exhausted", "chief:0")
     assert "worker:1 waits for " in cluster.log("worker:1").read_text()
 
 
@@ -188,8 +189,8 @@ def test_sigterm_of_the_chief_ends_all_and_the_same_command_goes_on(made):
     codes = cluster.codes()
     assert codes.pop("chief:0") == 143 and set(codes.values()) == {75}
     stopped = read_result(model_dir)
-    assert stopped["status"] == "stopped" and stopped["rows_evaluated"] == 500
-    assert 0 < stopped["global_step"] < 2000
+    assert stopped.status == "stopped" and stopped.rows_evaluated == 500
+    assert 0 < stopped.global_step < 2000
     cluster.start(*TASKS)
     check_end(cluster, model_dir, 2000)
 
@@ -226,7 +227,7 @@ def test_sigterm_of_all_who_step_together_is_answered_by_each(made, strategy):
     assert set(cluster.codes().values()) == {143}
     saved = tf.train.load_variable(tf.train.latest_checkpoint(str(model_dir)), "global_step")
     assert 10 <= saved < 20000
-    assert read_result(model_dir)["status"] == "stopped"
+    assert read_result(model_dir).status == "stopped"
 
 
 def start_and_lose(cluster: Cluster, model_dir: pathlib.Path, task: str) -> None:
@@ -254,7 +255,7 @@ def test_a_ps_that_is_gone_for_good_ends_all(made, strategy):
     )  # fmt: skip
     start_and_lose(cluster, model_dir, "ps:0")
     assert set(cluster.codes(limit=20 + 30 + 10).values()) == {75}
-    assert read_result(model_dir)["status"] == "failed"
+    assert read_result(model_dir).status == "failed"
 
 
 @pytest.mark.nightly
@@ -279,7 +280,7 @@ def test_synchronous_steps_and_their_backup_worker(made):
 
 def check_own_methods(cluster: Cluster, result: dict) -> None:
     """Checks that losses, metrics and hooks of the model are in effect in each task."""
-    found = result["metrics"]
+    found = result.metrics
     parts = found["example_loss/click"] + 0.5 * found["loss/buy"]
     assert found["loss"] == pytest.approx(parts, rel=1e-5) and 0 < found["missed"] < 1
     assert found["example_loss/click"] > found["loss/click"]
@@ -298,7 +299,7 @@ def test_a_cluster_stops_early_by_the_losses_of_the_model(made):
     cluster.start(*TASKS)
     assert set(cluster.codes().values()) == {0}
     result = read_result(model_dir)
-    assert result["stop_reason"] == "early_stopped" and result["global_step"] < 100000
+    assert result.stop_reason == "early_stopped" and result.global_step < 100000
     check_own_methods(cluster, result)
 
 
@@ -358,7 +359,7 @@ objectives:
         result = check_end(cluster, model_dir, steps=400, beyond=3)
     finally:
         cluster.close()
-    assert result["metrics"]["recall_at_10/next"] > 0.95
+    assert result.metrics["recall_at_10/next"] > 0.95
     tables = {
         node.name: node.device
         for path in model_dir.glob("events.*")
@@ -391,7 +392,7 @@ def alone(rows, tmp_path_factory):
     model_dir = tmp_path_factory.mktemp("alone") / "model"
     done = run(ROOT, *flags(rows, model_dir, "--epochs=20", "--exporters=final"))
     assert done.returncode == 0, done.stderr
-    return read_result(model_dir)["metrics"]["auc/click"]
+    return read_result(model_dir).metrics["auc/click"]
 
 
 @pytest.mark.nightly
@@ -409,7 +410,7 @@ def test_each_mode_learns_what_one_process_does(rows, alone, tmp_path, more):
     done = launched(*together)
     assert done.returncode == 0, done.stdout
     assert not running(tmp_path)
-    assert abs(alone - read_result(tmp_path / "model")["metrics"]["auc/click"]) <= 0.01
+    assert abs(alone - read_result(tmp_path / "model").metrics["auc/click"]) <= 0.01
     flagfile = tmp_path / "run.flags"
     flagfile.write_text("\n".join(flags(rows, tmp_path / "model")) + "\n")
     for name in ("evaluate", "export"):
@@ -488,4 +489,4 @@ def test_the_launcher_passes_sigterm_on(rows, tmp_path):
         rest = process.stdout.read()
         assert process.wait(LIMIT) == 143, "".join(lines) + rest
     assert "[worker:0] exit status 75" in rest and "[ps:0    ] exit status 75" in rest
-    assert read_result(tmp_path / "model")["status"] == "stopped"
+    assert read_result(tmp_path / "model").status == "stopped"

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit import exit_codes, main
-from estimator_kit.result_file import read_result
+from estimator_kit.result import read_result
 from estimator_kit.training import bad_data
 from estimator_kit.training.position import find_position
 from input_pipelines.record_files import writing
@@ -73,8 +73,8 @@ def test_a_flipped_bit_stops_a_training_by_name(config, data):
     assert str(error.value) == wrong_payload(data)
     assert exit_codes.exit_code(error.value) == 65
     kept = read_result(run.model_dir)
-    assert kept["status"] == "failed" and wrong_payload(data) in kept["error"]
-    assert kept["bad_data"] == {}
+    assert kept.status == "failed" and wrong_payload(data) in kept.error
+    assert kept.bad_data == {}
 
 
 def cut_where_tensorflow_says_nothing(path: pathlib.Path) -> str:
@@ -127,7 +127,7 @@ def test_skip_record_reads_all_others_and_counts(config, data):
         "lost_bytes": lost, "quarantined": [],
     }  # fmt: skip
     assert result.bad_data["eval_files"]["bad_records"] == 0
-    kept = read_result(run.model_dir)["bad_data"]
+    kept = read_result(run.model_dir).bad_data
     assert (kept["policy"], kept["train_files"]["bad_records"]) == ("skip_record", 2)
     listed = json.loads(pathlib.Path(f"{run.model_dir}/bad_data.json").read_text())["bad_files"]
     assert [(file["path"], file["bad_records"]) for file in listed] == [
@@ -150,7 +150,7 @@ def test_quarantine_leaves_out_whole_files_and_lists_them(config, data):
     counts = result.bad_data["train_files"]
     assert counts["quarantined"] == [f"{data}/train-1.tfrecord", f"{data}/train-2.tfrecord"]
     assert (counts["bad_records"], counts["records_left_out"]) == (2, 130 + 90)
-    assert read_result(run.model_dir)["bad_data"]["train_files"] == counts
+    assert read_result(run.model_dir).bad_data["train_files"] == counts
     assert {path: path.read_bytes() for path in data.iterdir()} == before
 
 
@@ -306,10 +306,10 @@ def test_check_data_prints_a_table_and_exits_65(data, tmp_path, capsys):
     assert lines[9].endswith("MB/s); 2 bad records in 2 files")
     assert lines[10] == f"written to {tmp_path}/checked/result.json"
     kept = read_result(str(tmp_path / "checked"))
-    assert (kept["mode"], kept["status"]) == ("check_data", "failed")
-    counts = {name: kept["bad_data"][name] for name in ("files", "bad_files", "records")}
+    assert (kept.mode, kept.status) == ("check_data", "failed")
+    counts = {name: kept.bad_data[name] for name in ("files", "bad_files", "records")}
     assert counts == {"files": 4, "bad_files": 2, "records": 400}
-    assert kept["bad_data"]["listing"][1]["first_bad_records"][0]["record"] == 33
+    assert kept.bad_data["listing"][1]["first_bad_records"][0]["record"] == 33
 
 
 def test_check_data_without_a_spec_looks_at_framing_and_form(data, capsys):

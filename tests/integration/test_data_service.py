@@ -21,6 +21,7 @@ import estimator_kit as ek
 from estimator_kit import exit_codes
 from estimator_kit.commands import data_service as commands
 from estimator_kit.distributed.launcher import free_ports
+from estimator_kit.result import read_result
 from estimator_kit.training import data_service
 from tests.conftest import DOCUMENT, ROOT, make_rows, place
 
@@ -113,10 +114,6 @@ def training(folder: pathlib.Path, model_dir: pathlib.Path, **changes) -> ek.Exp
     return ek.ExperimentConfig(**{**values, **changes})
 
 
-def read_result(model_dir: pathlib.Path) -> dict:
-    return json.loads((model_dir / "result.json").read_text())
-
-
 @pytest.mark.nightly
 def test_an_epoch_completes_without_a_worker_that_is_killed_in_it(processes, rows, tmp_path):
     dispatcher, address = processes.dispatcher()
@@ -138,14 +135,14 @@ def test_an_epoch_completes_without_a_worker_that_is_killed_in_it(processes, row
     workers[0].kill()
     assert trainer.wait(LIMIT) == 0
     killed = read_result(model_dir)
-    assert (killed["status"], killed["stop_reason"]) == ("done", "input_exhausted")
-    assert killed["rows_trained"] + killed["rows_lost"] == epochs * FILES * ROWS
-    assert 0 < killed["rows_lost"] < epochs * FILES * ROWS / 2
-    assert killed["global_step"] == -(-killed["rows_trained"] // 64)
+    assert (killed.status, killed.stop_reason) == ("done", "input_exhausted")
+    assert killed.rows_trained + killed.rows_lost == epochs * FILES * ROWS
+    assert 0 < killed.rows_lost < epochs * FILES * ROWS / 2
+    assert killed.global_step == -(-killed.rows_trained // 64)
     lost = processes.wait_for(
         trainer, rf"--data_service: ([\d,]+) of {epochs * FILES * ROWS:,} rows were lost with a w"
     )
-    assert int(lost.replace(",", "")) == killed["rows_lost"]
+    assert int(lost.replace(",", "")) == killed.rows_lost
 
     # This training has ended, and the remaining worker serves the next one.
     again = training(rows, model_dir, data_service=address, epochs=epochs)

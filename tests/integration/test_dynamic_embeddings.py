@@ -14,10 +14,11 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
+from estimator_kit.result import read_result
 from estimator_kit.serving.loaded_model import LoadedModel
 from tests import rounding
 from tests.conftest import needs_dynamic_embeddings, small_run, variables
-from tests.integration.clusters import Cluster, read_result
+from tests.integration.clusters import Cluster
 
 needs_dynamic_embeddings()
 
@@ -289,17 +290,17 @@ def test_on_parameter_servers_it_learns_as_in_one_process(trained, data, tmp_pat
         return read_result(model_dir)
 
     first = train(2, ps=2)
-    assert first["global_step"] == 120
-    assert math.isfinite(first["metrics"]["loss"])
-    assert first["metrics"]["auc/click"] == pytest.approx(alone.metrics["auc/click"], abs=0.1)
+    assert first.global_step == 120
+    assert math.isfinite(first.metrics["loss"])
+    assert first.metrics["auc/click"] == pytest.approx(alone.metrics["auc/click"], abs=0.1)
     # Two shards, each with its accumulators.
     users = [len(r) for name, r in tables(model_dir).items() if "user_emb_table" in name]
     assert len(users) == 4 and max(users) < 30
     # With another number of servers, from the checkpoint.
     second = train(3, ps=3)
-    assert second["global_step"] == 180 and second["rows_trained"] < first["rows_trained"]
-    assert second["metrics"]["auc/click"] > first["metrics"]["auc/click"] - 0.05
+    assert second.global_step == 180 and second.rows_trained < first.rows_trained
+    assert second.metrics["auc/click"] > first.metrics["auc/click"] - 0.05
     # In one process.
     config = small_run(data, model_dir, model="dnn", model_params=MODEL)
     local = ek.run(config(mode="evaluate", train_files=()))
-    assert local.metrics["loss"] == pytest.approx(second["metrics"]["loss"], rel=1e-6)
+    assert local.metrics["loss"] == pytest.approx(second.metrics["loss"], rel=1e-6)

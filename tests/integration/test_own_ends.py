@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit.result_file import read_result
+from estimator_kit.result import read_result
 from tests.conftest import small_run
 from tests.integration import own_ends
 
@@ -71,8 +71,8 @@ def test_a_stop_of_a_hook_has_its_own_reason_and_no_final_export(run, how, lengt
         f"Early.hooks: a hook asked to stop the training at step 3 of {last}. The checkpoint is "
     )
     found = read_result(config.model_dir)
-    assert (found["status"], found["stop_reason"]) == ("stopped", "stopped_by_hook")
-    assert found["global_step"] == 3 and found["exports"] == {}
+    assert (found.status, found.stop_reason) == ("stopped", "stopped_by_hook")
+    assert found.global_step == 3 and found.exports == {}
     assert not os.path.exists(f"{config.model_dir}/export")
 
 
@@ -102,7 +102,7 @@ def test_what_else_ends_a_training_is_an_error(run, how, length):
         ek.run(config)
     check_error(str(error.value), how)
     found = read_result(config.model_dir)
-    assert found["status"] == "failed" and found["exports"] == {}
+    assert found.status == "failed" and found.exports == {}
 
 
 @pytest.mark.parametrize("how", in_ci("numpy_function"))
@@ -119,7 +119,7 @@ def test_what_else_ends_an_evaluation_is_an_error(run, how):
             "first batches, use --eval_steps."
         )
     found = read_result(config.model_dir)
-    assert found["status"] == "failed" and found["metrics"] == {}
+    assert found.status == "failed" and found.metrics == {}
 
 
 @pytest.mark.parametrize("mode", ["train", pytest.param("eval", marks=pytest.mark.nightly)])

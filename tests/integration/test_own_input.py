@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit.result_file import read_result
+from estimator_kit.result import read_result
 from input_pipelines.record_files import writing
 from tests import programs
 from tests.conftest import small_run, variables
@@ -97,7 +97,7 @@ def test_a_training_an_evaluation_and_an_export(files, tmp_path, monkeypatch, fu
     result = ek.run(run())
     expected = read_result(f"{files}/run")
     check_equal(files, tmp_path / "run")
-    assert result.metrics == expected["metrics"]
+    assert result.metrics == expected.metrics
     assert (result.stop_reason, result.rows_trained) == ("input_exhausted", 800)
     name = run().input_fn
     check_lineage(result.exports["final"], name)
@@ -160,7 +160,7 @@ def test_a_function_that_is_evaluated_and_exported_later(files, tmp_path):
     document = json.loads((folder / "evaluation-evaluate.json").read_text())
     assert document["eval_files"] == [f"--input_fn={NAME}:read"]
     expected = read_result(f"{files}/run")
-    assert document["metrics"] == expected["metrics"]
+    assert document["metrics"] == expected.metrics
     (export,) = (folder / "export" / "final").iterdir()
     check_lineage(export, f"{NAME}:read")
 
@@ -213,7 +213,7 @@ def test_a_problem_in_a_later_row_names_the_function_and_the_row(files, tmp_path
     name = f"{own_rows.__file__}:{first}: {NAME}:bad_at_300"
     with pytest.raises(ek.DataError, match=re.escape(f"{name}: row 300: label 'click' is 7, exp")):
         ek.run(run(input_fn=f"{NAME}:bad_at_300", model_dir=str(tmp_path / "other")))
-    assert read_result(str(tmp_path / "other"))["status"] == "failed"
+    assert read_result(str(tmp_path / "other")).status == "failed"
 
 
 @pytest.mark.nightly

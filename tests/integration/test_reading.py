@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import estimator_kit as ek
-from estimator_kit.result_file import read_result
+from estimator_kit.result import read_result
 from input_pipelines.record_files import writing
 from tests.conftest import ROOT, make_rows, small_run, variables
 
@@ -47,7 +47,7 @@ def test_a_filtered_run_is_counted_and_goes_on_exactly(config, filtered, tmp_pat
         "train": {"read": 400, "kept": kept, "dropped": 400 - kept},
         "eval": {"read": 200, "kept": scored, "dropped": 200 - scored},
     }
-    assert result.rows_selected == selected == read_result(run.model_dir)["rows_selected"]
+    assert result.rows_selected == selected == read_result(run.model_dir).rows_selected
     assert result.rows_evaluated == scored
     result = ek.run(run)
     assert result.rows_trained == 2 * kept - 4 * 50

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.errors import Locked, SessionLost
-from estimator_kit.result_file import read_result
+from estimator_kit.result import read_result
 from estimator_kit.training.hooks import timeline
 from estimator_kit.training.hooks.one_session import OneSession
 from estimator_kit.training.run import Training
@@ -89,8 +89,7 @@ def test_a_checkpoint_without_its_data_is_named(config, trained):
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("result.json", "{", "/result.json is not JSON: .*. Repair or remove it."),
-        ("result.json", '{"rows_lost": "x"}',
+        ("result.json", '{"mode": "train", "rows_lost": "x"}',
          "/result.json: rows_lost: got 'x', expected a valid integer. Repair or remove it."),
         ("input.json", '{"whole": [1]}',
          "/input.json: whole[1] is missing. Repair or remove it."),
@@ -240,7 +239,7 @@ def test_a_session_that_is_lost_reads_no_row_twice(config, tmp_path, monkeypatch
         patched.setattr(timeline, "hooks", lambda config: [AbortedOnce(4)])
         with pytest.raises(tf.errors.UnavailableError, match="Start again to go on from the last"):
             ek.run(lost)
-    assert read_result(lost.model_dir)["global_step"] == 2
+    assert read_result(lost.model_dir).global_step == 2
     again = ek.run(lost)
     assert again.global_step == ended.global_step > 4
     expected, found = variables(whole.model_dir), variables(lost.model_dir)
@@ -395,4 +394,4 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_named(config, ads, tmp_
         f"{paths[1]} had {size:,} bytes and now has {now:,}. The model is trained to step 4 of 6. "
         "Start again, and do not change files while they are read."
     )
-    assert read_result(run.model_dir)["status"] == "failed"
+    assert read_result(run.model_dir).status == "failed"

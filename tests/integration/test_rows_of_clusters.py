@@ -14,9 +14,10 @@ import sys
 
 import pytest
 
+from estimator_kit.result import read_result
 from input_pipelines.record_files import writing
 from tests.conftest import ROOT
-from tests.integration.clusters import LIMIT, read_result
+from tests.integration.clusters import LIMIT
 from tests.integration.logging_model import EVALUATED, FOLDER
 
 SPEC = {
@@ -97,8 +98,8 @@ def test_each_row_is_trained_on_once_an_epoch(mode, sizes, tmp_path):
     train(tmp_path, "--epochs=2", *MODES[mode])
     assert seen(tmp_path) == dict.fromkeys(range(sum(sizes)), 2)
     result = read_result(tmp_path / "model")
-    assert (result["stop_reason"], result["rows_trained"]) == ("input_exhausted", 2 * sum(sizes))
-    assert result["rows_lost"] == 0
+    assert (result.stop_reason, result.rows_trained) == ("input_exhausted", 2 * sum(sizes))
+    assert result.rows_lost == 0
 
 
 @pytest.mark.nightly

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.observing.model_dir_files import EXPORT, meaning_of
-from estimator_kit.result_file import read_result
+from estimator_kit.result import read_result
 from input_pipelines.record_files import writing
 from tests.conftest import make_rows, place, small_run, variables
 from tests.integration.own_model import MissedClicks
@@ -48,8 +48,8 @@ def test_a_run_from_start_to_end(config, read_lines, tmp_path):
     assert result.metrics["auc/click"] > 0.8
     assert set(result.exports) == {"latest", "best", "final"}
     kept = read_result(run.model_dir)
-    assert kept["export_path"] == result.exports["final"] == result.export_path
-    assert kept["metrics"]["auc/click"] == result.metrics["auc/click"]
+    assert kept.export_path == result.exports["final"] == result.export_path
+    assert kept.metrics["auc/click"] == result.metrics["auc/click"]
     steps = [entry["global_step"] for entry in read_lines(f"{run.model_dir}/eval_history.jsonl")]
     assert steps == [30, 60, 90]
     assert tf.saved_model.load(result.export_path).signatures["serving_default"] is not None
@@ -149,8 +149,8 @@ def test_an_evaluation_is_kept_under_its_name(config, trained):
     curve = set(pathlib.Path(run.model_dir, "eval").glob("events*"))
     scored = ek.run(run)
     kept = json.loads(pathlib.Path(run.model_dir, "evaluation-holdout.json").read_text())
-    assert kept["metrics"] == scored.metrics and kept["rows_evaluated"] == 200
-    assert (kept["eval_name"], kept["global_step"]) == ("holdout", scored.global_step)
+    assert kept.metrics == scored.metrics and kept.rows_evaluated == 200
+    assert (kept["eval_name"], kept.global_step) == ("holdout", scored.global_step)
     assert kept["checkpoint"] == f"{run.model_dir}/model.ckpt-{scored.global_step}"
     assert kept["eval_files"] == sorted(run.eval_files)
     # In TensorBoard the curve of the training's own evaluations has one value at this step.
@@ -392,7 +392,7 @@ def test_a_bad_record_is_named_and_nothing_is_lost(
     assert str(error.value) == f"{bad}: {place(bad, 33)}: {message}"
     assert tf.train.latest_checkpoint(run.model_dir) is not None
     kept = read_result(run.model_dir)
-    assert kept["status"] == "failed" and message in kept["error"]
+    assert kept.status == "failed" and message in kept.error
     assert ek.run(run.model_copy(update={"max_steps": 21})).status == "done"
 
 

@@ -22,7 +22,7 @@ from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.run_exports import RunExports
 from estimator_kit.exporters.writer import Written
 from estimator_kit.observing.page import page
-from estimator_kit.result_file import read_result
+from estimator_kit.result import read_result
 from estimator_kit.training import unfinished
 from estimator_kit.training.hooks import timeline
 from estimator_kit.training.hooks.stop import StopRequest
@@ -114,7 +114,10 @@ def outcome(model_dir):
     return {
         **evaluated(model_dir),
         **{name: text_of(f"{model_dir}/{name}") for name in (page.FILE, "input.json")},
-        "result": {**{name: result[name] for name in names}, "exports": sorted(result["exports"])},
+        "result": {
+            **{name: getattr(result, name) for name in names},
+            "exports": sorted(result.exports),
+        },
     }
 
 
@@ -205,7 +208,7 @@ def test_a_kill_at_any_write_changes_nothing(config, killed):
     copies = killed(lambda: ek.run(config()))
     names = [name for _, name in copies]
     assert names.count("unfinished.json") == 8 and "export/step/step.json" in names
-    assert read_result(model_dir)["global_step"] == 6 and unfinished.step_of(model_dir) is None
+    assert read_result(model_dir).global_step == 6 and unfinished.step_of(model_dir) is None
     check_each(copies, model_dir, lambda: ek.run(config()), outcome)
     with pytest.raises(ek.NothingToDo):
         ek.run(config())
@@ -256,7 +259,7 @@ def test_the_evaluation_that_sigterm_breaks_off_is_made_by_the_next_start(
     with pytest.raises(ek.Stopped):
         ek.run(config())
     assert unfinished.step_of(model_dir) == left
-    assert read_result(model_dir)["global_step"] == 2
+    assert read_result(model_dir).global_step == 2
     result = ek.run(config())
     assert steps(model_dir) == [2, 4, 6]
     assert (result.stop_reason, result.global_step) == ("early_stopped", 6)
@@ -278,6 +281,6 @@ def test_a_checkpoint_of_sigterm_between_two_others_is_not_evaluated(config, mon
         patched.setattr(timeline, "hooks", lambda config: [AfterStep2()])
         with pytest.raises(ek.Stopped):
             ek.run(config())
-    assert read_result(config().model_dir)["global_step"] == 3
+    assert read_result(config().model_dir).global_step == 3
     ek.run(config())
     assert steps(config().model_dir) == [2, 4, 6]

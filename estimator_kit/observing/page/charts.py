@@ -9,12 +9,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import plotly.graph_objects as go
 import plotly.io
 
+from estimator_kit.observing import curves
+from estimator_kit.observing.measured_export import ObjectiveSlices, Worth
 from estimator_kit.observing.page import findings, texts
 from estimator_kit.observing.page.numbers import Numbers
 
@@ -121,7 +123,7 @@ def learning_curve(numbers: Numbers, metric: str, direction: Optional[str] = Non
 def losses(numbers: Numbers) -> Any:
     """The loss of training batches and of evaluations by step."""
     fig = figure("Loss", "step", "loss")
-    points = [(e["step"], e["loss"]) for e in numbers.training if e.get("loss") is not None]
+    points = [(e.step, e.loss) for e in numbers.training if e.loss is not None]
     if points:
         steps, values = zip(*points)
         fig.add_trace(
@@ -135,9 +137,9 @@ def losses(numbers: Numbers) -> Any:
     return fig if points or series else None
 
 
-def training_series(numbers: Numbers, key: str, title: str) -> Any:
+def training_series(steps: Sequence[int], found: Sequence[Optional[float]], title: str) -> Any:
     """One number of `training.jsonl` by step."""
-    points = [(e["step"], e[key]) for e in numbers.training if e.get(key) is not None]
+    points = [pair for pair in zip(steps, found) if pair[1] is not None]
     if not points:
         return None
     fig = figure(title, "step", title.lower())
@@ -149,107 +151,113 @@ def training_series(numbers: Numbers, key: str, title: str) -> Any:
 # --- Two classes ---------------------------------------------------------------------------------
 
 
-def _rates(curve: Mapping[str, Any]) -> Optional[dict[str, np.ndarray]]:
+class _Rates(NamedTuple):
     """Recall, false positive rate, precision and share of rows above each threshold."""
-    positives, negatives = curve["weight"]["positives"], curve["weight"]["negatives"]
+
+    recall: np.ndarray
+    false_positive_rate: np.ndarray
+    precision: np.ndarray
+    share: np.ndarray
+
+
+def _rates(curve: curves.Histogram) -> Optional[_Rates]:
+    positives, negatives = curve.weight.positives, curve.weight.negatives
     if not positives or not negatives:
         return None
-    true = np.array([0.0, *curve["points"]["positives"]])
-    false = np.array([0.0, *curve["points"]["negatives"]])
+    true = np.array([0.0, *curve.points.positives])
+    false = np.array([0.0, *curve.points.negatives])
     above = true + false
     precision = np.divide(true, above, out=np.ones_like(true), where=above > 0)
-    return {
-        "recall": true / positives,
-        "false_positive_rate": false / negatives,
-        "precision": precision,
-        "share": above / (positives + negatives),
-    }
+    return _Rates(true / positives, false / negatives, precision, above / (positives + negatives))
 
 
-def roc(curve: Mapping[str, Any]) -> Any:
+def roc(curve: curves.Histogram) -> Any:
     rates = _rates(curve)
     if rates is None:
         return None
     fig = figure("ROC", "false positive rate", "recall")
-    line(fig, rates["false_positive_rate"], rates["recall"], "model", fill="tozeroy")
+    line(fig, rates.false_positive_rate, rates.recall, "model", fill="tozeroy")
     line(fig, [0, 1], [0, 1], "random", line={"dash": "dot", "color": _GRAY})
     return fig
 
 
-def precision_recall(curve: Mapping[str, Any]) -> Any:
+def precision_recall(curve: curves.Histogram) -> Any:
     rates = _rates(curve)
     if rates is None:
         return None
-    share = curve["weight"]["positives"] / sum(curve["weight"].values())
+    share = curve.weight.positives / (curve.weight.positives + curve.weight.negatives)
     fig = figure("Precision and recall", "recall", "precision")
-    line(fig, rates["recall"][1:], rates["precision"][1:], "model")
+    line(fig, rates.recall[1:], rates.precision[1:], "model")
     line(fig, [0, 1], [share, share], "random", line={"dash": "dot", "color": _GRAY})
     return fig
 
 
-def reliability(curve: Mapping[str, Any]) -> Any:
-    bins = curve["reliability"]
-    if not bins["weight"]:
+def reliability(curve: curves.Histogram) -> Any:
+    bins = curve.reliability
+    if not bins.weight:
         return None
-    weight, label = np.array(bins["weight"]), np.array(bins["label"])
+    weight, label = np.array(bins.weight), np.array(bins.label)
     error = 2 * np.sqrt(np.maximum(label * (1 - label), 1e-12) / weight)
     fig = figure("Reliability: 20 parts of equal weight", "mean prediction", "share of positives")
     fig.add_trace(
         go.Scatter(
-            x=bins["prediction"], y=bins["label"], mode="markers+lines", name="model",
+            x=bins.prediction, y=bins.label, mode="markers+lines", name="model",
             error_y={"type": "data", "array": error.tolist(), "color": _GRAY},
         )
     )  # fmt: skip
-    top = max(*bins["prediction"], *bins["label"])
+    top = max(*bins.prediction, *bins.label)
     line(fig, [0, top], [0, top], "perfect", line={"dash": "dot", "color": _GRAY})
     return fig
 
 
-def gain(curve: Mapping[str, Any]) -> Any:
+def gain(curve: curves.Histogram) -> Any:
     rates = _rates(curve)
     if rates is None:
         return None
     fig = figure("Gain and lift", "share of rows, highest score first", "share of positives found")
-    line(fig, rates["share"], rates["recall"], "positives found")
+    line(fig, rates.share, rates.recall, "positives found")
     line(fig, [0, 1], [0, 1], "random", line={"dash": "dot", "color": _GRAY})
-    lift = np.divide(rates["recall"], rates["share"], where=rates["share"] > 0,
-                     out=np.full_like(rates["share"], np.nan))  # fmt: skip
-    line(fig, rates["share"][1:], lift[1:], "lift (right axis)", yaxis="y2",
+    lift = np.divide(rates.recall, rates.share, where=rates.share > 0,
+                     out=np.full_like(rates.share, np.nan))  # fmt: skip
+    line(fig, rates.share[1:], lift[1:], "lift (right axis)", yaxis="y2",
          line={"dash": "dash"})  # fmt: skip
     fig.update_layout(yaxis2={"overlaying": "y", "side": "right", "title": "lift"})
     return fig
 
 
-def scores(curve: Mapping[str, Any]) -> Any:
+def scores(curve: curves.Histogram) -> Any:
     """The distribution of the logits of positives and negatives. Each distribution sums to 1."""
-    points = curve["points"]
-    if len(points["logit"]) < 4 or _rates(curve) is None:
+    points, weight = curve.points, curve.weight
+    if len(points.logit) < 4 or _rates(curve) is None:
         return None
-    edges = np.array(points["logit"])
+    edges = np.array(points.logit)
     low, high = edges[-2], edges[1]  # Without the few rows that are far from all others.
     bins = np.linspace(low, high, 41)
     fig = figure("Scores by label", "logit", "share of the label")
-    for name, color in (("positives", COLORS[1]), ("negatives", COLORS[0])):
-        above = np.interp(bins, edges[::-1], np.array(points[name])[::-1])
-        share = -np.diff(above) / curve["weight"][name]
+    for name, heights, whole, color in (
+        ("positives", points.positives, weight.positives, COLORS[1]),
+        ("negatives", points.negatives, weight.negatives, COLORS[0]),
+    ):
+        above = np.interp(bins, edges[::-1], np.array(heights)[::-1])
+        share = -np.diff(above) / whole
         line(fig, (bins[:-1] + bins[1:]) / 2, share, name, line={"color": color}, fill="tozeroy")
     return fig
 
 
-def thresholds(curve: Mapping[str, Any]) -> list[dict[str, float]]:
+def thresholds(curve: curves.Histogram) -> list[dict[str, float]]:
     """The rows of a table with the effects of several probabilities as thresholds."""
     rates = _rates(curve)
     if rates is None:
         return []
-    logits = np.array([np.inf, *curve["points"]["logit"]])
+    logits = np.array([np.inf, *curve.points.logit])
     rows = []
     for share in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5):
-        i = int(np.searchsorted(rates["share"], share).clip(1, len(logits) - 1))
-        precision, recall = rates["precision"][i], rates["recall"][i]
+        i = int(np.searchsorted(rates.share, share).clip(1, len(logits) - 1))
+        precision, recall = rates.precision[i], rates.recall[i]
         total = precision + recall
         rows.append(
             {
-                "share of rows above": rates["share"][i],
+                "share of rows above": rates.share[i],
                 "threshold (probability)": math.exp(-np.logaddexp(0, -logits[i])),
                 "precision": precision,
                 "recall": recall,
@@ -262,33 +270,31 @@ def thresholds(curve: Mapping[str, Any]) -> list[dict[str, float]]:
 # --- Other heads ---------------------------------------------------------------------------------
 
 
-def deciles(curve: Mapping[str, Any]) -> Any:
-    parts = curve["deciles"]
-    if not parts["weight"]:
+def deciles(curve: curves.ByPrediction) -> Any:
+    parts = curve.deciles
+    if not parts.weight:
         return None
     fig = figure("Predictions and labels by decile", "mean prediction", "mean label")
-    fig.add_trace(
-        go.Scatter(x=parts["prediction"], y=parts["label"], mode="markers+lines", name="model")
-    )
-    finite = [value for value in parts["prediction"] if value is not None]
+    fig.add_trace(go.Scatter(x=parts.prediction, y=parts.label, mode="markers+lines", name="model"))
+    finite = [value for value in parts.prediction if value is not None]
     ends = [min(finite), max(finite)] if finite else []
     line(fig, ends, ends, "perfect", line={"dash": "dot", "color": _GRAY})
     return fig
 
 
-def residuals(curve: Mapping[str, Any]) -> Any:
-    parts = curve["deciles"]
-    if not parts["weight"]:
+def residuals(curve: curves.ByPrediction) -> Any:
+    parts = curve.deciles
+    if not parts.weight:
         return None
     fig = figure("Residuals by decile of the prediction", "decile", "label - prediction")
-    names = [str(i + 1) for i in range(len(parts["weight"]))]
-    fig.add_trace(go.Bar(x=names, y=parts["residual"], name="mean residual"))
-    line(fig, names, parts["root_mean_squared_error"], "root mean squared error")
+    names = [str(i + 1) for i in range(len(parts.weight))]
+    fig.add_trace(go.Bar(x=names, y=parts.residual, name="mean residual"))
+    line(fig, names, parts.root_mean_squared_error, "root mean squared error")
     return fig
 
 
-def confusion(curve: Mapping[str, Any], names: Sequence[str]) -> Any:
-    matrix = np.array(curve["matrix"], float)
+def confusion(curve: curves.Confusion, names: Sequence[str]) -> Any:
+    matrix = np.array(curve.matrix, float)
     rows = matrix.sum(axis=1, keepdims=True)
     shares = np.divide(matrix, rows, out=np.zeros_like(matrix), where=rows > 0)
     fig = figure("Confusion: share of each label", "predicted", "label", height=420)
@@ -300,10 +306,10 @@ def confusion(curve: Mapping[str, Any], names: Sequence[str]) -> Any:
     return fig
 
 
-def classes(curve: Mapping[str, Any], names: Sequence[str]) -> Any:
-    order = np.argsort(curve["labels"])[::-1][:_MOST_BARS]
+def classes(curve: curves.ByClass, names: Sequence[str]) -> Any:
+    order = np.argsort(curve.labels)[::-1][:_MOST_BARS]
     labels, predictions, hits = (
-        np.array(curve[key])[order] for key in ("labels", "predictions", "hits")
+        np.array(found)[order] for found in (curve.labels, curve.predictions, curve.hits)
     )
     fig = figure(f"Classes ({len(order)} most frequent)", "class", "share")
     shown = [names[i] for i in order]
@@ -313,77 +319,75 @@ def classes(curve: Mapping[str, Any], names: Sequence[str]) -> Any:
     return fig
 
 
-def coverage(curve: Mapping[str, Any], quantiles: Sequence[float]) -> Any:
-    if not curve["covered"]:
+def coverage(curve: curves.Coverage, quantiles: Sequence[float]) -> Any:
+    if not curve.covered:
         return None
     fig = figure("Coverage of quantiles", "quantile", "share of labels below the prediction")
     fig.add_trace(
-        go.Scatter(x=list(quantiles), y=curve["covered"], mode="markers+lines", name="model")
+        go.Scatter(x=list(quantiles), y=curve.covered, mode="markers+lines", name="model")
     )
     line(fig, [0, 1], [0, 1], "perfect", line={"dash": "dot", "color": _GRAY})
     return fig
 
 
-def similarity(curve: Mapping[str, Any]) -> Any:
+def similarity(curve: curves.Similarity) -> Any:
     middles = (np.arange(40) + 0.5) / 20 - 1
     fig = figure("Similarity of prediction and label", "cosine", "weight")
-    fig.add_trace(go.Bar(x=middles.tolist(), y=curve["weight"], name="rows"))
+    fig.add_trace(go.Bar(x=middles.tolist(), y=curve.weight, name="rows"))
     return fig
 
 
-def survival(curve: Mapping[str, Any], boundaries: Sequence[float]) -> Any:
+def survival(curve: curves.Survival, boundaries: Sequence[float]) -> Any:
     """Two lines, which are near each other if the model is calibrated."""
-    if not any(curve["watched"]):
+    if not any(curve.watched):
         return None
     fig = figure("Survival", "time", "share without the event")
     times = [0.0, *boundaries]
-    line(fig, times, [1.0, *curve["observed"]], "observed (Kaplan-Meier)")
-    line(fig, times, [1.0, *curve["predicted"]], "predicted")
+    line(fig, times, [1.0, *curve.observed], "observed (Kaplan-Meier)")
+    line(fig, times, [1.0, *curve.predicted], "predicted")
     return fig
 
 
-def list_lengths(curve: Mapping[str, Any]) -> Any:
-    if not curve["rows"]:
+def list_lengths(curve: curves.ListLength) -> Any:
+    if not curve.rows:
         return None
     fig = figure("Loss by length of list", "rows of the list, up to", "loss")
-    fig.add_trace(go.Bar(x=[str(rows) for rows in curve["rows"]], y=curve["loss"], name="loss"))
+    fig.add_trace(go.Bar(x=[str(rows) for rows in curve.rows], y=curve.loss, name="loss"))
     return fig
 
 
 # --- All objectives ------------------------------------------------------------------------------
 
 
-def slices(found: Mapping[str, Any]) -> Any:
+def slices(found: ObjectiveSlices) -> Any:
     """A forest plot: the metric of each slice with its interval, and the metric of all rows."""
-    parts = found["slices"][::-1]
+    parts = found.slices[::-1]
     if not parts:
         return None
-    names = [f"{part['feature']}={part['value']} ({part['rows']:,})" for part in parts]
-    values = [part["metric"] for part in parts]
-    fig = figure(f"{found['metric']} by slice", found["metric"], "",
+    names = [f"{part.feature}={part.value} ({part.rows:,})" for part in parts]
+    values = [part.metric for part in parts]
+    fig = figure(f"{found.metric} by slice", found.metric, "",
                  height=120 + 26 * len(parts))  # fmt: skip
     fig.add_trace(
         go.Scatter(
             x=values, y=names, mode="markers", name="slice, 95 % interval",
             error_x={
                 "type": "data", "symmetric": False, "color": _GRAY,
-                "array": [_distance(p["high"], p["metric"]) for p in parts],
-                "arrayminus": [_distance(p["metric"], p["low"]) for p in parts],
+                "array": [_distance(p.high, p.metric) for p in parts],
+                "arrayminus": [_distance(p.metric, p.low) for p in parts],
             },
         )
     )  # fmt: skip
-    if found["overall"]["value"] is not None:
-        fig.add_vline(x=found["overall"]["value"], line_dash="dot", line_color=_GRAY)
+    if found.overall.value is not None:
+        fig.add_vline(x=found.overall.value, line_dash="dot", line_color=_GRAY)
     fig.update_layout(margin_l=220)
     return fig
 
 
-def importance(features: Mapping[str, Mapping[str, Any]], objective: str, metric: str) -> Any:
+def importance(features: Mapping[str, Mapping[str, Worth]], objective: str, metric: str) -> Any:
     """The loss of the metric when the values of a feature are shuffled."""
-    found = sorted(
-        ((each[objective]["mean"], each[objective]["spread"], name)
-         for name, each in features.items() if findings.is_defined(each.get(objective))),
-    )[-_MOST_BARS:]  # fmt: skip
+    worth = ((each[objective].values, name) for name, each in features.items() if objective in each)
+    found = sorted((*values, name) for values, name in worth if values is not None)[-_MOST_BARS:]
     if not found:
         return None
     means, spreads, names = zip(*found)

@@ -6,7 +6,7 @@ import difflib
 import json
 import os
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Optional
 
 from estimator_kit.observing.page import charts
 from estimator_kit.observing.page.findings import main_metric
@@ -75,5 +75,5 @@ def _specs(runs: Sequence[Numbers]) -> list[Section]:
 
 
 def _lines(run: Numbers) -> list[str]:
-    document: Any = run.document
+    document = run.spec.to_dict(defaults=True)
     return json.dumps(document, indent=1, sort_keys=True).splitlines()

@@ -10,9 +10,10 @@ errors. Rules read numbers and never change them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Optional
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Optional
 
+from estimator_kit.observing.curves import Histogram, Labels
 from estimator_kit.observing.page.numbers import Numbers
 from feature_specs.errors import counted
 from feature_specs.sections.retraining import LARGER_IS_BETTER
@@ -56,14 +57,14 @@ def best(numbers: Numbers, metric: str, direction: str) -> Optional[tuple[int, f
 def _calibration(numbers: Numbers) -> Iterator[str]:
     for objective in numbers.spec.objectives:
         value = numbers.metrics.get(f"calibration/{objective}")
-        positives = _positives(numbers, objective)
-        if value is None or not math.isfinite(value) or not positives:
+        weight = _weight(numbers, objective)
+        if value is None or not math.isfinite(value) or not weight or not weight.positives:
             continue
-        error = 1 / math.sqrt(positives)
+        error = 1 / math.sqrt(weight.positives)
         if abs(value - 1) > max(_CALIBRATION, 3 * error * value):
             more = "higher" if value > 1 else "lower"
             yield (
-                f"{objective}: predictions are {_ratio(value)} {more} than the labels of the "
+                f"{objective}: predictions are {abs(value - 1):.0%} {more} than the labels of the "
                 f"evaluation (calibration {value:.2f}, expected 1 ± {2 * error:.2f}). Check that "
                 "training and evaluation files have labels from the same source and similar days. "
                 "If calibration gets worse with each evaluation, train for fewer steps."
@@ -100,29 +101,29 @@ def _few_evaluations(numbers: Numbers) -> Iterator[str]:
 
 def _few_positives(numbers: Numbers) -> Iterator[str]:
     for objective in numbers.spec.objectives:
-        positives = _positives(numbers, objective)
-        if positives is not None and positives < FEW_POSITIVES:
+        weight = _weight(numbers, objective)
+        if weight is not None and weight.positives < FEW_POSITIVES:
             yield (
-                f"{objective}: the evaluation has only {positives:,.0f} positive rows, so its "
-                "metrics vary a lot. Evaluate on more days."
+                f"{objective}: the evaluation has only {weight.positives:,.0f} positive rows, so "
+                "its metrics vary a lot. Evaluate on more days."
             )
 
 
 def _weak_slices(numbers: Numbers) -> Iterator[str]:
-    for objective, found in ((numbers.slices or {}).get("objectives") or {}).items():
-        overall = found["overall"]["value"]
+    for objective, found in (numbers.slices.objectives if numbers.slices else {}).items():
+        overall = found.overall.value
         if overall is None:
             continue
-        for part in found["slices"]:
-            low, high = part["low"], part["high"]
-            if low is None or high is None:
+        for part in found.slices:
+            low, high, value = part.low, part.high, part.metric
+            if low is None or high is None or value is None:
                 continue
-            larger = found["metric"] in LARGER_IS_BETTER
+            larger = found.metric in LARGER_IS_BETTER
             if high < overall if larger else low > overall:
                 side = "below" if larger else "above"
                 yield (
-                    f"{objective}: {found['metric']} of {part['feature']}={part['value']} is "
-                    f"{part['metric']:.4f} (95 % interval {low:.4f} to {high:.4f}), {side} "
+                    f"{objective}: {found.metric} of {part.feature}={part.value} is "
+                    f"{value:.4f} (95 % interval {low:.4f} to {high:.4f}), {side} "
                     f"{overall:.4f} for all rows."
                 )
 
@@ -131,8 +132,7 @@ def _no_effect(numbers: Numbers) -> Iterator[str]:
     dead = [
         feature
         for feature, by_objective in _importance(numbers).items()
-        if by_objective
-        and all(each["mean"] <= 2 * each["spread"] for each in by_objective.values())
+        if by_objective and all(mean <= 2 * spread for mean, spread in by_objective.values())
     ]
     if dead:
         names = ", ".join(dead)
@@ -144,13 +144,14 @@ def _no_effect(numbers: Numbers) -> Iterator[str]:
 
 
 def _undefined_importance(numbers: Numbers) -> Iterator[str]:
-    found = numbers.importance or {}
-    for objective, metric in (found.get("metrics") or {}).items():
-        by_feature = [each.get(objective) for each in found["features"].values()]
-        if by_feature and not any(map(is_defined, by_feature)):
+    found, importance = numbers.importance, _importance(numbers)
+    if found is None or not importance:
+        return
+    for objective, metric in found.metrics.items():
+        if not any(objective in each for each in importance.values()):
             yield (
                 f"{objective}: the importance of features is undefined, because {metric} of the "
-                f"{found['rows']:,} rows that it was measured on is. Mix the rows of the "
+                f"{found.rows:,} rows that it was measured on is. Mix the rows of the "
                 "evaluation files."
             )
 
@@ -160,7 +161,7 @@ def _idle_tables(numbers: Numbers) -> Iterator[str]:
     total = sum(table.parameters for table in weights)
     importance = _importance(numbers)
     sums = {
-        feature: sum(max(0.0, each["mean"]) for each in by_objective.values())
+        feature: sum(max(0.0, mean) for mean, _ in by_objective.values())
         for feature, by_objective in importance.items()
     }
     whole = sum(sums.values())
@@ -177,12 +178,12 @@ def _idle_tables(numbers: Numbers) -> Iterator[str]:
 
 
 def _slow_input(numbers: Numbers) -> Iterator[str]:
-    profile = numbers.result.get("input_profile") or {}
-    share = profile.get("share_waiting")
+    profile = numbers.result.input_profile
+    share = profile.share_waiting
     if share is not None and share > _WAITING:
         yield (
             f"Training waits for its input {share:.0%} of the time. The busiest stage is "
-            f"{profile.get('busiest')}: {profile.get('advice')}."
+            f"{profile.busiest}: {profile.advice}."
         )
 
 
@@ -199,10 +200,10 @@ _RULES: tuple[Callable[[Numbers], Iterator[str]], ...] = (
 )
 
 
-def _positives(numbers: Numbers, objective: str) -> Optional[float]:
-    last = numbers.curves.get(max(numbers.curves, default=0), {})
-    weight = last.get(objective, {}).get("weight")
-    return weight["positives"] if isinstance(weight, dict) else None
+def _weight(numbers: Numbers, objective: str) -> Optional[Labels]:
+    """The weights of both labels in the last evaluation."""
+    last = numbers.curves.get(max(numbers.curves, default=0), {}).get(objective)
+    return last.weight if isinstance(last, Histogram) else None
 
 
 def _error(numbers: Numbers, objective: str, metric: str, value: float) -> float:
@@ -211,11 +212,10 @@ def _error(numbers: Numbers, objective: str, metric: str, value: float) -> float
     For an AUC, it is a third of the standard error (Hanley & McNeil, Radiology 143, 1982), because
     both evaluations use the same rows. For other metrics, it is 1 % of the value.
     """
-    last = numbers.curves.get(max(numbers.curves, default=0), {}).get(objective, {})
-    weight = last.get("weight")
-    if not metric.startswith("auc/") or not isinstance(weight, dict):
+    weight = _weight(numbers, objective)
+    if not metric.startswith("auc/") or weight is None:
         return abs(value) * 0.01
-    p, n = weight["positives"], weight["negatives"]
+    p, n = weight.positives, weight.negatives
     if not p or not n:
         return math.inf
     q1, q2 = value / (2 - value), 2 * value**2 / (1 + value)
@@ -226,24 +226,19 @@ def _error(numbers: Numbers, objective: str, metric: str, value: float) -> float
 
 
 def _export(numbers: Numbers, metric: str) -> str:
-    exports = numbers.result.get("exports") or {}
+    exports = numbers.result.exports
     if "best" in exports:
         return f"The export of the best evaluation is {exports['best']}."
     return f"Write the best export with --exporters=best --best_metric={metric}, or stop earlier."
 
 
-def _importance(numbers: Numbers) -> dict[str, dict[str, Any]]:
-    """The importance of each feature, by objective, where it is defined."""
-    features = (numbers.importance or {}).get("features") or {}
+def _importance(numbers: Numbers) -> dict[str, dict[str, tuple[float, float]]]:
+    """The mean and the spread of each feature, by objective, where they are defined."""
+    features = numbers.importance.features if numbers.importance else {}
     return {
-        name: {key: each for key, each in by_objective.items() if is_defined(each)}
+        name: {key: each.values for key, each in by_objective.items() if each.values is not None}
         for name, by_objective in features.items()
     }
-
-
-def is_defined(importance: Optional[Mapping[str, Any]]) -> bool:
-    """Whether an importance is defined. It is not if the rows have no positive one, for example."""
-    return importance is not None and None not in (importance["mean"], importance["spread"])
 
 
 def _feature_of(numbers: Numbers, variable: str) -> Optional[str]:
@@ -253,7 +248,3 @@ def _feature_of(numbers: Numbers, variable: str) -> Optional[str]:
             sources = sorted(set(column.features(spec)))
             return sources[0] if len(sources) == 1 else None
     return None
-
-
-def _ratio(value: float) -> str:
-    return f"{abs(value - 1):.0%}"

@@ -15,17 +15,18 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import Optional
 
 import tensorflow as tf
 
-from estimator_kit import storage
 from estimator_kit.checkpoints import reading, run_record
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing import curves, training_log
 from estimator_kit.observing.evaluation_history import EvaluationHistory
-from estimator_kit.result_file import read_result
+from estimator_kit.observing.measured_export import Flops, Importance, Slices, path_of
+from estimator_kit.observing.training_log import Measurement
+from estimator_kit.result import RunResult, read_result
 from feature_specs.spec import FeatureSpec
 
 # Variables that only training has: what an optimizer adds to each weight, the sums of `accumulate`,
@@ -64,37 +65,33 @@ class Numbers:
       model_dir: where it was read.
       result: `result.json`.
       spec: the feature spec that the model directory keeps.
-      document: the same, as its JSON file holds it.
       versions: of Python and packages, by name.
       flags: lines of `flags.txt`, without defaults that nobody set.
       evaluations: (step, metrics) by step.
       curves: `{step: {objective: curve}}` of these evaluations; see `observing.curves`.
       training: entries of `training.jsonl`; see `observing.training_log`.
-      slices, importance, flops: as `slices.json`, `importance.json` and `flops.json` hold them, or
-        None.
+      slices, importance, flops: see `observing.measured_export`; or None.
       tables: variables of the latest checkpoint, the largest first.
     """
 
     model_dir: str
-    result: Mapping[str, Any]
+    result: RunResult
     spec: FeatureSpec
-    document: Mapping[str, Any]
     versions: Mapping[str, str]
     flags: Sequence[str]
-    evaluations: Sequence[tuple[int, Mapping[str, float]]]
-    curves: Mapping[int, Mapping[str, Any]]
-    training: Sequence[Mapping[str, Any]]
-    slices: Optional[Mapping[str, Any]]
-    importance: Optional[Mapping[str, Any]]
-    flops: Optional[Mapping[str, Any]]
+    evaluations: Sequence[tuple[int, Mapping[str, Optional[float]]]]
+    curves: Mapping[int, Mapping[str, curves.Curve]]
+    training: Sequence[Measurement]
+    slices: Optional[Slices]
+    importance: Optional[Importance]
+    flops: Optional[Flops]
     tables: Sequence[Table]
 
     @property
     def rows_a_step(self) -> Optional[int]:
         """The rows of a training step in one process, of all its devices together."""
-        counted: Optional[int] = self.result.get("rows_a_step")
-        if counted:
-            return counted
+        if self.result.rows_a_step:
+            return self.result.rows_a_step
         given = [line for line in self.flags if line.startswith("--batch_size=")]
         return int(given[-1].partition("=")[2]) if given else None
 
@@ -106,7 +103,7 @@ class Numbers:
         ]
 
     @property
-    def metrics(self) -> Mapping[str, float]:
+    def metrics(self) -> Mapping[str, Optional[float]]:
         """Of the last evaluation."""
         return self.evaluations[-1][1] if self.evaluations else {}
 
@@ -125,42 +122,37 @@ def read(model_dir: str) -> Numbers:
             f"{model_dir}: expected result.json and feature_spec/spec.json of a training, got "
             "neither or only one of them. Name the --model_dir of a training."
         )
-    observed = os.path.join(model_dir, "observed")
+    versions = run_record.Versions.load(os.path.join(model_dir, "versions.json"))
     evaluations = read_evaluations(model_dir)
     by_step = curves.read(model_dir)
-    went_back = (result.get("global_step") or 0) > _last_step(model_dir)
+    went_back = (result.global_step or 0) > _last_step(model_dir)
     return Numbers(
         model_dir=model_dir,
         result=result,
         spec=spec,
-        document=storage.read_json(os.path.join(folder, "spec.json"), dict[str, Any]) or {},
-        versions=storage.read_json(os.path.join(model_dir, "versions.json"), dict[str, str]) or {},
+        versions=versions.root if versions is not None else {},
         flags=run_record.read_flags(model_dir),
         evaluations=evaluations,
         curves={step: by_step[step] for step, _ in evaluations if step in by_step},
         training=read_training(model_dir),
-        slices=None if went_back else _read(observed, "slices.json"),
-        importance=None if went_back else _read(observed, "importance.json"),
-        flops=_read(observed, "flops.json"),
+        slices=None if went_back else Slices.load(path_of(model_dir, "slices.json")),
+        importance=None if went_back else Importance.load(path_of(model_dir, "importance.json")),
+        flops=Flops.load(path_of(model_dir, "flops.json")),
         tables=_tables(model_dir),
     )
 
 
-def _read(folder: str, name: str) -> Optional[dict[str, Any]]:
-    return storage.read_json(os.path.join(folder, name), dict[str, Any])
-
-
-def read_evaluations(model_dir: str) -> list[tuple[int, Mapping[str, float]]]:
+def read_evaluations(model_dir: str) -> list[tuple[int, Mapping[str, Optional[float]]]]:
     """(step, metrics) of each evaluation, by step, since what they mean was last changed."""
     entries = EvaluationHistory(model_dir).latest()
     last = _last_step(model_dir)
-    return [(e["global_step"], e["metrics"]) for e in entries if e["global_step"] <= last]
+    return [(e.global_step, e.metrics) for e in entries if e.global_step <= last]
 
 
-def read_training(model_dir: str) -> list[dict[str, Any]]:
+def read_training(model_dir: str) -> list[Measurement]:
     """The entries of `training.jsonl`."""
     last = _last_step(model_dir)
-    return [entry for entry in training_log.read(model_dir) if entry["step"] <= last]
+    return [entry for entry in training_log.read(model_dir) if entry.step <= last]
 
 
 def _last_step(model_dir: str) -> float:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing.page import numbers as numbers_module
 from estimator_kit.observing.page.findings import findings
 from estimator_kit.observing.page.numbers import Numbers
+from estimator_kit.result import RunResult
 from feature_specs.files import documents
 
 FILE = "report.html"
@@ -165,7 +166,6 @@ def _column_classes(rows: Sequence[Sequence[str]]) -> str:
     return " ".join(classes)
 
 
-def _headline(result: Mapping[str, Any]) -> str:
-    step, reason = result.get("global_step"), result.get("stop_reason")
-    text = _ENDS.get(reason or "", result.get("status") or "unfinished")
+def _headline(result: RunResult) -> str:
+    text, step = _ENDS.get(result.stop_reason or "", result.status), result.global_step
     return f"{text} (step {step:,})" if step is not None else text

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
+from estimator_kit.observing import curves
 from estimator_kit.observing.page import charts
 from estimator_kit.observing.page.findings import main_metric
 from estimator_kit.observing.page.numbers import Numbers
@@ -51,9 +52,9 @@ def _outcome(numbers: Numbers) -> Section:
     ]
     result = numbers.result
     facts = [
-        f"{result['rows_trained']:,} rows trained" if result.get("rows_trained") else "",
-        f"{result['rows_evaluated']:,} rows evaluated" if result.get("rows_evaluated") else "",
-        *(f"export {name}: {path}" for name, path in (result.get("exports") or {}).items()),
+        f"{result.rows_trained:,} rows trained" if result.rows_trained else "",
+        f"{result.rows_evaluated:,} rows evaluated" if result.rows_evaluated else "",
+        *(f"export {name}: {path}" for name, path in result.exports.items()),
     ]
     return Section(
         "Outcome",
@@ -96,33 +97,32 @@ def _objectives(numbers: Numbers) -> list[Section]:
 
 
 def _objective(
-    numbers: Numbers, objective: str, curve: Mapping[str, Any], step: int
+    numbers: Numbers, objective: str, curve: curves.Curve, step: int
 ) -> Optional[Section]:
     entry: Any = numbers.spec.objectives[objective]
-    kind = curve["kind"]
     title = f"Objective {objective}"
     intro = f"Head {entry.head}, evaluation at step {step:,}."
     figures: list[Any] = []
     table = None
-    if kind == "histogram":
+    if isinstance(curve, curves.Histogram):
         draw = (charts.roc, charts.precision_recall, charts.reliability, charts.gain, charts.scores)
         figures = [each(curve) for each in draw]
         rows = charts.thresholds(curve)
         if rows:
             table = (list(rows[0]), [[f"{value:.4f}" for value in row.values()] for row in rows])
-    elif kind == "by_prediction":
+    elif isinstance(curve, curves.ByPrediction):
         figures = [charts.deciles(curve), charts.residuals(curve)]
-    elif kind == "confusion":
-        figures = [charts.confusion(curve, _classes(numbers, objective, len(curve["matrix"])))]
-    elif kind == "by_class":
-        figures = [charts.classes(curve, _classes(numbers, objective, len(curve["labels"])))]
-    elif kind == "coverage":
+    elif isinstance(curve, curves.Confusion):
+        figures = [charts.confusion(curve, _classes(numbers, objective, len(curve.matrix)))]
+    elif isinstance(curve, curves.ByClass):
+        figures = [charts.classes(curve, _classes(numbers, objective, len(curve.labels)))]
+    elif isinstance(curve, curves.Coverage):
         figures = [charts.coverage(curve, entry.quantiles)]
-    elif kind == "similarity":
+    elif isinstance(curve, curves.Similarity):
         figures = [charts.similarity(curve)]
-    elif kind == "survival":
+    elif isinstance(curve, curves.Survival):
         figures = [charts.survival(curve, entry.boundaries)]
-    elif kind == "list_length":
+    else:
         figures = [charts.list_lengths(curve)]
     section = with_charts(title, intro, figures)
     return section._replace(table=table) if section is not None else None
@@ -136,17 +136,16 @@ def _classes(numbers: Numbers, objective: str, count: int) -> list[str]:
 def _slices(numbers: Numbers) -> Optional[Section]:
     if numbers.slices is None:
         return None
-    figures = [charts.slices(found) for found in numbers.slices["objectives"].values()]
+    figures = [charts.slices(found) for found in numbers.slices.objectives.values()]
     return with_charts("Slices", "The dotted line is the metric of all rows.", figures)
 
 
 def _importance(numbers: Numbers) -> Optional[Section]:
     if numbers.importance is None:
         return None
-    features = numbers.importance["features"]
     figures = [
-        charts.importance(features, objective, numbers.importance["metrics"][objective])
-        for objective in numbers.importance["metrics"]
+        charts.importance(numbers.importance.features, objective, metric)
+        for objective, metric in numbers.importance.metrics.items()
     ]
     return with_charts(
         "Importance",
@@ -158,12 +157,13 @@ def _importance(numbers: Numbers) -> Optional[Section]:
 
 
 def _training(numbers: Numbers) -> Optional[Section]:
+    entries, steps = numbers.training, [entry.step for entry in numbers.training]
     figures = [
-        charts.training_series(numbers, key, title)
-        for key, title in (
-            ("examples_per_second", "Examples a second"),
-            ("learning_rate", "Learning rate"),
-            ("gradient_norm", "Gradient norm"),
+        charts.training_series(steps, values, title)
+        for values, title in (
+            ([entry.examples_per_second for entry in entries], "Examples a second"),
+            ([entry.learning_rate for entry in entries], "Learning rate"),
+            ([entry.gradient_norm for entry in entries], "Gradient norm"),
         )
     ]
     return with_charts("Training", "", figures)
@@ -204,11 +204,11 @@ def _flops(numbers: Numbers) -> str:
         return ""
     varying = (
         " Sizes that differ between rows, such as the steps of a list, count as 1."
-        if numbers.flops["varying"]
+        if numbers.flops.varying
         else ""
     )
     return (
-        f"The matrix products of a prediction take {numbers.flops['a_row']:,} floating-point "
+        f"The matrix products of a prediction take {numbers.flops.a_row:,} floating-point "
         "operations a row; a multiplication and an addition count as two. Lookups of embeddings "
         f"and activations are not counted.{varying}"
     )
@@ -216,14 +216,14 @@ def _flops(numbers: Numbers) -> str:
 
 def _step_time(numbers: Numbers) -> str:
     """How long a training step takes, and how much of it is waiting for input."""
-    profile = numbers.result.get("input_profile") or {}
-    share = profile.get("share_waiting")
+    profile = numbers.result.input_profile
+    share = profile.share_waiting
     waiting = (
-        f"In {profile['steps']:,} profiled steps, it waited for its input {share:.0%} of the time."
+        f"In {profile.steps:,} profiled steps, it waited for its input {share:.0%} of the time."
         if share is not None
         else "Train with --profile_input to measure how long it waits for its input."
     )
-    rate, rows = numbers.result.get("examples_per_second"), numbers.rows_a_step
+    rate, rows = numbers.result.examples_per_second, numbers.rows_a_step
     if not rate or rows is None:
         return waiting if share is not None else ""
     return f"A training step takes {1000 * rows / rate:,.2f} ms for {rows:,} rows. {waiting}"
@@ -241,8 +241,7 @@ def _data(numbers: Numbers) -> Section:
 
 
 def _query(numbers: Numbers) -> Optional[Section]:
-    exports = numbers.result.get("exports") or {}
-    path = next((exports[n] for n in ("final", "best", "latest") if n in exports), None)
+    path = numbers.result.export_path
     if path is None:
         return None
     files = [flag.partition("=")[2] for flag in numbers.flags if flag.startswith("--eval_files=")]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from estimator_kit.observing.profile.trace import PICOSECONDS, WAIT, own_times, threads
+from estimator_kit.result import InputProfile
 
 READING, SHUFFLING, PARSING = "reading files", "shuffling and batching", "parsing and transforming"
 
@@ -27,18 +28,14 @@ _ADVICE = {
 _MODEL = "the model takes longer than its input: a faster input would save at most {:.0%} of a step"
 
 
-def analyze(space: Any, *, steps: int, seconds: float) -> dict[str, Any]:
+def analyze(space: Any, *, steps: int, seconds: float, trace: Optional[str] = None) -> InputProfile:
     """Computes the waiting time and the work of the input from a trace.
 
     Args:
       space: an XSpace of the profiler.
       steps: how many steps the trace covers.
       seconds: how long these steps took.
-
-    Returns:
-      `steps`, `seconds_a_step`, `share_waiting` (the share of the step time, from 0 to 1),
-      `busy_seconds` (for each stage, the sum over all threads), `busiest` (None if the trace has no
-      input) and `advice`.
+      trace: the folder of the trace.
     """
     waited, busy = 0.0, {READING: 0.0, SHUFFLING: 0.0, PARSING: 0.0}
     for thread in threads(space):
@@ -51,26 +48,27 @@ def analyze(space: Any, *, steps: int, seconds: float) -> dict[str, Any]:
     share = min(1.0, waited / seconds) if seconds else 0.0
     busiest = max(busy, key=lambda stage: busy[stage]) if any(busy.values()) else None
     advice = _MODEL.format(share) if share < 0.5 or busiest is None else _ADVICE[busiest]
-    return {
-        "steps": steps,
-        "seconds_a_step": seconds / steps if steps else 0.0,
-        "share_waiting": share,
-        "busy_seconds": busy,
-        "busiest": busiest,
-        "advice": advice,
-    }
+    return InputProfile(
+        steps=steps,
+        seconds_a_step=seconds / steps if steps else 0.0,
+        share_waiting=share,
+        busy_seconds=busy,
+        busiest=busiest,
+        advice=advice,
+        trace=trace,
+    )
 
 
-def text(result: dict[str, Any]) -> str:
+def text(result: InputProfile) -> str:
     """The lines that are printed."""
-    total = sum(result["busy_seconds"].values())
+    total = sum(result.busy_seconds.values())
     lines = [
-        f"input of {result['steps']} steps: a step takes {1000 * result['seconds_a_step']:.2f} ms "
-        f"and waits for a batch {result['share_waiting']:.0%} of that time"
+        f"input of {result.steps} steps: a step takes {1000 * result.seconds_a_step:.2f} ms "
+        f"and waits for a batch {result.share_waiting or 0:.0%} of that time"
     ]
-    for stage, seconds in sorted(result["busy_seconds"].items(), key=lambda item: -item[1]):
+    for stage, seconds in sorted(result.busy_seconds.items(), key=lambda item: -item[1]):
         lines.append(f"  {stage:<26} {seconds / total if total else 0:>4.0%} of the input's work")
-    return "\n".join([*lines, f"  {result['advice']}"])
+    return "\n".join([*lines, f"  {result.advice}"])
 
 
 def _stage(name: str, around: list[str]) -> Optional[str]:

@@ -6,14 +6,13 @@ Writing needs no package of TensorBoard; only looking does. Its extra is `tensor
 from __future__ import annotations
 
 import importlib.util
-import math
 import os
 import shlex
 from typing import Any
 
 import tensorflow as tf
 
-from estimator_kit import storage
+from estimator_kit.observing.measured_export import Slices, path_of
 from estimator_kit.observing.tensorboard import once, projector, summaries
 from feature_specs.spec import FeatureSpec
 
@@ -40,9 +39,9 @@ def finish(model_dir: str, spec: FeatureSpec, step: int, *, with_slices: bool = 
     try:
         projector.write(model_dir, spec)
         found = [once.end()]
-        if with_slices:
-            path = os.path.join(model_dir, "observed", "slices.json")
-            found += slice_values(storage.read_json(path, dict[str, Any]) or {"objectives": {}})
+        slices = Slices.load(path_of(model_dir, "slices.json")) if with_slices else None
+        if slices is not None:
+            found += slice_values(slices)
         evaluations = os.path.join(model_dir, once.EVALUATIONS)
         folder = evaluations if tf.io.gfile.isdir(evaluations) else model_dir
         once.write_file(folder, found, step, first=False)
@@ -51,14 +50,13 @@ def finish(model_dir: str, spec: FeatureSpec, step: int, *, with_slices: bool = 
     return command(model_dir)
 
 
-def slice_values(slices: dict[str, Any]) -> list[Any]:
+def slice_values(slices: Slices) -> list[Any]:
     """A scalar for each slice, such as `slices/auc/click/country=DE`, if its metric is defined."""
     return [
         summaries.scalar(
-            f"slices/{found['metric']}/{objective}/{entry['feature']}={entry['value']}",
-            entry["metric"],
+            f"slices/{found.metric}/{objective}/{entry.feature}={entry.value}", entry.metric
         )
-        for objective, found in slices["objectives"].items()
-        for entry in found["slices"]
-        if entry["metric"] is not None and math.isfinite(entry["metric"])
+        for objective, found in slices.objectives.items()
+        for entry in found.slices
+        if entry.metric is not None
     ]

@@ -120,10 +120,10 @@ def _warning(tracker: Tracker, what: str) -> Iterator[None]:
 def _metrics(model_dir: str) -> dict[int, dict[str, float]]:
     found: dict[int, dict[str, float]] = {}
     for entry in numbers.read_training(model_dir):
-        values = {name: value for name, value in entry.items() if name not in ("step", "losses")}
-        values.update({f"losses/{name}": v for name, v in (entry.get("losses") or {}).items()})
+        values = entry.model_dump(exclude={"step", "losses"})
+        values.update({f"losses/{name}": value for name, value in entry.losses.items()})
         named = {f"training/{name}": value for name, value in values.items()}
-        found.setdefault(entry["step"], {}).update(_finite(named))
+        found.setdefault(entry.step, {}).update(_finite(named))
     for step, metrics in numbers.read_evaluations(model_dir):
         found.setdefault(step, {}).update(_finite(metrics))
     return found

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.exporters.best import is_better
+from estimator_kit.observing.evaluation_history import Evaluation
 
 
-def stops(config: ModelDirConfig, evaluations: Sequence[dict[str, Any]]) -> bool:
+def stops(config: ModelDirConfig, evaluations: Sequence[Evaluation]) -> bool:
     """Whether a training ends after these evaluations, by its --early_stopping_... flags."""
     metric, direction = config.early_stopping_metric, config.early_stopping_direction or "min"
     return metric is not None and has_stalled(
@@ -22,7 +22,7 @@ def stops(config: ModelDirConfig, evaluations: Sequence[dict[str, Any]]) -> bool
 
 
 def has_stalled(
-    evaluations: Sequence[dict[str, Any]], metric: str, direction: str, patience: int
+    evaluations: Sequence[Evaluation], metric: str, direction: str, patience: int
 ) -> bool:
     """Whether none of the last `patience` evaluations is better than the best one before them.
 
@@ -38,7 +38,7 @@ def has_stalled(
     best = math.nan
     since = 0
     for evaluation in evaluations:
-        value = evaluation["metrics"].get(metric)
+        value = evaluation.metrics.get(metric)
         if value is not None and is_better(value, best, direction):
             best, since = value, 0
         elif math.isfinite(best):  # Training cannot stall before the first value.

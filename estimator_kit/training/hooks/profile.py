@@ -22,6 +22,7 @@ import tensorflow as tf
 from estimator_kit.config import step_range
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.observing.profile import costs, input_work, trace
+from estimator_kit.result import InputProfile
 
 _log = logging.getLogger("estimator_kit")
 
@@ -54,7 +55,7 @@ class Profile(tf.compat.v1.train.SessionRunHook):
         clock: Callable[[], float] = time.monotonic,
     ):
         self.ops: dict[str, Any] = {}
-        self.input: dict[str, Any] = {}
+        self.input = InputProfile()
         self._model_dir, self._steps, self._clock = model_dir, steps, clock
         self._of_ops, self._of_input = of_ops, of_input
         self._seen = 0
@@ -113,7 +114,7 @@ class Profile(tf.compat.v1.train.SessionRunHook):
             "seconds": self._seconds,
         }
         if self._of_input:
-            self.input = {**input_work.analyze(space, **facts), "trace": folder}
+            self.input = input_work.analyze(space, **facts, trace=folder)
             _log.info(input_work.text(self.input))
         if self._of_ops:
             self.ops = {**costs.analyze(space, **facts), "trace": folder}

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_kit.model.names import LOSS_TENSOR, LOSSES_SCOPE
-from estimator_kit.observing.training_log import TrainingLog
+from estimator_kit.observing.training_log import Measurement, TrainingLog
 from estimator_kit.optimizers.choice import GRADIENT_NORM_TENSOR, LEARNING_RATE_TENSOR
 from estimator_kit.training.hooks.progress import ProgressHook, Speed, of_devices
 
@@ -57,15 +57,14 @@ class TrainingLogHook(tf.compat.v1.train.SessionRunHook):
         # Read after the step, as TensorBoard's events: fetched with it, it may be the one before.
         session = run_context.session
         step = int(session.run(tf.compat.v1.train.get_global_step(session.graph)))
-        entry: dict[str, Any] = {"step": step}
         prefix = f"{LOSSES_SCOPE}/"
-        entry["losses"] = {
+        losses = {
             name[len(prefix) :]: found.pop(name) for name in list(found) if name.startswith(prefix)
         }
         rate = self._speed()
         if rate is not None:
-            entry["examples_per_second"] = rate
-        self._log.add({**entry, **found})
+            found["examples_per_second"] = rate
+        self._log.add(Measurement(step=step, losses=losses, **found))
 
 
 class WriteAtSave(tf.compat.v1.train.CheckpointSaverListener):

@@ -13,7 +13,7 @@ from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.modes import MODES
 from estimator_kit.config.settings import settings_of
 from estimator_kit.main import main
-from estimator_kit.result import RunResult
+from estimator_kit.result import EvaluationResult, RunResult
 from estimator_kit.scoring import export_evaluation
 
 NEEDED = {
@@ -91,15 +91,17 @@ def test_ek_run_prints_no_predictions():
 
 def test_only_the_program_prints_the_metrics_of_an_export(monkeypatch, capsys):
     module = importlib.import_module("estimator_kit.commands.evaluate")
-    result = RunResult(mode="evaluate", metrics={"loss": 0.5})
-    evaluated = export_evaluation.Evaluated(result, {"metrics": result.metrics}, None, "a table")
+    result = EvaluationResult(
+        mode="evaluate", eval_name="e", eval_files=["f"], metrics={"loss": 0.5}
+    )
+    evaluated = export_evaluation.Evaluated(result, None, "a table")
     monkeypatch.setattr(module.export_evaluation, "evaluate", lambda config: evaluated)
     config = ek.ExperimentConfig(mode="evaluate", export_dir="e", eval_files="f")
     assert ek.run(config).metrics == {"loss": 0.5}
     assert capsys.readouterr().out == ""
     assert main(["run.py", "evaluate", "--export_dir=e", "--eval_files=f"]) == 0
     shown = capsys.readouterr()
-    assert json.loads(shown.out) == {"metrics": {"loss": 0.5}} and shown.err == "a table\n"
+    assert json.loads(shown.out) == result.as_json() and shown.err == "a table\n"
 
 
 def test_modes_that_fell_through_now_run(tmp_path):

@@ -14,7 +14,6 @@ from estimator_kit.config.mode_configs import RetrainConfig
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import NothingToDo, Refused, Stopped
 from estimator_kit.result import RunResult
-from estimator_kit.result_file import write_result
 from estimator_kit.retraining import state
 from estimator_kit.retraining.publication import Promoted
 from input_pipelines.errors import MissingPackageError
@@ -46,7 +45,7 @@ def test_both_services_are_told_of_an_end_by_an_error(ads, tmp_path, monkeypatch
     folder, prom = tmp_path / "run", tmp_path / "ads.prom"
 
     def fail(config, spec):
-        write_result(RunResult(mode="train", status=status, global_step=7), str(folder))
+        RunResult(mode="train", status=status, global_step=7).save(str(folder / "result.json"))
         raise error
 
     monkeypatch.setattr(tasks, "train", fail)

@@ -33,7 +33,6 @@ from estimator_kit.distributed.marks import Marks, goal_of
 from estimator_kit.distributed.parameter_server import ParameterServerChief
 from estimator_kit.distributed.waiting import reachable, wait_for, wait_until
 from estimator_kit.result import RunResult
-from estimator_kit.result_file import write_result
 from estimator_kit.training.hooks.stop import StopRequest
 from feature_specs.spec import FeatureSpec
 
@@ -231,7 +230,7 @@ def test_who_scores_after_a_chief_that_has_nothing_to_do(tmp_path, monkeypatch):
     )  # fmt: skip
     for metrics, expected in (({}, "evaluator"), ({"loss": 0.5}, "chief")):
         result = RunResult(mode="train_and_evaluate", status="done", metrics=metrics)
-        write_result(result, str(tmp_path))
+        result.save(str(tmp_path / "result.json"))
         chief = ParameterServerChief(config, chief_at(1), StopRequest(), GOAL)
         with pytest.raises(ek.NothingToDo), chief.announcing_the_end():
             raise ek.NothingToDo("trained to the end")

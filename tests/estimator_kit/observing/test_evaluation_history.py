@@ -11,7 +11,7 @@ FIRST, OTHER = ScoresMeaning("a", "a", {}), ScoresMeaning("b", "a", {})
 
 
 def steps(entries):
-    return [entry["global_step"] for entry in entries]
+    return [entry.global_step for entry in entries]
 
 
 def test_only_scores_that_mean_the_same_are_compared(tmp_path):
@@ -22,7 +22,7 @@ def test_only_scores_that_mean_the_same_are_compared(tmp_path):
     # The same step, evaluated otherwise: both lines stay.
     assert steps(history.add(20, {"loss": 0.9}, OTHER)) == [20]
     assert steps(history.add(30, {"loss": 0.8}, OTHER)) == [20, 30] == steps(history.latest())
-    assert [(e["global_step"], e["scores"]) for e in history.read()] == [
+    assert [(e.global_step, e.scores) for e in history.read()] == [
         (10, "a"), (20, "a"), (20, "b"), (30, "b"),
     ]  # fmt: skip
     # A training that went back repeats its steps.
@@ -39,4 +39,4 @@ def test_lines_of_an_earlier_version_belong_to_the_first_meaning_after_them(tmp_
     assert steps(history.alike(FIRST)) == [10, 20]
     assert steps(history.add(30, {"loss": 0.4}, FIRST)) == [10, 20, 30]
     assert steps(history.add(40, {"loss": 0.9}, OTHER)) == [40]
-    assert [entry["scores"] for entry in history.read()] == ["a", "a", "a", "b"]
+    assert [entry.scores for entry in history.read()] == ["a", "a", "a", "b"]

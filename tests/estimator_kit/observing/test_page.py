@@ -14,7 +14,18 @@ import tensorflow as tf
 import estimator_kit as ek
 from estimator_kit import commands
 from estimator_kit.errors import ConfigError
+from estimator_kit.observing.curves import Histogram, Labels
+from estimator_kit.observing.measured_export import (
+    Flops,
+    Importance,
+    ObjectiveSlices,
+    Overall,
+    Slice,
+    Slices,
+    Worth,
+)  # fmt: skip
 from estimator_kit.observing.page import compare, findings, numbers, page, sections, texts
+from estimator_kit.result import InputProfile
 from tests import programs
 from tests.conftest import small_run
 
@@ -92,8 +103,10 @@ def test_the_page_holds_metrics_and_flags_as_text(run, read, text):
 
 
 def test_the_page_says_what_a_step_and_a_row_cost(read):
-    flops = {"a_row": 5120, "by_op": {"MatMul": 5120}, "varying": 0}
-    result = {**read.result, "examples_per_second": 25_000.0}  # 50 rows of a batch take 2 ms.
+    flops = Flops(a_row=5120, by_op={"MatMul": 5120}, varying=0)
+    result = read.result.model_copy(
+        update={"examples_per_second": 25_000.0}
+    )  # 50 rows of a batch take 2 ms.
     tables = [numbers.Table("t", (30, 2), 60, False, 240), numbers.Table("b", (20,), 20, False, 80)]
     shown = dataclasses.replace(read, flops=flops, result=result, tables=tables)
     text = page.html(shown)
@@ -101,8 +114,8 @@ def test_the_page_says_what_a_step_and_a_row_cost(read):
     assert "<td>t</td><td>30 x 2</td><td>60</td><td>240 bytes</td><td>75.0%</td>" in text
     assert "take 5,120 floating-point operations a row" in text
     assert "A training step takes 2.00 ms for 50 rows. Train with --profile_input to" in text
-    profile = {"steps": 100, "share_waiting": 0.25, "busiest": None, "advice": ""}
-    waited = dataclasses.replace(shown, result={**result, "input_profile": profile})
+    profile = InputProfile(steps=100, share_waiting=0.25)
+    waited = dataclasses.replace(shown, result=result.model_copy(update={"input_profile": profile}))
     assert "In 100 profiled steps, it waited for its input 25% of the time." in page.html(waited)
 
 
@@ -120,12 +133,12 @@ def test_the_sums_of_accumulate_are_no_parameters(read, tmp_path):
 
 
 def test_a_step_has_the_rows_of_all_devices(read):
-    result = {**read.result, "examples_per_second": 25_000.0}
-    assert result["rows_a_step"] == 50 == read.rows_a_step
-    mirrored = dataclasses.replace(read, result={**result, "rows_a_step": 100})
+    result = read.result.model_copy(update={"examples_per_second": 25_000.0})
+    assert result.rows_a_step == 50 == read.rows_a_step
+    mirrored = dataclasses.replace(read, result=result.model_copy(update={"rows_a_step": 100}))
     assert "A training step takes 4.00 ms for 100 rows." in page.html(mirrored)
-    del result["rows_a_step"]  # Of an older kit.
-    assert dataclasses.replace(read, result=result).rows_a_step == 50
+    older = dataclasses.replace(read, result=result.model_copy(update={"rows_a_step": None}))
+    assert older.rows_a_step == 50
 
 
 def test_after_going_back_the_page_is_of_the_checkpoint(run, read, tmp_path):
@@ -141,7 +154,7 @@ def test_after_going_back_the_page_is_of_the_checkpoint(run, read, tmp_path):
     back = numbers.read(str(folder))
     assert sorted(back.curves) == [2, 4] == [step for step, _ in back.evaluations]
     assert back.metrics == read.evaluations[1][1] and back.slices is None
-    assert [entry["step"] for entry in back.training] == [1]
+    assert [entry.step for entry in back.training] == [1]
     text = page.html(back)
     assert "evaluation at step 4." in text and "evaluation at step 6." not in text
     # A later training that ends without an evaluation does not bring the old curves back.
@@ -216,8 +229,8 @@ def changed(read, **changes):
 
 def binary(positives, negatives):
     """Curves of a last evaluation with these numbers of positives and negatives."""
-    return {9: {"click": {"kind": "histogram",
-                          "weight": {"positives": positives, "negatives": negatives}}}}  # fmt: skip
+    weight = Labels(positives=positives, negatives=negatives)
+    return {9: {"click": Histogram.model_construct(weight=weight)}}
 
 
 def history(*values, metric="auc/click"):
@@ -268,17 +281,20 @@ def test_few_positives_are_named(read):
     assert "few_positives" not in changed(read, curves=binary(100, 5000), evaluations=[])
 
 
+def important(**features):
+    metrics = {name: "auc" for worth in features.values() for name in worth}
+    return Importance(rows=20_000, repeats=5, metrics=metrics, features=features)
+
+
 def test_a_dead_feature_is_named_and_a_live_one_is_not(read):
-    importance = {"metrics": {"click": "auc"}, "features": {
-        "price": {"click": {"mean": 0.1, "spread": 0.01}},
-        "city": {"click": {"mean": 0.001, "spread": 0.001}},
-    }}  # fmt: skip
+    importance = important(
+        price={"click": Worth(mean=0.1, spread=0.01)},
+        city={"click": Worth(mean=0.001, spread=0.001)},
+    )
     found = changed(read, importance=importance, evaluations=[])
     assert found["no_effect"].startswith("city has no measurable effect")
-    nothing = {"mean": None, "spread": None}
-    importance = {"metrics": {"click": "auc", "buy": "auc"}, "rows": 20000, "features": {
-        name: {"click": {"mean": 0.1, "spread": 0.01}, "buy": nothing} for name in ("city", "tags")
-    }}  # fmt: skip
+    both = {"click": Worth(mean=0.1, spread=0.01), "buy": Worth(mean=None, spread=None)}
+    importance = important(city=both, tags=both)
     found = changed(read, importance=importance, evaluations=[])
     assert "no_effect" not in found
     assert found["undefined_importance"] == (
@@ -289,20 +305,22 @@ def test_a_dead_feature_is_named_and_a_live_one_is_not(read):
 
 def test_a_slice_is_named_where_its_whole_interval_is_below(read):
     parts = [
-        {"feature": "city", "value": "oslo", "rows": 90, "metric": 0.6, "low": 0.5, "high": 0.69},
-        {"feature": "city", "value": "rome", "rows": 90, "metric": 0.6, "low": 0.5, "high": 0.71},
+        Slice(feature="city", value=value, rows=90, metric=0.6, low=0.5, high=high)
+        for value, high in (("oslo", 0.69), ("rome", 0.71))
     ]
-    click = {"metric": "auc", "overall": {"value": 0.7}, "slices": parts}
-    found = changed(read, slices={"objectives": {"click": click}}, evaluations=[])
+
+    def rule(metric, value):
+        overall = Overall(value=value, rows=180)
+        click = ObjectiveSlices(metric=metric, overall=overall, slices=parts, left_out={})
+        slices = Slices(objectives={"click": click})
+        return changed(read, slices=slices, evaluations=[])
+
+    found = rule("auc", 0.7)
     assert "auc of city=oslo is 0.6000 (95 % interval 0.5000 to 0.6900)" in found["weak_slices"]
     # Less is better: the slice is a good one, and a bad one is above.
-    error = {**click, "metric": "mean_squared_error"}
-    slices = {"objectives": {"click": error}}
-    assert "weak_slices" not in changed(read, slices=slices, evaluations=[])
-    slices = {"objectives": {"click": {**error, "overall": {"value": None}}}}
-    assert "weak_slices" not in changed(read, slices=slices, evaluations=[])
-    slices = {"objectives": {"click": {**error, "overall": {"value": 0.4}}}}
-    found = changed(read, slices=slices, evaluations=[])
+    assert "weak_slices" not in rule("mean_squared_error", 0.7)
+    assert "weak_slices" not in rule("mean_squared_error", None)
+    found = rule("mean_squared_error", 0.4)
     assert "(95 % interval 0.5000 to 0.7100), above 0.4000 for all" in found["weak_slices"]
 
 
@@ -314,10 +332,10 @@ def test_a_large_table_of_an_idle_feature_is_named(read):
         numbers.Table(name, (9700, 10), 97_000, False),
         numbers.Table("rest", (3000,), 3000, False),
     ]
-    importance = {"metrics": {"click": "auc"}, "features": {
-        "price": {"click": {"mean": 0.1, "spread": 0.01}},
-        "user": {"click": {"mean": 0.0005, "spread": 0.0001}},
-    }}  # fmt: skip
+    importance = important(
+        price={"click": Worth(mean=0.1, spread=0.01)},
+        user={"click": Worth(mean=0.0005, spread=0.0001)},
+    )
     found = changed(read, importance=importance, tables=tables, evaluations=[])
     assert (
         "holds 97% of the parameters, and its feature user has 0.5% of the importance"
@@ -326,8 +344,8 @@ def test_a_large_table_of_an_idle_feature_is_named(read):
 
 
 def test_slow_input_is_named_with_its_advice(read):
-    profile = {"share_waiting": 0.7, "busiest": "reading files", "advice": "write more files"}
-    result = {**read.result, "input_profile": profile}
+    profile = InputProfile(share_waiting=0.7, busiest="reading files", advice="write more files")
+    result = read.result.model_copy(update={"input_profile": profile})
     found = changed(read, result=result, evaluations=[])
     assert "waits for its input 70% of the time" in found["slow_input"]
 
@@ -345,11 +363,11 @@ def test_a_training_ends_with_the_page_slices_and_importance(ads, tmp_path, repo
     text = (folder / "report.html").read_text(encoding="utf-8")
     assert {"Slices", "Importance"} <= {*Reader(text).headings}
     read = numbers.read(str(folder))
-    assert {part["value"] for part in read.slices["objectives"]["click"]["slices"]} <= {
+    assert {part.value for part in read.slices.objectives["click"].slices} <= {
         "rome", "oslo", "lima",
     }  # fmt: skip
-    assert {*read.importance["features"]} == {"price", "user", "city", "tags"}
-    assert read.importance["rows"] == 200
+    assert {*read.importance.features} == {"price", "user", "city", "tags"}
+    assert read.importance.rows == 200
 
 
 @pytest.mark.ci

@@ -6,12 +6,13 @@ import pytest
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing import prometheus
+from estimator_kit.result import InputProfile, RunResult
 from feature_specs.files import documents
 
-RESULT = {
-    "global_step": 800, "rows_trained": 4000, "rows_evaluated": 500, "examples_per_second": None,
-    "metrics": {"auc/click": 0.75, "auc/buy": None}, "input_profile": {"share_waiting": 0.25},
-}  # fmt: skip
+RESULT = RunResult(
+    mode="train", global_step=800, rows_trained=4000, rows_evaluated=500,
+    metrics={"auc/click": 0.75, "auc/buy": None}, input_profile=InputProfile(share_waiting=0.25),
+)  # fmt: skip
 
 
 def values(text):
@@ -34,7 +35,7 @@ def test_a_training_has_its_numbers_and_its_end():
 
 
 def test_a_run_that_failed_before_it_began_has_no_numbers():
-    text = prometheus.text_of_run({}, model_dir="/runs/ads", ended=1.7e9, failed=True)
+    text = prometheus.text_of_run(None, model_dir="/runs/ads", ended=1.7e9, failed=True)
     assert values(text) == ["end_timestamp_seconds{_} 1.7e+09", "failed{_} 1.0"]
 
 

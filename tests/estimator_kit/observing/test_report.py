@@ -7,8 +7,7 @@ import pytest
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.observing import report
 from estimator_kit.observing.report import metrics_table
-from estimator_kit.result import RunResult
-from estimator_kit.result_file import read_result, write_result
+from estimator_kit.result import RunResult, read_result, result_path
 from estimator_kit.scoring import prediction
 
 
@@ -67,8 +66,8 @@ def test_a_result_is_kept_with_null_for_what_json_lacks(tmp_path):
     model_dir = str(tmp_path / "new")
     assert read_result(model_dir) is None
     result = RunResult(mode="train", metrics={"auc/y": float("nan"), "loss": 2.0})
-    write_result(result, model_dir)
-    assert read_result(model_dir) == {
+    result.save(result_path(model_dir))
+    assert read_result(model_dir).as_json() == {
         "mode": "train", "status": "done", "stop_reason": None, "global_step": None,
         "metrics": {"auc/y": None, "loss": 2.0}, "exports": {}, "export_path": None,
         "examples_per_second": None, "rows_a_step": None, "rows_trained": 0,

@@ -9,30 +9,30 @@ import pytest
 import estimator_kit as ek
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing import training_log
-from estimator_kit.observing.training_log import MOST_LINES, TrainingLog
+from estimator_kit.observing.training_log import MOST_LINES, Measurement, TrainingLog
 from tests.conftest import small_run
 
 
 def test_a_training_writes_losses_rate_and_gradients(ads, tmp_path):
     ek.run(small_run(ads, tmp_path / "run", max_steps=3)(model_params={"learning_rate": 0.25}))
     (entry,) = training_log.read(str(tmp_path / "run"))
-    assert entry["step"] == 1  # After the batch, as in TensorBoard.
-    assert set(entry["losses"]) == {"click", "buy"}
-    expected = entry["losses"]["click"] + 0.5 * entry["losses"]["buy"]
-    assert entry["loss"] == pytest.approx(expected, rel=1e-5)
-    assert entry["learning_rate"] == 0.25
-    assert entry["gradient_norm"] > 0
+    assert entry.step == 1  # After the batch, as in TensorBoard.
+    assert set(entry.losses) == {"click", "buy"}
+    expected = entry.losses["click"] + 0.5 * entry.losses["buy"]
+    assert entry.loss == pytest.approx(expected, rel=1e-5)
+    assert entry.learning_rate == 0.25
+    assert entry.gradient_norm > 0
 
 
 def test_steps_after_the_checkpoint_are_measured_again(tmp_path):
     log = TrainingLog(str(tmp_path), 0)
     for step in (1, 101, 201):
-        log.add({"step": step, "loss": 0.5})
+        log.add(Measurement(step=step, loss=0.5))
     log.write()
     again = TrainingLog(str(tmp_path), 150)
-    again.add({"step": 151, "loss": float("nan")})
+    again.add(Measurement(step=151, loss=float("nan")))
     again.write()
-    assert [(e["step"], e["loss"]) for e in training_log.read(str(tmp_path))] == [
+    assert [(e.step, e.loss) for e in training_log.read(str(tmp_path))] == [
         (1, 0.5), (101, 0.5), (151, None),
     ]  # fmt: skip
 
@@ -40,9 +40,9 @@ def test_steps_after_the_checkpoint_are_measured_again(tmp_path):
 def test_a_long_training_keeps_every_second_entry(tmp_path):
     log = TrainingLog(str(tmp_path), 0)
     for step in range(3 * MOST_LINES + 1):
-        log.add({"step": step, "loss": 0.1})
+        log.add(Measurement(step=step, loss=0.1))
     log.write()
-    steps = [entry["step"] for entry in training_log.read(str(tmp_path))]
+    steps = [entry.step for entry in training_log.read(str(tmp_path))]
     assert len(steps) <= MOST_LINES
     assert {b - a for a, b in zip(steps, steps[1:])} == {4}
 

@@ -94,21 +94,21 @@ def test_slices_and_importance_have_every_head(model):
     spec, rows, path, export, _ = model
     read = EvalRows(spec, [path], features=["city"], batch_size=100)
     predicted = read.predictions(export, measured.judged(spec))
-    found = slices.slices(spec, read, predicted, ["city"])["objectives"]
+    found = slices.slices(spec, read, predicted, ["city"]).objectives
     assert set(found) == set(JUDGED) == set(slices.METRICS) == set(OUTPUTS)
     for name, of_head in found.items():
-        assert len(of_head["slices"]) == 3, name
-        assert all(part["metric"] is not None for part in of_head["slices"])
+        assert len(of_head.slices) == 3, name
+        assert all(np.isfinite(part.metric) for part in of_head.slices)
     errors = np.abs(
         predicted["ordinal"].argmax(axis=1) - np.array([row["ordinal"] for row in rows])
     )
     rome = np.array([row["city"] == "rome" for row in rows])
-    (part,) = (p for p in found["ordinal"]["slices"] if p["value"] == "rome")
-    assert part["metric"] == pytest.approx(errors[rome].mean())
+    (part,) = (p for p in found["ordinal"].slices if p.value == "rome")
+    assert part.metric == pytest.approx(errors[rome].mean())
     ask = measured.asker(spec, export, measured.judged(spec), 100)
     worth = importance.importance(spec, ask, measured.records(spec, [path]), repeats=2)
-    assert worth["metrics"] == slices.METRICS
-    assert all(np.isfinite(each["mean"]) for each in worth["features"]["city"].values())
+    assert worth.metrics == slices.METRICS
+    assert all(np.isfinite(each.mean) for each in worth.features["city"].values())
 
 
 @pytest.mark.nightly

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.model import operations
+from estimator_kit.observing.measured_export import Flops
 from estimator_kit.observing.page import numbers
+from estimator_kit.result import read_result
 from estimator_kit.scoring import flops
 from tests.conftest import small_run
 
@@ -42,15 +42,11 @@ def test_a_dnn_costs_its_kernels(ads, tmp_path):
     """2 operations for each weight of the kernels; the export has no others."""
     folder = tmp_path / "run"
     ek.run(small_run(ads, folder, max_steps=1, model="dnn", exporters=("final",), report="off")())
-    result = json.loads((folder / "result.json").read_text())
-    found = flops.count(result["exports"]["final"])
+    found = flops.count(read_result(str(folder)).exports["final"])
     kernels = [
         table for table in numbers.read(str(folder)).tables
         if table.name.endswith("/kernel") and not table.is_slot
     ]  # fmt: skip
-    assert found == {
-        "a_row": 2 * sum(table.parameters for table in kernels),
-        "by_op": {"MatMul": 2 * sum(table.parameters for table in kernels)},
-        "varying": 0,
-    }
+    operations = 2 * sum(table.parameters for table in kernels)
+    assert found == Flops(a_row=operations, by_op={"MatMul": operations}, varying=0)
     assert len(kernels) >= 2

@@ -79,20 +79,20 @@ def ask(records):
 
 def test_importance_follows_what_the_model_reads(spec, rows, records):
     found = importance.importance(spec, ask, records)
-    assert found["metrics"] == {"y": "auc"}
-    assert (found["rows"], found["repeats"]) == (ROWS, 5)
-    features = found["features"]
+    assert found.metrics == {"y": "auc"}
+    assert (found.rows, found.repeats) == (ROWS, 5)
+    features = found.features
     assert list(features) == ["strong", "weak", "idle", "words, counts"]
-    assert features["strong"]["y"]["mean"] > 4 * features["weak"]["y"]["mean"] > 0
+    assert features["strong"]["y"].mean > 4 * features["weak"]["y"].mean > 0
     for name in ("idle", "words, counts"):  # The model does not read them.
-        assert features[name]["y"] == {"mean": 0, "spread": 0}
+        assert features[name]["y"].values == (0, 0)
     y = [row["y"] for row in rows]
     whole = roc_auc_score(y, [3 * row["strong"] + row["weak"] for row in rows])
     # Without `strong`, only `weak` is left, plus noise that is three times as large.
     order = RNG.permutation(ROWS)
     noisy = [3 * rows[i]["strong"] + row["weak"] for i, row in zip(order, rows)]
     expected = whole - roc_auc_score(y, noisy)
-    assert features["strong"]["y"]["mean"] == pytest.approx(expected, abs=0.05)
+    assert features["strong"]["y"].mean == pytest.approx(expected, abs=0.05)
 
 
 def test_the_same_seed_gives_the_same_numbers(spec, records):

@@ -34,20 +34,20 @@ def test_each_slice_has_its_metric_and_interval(spec, rows, tmp_path):
     writing.write_examples(path, rows)
     read = EvalRows(spec, [path], features=["city"], batch_size=100)
     predictions = {"click": np.array([row["price"] for row in rows])}
-    found = slices.slices(spec, read, predictions, ["city"])["objectives"]["click"]
+    found = slices.slices(spec, read, predictions, ["city"]).objectives["click"]
     labels = np.array([row["click"] for row in rows])
     cities = np.array([row["city"] for row in rows])
-    assert found["metric"] == "auc"
+    assert found.metric == "auc"
     whole = roc_auc_score(labels, predictions["click"])
-    assert found["overall"] == {"value": pytest.approx(whole), "rows": ROWS}
-    assert found["left_out"] == {"city": slices.LEAST_ROWS - 1}
-    assert {part["value"] for part in found["slices"]} == {"rome", "oslo", "lima"}
-    for part in found["slices"]:
-        at = cities == part["value"]
-        assert part["rows"] == at.sum()
+    assert (found.overall.value, found.overall.rows) == (pytest.approx(whole), ROWS)
+    assert found.left_out == {"city": slices.LEAST_ROWS - 1}
+    assert {part.value for part in found.slices} == {"rome", "oslo", "lima"}
+    for part in found.slices:
+        at = cities == part.value
+        assert part.rows == at.sum()
         expected = roc_auc_score(labels[at], predictions["click"][at])
-        assert part["metric"] == pytest.approx(expected)
-        assert part["low"] < expected < part["high"]
+        assert part.metric == pytest.approx(expected)
+        assert part.low < expected < part.high
 
 
 @pytest.mark.parametrize(("name", "message"), [

@@ -15,6 +15,7 @@ from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.errors import Stopped
 from estimator_kit.exporters.best import BestRecord, ConfigError, Entry, is_better
 from estimator_kit.model.names import LOSS_TENSOR, ROWS_TENSOR
+from estimator_kit.observing.evaluation_history import Evaluation
 from estimator_kit.training.hooks.early_stopping import has_stalled
 from estimator_kit.training.hooks.progress import (
     EvaluationProgressHook,
@@ -175,7 +176,7 @@ def test_sigterm_becomes_a_request_and_the_old_handler_comes_back():
     ],
 )
 def test_early_stopping(values, direction, patience, stalled):
-    history = [{"global_step": i, "metrics": {"loss": v}} for i, v in enumerate(values)]
+    history = [Evaluation(global_step=i, metrics={"loss": v}) for i, v in enumerate(values)]
     assert has_stalled(history, "loss", direction, patience) is stalled
 
 

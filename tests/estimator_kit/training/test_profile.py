@@ -12,6 +12,7 @@ import tensorflow as tf
 import estimator_kit as ek
 from estimator_kit.observing.profile import costs, trace
 from estimator_kit.observing.profile.input_work import PARSING
+from estimator_kit.result import InputProfile
 from estimator_kit.training.hooks.profile import Profile
 from input_pipelines.autograph import as_written
 
@@ -41,8 +42,8 @@ def profiled(folder, steps: range, *, work_of_input=0, work_of_model=0, ends_at=
 def test_the_slower_side_is_seen_and_both_traces_stay(tmp_path):
     slow_input = profiled(tmp_path / "a", range(3, 13), work_of_input=20)
     slow_model = profiled(tmp_path / "b", range(3, 13), work_of_model=20)
-    assert slow_input.input["steps"] == slow_model.ops["steps"] == 10
-    assert slow_input.input["share_waiting"] > 0.5 > slow_model.input["share_waiting"]
+    assert slow_input.input.steps == slow_model.ops["steps"] == 10
+    assert slow_input.input.share_waiting > 0.5 > slow_model.input.share_waiting
     assert slow_input.ops["shares"]["input"] > 0.5 > slow_model.ops["shares"]["input"]
     assert sum(slow_model.ops["shares"].values()) == pytest.approx(1)
     assert slow_model.ops["ops"][0]["type"].endswith("MatMul")  # oneDNN has its own.
@@ -62,7 +63,7 @@ def test_a_training_that_ends_early_says_so(tmp_path, caplog):
     assert f"the trace is in {short.ops['trace']}. TensorBoard shows it" in caplog.text
     caplog.clear()
     never = profiled(tmp_path, range(7, 13), ends_at=5)
-    assert (never.ops, never.input) == ({}, {})
+    assert (never.ops, never.input) == ({}, InputProfile())
     assert caplog.messages == [
         "no step was profiled: training ended after 5 steps, and the profile starts at step 7. "
         "Choose earlier steps with --profile."

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 import estimator_kit as ek
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.observing.evaluation_history import EvaluationHistory
+from estimator_kit.result import RunResult
 from estimator_kit.tuning import trial_process
 from estimator_kit.tuning.search import Outcome
 from estimator_kit.tuning.trial_process import ProgramRun, TrialRun, reason_of
@@ -60,7 +59,7 @@ def run_of(folder, code):
 )  # fmt: skip
 def test_how_a_trial_ended(tmp_path, code, metrics, outcome):
     if metrics is not None:
-        (tmp_path / "result.json").write_text(json.dumps({"metrics": metrics}))
+        RunResult(mode="train", metrics=metrics).save(str(tmp_path / "result.json"))
     assert run_of(tmp_path, code).outcome() == outcome
 
 

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import feature_specs
+from estimator_kit.observing.curves import Curves
+from estimator_kit.observing.measured_export import ObjectiveSlices, Overall, Slice, Worth
 from estimator_kit.observing.page import charts, sections
 from estimator_kit.observing.page.numbers import Numbers
+from estimator_kit.result import RunResult
 
 pytest.importorskip("plotly")
 
-NOTHING = {"weight": [], "prediction": [], "label": [], "residual": []}
+NOTHING = {
+    "weight": [], "prediction": [], "label": [], "residual": [], "root_mean_squared_error": [],
+}  # fmt: skip
 DECILES = {
     "weight": [2.0, 2.0], "prediction": [0.5, 3.0], "label": [1.0, 2.5], "residual": [0.5, -0.5],
     "root_mean_squared_error": [0.75, 1.5],
 }  # fmt: skip
+
+
+def of(kind, **values):
+    """A curve of a file."""
+    document = {"global_step": 7, "objectives": {"y": {"kind": kind, **values}}}
+    return Curves.of_text(json.dumps(document), "7.json").objectives["y"]
 
 
 def drawn(monkeypatch, label, objective, curve):
@@ -34,7 +47,7 @@ def drawn(monkeypatch, label, objective, curve):
     }
     monkeypatch.setattr(charts, "html", lambda figure: figure)
     numbers = Numbers(
-        model_dir="runs/a", result={}, spec=feature_specs.parse(document), document=document,
+        model_dir="runs/a", result=RunResult(mode="train"), spec=feature_specs.parse(document),
         versions={}, flags=[], evaluations=[], curves={7: {"y": curve}}, training=[], slices=None,
         importance=None, flops=None, tables=[],
     )  # fmt: skip
@@ -85,7 +98,8 @@ CASES = {
            ("precision", ["b", "a", "c"], [0.8, 0.25, 0.0])])],
     ),
     "coverage": (
-        FLOAT, {"head": "quantile", "quantiles": [0.1, 0.9]}, {"covered": [0.25, 0.75]},
+        FLOAT, {"head": "quantile", "quantiles": [0.1, 0.9]},
+        {"weight": 4.0, "covered": [0.25, 0.75]},
         [("Coverage of quantiles",
           [("model", [0.1, 0.9], [0.25, 0.75]), ("perfect", [0, 1], [0, 1])])],
     ),
@@ -104,7 +118,8 @@ CASES = {
            ("predicted", [0, 1, 2], [1, 0.5, 0.25])])],
     ),
     "list_length": (
-        FLOAT, {"head": "ranking", "group_by": "city"}, {"rows": [2, 4], "loss": [1.5, 0.5]},
+        FLOAT, {"head": "ranking", "group_by": "city"},
+        {"rows": [2, 4], "weight": [1.0, 1.0], "loss": [1.5, 0.5]},
         [("Loss by length of list", [("loss", ["2", "4"], [1.5, 0.5])])],
     ),
 }  # fmt: skip
@@ -113,11 +128,11 @@ CASES = {
 def test_what_is_undefined_is_left_out():
     """JSON has null for NaN and infinity."""
     parts = {**DECILES, "prediction": [0.5, None]}
-    _, perfect = charts.deciles({"deciles": parts}).data
+    _, perfect = charts.deciles(of("by_prediction", deciles=parts)).data
     assert perfect.x == perfect.y == (0.5, 0.5)
     features = {
-        "x": {"y": {"mean": 0.25, "spread": 0.5}, "z": {"mean": None, "spread": None}},
-        "w": {"y": {"mean": 0.125, "spread": 0.0}, "z": {"mean": None, "spread": None}},
+        "x": {"y": Worth(mean=0.25, spread=0.5), "z": Worth(mean=None, spread=None)},
+        "w": {"y": Worth(mean=0.125, spread=0.0), "z": Worth(mean=None, spread=None)},
     }
     (bars,) = charts.importance(features, "y", "auc").data
     assert (bars.x, bars.y, bars.error_x.array) == ((0.125, 0.25), ("w", "x"), (0.0, 1.0))
@@ -128,14 +143,14 @@ def test_what_is_undefined_is_left_out():
 @pytest.mark.parametrize("kind", CASES)
 def test_the_charts_of_a_head(kind, monkeypatch):
     label, objective, curve, expected = CASES[kind]
-    assert drawn(monkeypatch, label, objective, {"kind": kind, **curve}) == expected
+    assert drawn(monkeypatch, label, objective, of(kind, **curve)) == expected
 
 
 @pytest.mark.parametrize(
     ("words", "names"), [({}, ["0", "1", "2"]), ({"vocabulary": ["a", "b", "c"]}, ["a", "b", "c"])]
 )
 def test_the_confusion_is_a_share_of_each_label(words, names, monkeypatch):
-    curve = {"kind": "confusion", "matrix": [[3, 1, 0], [0, 2, 2], [0, 0, 0]]}
+    curve = of("confusion", matrix=[[3, 1, 0], [0, 2, 2], [0, 0, 0]])
     (heat,) = charts.confusion(curve, names).data
     assert [list(row) for row in heat.z] == [[0.75, 0.25, 0], [0, 0.5, 0.5], [0, 0, 0]]
     label = {"dtype": "string" if words else "int64", **words}
@@ -148,20 +163,23 @@ def test_the_confusion_is_a_share_of_each_label(words, names, monkeypatch):
     ("kind", "curve"),
     [
         ("by_prediction", {"deciles": NOTHING}),
-        ("coverage", {"covered": []}),
+        ("coverage", {"weight": 0.0, "covered": []}),
         ("survival", {"watched": [0, 0], "observed": [1, 1], "predicted": [1, 1]}),
-        ("list_length", {"rows": [], "loss": []}),
+        ("list_length", {"rows": [], "weight": [], "loss": []}),
     ],
 )
 def test_an_evaluation_without_rows_draws_nothing(kind, curve, monkeypatch):
     label, objective, _, _ = CASES[kind]
-    assert drawn(monkeypatch, label, objective, {"kind": kind, **curve}) == []
+    assert drawn(monkeypatch, label, objective, of(kind, **curve)) == []
 
 
 def test_two_classes_without_positives_draw_no_rates():
-    curve = {"weight": {"positives": 0.0, "negatives": 4.0},
-             "points": {"logit": [1.0, 0.0, -1.0], "positives": [0, 0, 0], "negatives": [1, 2, 4]},
-             "reliability": {"weight": [], "label": [], "prediction": []}}  # fmt: skip
+    curve = of(
+        "histogram",
+        weight={"positives": 0.0, "negatives": 4.0},
+        points={"logit": [1.0, 0.0, -1.0], "positives": [0, 0, 0], "negatives": [1, 2, 4]},
+        reliability={"weight": [], "label": [], "prediction": []},
+    )
     draw = (charts.roc, charts.precision_recall, charts.reliability, charts.gain, charts.scores)
     assert [each(curve) for each in draw] == [None] * 5
     assert charts.thresholds(curve) == []
@@ -169,6 +187,7 @@ def test_two_classes_without_positives_draw_no_rates():
 
 @pytest.mark.parametrize("overall", [0.4, None])
 def test_slices_of_an_undefined_metric_have_no_line(overall):
-    part = {"feature": "city", "value": "oslo", "rows": 9, "metric": 0.3, "low": 0.2, "high": None}
-    figure = charts.slices({"metric": "auc", "overall": {"value": overall}, "slices": [part]})
+    part = Slice(feature="city", value="oslo", rows=9, metric=0.3, low=0.2, high=None)
+    whole = Overall(value=overall, rows=9)
+    figure = charts.slices(ObjectiveSlices(metric="auc", overall=whole, slices=[part], left_out={}))
     assert [line.x0 for line in figure.layout.shapes] == [overall] * (overall is not None)

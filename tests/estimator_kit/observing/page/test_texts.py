@@ -10,8 +10,11 @@ import re
 import pytest
 
 import feature_specs
+from estimator_kit.observing.curves import Confusion
+from estimator_kit.observing.measured_export import ObjectiveSlices, Overall, Slice, Slices
 from estimator_kit.observing.page import charts, compare, page, sections, texts
 from estimator_kit.observing.page.numbers import Numbers
+from estimator_kit.result import RunResult
 from estimator_kit.retraining import cycle_page
 from estimator_kit.retraining.checks import Measure
 from input_pipelines.prepare.analyze.distances import Part
@@ -60,15 +63,16 @@ def as_drawn(text):
 
 def hostile_numbers():
     parts = [
-        {"feature": "city", "value": value, "rows": 10, "metric": 0.5, "low": 0.4, "high": 0.6}
+        Slice(feature="city", value=value, rows=10, metric=0.5, low=0.4, high=0.6)
         for value in HOSTILE
     ]
-    overall = {"value": 0.5, "low": 0.4, "high": 0.6}
-    slices = {"objectives": {"click": {"metric": "auc", "slices": parts, "overall": overall}}}
+    overall = Overall(value=0.5, rows=40)
+    click = ObjectiveSlices(metric="auc", slices=parts, overall=overall, left_out={})
     return Numbers(
-        model_dir="runs/" + "long/" * 60, result={}, spec=feature_specs.parse(DOCUMENT),
-        document=DOCUMENT, versions={}, flags=[], evaluations=[(1, {"loss": 1.0})], curves={},
-        training=[], slices=slices, importance=None, flops=None, tables=[],
+        model_dir="runs/" + "long/" * 60, result=RunResult(mode="train"),
+        spec=feature_specs.parse(DOCUMENT), versions={}, flags=[],
+        evaluations=[(1, {"loss": 1.0})], curves={}, training=[],
+        slices=Slices(objectives={"click": click}), importance=None, flops=None, tables=[],
     )  # fmt: skip
 
 
@@ -101,7 +105,7 @@ def test_no_text_of_a_figure_is_wider_than_its_place():
 def test_classes_of_a_confusion_are_told_apart():
     """Two names that look the same when they are shortened stay two names."""
     names = [f"{'x' * 100}{end}{'y' * 100}" for end in "ab"]
-    figure = charts.confusion({"matrix": [[1, 0], [0, 1]]}, names)
+    figure = charts.confusion(Confusion(kind="confusion", matrix=[[1, 0], [0, 1]]), names)
     ((data, layout),) = figures(charts.html(figure))
     assert data[0]["x"] == data[0]["y"] == names
     assert layout["xaxis"]["tickvals"] == layout["yaxis"]["tickvals"] == names
@@ -111,7 +115,7 @@ def test_classes_of_a_confusion_are_told_apart():
 
 
 def test_short_names_are_unchanged():
-    figure = charts.confusion({"matrix": [[1, 0], [0, 1]]}, ["no", "yes"])
+    figure = charts.confusion(Confusion(kind="confusion", matrix=[[1, 0], [0, 1]]), ["no", "yes"])
     ((data, layout),) = figures(charts.html(figure))
     assert data[0]["x"] == ["no", "yes"]
     assert "ticktext" not in layout["xaxis"] and "hovertext" not in data[0]

@@ -19,6 +19,13 @@ import tensorflow as tf
 from sklearn import metrics as sk
 
 import estimator_kit as ek
+from estimator_kit.observing.measured_export import (
+    ObjectiveSlices,
+    Overall,
+    Slice,
+    Slices,
+    path_of,
+)  # fmt: skip
 from estimator_kit.observing.tensorboard import ending, plugin_data, summaries
 from tests.conftest import DOCUMENT, small_run
 
@@ -171,20 +178,23 @@ def test_once_hyperparameters_charts_and_the_spec(run):
 def test_slices(run):
     folder, _ = run
     found = events(folder / "eval")
-    measured = json.loads((folder / "observed" / "slices.json").read_text())
-    for name, of in measured["objectives"].items():
-        for entry in of["slices"]:
-            tag = f"slices/auc/{name}/city={entry['value']}"
+    measured = Slices.load(path_of(str(folder), "slices.json"))
+    for name, of in measured.objectives.items():
+        for entry in of.slices:
+            tag = f"slices/auc/{name}/city={entry.value}"
             # The metric of a slice without positives or without negatives is undefined.
-            expected = {} if entry["metric"] is None else {STEPS: pytest.approx(entry["metric"])}
+            expected = {} if entry.metric is None else {STEPS: pytest.approx(entry.metric)}
             assert scalars(found, tag) == expected
     assert sum(tag.startswith("slices/auc/click/city=") for tag in found) == 3
 
 
 def test_undefined_slices_are_left_out():
-    entries = [{"feature": "c", "value": "a", "metric": m} for m in (None, 0.5)]
-    found = {"objectives": {"y": {"metric": "auc", "slices": entries}}}
-    assert ending.slice_values(found) == [summaries.scalar("slices/auc/y/c=a", 0.5)]
+    parts = [Slice(feature="c", value="a", rows=9, metric=m, low=m, high=m) for m in (None, 0.5)]
+    overall = Overall(value=0.5, rows=18)
+    y = ObjectiveSlices(metric="auc", overall=overall, slices=parts, left_out={})
+    assert ending.slice_values(Slices(objectives={"y": y})) == [
+        summaries.scalar("slices/auc/y/c=a", 0.5)
+    ]
 
 
 def test_files_are_read_in_their_order(run):
