@@ -25,6 +25,9 @@ from typing import Optional
 from feature_specs.files import file_systems, locks
 from feature_specs.files.errors import ConfigError
 
+# How all temporary names begin. Readers of a folder leave out such names.
+TEMPORARY = ".tmp-"
+
 # How many bytes longer than a name its temporary name may be.
 ROOM = len(".tmp--12345678")
 
@@ -43,7 +46,7 @@ def file(path: str, *, within: Optional[str] = None, durable: bool = False) -> I
       OSError: the file cannot be written or renamed. In a store, an error of TensorFlow.
     """
     if not file_systems.is_local(path):
-        yield from _file_in_store(path)
+        yield from _file_in_store(path, within)
         return
     if os.path.isdir(path):
         raise IsADirectoryError(path)
@@ -163,7 +166,7 @@ def _claimed(path: str, within: Optional[str], make: Callable[[str], int]) -> It
     os.makedirs(place, exist_ok=True)
     place = within or place
     numbers = itertools.count(1)
-    temporary = os.path.join(place, f".tmp-{name}-{next(numbers)}")
+    temporary = os.path.join(place, f"{TEMPORARY}{name}-{next(numbers)}")
     while True:
         handle = make(temporary)
         with contextlib.ExitStack() as stack:
@@ -171,11 +174,11 @@ def _claimed(path: str, within: Optional[str], make: Callable[[str], int]) -> It
             try:
                 locks.lock(handle)
             except locks.Taken:
-                temporary = os.path.join(place, f".tmp-{name}-{next(numbers)}")
+                temporary = os.path.join(place, f"{TEMPORARY}{name}-{next(numbers)}")
                 continue
             except locks.LocksMissing:
                 _remove(temporary)
-                temporary = os.path.join(place, f".tmp-{name}-{secrets.token_hex(4)}")
+                temporary = os.path.join(place, f"{TEMPORARY}{name}-{secrets.token_hex(4)}")
                 stack.callback(os.close, make(temporary))
             else:
                 if not _is_at(handle, temporary):
@@ -214,11 +217,11 @@ def _is_at(handle: int, path: str) -> bool:
         return False
 
 
-def _file_in_store(path: str) -> Iterator[str]:
+def _file_in_store(path: str, within: Optional[str]) -> Iterator[str]:
     gfile = file_systems.gfile()
     place, name = os.path.split(path)
     gfile.makedirs(place)
-    temporary = os.path.join(place, f".tmp-{name}-{secrets.token_hex(4)}")
+    temporary = os.path.join(within or place, f"{TEMPORARY}{name}-{secrets.token_hex(4)}")
     try:
         yield temporary
         rename(temporary, path)
