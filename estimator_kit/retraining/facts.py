@@ -16,19 +16,18 @@ import dataclasses
 import fnmatch
 import functools
 import hashlib
-import json
 import logging
 import os
 import pathlib
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Optional
 
-import pydantic
 import tensorflow as tf
 
 from estimator_kit import storage
 from estimator_kit.retraining import day_summaries
-from feature_specs.files import documents, file_systems
+from feature_specs.files import documents, file_systems, jobs
+from feature_specs.files.errors import ConfigError
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import Statistics
 from input_pipelines import own_code
@@ -171,7 +170,7 @@ class Facts:
     def _store(self, files: Sequence[FileFacts], merged: RecordSummary) -> Statistics:
         found = merged.statistics(len(files))
         if self._are_as_they_were(files):
-            documents.write_json(self._place_of_statistics(files), json.loads(found.text()))
+            found.save(self._place_of_statistics(files))
         return found
 
     def old_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
@@ -195,10 +194,9 @@ class Facts:
 
     def known_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
         """The statistics of some files if they are stored. It reads no records."""
-        kept = storage.read_json(self._place_of_statistics(files))
         try:
-            return Statistics.model_validate_json(json.dumps(kept)) if kept is not None else None
-        except pydantic.ValidationError:
+            return Statistics.load(self._place_of_statistics(files))
+        except ConfigError:
             return None  # Written by another version of the kit.
 
     def check_unchanged(self, files: Sequence[FileFacts]) -> None:
@@ -272,18 +270,13 @@ def manifest_problem(folder: str, files: Sequence[FileFacts], names: str = "*") 
         shards.
       names: a pattern of file names. Every shard in the manifest that matches must exist.
     """
-    path = os.path.join(folder, "_MANIFEST.json")
-    if not tf.io.gfile.exists(path):
+    try:
+        manifest = jobs.Manifest.load(os.path.join(folder, jobs.MANIFEST))
+    except ConfigError as error:
+        return str(error)
+    if manifest is None:
         return None
-    with tf.io.gfile.GFile(path) as file:
-        try:
-            shards: dict[str, dict[str, Any]] = {s["name"]: s for s in json.load(file)["shards"]}
-            for name, entry in shards.items():
-                for key, kind in (("name", str), ("bytes", int), ("rows", int)):
-                    if not isinstance(entry.get(key), kind):
-                        raise ValueError(f"shard {name!r} has no {key}")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            return f"{path} is not the manifest of a conversion: {error}"
+    shards = {shard.name: shard for shard in manifest.shards}
     # `files` may include files of other folders.
     own = {os.path.basename(f.path): f for f in files if _is_in(f.path, folder)}
     for name in shards:
@@ -292,11 +285,11 @@ def manifest_problem(folder: str, files: Sequence[FileFacts], names: str = "*") 
     for name, found in own.items():
         if name not in shards:
             return f"{found.path} is not in the manifest of its day"
-        said = shards[name]["bytes"], shards[name]["rows"]
-        if found.bad is None and said != (found.bytes, found.rows):
+        said = shards[name]
+        if found.bad is None and (said.bytes, said.rows) != (found.bytes, found.rows):
             return (
                 f"{found.path} has {found.rows:,} records in {found.bytes:,} bytes, but the "
-                f"manifest of its day says {said[1]:,} records in {said[0]:,} bytes"
+                f"manifest of its day says {said.rows:,} records in {said.bytes:,} bytes"
             )
     return None
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from estimator_kit.retraining.facts import FileFacts, manifest_problem
 
-SHARDS = [{"name": f"train-{i}.tfrecord", "bytes": 30, "rows": 3} for i in range(2)]
+SHARDS = [{"name": f"train-{i}.tfrecord", "bytes": 30, "rows": 3, "crc32": 7} for i in range(2)]
 
 
 def write(folder, shards):
@@ -40,7 +40,7 @@ def test_a_day_that_is_what_its_manifest_says(folder):
 
 
 def test_a_shard_that_is_lost_is_noticed(folder):
-    evaluate = {"name": "eval-0.tfrecord", "bytes": 30, "rows": 3}
+    evaluate = {"name": "eval-0.tfrecord", "bytes": 30, "rows": 3, "crc32": 7}
     write(folder, [*SHARDS, evaluate])
     first = facts(folder, "train-0.tfrecord")
     assert manifest_problem(folder, first, "train-*.tfrecord") == (
@@ -66,12 +66,11 @@ def test_what_a_manifest_does_not_have_or_has_otherwise(folder):
 def test_a_shard_without_a_number_makes_it_no_manifest(folder, key):
     write(folder, [{k: v for k, v in SHARDS[0].items() if k != key}])
     assert manifest_problem(folder, facts(folder, "train-0.tfrecord")) == (
-        f"{folder}/_MANIFEST.json is not the manifest of a conversion: shard 'train-0.tfrecord' "
-        f"has no {key}"
+        f"{folder}/_MANIFEST.json: shards[0].{key} is missing. Repair or remove it."
     )
 
 
 @pytest.mark.parametrize("shards", [None, [1], [[]], [{}], {"a": 1}])
 def test_what_is_no_manifest(folder, shards):
     write(folder, shards)
-    assert "is not the manifest of a conversion" in manifest_problem(folder, [])
+    assert manifest_problem(folder, []).startswith(f"{folder}/_MANIFEST.json: shards")
