@@ -75,6 +75,7 @@ class WholeFile:
         """A file that is first written in the folder `temporary`."""
         self.path, self._temporary = path, temporary
         self.size = self.crc32 = 0
+        self._discards = False
 
     def __enter__(self) -> Self:
         with file_systems.writing(self.path), contextlib.ExitStack() as stack:
@@ -94,11 +95,14 @@ class WholeFile:
             with file_systems.writing(self.path):
                 self._stack.close()
             return
+        self._discards = True
         with contextlib.suppress(OSError):  # The first error is the one to show.
             self._stack.__exit__(kind, error, trace)
 
     def write(self, content: Any) -> int:
-        """Adds the bytes of a buffer."""
+        """Adds the bytes of a buffer; drops what gzip still writes after an error."""
+        if self._discards:
+            return len(content)
         with file_systems.writing(self.path):
             self._file.write(content)
         self.crc32 = zlib.crc32(content, self.crc32)
@@ -134,14 +138,19 @@ class ShardFile:
     def __exit__(self, *error: Any) -> None:
         if error[0] is not None:
             self._file.__exit__(*error)
+            self._close()
             return
         with contextlib.ExitStack() as stack:
             stack.push(self._file)
-            if self._target is not self._file:
-                self._target.close()
+            self._close()
         size, crc32 = self._file.size, self._file.crc32
         self.written = Written(name=self._name, rows=self._rows, bytes=size, crc32=crc32)
         self.written.note(self._temporary)
+
+    def _close(self) -> None:
+        """Writes the end of a compressed file."""
+        if self._target is not self._file:
+            self._target.close()
 
     def write(self, frames: Any, rows: int) -> None:
         """Adds the frames of `rows` rows, a buffer of bytes."""

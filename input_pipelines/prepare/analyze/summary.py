@@ -301,16 +301,17 @@ class RecordSummary:
                 f"the filter of the spec drops all {counted(self.dropped, 'record')}. Check "
                 "`filter`, or name other files"
             )
-        filtered = {"dropped": self.dropped, "filter": tuple(self.filter)}
-        return Statistics(
+        found = Statistics(
             version=1,
             rows=self.rows,
-            **(filtered if self.filter else {}),
             files=files,
             features={
                 name: self.features[name].statistics(self.rows) for name in sorted(self.features)
             },
         )
+        if not self.filter:
+            return found
+        return found.model_copy(update={"dropped": self.dropped, "filter": tuple(self.filter)})
 
     def _feature(self, name: str) -> FeatureSummary:
         if name not in self.features:
