@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, Optional, Union
+from typing import Annotated, Literal, Optional, Union
 
 import pydantic
 from pydantic import Field
@@ -140,9 +140,9 @@ class Statistics(documents.Document):
       features: the statistics by feature name.
     """
 
-    sort_keys: ClassVar[bool] = False
-    indent: ClassVar[int] = 1
-    ascii: ClassVar[bool] = False
+    sort_keys = False
+    indent = 1
+    ascii = False
 
     version: Literal[1] = 1
     rows: _Count

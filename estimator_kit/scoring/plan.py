@@ -14,24 +14,17 @@ from estimator_kit.config import code_digests
 from estimator_kit.errors import ConfigError
 from estimator_kit.scoring.export import Export
 from feature_specs.files import documents, jobs
+from feature_specs.files.jobs import File
 from feature_specs.files.shards import Written
 from input_pipelines.prepare.tables.options import CsvOptions
 
 _VERSION = 1
 
 
-class File(documents.Part):
-    """A file that is predicted: in a plan with its stamp, in a manifest with its size."""
-
-    path: str
-    stamp: Optional[list[int]] = None
-    bytes: Optional[int] = None
-
-
 class _Prediction(jobs.Plan):
     """What the plan and the manifest have in common."""
 
-    noun: ClassVar[str] = "prediction"
+    noun = "prediction"
     # The most important first.
     called: ClassVar[Mapping[str, str]] = {
         "version": "the form of the plan",

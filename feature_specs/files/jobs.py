@@ -35,12 +35,21 @@ class FolderError(ConfigError):
     """The folder has files that this work did not write. Nothing was changed."""
 
 
+class File(documents.Part):
+    """A file that the job reads: in a plan with its stamp, in a manifest with its size."""
+
+    path: str
+    rows: Optional[int] = None
+    stamp: Optional[list[int]] = None
+    bytes: Optional[int] = None
+
+
 class JobDocument(documents.Document):
     """The plan or the manifest of a job."""
 
-    sort_keys: ClassVar[bool] = False
-    indent: ClassVar[int] = 1
-    ascii: ClassVar[bool] = False
+    sort_keys = False
+    indent = 1
+    ascii = False
 
 
 class Plan(JobDocument):

@@ -14,8 +14,7 @@ import contextlib
 import gzip
 import os
 import zlib
-from types import TracebackType
-from typing import Any, Optional
+from typing import Any
 
 from typing_extensions import Self
 
@@ -67,8 +66,8 @@ def noted(temporary: str) -> list[Written]:
 class WholeFile:
     """A file that is written in pieces and appears at the end of its block, with its size and CRC.
 
-    After an error in the block nothing is left; see `staged`. Its own errors are those of
-    `file_systems.writing`.
+    After an error in the block nothing is left; see `staged`. For errors of writing,
+    see `file_systems.writing`.
     """
 
     def __init__(self, path: str, temporary: str):
@@ -85,19 +84,14 @@ class WholeFile:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
-        if kind is None:
+    def __exit__(self, *error: Any) -> None:
+        if error[0] is None:
             with file_systems.writing(self.path):
                 self._stack.close()
             return
         self._discards = True
         with contextlib.suppress(OSError):  # The first error is the one to show.
-            self._stack.__exit__(kind, error, trace)
+            self._stack.__exit__(*error)
 
     def write(self, content: Any) -> int:
         """Adds the bytes of a buffer; drops what gzip still writes after an error."""

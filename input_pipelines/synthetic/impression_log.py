@@ -47,7 +47,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -73,7 +73,7 @@ class DayReport(NamedTuple):
 class _Settings(documents.Document):
     """The settings that decide the bytes of the data; stored in SETTINGS_FILE."""
 
-    sort_keys: ClassVar[bool] = False
+    sort_keys = False
 
     version: int
     rows: int

@@ -14,7 +14,6 @@ import contextlib
 import hashlib
 import pathlib
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
 
 from feature_specs.files import documents, locks, staged
 from feature_specs.files.jobs import FolderError
@@ -25,8 +24,8 @@ MANIFEST = "manifest.json"
 class Manifest(documents.Document):
     """The SHA-256 of each file; while files are replaced, of the old and of the new one."""
 
-    sort_keys: ClassVar[bool] = False
-    indent: ClassVar[int] = 1
+    sort_keys = False
+    indent = 1
 
     version: int = 1
     files: dict[str, list[str]]

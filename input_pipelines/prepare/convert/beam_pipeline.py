@@ -11,14 +11,11 @@ the conversion. The workers call the same functions as a conversion on one machi
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pydantic
 
-from feature_specs.files import documents
-from feature_specs.files.shards import Written
 from input_pipelines.prepare.beam import runner
 from input_pipelines.prepare.convert.tasks import (
     Context,
@@ -34,13 +31,6 @@ _CONTEXT = pydantic.TypeAdapter(Context)
 _TASKS: dict[str, Any] = {
     kind.__name__: pydantic.TypeAdapter(kind) for kind in (WriteTask, SpillTask, MergeTask)
 }
-
-
-class _Result(documents.Document):
-    """What a task has done; see `Done`."""
-
-    shards: list[Written]
-    rounded: list[tuple[str, str, int]]
 
 
 class BeamWorkers:
@@ -67,9 +57,7 @@ class BeamWorkers:
             flags=self._flags,
         )
         for result in results:
-            done = _Result.of_text(result, "the result of a task")
-            rounded = Counter({(name, what): count for name, what, count in done.rounded})
-            yield Done(tuple(done.shards), rounded)
+            yield Done.of_text(result, "the result of a task")
 
 
 def _dumped(context: Context) -> bytes:
@@ -89,9 +77,7 @@ def _piece(task: Task) -> bytes:
 def _work(common: bytes, piece: bytes) -> bytes:
     kind, _, content = piece.partition(b" ")
     task = _TASKS[kind.decode()].validate_json(content)
-    done = perform(task, _context(common), lambda rows: None)
-    rounded = [(*place, count) for place, count in done.rounded.items()]
-    return _Result(shards=list(done.shards), rounded=rounded).as_text().encode()
+    return perform(task, _context(common), lambda rows: None).as_text().encode()
 
 
 @functools.lru_cache(1)

@@ -176,7 +176,7 @@ def _converted(
     with _workers(workers, beam, context, on_rows) as pool:
         for stage in stages:
             for done in pool.run(stage):
-                rounded.update(done.rounded)
+                rounded.update({(name, what): count for name, what, count in done.rounded})
                 written.update((shard.name, shard) for shard in done.shards)
     rows = sum(shard.rows for shard in written.values())
     if rows != plan.rows:
@@ -184,7 +184,8 @@ def _converted(
             f"{plan.rows:,} rows were counted in {plan.table.files[0]} and the other files, but "
             f"{rows:,} were written. Check whether files were changed during the conversion"
         )
-    output.finish(output.plan.manifest(plan.shards, written))
+    parts = {shard.name: shard.part for shard in plan.shards}
+    output.finish(output.plan.manifest(parts, written))
     notes = (*notes, *reader.rounding_notes(rounded))
     return Result(plan, output.folder, written, len(missing), notes)
 

@@ -12,13 +12,14 @@ conversion that is started again makes the same plan.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Optional, Protocol
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Optional
 
 import numpy as np
 import pydantic
 
 from feature_specs.files import documents, file_systems, jobs
+from feature_specs.files.jobs import File
 from feature_specs.files.shards import Written
 from feature_specs.meaning import compared
 from feature_specs.spec import FeatureSpec
@@ -40,15 +41,6 @@ _SAMPLE_ROWS = 1024
 _MIB = 2**20
 
 
-class File(documents.Part):
-    """A file of the table: in a plan with its stamp, in a manifest with its size."""
-
-    path: str
-    rows: int
-    stamp: Optional[list[int]] = None
-    bytes: Optional[int] = None
-
-
 class Feature(documents.Part):
     """A feature of the records; `text` is the form of times, see `text_types`."""
 
@@ -61,7 +53,7 @@ class Feature(documents.Part):
 class _Conversion(jobs.Plan):
     """What the plan and the manifest have in common."""
 
-    noun: ClassVar[str] = "conversion"
+    noun = "conversion"
     called: ClassVar[Mapping[str, str]] = {
         "version": "the form of the plan",
         "record": "the kind of record",
@@ -108,29 +100,18 @@ class PlanDocument(_Conversion):
         return [name for name, _, _ in self.shards]
 
     def manifest(
-        self, shards: Iterable[ShardOfPart], written: Mapping[str, Written]
+        self, parts: Mapping[str, str], written: Mapping[str, Written]
     ) -> ManifestDocument:
-        """The manifest, when these shards are written."""
+        """The manifest, when all shards are written; `parts` is by shard."""
         same = {name: getattr(self, name) for name in _Conversion.model_fields}
         same["files"] = [
-            File(path=file.path, rows=file.rows, bytes=(file.stamp or [0])[0])
-            for file in self.files
+            File(path=f.path, rows=f.rows, bytes=(f.stamp or [0])[0]) for f in self.files
         ]
         return ManifestDocument(
             **same,
-            shards=[WrittenShard(**{**dict(written[s.name]), "part": s.part}) for s in shards],
+            shards=[WrittenShard(**{**dict(written[n]), "part": parts[n]}) for n in self.names],
             rows=sum(shard.rows for shard in written.values()),
         )
-
-
-class ShardOfPart(Protocol):
-    """A file to write, and its part."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def part(self) -> str: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,9 +205,7 @@ def document(
         code=own_code.of_reading(),
         record=kind,
         spec=None if spec is None else spec.fingerprint(*_READ),
-        files=[
-            File(path=path, rows=rows[path], stamp=file_systems.stamp(path)) for path in table.files
-        ],
+        files=[File(path=p, rows=rows[p], stamp=file_systems.stamp(p)) for p in table.files],
         csv=table.csv.document(),
         options=options.document(),
         features={

@@ -145,7 +145,8 @@ def convert(
         for shard in missing:
             written[shard.name] = _write(shard, plan, output)
             on_progress(0, len(written), len(plan.shards))
-        output.finish(output.plan.manifest(plan.shards, written))
+        parts = {shard.name: shard.part for shard in plan.shards}
+        output.finish(output.plan.manifest(parts, written))
     return SequenceResult(plan, output.folder, written, len(missing), notes)
 
 

@@ -18,6 +18,7 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
+from feature_specs.files import documents
 from feature_specs.files.shards import ShardFile, Written
 from feature_specs.sections.filters import Condition
 from input_pipelines.errors import DataError
@@ -96,12 +97,11 @@ class MergeTask:
 Task = Union[WriteTask, SpillTask, MergeTask]
 
 
-@dataclasses.dataclass(frozen=True)
-class Done:
-    """The result of a task: its finished shards, and how many values it rounded."""
+class Done(documents.Document):
+    """The result of a task: its finished shards, and the counts of `Rounded`."""
 
     shards: tuple[Written, ...] = ()
-    rounded: Rounded = dataclasses.field(default_factory=Counter)
+    rounded: tuple[tuple[str, str, int], ...] = ()
 
 
 def context_of(plan: Plan, missing: Sequence[Shard], folder: str, temporary: str) -> Context:
@@ -239,7 +239,11 @@ def _write(task: WriteTask, context: Context, advance: Advance) -> Done:
                 file = None
                 waiting.pop(0)
             advance(rows.batch.num_rows)
-    return Done(tuple(written), rounded if task.counts_rounded else Counter())
+    return Done(shards=tuple(written), rounded=_counts(rounded) if task.counts_rounded else ())
+
+
+def _counts(rounded: Rounded) -> tuple[tuple[str, str, int], ...]:
+    return tuple((name, what, count) for (name, what), count in rounded.items())
 
 
 def _mask(rows: Rows, first: int, context: Context, part: str) -> Optional[np.ndarray]:
@@ -271,7 +275,7 @@ def _spill(task: SpillTask, context: Context, advance: Advance) -> Done:
             for which, data, at in _encoded(encoder, batch, rows.path):
                 spill.add(shards[which], keys[which], data, at)
             advance(count)
-    return Done(rounded=rounded)
+    return Done(rounded=_counts(rounded))
 
 
 def _merge(task: MergeTask, context: Context, advance: Advance) -> Done:
@@ -280,4 +284,4 @@ def _merge(task: MergeTask, context: Context, advance: Advance) -> Done:
         for data, rows in spills.shuffled(context.temporary, names, task.shard.number):
             file.write(data, rows)
             advance(0)
-    return Done((file.written,))
+    return Done(shards=(file.written,))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, ClassVar, Optional
+from typing import Any, Optional
 
 import pydantic
 
@@ -40,7 +40,7 @@ class _Texts(documents.Part):
 class _File(documents.Document):
     """What is found in a file: the columns of CSV, or of JSON lines; see `JsonColumns.set`."""
 
-    sort_keys: ClassVar[bool] = False
+    sort_keys = False
 
     rows: int
     texts: Optional[dict[str, _Texts]] = None

@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 import feature_specs
 from feature_specs.files import file_systems
 from feature_specs.files.errors import ConfigError
-from feature_specs.files.jobs import FolderError
+from feature_specs.files.jobs import File, FolderError
 from input_pipelines import own_code
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import conversion, plan
 from input_pipelines.prepare.convert.conversion import convert
 from input_pipelines.prepare.convert.options import ConvertOptions, DerivedLabel
-from input_pipelines.prepare.convert.plan import Feature, File, ManifestDocument
+from input_pipelines.prepare.convert.plan import Feature, ManifestDocument
 from input_pipelines.prepare.convert.split import is_eval
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.reading.selection import Selection
