@@ -10,18 +10,17 @@ reads the file. It never computes a statistic and does not import TensorFlow.
 
 from __future__ import annotations
 
-import json
 import pathlib
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Optional, Union
+from typing import Annotated, Literal, Optional, Union
 
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import Dtype, Entry, FiniteFloat, as_tuple
+from feature_specs.entry import Dtype, FiniteFloat
 from feature_specs.errors import counted
-
-VERSION = 1
+from feature_specs.files import documents
+from feature_specs.files.errors import ConfigError
 
 # The file keeps the minimum, 99 percentiles and the maximum.
 PERCENTILES = 100
@@ -34,7 +33,7 @@ class StatisticsError(ValueError):
     """A statistics file that cannot be used. The message names the file."""
 
 
-class Lengths(Entry):
+class Lengths(documents.Part):
     """The number of values per record. A record without the feature has 0 values.
 
     Attributes:
@@ -49,14 +48,14 @@ class Lengths(Entry):
     counts: dict[str, _Count]
 
 
-class Cardinality(Entry):
+class Cardinality(documents.Part):
     """The number of distinct values, exact or estimated to about 1% by a HyperLogLog sketch."""
 
     value: _Count
     exact: bool
 
 
-class Numbers(Entry):
+class Numbers(documents.Part):
     """The distribution of all finite values of all records.
 
     Attributes:
@@ -78,17 +77,12 @@ class Numbers(Entry):
     non_finite: _Count
     quantiles: Annotated[
         tuple[Number, ...],
-        pydantic.BeforeValidator(as_tuple),
         Field(min_length=PERCENTILES + 1, max_length=PERCENTILES + 1),
     ]
     quantiles_exact: bool
 
 
-def _pairs(value: Any) -> Any:
-    return tuple(map(as_tuple, value)) if isinstance(value, (list, tuple)) else value
-
-
-class Words(Entry):
+class Words(documents.Part):
     """The most frequent values of a string or int64 feature.
 
     Attributes:
@@ -100,7 +94,7 @@ class Words(Entry):
       not_words: the number of values that are not UTF-8 text or are longer than 256 bytes.
     """
 
-    top: Annotated[tuple[tuple[str, int], ...], pydantic.BeforeValidator(_pairs)]
+    top: tuple[tuple[str, int], ...]
     exact: bool
     largest_error: _Count
     integers: bool
@@ -108,7 +102,7 @@ class Words(Entry):
     not_words: _Count
 
 
-class FeatureStatistics(Entry):
+class FeatureStatistics(documents.Part):
     """The statistics of one feature.
 
     Attributes:
@@ -134,7 +128,7 @@ class FeatureStatistics(Entry):
     odd_steps: Optional[_Count] = None
 
 
-class Statistics(Entry):
+class Statistics(documents.Document):
     """The statistics of all features of a data set.
 
     Attributes:
@@ -146,10 +140,14 @@ class Statistics(Entry):
       features: the statistics by feature name.
     """
 
+    sort_keys = False
+    indent = 1
+    ascii = False
+
     version: Literal[1] = 1
     rows: _Count
     dropped: _Count = 0
-    filter: Annotated[tuple[dict[str, Any], ...], pydantic.BeforeValidator(as_tuple)] = ()
+    filter: tuple[dict[str, pydantic.JsonValue], ...] = ()
     files: _Count
     features: Mapping[str, FeatureStatistics]
 
@@ -157,16 +155,6 @@ class Statistics(Entry):
     def population(self) -> str:
         """The number of records for people: those that count, and those in the files."""
         return population(self.rows, self.dropped, "record")
-
-    def text(self) -> str:
-        """The content of the file."""
-        document = self.model_dump(mode="json")
-        if not self.filter:
-            del document["dropped"], document["filter"]
-        for feature in document["features"].values():
-            if feature["odd_steps"] is None:
-                del feature["odd_steps"]
-        return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 def population(rows: int, dropped: int, what: str) -> str:
@@ -183,27 +171,12 @@ def load(path: pathlib.Path) -> Statistics:
       StatisticsError: the file does not exist, is not JSON, or has another form or version.
     """
     try:
-        document = json.loads(path.read_bytes().decode("utf-8"))
-    except FileNotFoundError:
+        found = Statistics.load(str(path))
+    except (ConfigError, OSError) as error:
+        raise StatisticsError(f"{error} Write it again with run.py --mode=analyze.") from error
+    if found is None:
         raise StatisticsError(
             f"the file {str(path)!r} does not exist. Write it with run.py --mode=analyze, "
             "without --spec, into a new folder, and copy it."
-        ) from None
-    except OSError as error:
-        raise StatisticsError(f"{str(path)!r} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise StatisticsError(f"{str(path)!r} is not JSON: {error}") from error
-    version = document.get("version") if isinstance(document, dict) else None
-    if version != VERSION:
-        raise StatisticsError(
-            f"{str(path)!r} has the version {version!r}, expected {VERSION}. "
-            "Write it again with run.py --mode=analyze."
         )
-    try:
-        return Statistics.model_validate(document)
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise StatisticsError(
-            f"{str(path)!r}: {place}: {first['msg']}. Write it again with run.py --mode=analyze."
-        ) from error
+    return found

@@ -52,11 +52,11 @@ COMPARED = {
         "estimator_kit.retraining.window:_changes": "old.get(name, now[name]) != now[name]",
     },
     "estimator_kit.scoring.export:_digest": {
-        "input_pipelines.prepare.convert.folder:check": "before[key] != self._document[key]",
+        "feature_specs.files.jobs:check": "getattr(before, name) != getattr(plan, name)",
     },
     "estimator_kit.training.bad_data:_digest": {
         "estimator_kit.training.position:_changes": "sides[0].get(name) != sides[1].get(name)",
-        "input_pipelines.prepare.convert.folder:check": "before[key] != self._document[key]",
+        "feature_specs.files.jobs:check": "getattr(before, name) != getattr(plan, name)",
     },
     "input_pipelines.prepare.analyze.folder:_digest": {
         "input_pipelines.prepare.analyze.folder:check":
@@ -66,15 +66,14 @@ COMPARED = {
         "estimator_kit.tuning.definition:changes": "was != is_now",
         "estimator_kit.retraining.cycle:_folder": "window.identity == identity",
     },
-    "input_pipelines.prepare.convert.shard_files:is_whole": {
-        "input_pipelines.prepare.convert.shard_files:is_whole": "crc == expected.crc32",
+    "feature_specs.files.shards:is_whole": {
+        "feature_specs.files.shards:is_whole": "crc == self.crc32",
     },
-    "input_pipelines.prepare.convert.shard_files:write": {
-        "input_pipelines.prepare.convert.shard_files:is_whole": "crc == expected.crc32",
+    "feature_specs.files.shards:write": {
+        "feature_specs.files.shards:is_whole": "crc == self.crc32",
     },
     "input_pipelines.own_code:of_packages": {
-        "input_pipelines.prepare.convert.folder:check":
-            "before.get('code') != self._document['code']",
+        "feature_specs.files.jobs:check": "before.code != plan.code",
         "estimator_kit.retraining.cycle:_folder": "window.identity == identity",
     },
     "input_pipelines.reading.own_rows:identity": {

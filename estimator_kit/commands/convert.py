@@ -15,11 +15,11 @@ from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.observing.progress import ShardProgress
 from estimator_kit.result import RunResult
 from feature_specs.files import file_systems
+from feature_specs.files.jobs import FolderError
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.beam.flags import BeamFlagsError
 from input_pipelines.prepare.convert import conversion, sequences
-from input_pipelines.prepare.convert.folder import FolderError
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.reading import files
 

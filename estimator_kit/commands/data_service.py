@@ -27,6 +27,7 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.result import RunResult
 from estimator_kit.signals import until_signalled
 from estimator_kit.training import data_service
+from feature_specs.files import documents
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
@@ -149,11 +150,7 @@ def _port_of_before(folder: str) -> int:
 
 
 def _keep_port(folder: str, port: int) -> None:
-    path = _port_file(folder)
-    tf.io.gfile.makedirs(folder)
-    with tf.io.gfile.GFile(f"{path}.tmp", "w") as file:
-        file.write(f"{port}\n")
-    tf.io.gfile.rename(f"{path}.tmp", path, overwrite=True)
+    documents.write_text(_port_file(folder), f"{port}\n")
 
 
 def _port_file(folder: str) -> str:

@@ -88,8 +88,7 @@ def inspect(config: ExperimentConfig) -> str:
 def write_graph(graph: Any, folder: str) -> str:
     """Writes an event file that TensorBoard shows as a graph; returns its path."""
     path = os.path.join(folder, "events.out.tfevents.0.graph")
-    tf.io.gfile.makedirs(folder)
-    with tf.io.TFRecordWriter(path) as writer:
+    with staged.file(path) as temporary, tf.io.TFRecordWriter(temporary) as writer:
         writer.write(tf.compat.v1.Event(file_version="brain.Event:2").SerializeToString())
         event = tf.compat.v1.Event(graph_def=graph.SerializeToString())
         writer.write(event.SerializeToString())

@@ -21,12 +21,11 @@ import pathlib
 from collections.abc import Sequence
 from typing import Optional
 
-import pydantic
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import day_summaries
-from feature_specs.files import documents, file_systems
+from feature_specs.files import documents, file_systems, jobs
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import Statistics
 from input_pipelines import own_code
@@ -73,12 +72,6 @@ class _Shard(documents.Part):
     name: str
     bytes: int
     rows: int
-
-
-class _Manifest(documents.Document):
-    """What a day is compared with of the manifest of its conversion."""
-
-    shards: list[_Shard]
 
 
 class Facts:
@@ -179,7 +172,7 @@ class Facts:
     def _store(self, files: Sequence[FileFacts], merged: RecordSummary) -> Statistics:
         found = merged.statistics(len(files))
         if self._are_as_they_were(files):
-            documents.write_text(self._place_of_statistics(files), found.text())
+            found.save(self._place_of_statistics(files))
         return found
 
     def old_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
@@ -203,12 +196,10 @@ class Facts:
 
     def known_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
         """The statistics of some files if they are stored. It reads no records."""
-        place = self._place_of_statistics(files)
-        text = file_systems.read(place)
         try:
-            return Statistics.model_validate_json(text) if text is not None else None
-        except pydantic.ValidationError as error:
-            _log.warning("%s is not used: %s", place, documents.problem_of(error))
+            return Statistics.load(self._place_of_statistics(files))
+        except ConfigError as error:  # Written by another version of the kit.
+            _log.warning("statistics are made again: %s", error)
             return None
 
     def check_unchanged(self, files: Sequence[FileFacts]) -> None:
@@ -283,7 +274,7 @@ def manifest_problem(folder: str, files: Sequence[FileFacts], names: str = "*") 
       names: a pattern of file names. Every shard in the manifest that matches must exist.
     """
     try:
-        manifest = _Manifest.load(os.path.join(folder, "_MANIFEST.json"))
+        manifest = jobs.Manifest.load(os.path.join(folder, jobs.MANIFEST))
     except ConfigError as error:
         return str(error)
     if manifest is None:

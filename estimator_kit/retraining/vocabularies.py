@@ -23,13 +23,12 @@ from pydantic import Field
 from estimator_kit.retraining.state import StageFile
 from feature_specs import statistics as statistics_file
 from feature_specs.embeddings import pretrained_files
-from feature_specs.files import documents
+from feature_specs.files import documents, staged
 from feature_specs.kinds import Vocabulary
 from feature_specs.parser import parser
 from feature_specs.parser.yaml_reader import read_text
 from feature_specs.spec import FeatureSpec
 from feature_specs.vocabulary import read_words
-from input_pipelines.prepare.analyze import folder as analysis_folder
 from input_pipelines.prepare.analyze import refresh
 from input_pipelines.prepare.analyze.summary import RecordSummary
 
@@ -87,8 +86,8 @@ def make(
     directory = spec.directory.resolve()
     vectors = [os.path.relpath(file, directory) for file in pretrained_files.files_of(spec)]
     for name in dict.fromkeys([source.name, *referred_to(source), *vectors]):
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source.parent / name, place / name)
+        with staged.file(str(place / name)) as temporary:
+            shutil.copyfile(source.parent / name, temporary)
     named = [c.file for c in spec.of_kind(Vocabulary).values() if c.file]
     old = {name: read_words(_first(live, name, source)) for name in dict.fromkeys(named)}
     growth = spec.retraining.vocabularies
@@ -99,7 +98,7 @@ def make(
             for name, words in old.items():
                 known = set(words)
                 more = [word for word in read_words(place / name) if word not in known]
-                analysis_folder.replace(place / name, "\n".join([*words, *more, ""]))
+                documents.write_text(str(place / name), "\n".join([*words, *more, ""]))
             if start is not None:
                 kept = _keep_statistics(source, place, pathlib.Path(start))
     parser.load(path)  # Checks the new spec.
@@ -118,8 +117,8 @@ def _keep_statistics(source: pathlib.Path, place: pathlib.Path, start: pathlib.P
         new = statistics_file.load(place / name)
         old = statistics_file.load(start / name)
         features = {**new.features, **old.features}
-        merged = new.model_copy(update={"features": features, "filter": old.filter})
-        analysis_folder.replace(place / name, merged.text())
+        other = {"filter": old.filter} if old.filter != new.filter else {}
+        new.model_copy(update={"features": features, **other}).save(str(place / name))
     return kept
 
 

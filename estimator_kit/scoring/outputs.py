@@ -25,8 +25,8 @@ from estimator_kit.scoring import kept
 from estimator_kit.scoring.export import Output
 from estimator_kit.scoring.prediction import json_value
 from estimator_kit.scoring.rows import Batch
+from feature_specs.files.shards import ShardFile
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.convert.shard_files import ShardFile
 from input_pipelines.prepare.tables import parquet_files
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.options import CsvOptions
@@ -91,11 +91,6 @@ def csv_columns(output: Output) -> list[str]:
     return [f"{output.name}/{i}" for i in range(output.width or 0)]
 
 
-def _add(file: ShardFile, content: bytes) -> None:
-    if content:
-        file.write(np.frombuffer(content, np.uint8), 0)
-
-
 def _flat(values: np.ndarray) -> np.ndarray:
     """The values as [rows, values of a row]."""
     return values.reshape(len(values), -1)
@@ -121,7 +116,7 @@ class _Examples:
             for name, kind, values in columns:
                 getattr(features[name], kind).value.extend(values[i])
             rows.append(example.SerializeToString(deterministic=True))
-        _add(self._file, framed(rows))
+        self._file.write(framed(rows), 0)
 
     def finish(self) -> None:
         """Does nothing: each batch is already written."""
@@ -173,7 +168,7 @@ class _JsonLines:
             ]
             members.append(json.dumps(row, ensure_ascii=False)[1:-1])
             lines.append("{" + ", ".join(members) + "}\n")
-        _add(self._file, "".join(lines).encode())
+        self._file.write("".join(lines).encode(), 0)
 
     def finish(self) -> None:
         """Does nothing: each batch is already written."""
@@ -192,7 +187,7 @@ class _Sink:
 
     def write(self, content: Any) -> int:
         if not self.discards:
-            _add(self._file, content)
+            self._file.write(content, 0)
         return len(content)
 
     def flush(self) -> None:

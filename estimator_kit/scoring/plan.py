@@ -6,25 +6,91 @@ import collections
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import ClassVar, Optional
+
+import pydantic
 
 from estimator_kit.config import code_digests
 from estimator_kit.errors import ConfigError
 from estimator_kit.scoring.export import Export
-from input_pipelines.prepare.convert.shard_files import Written
+from feature_specs.files import documents, jobs
+from feature_specs.files.jobs import File
+from feature_specs.files.shards import Written
 from input_pipelines.prepare.tables.options import CsvOptions
 
 _VERSION = 1
 
-# The names of the document's entries in errors, the most important first.
-CALLED = {
-    "version": "the form of the plan",
-    "export": "the export",
-    "files": "the files that are predicted",
-    "keep_columns": "the columns that are kept",
-    "csv": "how CSV is written",
-    "left_out": "the bad records that are left out",
-}
+
+class _Prediction(jobs.Plan):
+    """What the plan and the manifest have in common."""
+
+    noun = "prediction"
+    # The most important first.
+    called: ClassVar[Mapping[str, str]] = {
+        "version": "the form of the plan",
+        "export": "the export",
+        "files": "the files that are predicted",
+        "keep_columns": "the columns that are kept",
+        "csv": "how CSV is written",
+        "left_out": "the bad records that are left out",
+    }
+
+    export: dict[str, pydantic.JsonValue]
+    export_dir: str
+    files: list[File]
+    keep_columns: list[str]
+    csv: dict[str, pydantic.JsonValue]
+    left_out: dict[str, str]
+
+    @property
+    def paths(self) -> list[str]:
+        return [file.path for file in self.files]
+
+
+class OutputForm(documents.Part):
+    """The form of an output; see `export.Output`."""
+
+    dtype: str
+    width: Optional[int]
+
+
+class WrittenFile(Written):
+    """A finished file; `of` is the path of the input file."""
+
+    of: str
+
+
+class ManifestDocument(_Prediction):
+    """`_MANIFEST.json` of a prediction. The files are in the order of the inputs."""
+
+    shards: list[WrittenFile]
+    signature: str
+    outputs: dict[str, OutputForm]
+    rows: int
+
+
+class PlanDocument(_Prediction):
+    """`_PLAN.json` of a prediction. A shard has its name and the path of its input file."""
+
+    shards: list[tuple[str, str]]
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.shards]
+
+    def manifest(self, export: Export, written: Mapping[str, Written]) -> ManifestDocument:
+        """The manifest, when these files are written."""
+        same = {name: getattr(self, name) for name in _Prediction.model_fields}
+        same["files"] = [File(path=f.path, bytes=(f.stamp or [0])[0]) for f in self.files]
+        return ManifestDocument(
+            **same,
+            shards=[
+                WrittenFile(**{**dict(written[name]), "of": path}) for name, path in self.shards
+            ],
+            signature=export.signature,
+            outputs={o.name: OutputForm(dtype=o.dtype, width=o.width) for o in export.outputs},
+            rows=sum(file.rows for file in written.values()),
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +100,7 @@ class ScoredFile:
     Attributes:
       name: its name in the output folder.
       path: the path of the input file.
-      stamp: the size and last change of the input file; see `places.stamp`.
+      stamp: the size and last change of the input file; see `file_systems.stamp`.
       rows: the number of rows of the input file if it is a table; otherwise None.
     """
 
@@ -66,45 +132,24 @@ class Plan:
     chosen: tuple[str, ...] = ()
     left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    def document(self) -> dict[str, Any]:
-        """The plan in JSON. Two plans with the same document predict the same."""
-        return {
-            "version": _VERSION,
-            "code": code_digests.of_kit(),
-            "export": {
+    def document(self) -> PlanDocument:
+        """The plan as a file. Two plans with the same document predict the same."""
+        return PlanDocument(
+            version=_VERSION,
+            code=code_digests.of_kit(),
+            export={
                 "version": self.export.version,
                 "digest": self.export.digest,
                 **({"outputs": list(self.chosen)} if self.chosen else {}),
                 **{name: value.item() for name, value in self.export.given.items()},
             },
-            "export_dir": self.export.path,
-            "files": [{"path": shard.path, "stamp": list(shard.stamp)} for shard in self.shards],
-            "keep_columns": list(self.keep),
-            "csv": self.csv.document(),
-            "left_out": dict(self.left_out),
-            "shards": [[shard.name, shard.path] for shard in self.shards],
-        }
-
-    def manifest(
-        self, document: Mapping[str, Any], written: Mapping[str, Written]
-    ) -> dict[str, Any]:
-        """The document with the rows, bytes and CRC-32 of every file that was written."""
-        return {
-            **document,
-            "signature": self.export.signature,
-            "outputs": {
-                output.name: {"dtype": output.dtype, "width": output.width}
-                for output in self.export.outputs
-            },
-            "files": [
-                {"path": file["path"], "bytes": file["stamp"][0]} for file in document["files"]
-            ],
-            "shards": [
-                {**dataclasses.asdict(written[shard.name]), "of": shard.path}
-                for shard in self.shards
-            ],
-            "rows": sum(shard.rows for shard in written.values()),
-        }
+            export_dir=self.export.path,
+            files=[File(path=shard.path, stamp=list(shard.stamp)) for shard in self.shards],
+            keep_columns=list(self.keep),
+            csv=self.csv.document(),
+            left_out=dict(self.left_out),
+            shards=[(shard.name, shard.path) for shard in self.shards],
+        )
 
 
 def output_names(paths: Sequence[str]) -> dict[str, str]:

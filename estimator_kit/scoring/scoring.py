@@ -20,18 +20,17 @@ from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import kept, work
 from estimator_kit.scoring.export import Export
 from estimator_kit.scoring.outputs import csv_columns
-from estimator_kit.scoring.plan import CALLED, Plan, ScoredFile, output_names
+from estimator_kit.scoring.plan import Plan, PlanDocument, ScoredFile, output_names
 from estimator_kit.training import bad_data
-from feature_specs.files import file_systems
+from feature_specs.files import file_systems, jobs
+from feature_specs.files.shards import Written
 from feature_specs.spec import FeatureSpec
 from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import stored_records
 from input_pipelines.prepare.convert import fields as field_rules
-from input_pipelines.prepare.convert import folder as folders
 from input_pipelines.prepare.convert import processes
 from input_pipelines.prepare.convert.fields import Field
-from input_pipelines.prepare.convert.shard_files import Written
 from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.reader import Table
@@ -41,8 +40,6 @@ from input_pipelines.record_files import kinds, tfrecords
 
 # The work that is worth a process, which takes seconds to load TensorFlow.
 _BYTES_OF_A_PROCESS = 32 * 2**20
-
-_NOUN = "prediction"
 
 _KILLED = (
     "another program killed a process of the prediction, as the system does when memory runs out. "
@@ -71,7 +68,7 @@ def run(config: ExperimentConfig) -> tuple[RunResult, str]:
     for flag in ("export_dir", "predict_dir"):
         file_systems.check(getattr(config, flag), flag=f"--{flag}")
     try:
-        folders.check_new(config.predict_dir, noun=_NOUN)
+        jobs.check_new(config.predict_dir, PlanDocument.noun)
         export = exports.choose(
             exports.read(exports.newest(config.export_dir), config.spec, top_k=config.top_k),
             config.predict_outputs,
@@ -103,11 +100,11 @@ def run(config: ExperimentConfig) -> tuple[RunResult, str]:
             config.predict_outputs,
             screened.left_out("--predict_files"),
         )
-        output = folders.Output(config.predict_dir, plan, noun=_NOUN, called=CALLED)
+        output = jobs.Job(config.predict_dir, plan.document())
         output.check()
         with output.held():
             return _predicted(config, plan, output, table, fields, screened, notes)
-    except folders.FolderError as error:
+    except jobs.FolderError as error:
         raise ConfigError(f"--predict_dir: {error}") from error
 
 
@@ -222,7 +219,7 @@ def _check_kept(
 def _predicted(
     config: ExperimentConfig,
     plan: Plan,
-    output: folders.Output,
+    output: jobs.Job[PlanDocument],
     table: Optional[Table],
     fields: tuple[Field, ...],
     screened: bad_data.Screened,
@@ -230,7 +227,7 @@ def _predicted(
 ) -> tuple[RunResult, str]:
     """Predicts the files of a plan that are missing."""
     whole = output.begin()
-    missing = folders.missing(plan.shards, whole)
+    missing = [file for file in plan.shards if file.name not in whole]
     if not missing and output.is_finished:
         raise NothingToDo(
             f"--predict_dir: {output.folder!r} already has the predictions of all {len(whole):,} "
@@ -259,7 +256,7 @@ def _predicted(
                 rounded.update(done.rounded)
     finally:
         work.release()
-    output.finish(written)
+    output.finish(output.plan.manifest(plan.export, written))
     result = RunResult(
         mode=config.mode,
         rows_evaluated=sum(file.rows for file in written.values()),
@@ -286,7 +283,7 @@ def _processes(config: ExperimentConfig, missing: Sequence[ScoredFile]) -> int:
 def _context(
     config: ExperimentConfig,
     plan: Plan,
-    output: folders.Output,
+    output: jobs.Job[PlanDocument],
     fields: tuple[Field, ...],
     damaged: tfrecords.Damaged,
     workers: int,

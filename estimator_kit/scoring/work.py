@@ -22,20 +22,18 @@ from estimator_kit.scoring.export import Output
 from estimator_kit.scoring.plan import ScoredFile
 from estimator_kit.scoring.rows import Batch
 from estimator_kit.serving.loaded_model import LoadedModel
+from feature_specs.files.shards import ShardFile, Written
 from feature_specs.parser import parser
 from input_pipelines import errors
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import diagnosis
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.processes import OnRows
-from input_pipelines.prepare.convert.shard_files import ShardFile, Written
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.reader import Part
 from input_pipelines.prepare.tables.storable import Rounded
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform import checks
-
-_NOTHING = np.zeros(0, np.uint8)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,13 +125,13 @@ def _score(task: FileTask, context: Context, advance: OnRows) -> Done:
         try:
             for batch, answers in _answered(model, task, context, rounded):
                 writer.write(answers, batch)
-                file.write(_NOTHING, len(batch.records))
+                file.write(b"", len(batch.records))
                 advance(len(batch.records))
             writer.finish()
         except BaseException:
             writer.discard()
             raise
-        return Done(file.finish(), rounded)
+    return Done(file.written, rounded)
 
 
 def _model(context: Context) -> LoadedModel:

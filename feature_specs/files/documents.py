@@ -49,6 +49,9 @@ class _Stored(pydantic.BaseModel):
     remedy: ClassVar[str] = "Repair or remove it."
     # Whether a file has its fields in alphabetical order, and not in the order of the object.
     sort_keys: ClassVar[bool] = True
+    # How many spaces a level is indented by, and whether other characters are written as \uXXXX.
+    indent: ClassVar[int] = 2
+    ascii: ClassVar[bool] = True
 
     @classmethod
     def load(cls, path: str) -> Optional[Self]:
@@ -73,13 +76,22 @@ class _Stored(pydantic.BaseModel):
         """The value of the file, for `json.dumps`: the fields that were given."""
         return plain(self.model_dump(mode="json", by_alias=True, exclude_unset=True))
 
-    def save(self, path: str) -> None:
-        """Writes the file; it appears whole. Makes missing folders.
+    def as_text(self) -> str:
+        """The text of the file."""
+        value, sort_keys = self.as_json(), self.sort_keys
+        return (
+            json.dumps(value, indent=self.indent, ensure_ascii=self.ascii, sort_keys=sort_keys)
+            + "\n"
+        )
+
+    def save(self, path: str, *, within: Optional[str] = None, durable: bool = False) -> None:
+        """Writes the file; it appears whole. Makes missing folders. For arguments, see `staged`.
 
         Raises:
           ConfigError: the path is a folder.
         """
-        write_json(path, self.as_json(), sort_keys=self.sort_keys)
+        check_is_file(path)
+        staged.write(path, self.as_text().encode(), within=within, durable=durable)
 
 
 class Document(Part, _Stored):

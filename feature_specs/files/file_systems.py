@@ -17,6 +17,7 @@ This module never gives a file its name: see `staged`, and for JSON `documents`.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import importlib
@@ -25,7 +26,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Optional
 
 from feature_specs.files.errors import MissingPackageError
@@ -219,9 +220,6 @@ class _Elsewhere:
     def write(self, content: Any) -> None:
         self._file.write(bytes(content))
 
-    def flush(self) -> None:
-        self._file.flush()
-
     def close(self) -> None:
         self._file.close()
 
@@ -232,14 +230,6 @@ def open_file(path: str, mode: str) -> Any:
         return open(path, mode)
     file = gfile().GFile(path, mode)
     return _Elsewhere(file) if mode == "wb" else file
-
-
-def sync(file: Any) -> None:
-    """Waits until everything is written to the disk, so that a rename publishes a complete file."""
-    file.flush()
-    fileno = getattr(file, "fileno", None)
-    if fileno is not None:
-        os.fsync(fileno())
 
 
 def remove(path: str) -> None:
@@ -279,15 +269,19 @@ def read(path: str) -> Optional[bytes]:
         return bytes(file.read())
 
 
-def full_disk(error: OSError, path: str) -> OSError:
-    """A write error with a message that says what is kept and what to do."""
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    hint = (
-        "free some space and start the same command again"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT)
-        else "start the same command again when it can be written"
-    )
-    return OSError(
-        error.errno or errno.EIO,
-        f"{path} could not be written: {reason}; the shards that are finished are kept: {hint}",
-    )
+@contextlib.contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Adds to an error of writing what is kept and what to do. Use it for one access to a file."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        hint = (
+            "free some space and start the same command again"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT)
+            else "start the same command again when it can be written"
+        )
+        raise OSError(
+            error.errno or errno.EIO,
+            f"{path} could not be written: {reason}; the shards that are finished are kept: {hint}",
+        ) from error

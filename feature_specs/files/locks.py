@@ -19,7 +19,7 @@ class Taken(Exception):
     """Another process, or another thread, holds the lock."""
 
 
-class LocksMissing(Exception):
+class LocksMissing(OSError):
     """The file system has no locks."""
 
 
@@ -35,7 +35,7 @@ def lock(handle: int, *, wait: bool = False) -> None:
     except BlockingIOError as error:
         raise Taken from error
     except OSError as error:
-        raise LocksMissing from error
+        raise LocksMissing(*error.args) from error
 
 
 @contextlib.contextmanager

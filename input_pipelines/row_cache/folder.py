@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import logging
 import os
 import pathlib
@@ -27,6 +26,8 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, Optional
+
+from feature_specs.files import locks, staged
 
 _log = logging.getLogger("estimator_kit")
 
@@ -74,7 +75,7 @@ class CacheFolder:
         with self._alone():
             # Stays open, and locked, until `close` or the end of the process.
             self._lease = (self.path / f".run-{self._run}").open("w", encoding="ascii")
-            fcntl.flock(self._lease, fcntl.LOCK_EX)
+            locks.lock(self._lease.fileno())
             self._remove_what_the_dead_left()
 
     def find(self, key: str) -> Optional[str]:
@@ -107,14 +108,13 @@ class CacheFolder:
         unfinished = self.path / f".{self._run}-{key}-{uuid.uuid4().hex}"
         try:
             write(str(unfinished))
-            with open(unfinished, "rb") as file:
-                os.fsync(file.fileno())
+            staged.sync(str(unfinished))
             size = unfinished.stat().st_size
             entry = self.path / f"{key}-{size}.rows"
             with self._alone():
                 if not entry.exists():  # Another run may have written it in the meantime.
                     self._make_room(size)
-                os.replace(unfinished, entry)
+                staged.rename(str(unfinished), str(entry))
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
                 unfinished.unlink()
@@ -176,11 +176,7 @@ class CacheFolder:
             lease = _LEASE.fullmatch(name)
             if lease is None or lease[1] == self._run:
                 continue
-            with open(self.path / name, encoding="ascii") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    continue
+            with contextlib.suppress(locks.Taken), locks.held(str(self.path / name)):
                 for left in self.path.glob(f".{lease[1]}-*"):
                     left.unlink()
                 os.unlink(self.path / name)
@@ -188,6 +184,6 @@ class CacheFolder:
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
         """Locks the folder against other threads of this run and against other runs."""
-        with self._threads, open(self.path / ".lock", "w", encoding="ascii") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        (self.path / ".lock").touch()
+        with self._threads, locks.held(str(self.path / ".lock"), wait=True):
             yield

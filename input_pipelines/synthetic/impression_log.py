@@ -25,11 +25,11 @@ distribution). Rows within a day are in random order. By default, about 5.5 % of
 click, and about 10 % of the clicks have a purchase. The best possible AUC of click is about 0.81.
 
 The generator never overwrites data that were made with other settings, and never changes a folder
-that another program filled. A day is written to `.tmp-dt=...` and then renamed, so no half-written
-day is visible. If it is killed, the next call continues with the first day that has no _SUCCESS.
-Processes that call it on the same folder at the same time take turns (flock). The same settings
-give the same bytes with the same versions of numpy and protobuf. Each day has a separate random
-stream, so it does not matter which process made which day.
+that another program filled. No half-written day is visible. If it is killed, the next call
+continues with the first day that has no _SUCCESS. Processes that call it on the same folder at the
+same time take turns (flock). The same settings give the same bytes with the same versions of numpy
+and protobuf. Each day has a separate random stream, so it does not matter which process made which
+day.
 
     generate("/tmp/ads")                                       200,000 rows in 8 days
     bayes_metrics(glob.glob("/tmp/ads/dt=2026-01-08/*.tfrecord"))["click"]["auc"]
@@ -41,11 +41,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import datetime
-import fcntl
 import itertools
-import json
 import os
 import shutil
 import time
@@ -55,6 +52,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from feature_specs.files import documents, locks, staged
 from input_pipelines.synthetic import truth
 
 GENERATOR_VERSION = 1  # raise with any change that changes a byte of the data
@@ -72,9 +70,10 @@ class DayReport(NamedTuple):
     kept: bool
 
 
-@dataclasses.dataclass(frozen=True)
-class _Settings:
-    """The settings that decide the bytes of the data; stored in SETTINGS_FILE as JSON."""
+class _Settings(documents.Document):
+    """The settings that decide the bytes of the data; stored in SETTINGS_FILE."""
+
+    sort_keys = False
 
     version: int
     rows: int
@@ -83,7 +82,7 @@ class _Settings:
     first_day: str
     seed: int
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         for name, least in (("days", 1), ("shards_per_day", 1), ("seed", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}.")
@@ -132,9 +131,17 @@ def generate(
         ValueError: a setting is out of range, or `out_dir` has data that were made with other
             settings or by another program.
     """
-    settings = _Settings(GENERATOR_VERSION, rows, days, shards_per_day, first_day, seed)
+    settings = _Settings(
+        version=GENERATOR_VERSION,
+        rows=rows,
+        days=days,
+        shards_per_day=shards_per_day,
+        first_day=first_day,
+        seed=seed,
+    )
+    settings.check()
     os.makedirs(out_dir, exist_ok=True)
-    with _exclusive(out_dir):
+    with locks.held(out_dir, wait=True):
         _claim(out_dir, settings)
         population: truth.Population | None = None
         for day, day_rows in enumerate(_even_parts(rows, days)):
@@ -144,12 +151,9 @@ def generate(
                 population = population or truth.draw_population(
                     _stream(settings, _PEOPLE), days=days
                 )
-                staging = os.path.join(out_dir, f".tmp-{settings.day_name(day)}")
-                for left_over in (staging, final):
-                    shutil.rmtree(left_over, ignore_errors=True)
-                os.mkdir(staging)
-                _write_day(staging, settings, population, day, day_rows)
-                os.rename(staging, final)
+                shutil.rmtree(final, ignore_errors=True)
+                with staged.folder(final) as staging:
+                    _write_day(staging, settings, population, day, day_rows)
             if progress is not None:
                 progress(DayReport(settings.day_name(day), day_rows, kept))
 
@@ -201,47 +205,29 @@ def _score(label: np.ndarray, probability: np.ndarray) -> dict[str, float]:
     return {"auc": auc, "log_loss": log_loss, "rows": rows}
 
 
-@contextlib.contextmanager
-def _exclusive(folder: str) -> Iterator[None]:
-    """Holds the folder's lock. The system releases it even if the process is killed."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
 def _claim(out_dir: str, settings: _Settings) -> None:
     """Writes the settings into a new folder, or refuses a folder that this generator cannot use."""
     path = os.path.join(out_dir, SETTINGS_FILE)
-    asked = dataclasses.asdict(settings)
-    if not os.path.exists(path):
+    there = _Settings.load(path)
+    if there is None:
         strangers = sorted(name for name in os.listdir(out_dir) if name.startswith("dt="))
         if strangers:
             raise ValueError(
                 f"out_dir {out_dir!r} has {strangers[0]!r} but no {SETTINGS_FILE}, so this"
                 " generator did not make it. Choose another out_dir."
             )
-        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
-            file.write(json.dumps(asked, indent=2) + "\n")
-        os.rename(f"{path}.tmp", path)
+        settings.save(path)
         return
-    try:
-        with open(path, encoding="utf-8") as file:
-            there = dict(json.load(file))
-    except (ValueError, TypeError) as error:
+    names = [name for name, value in settings if getattr(there, name) != value]
+    if names:
+        was, now = (
+            ", ".join(f"{name}={getattr(each, name)!r}" for name in names)
+            for each in (there, settings)
+        )
         raise ValueError(
-            f"{path!r} is not a JSON object with the settings of this generator. Choose another"
-            f" out_dir, or remove {out_dir!r} to make the data again."
-        ) from error
-    differing = [name for name in asked if there.get(name) != asked[name]]
-    if differing:
-        raise ValueError(
-            f"out_dir {out_dir!r} has data that were made with"
-            f" {', '.join(f'{name}={there.get(name)!r}' for name in differing)}, but"
-            f" you asked for {', '.join(f'{name}={asked[name]!r}' for name in differing)}. Choose"
-            " another out_dir, use the same settings, or remove the folder to make the data again."
+            f"out_dir {out_dir!r} has data that were made with {was}, but you asked for {now}."
+            " Choose another out_dir, use the same settings, or remove the folder to make the data"
+            " again."
         )
 
 

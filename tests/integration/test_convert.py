@@ -318,5 +318,6 @@ def test_nothing_left_to_do(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_is_temporary():
-    error = file_systems.full_disk(OSError(28, "No space left on device"), "out/_unfinished/a")
-    assert exit_codes.exit_code(error) == exit_codes.TEMPORARY
+    with pytest.raises(OSError) as error, file_systems.writing("out/_unfinished/a"):
+        raise OSError(28, "No space left on device")
+    assert exit_codes.exit_code(error.value) == exit_codes.TEMPORARY

@@ -189,7 +189,7 @@ def test_a_warm_start_fits_with_boundaries_from_statistics(fresh):
     document["groups"]["wide"].append("prices")
     path.write_text(json.dumps(document))
     first = scan([str(fresh / "data/dt=2026-01-01/part-0.tfrecord")]).statistics(1)
-    (fresh / "statistics.json").write_text(first.text())
+    (fresh / "statistics.json").write_text(first.as_text())
     cycle.run(config(fresh))
     write_day(fresh, 4, price=9.5)
     _, text = cycle.run(config(fresh, as_of="2026-01-04"))

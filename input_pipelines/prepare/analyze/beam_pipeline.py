@@ -10,7 +10,6 @@ another order, estimates would differ a little, and so would the written files.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -23,6 +22,7 @@ from input_pipelines.prepare.beam import runner
 from input_pipelines.prepare.tables.reader import Part
 
 _PARTS = pydantic.TypeAdapter(list[Part])
+_FILES = pydantic.TypeAdapter(list[str])
 _COMMON = pydantic.TypeAdapter(tuple[int, tuple[Condition, ...]])
 
 
@@ -36,7 +36,7 @@ def summaries(
     pieces = (
         b"parts " + _PARTS.dump_json(list(group))
         if group and isinstance(group[0], Part)
-        else b"files " + json.dumps(list(group)).encode()
+        else b"files " + _FILES.dump_json(list(group))
         for group in groups
     )
     with runner.scratch(flags) as folder:
@@ -49,12 +49,12 @@ def summaries(
 # --- On a worker ----------------------------------------------------------------------------------
 
 
-def _work(common: bytes, piece: bytes, attempt: str) -> bytes:
-    """Returns the summary of a group. It writes nothing, so it does not use `attempt`."""
+def _work(common: bytes, piece: bytes) -> bytes:
+    """Returns the summary of a group."""
     kind, _, content = piece.partition(b" ")
     how = _COMMON.validate_json(common)
     if kind == b"parts":
         found = group_scan.scan_parts(_PARTS.validate_json(content), *how)
     else:
-        found = group_scan.scan_files(json.loads(content), *how)
+        found = group_scan.scan_files(_FILES.validate_json(content), *how)
     return summary_json.to_bytes(found)

@@ -102,7 +102,7 @@ def write(
         step_groups=[*summary.step_groups(), *([steps] if steps else [])],
         tables=summary.csv.flags if kinds.kind_of_all(files) == kinds.CSV else None,
     )
-    texts = {SPEC_FILE: text, STATISTICS_FILE: statistics.text()}
+    texts = {SPEC_FILE: text, STATISTICS_FILE: statistics.as_text()}
     for name, chosen in words.items():
         if chosen.words and name in choices and choices[name].feature is not None:
             texts[f"{VOCABULARY_FOLDER}/{name}.txt"] = chosen.vocabulary_text()

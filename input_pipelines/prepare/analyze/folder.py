@@ -12,19 +12,23 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import pathlib
-from collections.abc import Mapping
-from typing import Union
+from collections.abc import Iterator, Mapping
 
-from feature_specs.files import locks, staged
+from feature_specs.files import documents, locks, staged
+from feature_specs.files.jobs import FolderError
 
 MANIFEST = "manifest.json"
-_TEMPORARY = ".tmp-"
 
 
-class FolderError(ValueError):
-    """The folder has files that analysis did not write. Nothing was changed."""
+class Manifest(documents.Document):
+    """The SHA-256 of each file; while files are replaced, of the old and of the new one."""
+
+    sort_keys = False
+    indent = 1
+
+    version: int = 1
+    files: dict[str, list[str]]
 
 
 def check(folder: pathlib.Path) -> None:
@@ -53,52 +57,51 @@ def publish(folder: pathlib.Path, files: Mapping[str, str]) -> None:
     Raises:
       FolderError: see `check`.
     """
-    new = {name: [_digest(text.encode())] for name, text in files.items()}
-    if not folder.exists() and _new(folder, {**files, MANIFEST: _manifest_text(new)}):
-        return
+    new = _digests(files)
+    if not folder.exists():
+        try:
+            with staged.folder(str(folder)) as temporary:
+                for name, text in {**files, MANIFEST: _manifest(new).as_text()}.items():
+                    documents.write_text(f"{temporary}/{name}", text)
+            return
+        except OSError:
+            if not folder.exists():  # Otherwise another analysis has just made it.
+                raise
     with locks.held(str(folder), wait=True):
         check(folder)
         before = _known(folder)
-        both = {name: before.get(name, []) + new.get(name, []) for name in {**before, **new}}
-        with contextlib.ExitStack() as stack:
-            for name, text in files.items():
-                _write(stack.enter_context(staged.file(str(folder / name))), text)
-            replace(folder / MANIFEST, _manifest_text(both))
+        with _replaced(folder, files):
+            _save(folder, _both(before, new))
         for name in before:
             if name not in files:
                 (folder / name).unlink(missing_ok=True)
-        replace(folder / MANIFEST, _manifest_text(new))
+        _save(folder, new)
 
 
-def _new(folder: pathlib.Path, files: Mapping[str, str]) -> bool:
-    """Makes a folder with these files. False if another analysis has made it in the meantime."""
-    try:
-        with staged.folder(str(folder)) as temporary:
-            for name, text in files.items():
-                (pathlib.Path(temporary) / name).parent.mkdir(parents=True, exist_ok=True)
-                _write(pathlib.Path(temporary) / name, text)
-    except OSError:
-        if not folder.exists():
-            raise
-        return False
-    return True
+def refresh(folder: pathlib.Path, files: Mapping[str, str]) -> None:
+    """Replaces these files, by path in the folder, and lists them if it has a manifest."""
+    new = _digests(files)
+    with locks.held(str(folder), wait=True):
+        before, has_manifest = _known(folder), (folder / MANIFEST).exists()
+        with _replaced(folder, files):
+            if has_manifest:
+                _save(folder, _both(before, new))
+        if has_manifest:
+            _save(folder, {**before, **new})
 
 
-def admit(folder: pathlib.Path, files: Mapping[str, str]) -> None:
-    """Adds refreshed files to the folder's manifest, if it has one."""
-    if (folder / MANIFEST).exists():
-        digests = {name: [_digest(text.encode())] for name, text in files.items()}
-        replace(folder / MANIFEST, _manifest_text({**_known(folder), **digests}))
+@contextlib.contextmanager
+def _replaced(folder: pathlib.Path, files: Mapping[str, str]) -> Iterator[None]:
+    """Writes these files under temporary names, and renames all of them at the end."""
+    with contextlib.ExitStack() as stack:
+        for name, text in files.items():
+            temporary = stack.enter_context(staged.file(str(folder / name)))
+            pathlib.Path(temporary).write_bytes(text.encode())
+        yield
 
 
-def replace(path: pathlib.Path, text: str) -> None:
-    """Writes one file that appears whole; see `staged`."""
-    with staged.file(str(path)) as temporary:
-        _write(temporary, text)
-
-
-def _write(path: Union[str, pathlib.Path], text: str) -> None:
-    pathlib.Path(path).write_bytes(text.encode())
+def _both(before: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> Mapping[str, list[str]]:
+    return {name: before.get(name, []) + new.get(name, []) for name in {**before, **new}}
 
 
 def _files(folder: pathlib.Path) -> list[str]:
@@ -106,24 +109,25 @@ def _files(folder: pathlib.Path) -> list[str]:
     return sorted(
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*")
-        if path.is_file() and path.name != MANIFEST and not path.name.startswith(_TEMPORARY)
+        if path.is_file() and path.name != MANIFEST and not path.name.startswith(staged.TEMPORARY)
     )
 
 
 def _known(folder: pathlib.Path) -> dict[str, list[str]]:
-    path = folder / MANIFEST
-    if not path.exists():
-        return {}
-    try:
-        files = json.loads(path.read_text(encoding="utf-8"))["files"]
-        return {str(name): list(map(str, digests)) for name, digests in files.items()}
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise FolderError(f"{str(path)!r} was not written by analysis; move it away") from error
+    manifest = Manifest.load(str(folder / MANIFEST))
+    return {} if manifest is None else manifest.files
 
 
-def _manifest_text(files: Mapping[str, list[str]]) -> str:
-    document = {"version": 1, "files": {name: files[name] for name in sorted(files)}}
-    return json.dumps(document, indent=1) + "\n"
+def _manifest(files: Mapping[str, list[str]]) -> Manifest:
+    return Manifest(version=1, files={name: files[name] for name in sorted(files)})
+
+
+def _save(folder: pathlib.Path, files: Mapping[str, list[str]]) -> None:
+    _manifest(files).save(str(folder / MANIFEST))
+
+
+def _digests(files: Mapping[str, str]) -> dict[str, list[str]]:
+    return {name: [_digest(text.encode())] for name, text in files.items()}
 
 
 def _digest(content: bytes) -> str:

@@ -100,15 +100,13 @@ def refresh(
         texts[f"{file.removesuffix('.txt')}.counts.tsv"] = new.counts_text()
     for name in _statistics_files(path):
         report += _statistics_changes(path.parent / name, name, statistics)
-        texts[name] = statistics.text()
+        texts[name] = statistics.as_text()
     unknown = [n for n in statistics.features if n not in {*spec.features, *spec.labels}]
     if unknown:
         report.append(f"  not in the spec: {', '.join(unknown)}")
     report += [f"  note: {note}" for note in found.notes]
     _check_loads(spec, path, texts)
-    for name, text in texts.items():
-        folder.replace(path.parent / name, text)
-    folder.admit(path.parent, texts)
+    folder.refresh(path.parent, texts)
     return "\n".join(report)
 
 

@@ -152,7 +152,7 @@ class FeatureSummary:
             ),
             numbers=self._numbers(),
             words=self._words(),
-            odd_steps=self.odd_steps if self.is_feature_list else None,
+            **({"odd_steps": self.odd_steps} if self.is_feature_list else {}),
         )
 
     def _numbers(self) -> Optional[Numbers]:
@@ -301,15 +301,17 @@ class RecordSummary:
                 f"the filter of the spec drops all {counted(self.dropped, 'record')}. Check "
                 "`filter`, or name other files"
             )
-        return Statistics(
+        found = Statistics(
+            version=1,
             rows=self.rows,
-            dropped=self.dropped,
-            filter=tuple(self.filter),
             files=files,
             features={
                 name: self.features[name].statistics(self.rows) for name in sorted(self.features)
             },
         )
+        if not self.filter:
+            return found
+        return found.model_copy(update={"dropped": self.dropped, "filter": tuple(self.filter)})
 
     def _feature(self, name: str) -> FeatureSummary:
         if name not in self.features:

@@ -2,15 +2,14 @@
 
     results = run(work, common, pieces, folder=folder, flags=["--runner=DirectRunner"])
 
-The pipeline has one element for each piece, and only calls `work(common, piece, attempt)`. All data
-go through a folder that this program and the workers can reach: the data that all pieces share, the
+The pipeline has one element for each piece, and only calls `work(common, piece)`. All data go
+through a folder that this program and the workers can reach: the data that all pieces share, the
 pieces, and their results, because Beam cannot return results to the program that started it. So the
 graph of the pipeline has only a few bytes for each piece, even if pieces are large. Pieces and
 results are bytes that the caller encodes. They are never pickled.
 
-A runner may give a piece to two workers, or to another worker after a failure. So each file is
-written under a unique temporary name and then renamed. `work` can do the same with `attempt`, and
-it must always write the same bytes for the same piece.
+A runner may give a piece to two workers, or to another worker after a failure. So each file appears
+whole, and `work` must always write the same bytes for the same piece.
 """
 
 from __future__ import annotations
@@ -20,22 +19,21 @@ import dataclasses
 import functools
 import importlib
 import io
-import json
 import logging
 import os
 import tempfile
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from feature_specs.errors import nearest
-from feature_specs.files import file_systems, staged
+from feature_specs.files import documents, file_systems, staged
 from input_pipelines.errors import DataError, MissingPackageError
 from input_pipelines.prepare.beam.flags import BeamFlagsError, runs_here, value
 
-# A function of the shared data, a piece, and a suffix for temporary names. Returns the result.
-Work = Callable[[bytes, bytes, str], bytes]
+# A function of the shared data and a piece. Returns the result.
+Work = Callable[[bytes, bytes], bytes]
 
 # The files of a run, and the suffixes of the files of a piece.
 _COMMON, _PIECES, _FAILED = "common", "pieces", "failed"
@@ -46,6 +44,19 @@ _FINAL: dict[str, type[Exception]] = {
     "DataError": DataError,
     "MissingPackageError": MissingPackageError,
 }
+
+
+class _Failure(documents.Document):
+    """A final error: the name of its class, see `_FINAL`, and its text."""
+
+    kind: str
+    text: str
+
+
+class _Trouble(documents.Document):
+    """The arguments of an OSError."""
+
+    arguments: list[Union[int, str]]
 
 
 def library(part: str = "") -> Any:
@@ -219,11 +230,8 @@ def _run(pipeline: Any, job: _Job, numbers: Sequence[tuple[int, int, int]]) -> N
 
 def _failed(place: str) -> Optional[Exception]:
     """The final error that a worker has recorded, if any."""
-    content = file_systems.read(os.path.join(place, _FAILED))
-    if content is None:
-        return None
-    noted = json.loads(content)
-    return _FINAL[noted["kind"]](noted["text"])
+    noted = _Failure.load(os.path.join(place, _FAILED))
+    return None if noted is None else _FINAL[noted.kind](noted.text)
 
 
 def _trouble(place: str) -> Optional[OSError]:
@@ -232,7 +240,8 @@ def _trouble(place: str) -> Optional[OSError]:
     for name in sorted(names):
         number = name.removesuffix(_TROUBLE)
         if name != number and f"{number}{_RESULT}" not in names:
-            return OSError(*json.loads(file_systems.read(os.path.join(place, name)) or b"[]"))
+            noted = _Trouble.load(os.path.join(place, name))
+            return OSError(*(noted.arguments if noted is not None else ()))
     return None
 
 
@@ -255,24 +264,21 @@ def _do(job: _Job, number: tuple[int, int, int]) -> None:
     with file_systems.open_file(os.path.join(job.place, _PIECES), "rb") as file:
         file.seek(start)
         piece = file.read(size)
-    attempt = f".{uuid.uuid4().hex}"
-
-    def write(name: str, content: bytes) -> None:
-        path = os.path.join(job.place, name)
-        staged.write(path, content, durable=True)
-
+    own = os.path.join(job.place, str(which))
     try:
-        result = job.work(_common(job.place), piece, attempt)
+        result = job.work(_common(job.place), piece)
     except (DataError, MissingPackageError) as error:
         kind = next(kind for kind, of_kind in _FINAL.items() if isinstance(error, of_kind))
-        write(_FAILED, json.dumps({"kind": kind, "text": str(error)}).encode())
+        noted = _Failure(kind=kind, text=str(error))
+        noted.save(os.path.join(job.place, _FAILED), durable=True)
         return
     except OSError as error:
-        noted = error.args if error.errno is None else (error.errno, error.strerror)
-        noted += () if error.filename is None else (str(error.filename),)
-        write(f"{which}{_TROUBLE}", json.dumps(noted, default=str).encode())
+        args = error.args if error.errno is None else (error.errno, error.strerror)
+        args += () if error.filename is None else (error.filename,)
+        known = [arg if isinstance(arg, int) else str(arg) for arg in args]
+        _Trouble(arguments=known).save(own + _TROUBLE, durable=True)
         raise
-    write(f"{which}{_RESULT}", result)
+    staged.write(own + _RESULT, result, durable=True)
 
 
 @functools.lru_cache(1)

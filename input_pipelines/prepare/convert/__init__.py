@@ -6,14 +6,13 @@
     derived_labels  labels that are made from columns
     split, row_order        which rows are for evaluation; a seeded shuffle of all rows
     plan            decides which rows go into which shard before any shard is written
-    tasks, shard_files, spills, processes       the work, spread over the cores
+    tasks, spills, processes    the work, spread over the cores
     table_checks    whether a table has the columns that flags name
     beam_pipeline   the same work, spread by Apache Beam
     sequences       the work with --sequence_by; histories, windows and sequence_plan are its parts
-    folder          the output folder: its owner, finished shards, manifest and _SUCCESS
     conversion      the whole conversion, for `estimator_kit.commands.convert`
 
 The contents of a shard depend only on the files and the options. They never depend on the number of
-processes, or on how often the conversion was interrupted. Local files are converted without
-TensorFlow.
+processes, or on how often the conversion was interrupted; see `feature_specs.files.jobs` for the
+output folder. Local files are converted without TensorFlow.
 """

@@ -10,17 +10,13 @@ the conversion. The workers call the same functions as a conversion on one machi
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pydantic
 
 from input_pipelines.prepare.beam import runner
-from input_pipelines.prepare.convert.shard_files import Written
 from input_pipelines.prepare.convert.tasks import (
     Context,
     Done,
@@ -61,9 +57,7 @@ class BeamWorkers:
             flags=self._flags,
         )
         for result in results:
-            done = json.loads(result)
-            shards = tuple(Written(**shard) for shard in done["shards"])
-            yield Done(shards, Counter({(name, what): n for name, what, n in done["rounded"]}))
+            yield Done.of_text(result, "the result of a task")
 
 
 def _dumped(context: Context) -> bytes:
@@ -80,14 +74,10 @@ def _piece(task: Task) -> bytes:
 # --- On a worker ----------------------------------------------------------------------------------
 
 
-def _work(common: bytes, piece: bytes, attempt: str) -> bytes:
+def _work(common: bytes, piece: bytes) -> bytes:
     kind, _, content = piece.partition(b" ")
     task = _TASKS[kind.decode()].validate_json(content)
-    context = dataclasses.replace(_context(common), attempt=attempt)
-    done = perform(task, context, lambda rows: None)
-    shards = [dataclasses.asdict(shard) for shard in done.shards]
-    rounded = [[*place, count] for place, count in done.rounded.items()]
-    return json.dumps({"shards": shards, "rounded": rounded}).encode()
+    return perform(task, _context(common), lambda rows: None).as_text().encode()
 
 
 @functools.lru_cache(1)

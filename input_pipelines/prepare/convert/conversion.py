@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 from feature_specs.errors import counted
+from feature_specs.files import jobs
+from feature_specs.files.shards import Written
 from feature_specs.spec import FeatureSpec
 from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
@@ -27,11 +29,9 @@ from input_pipelines.prepare.convert import (
     tasks,
 )
 from input_pipelines.prepare.convert import fields as field_rules
-from input_pipelines.prepare.convert import folder as folders
 from input_pipelines.prepare.convert import plan as plans
 from input_pipelines.prepare.convert.options import ConvertOptions
 from input_pipelines.prepare.convert.plan import Plan
-from input_pipelines.prepare.convert.shard_files import Written
 from input_pipelines.prepare.convert.table_checks import (
     check_column,
     check_key,
@@ -141,9 +141,9 @@ def convert(
     """
     if beam is not None:
         runner.check(beam, [directory, *files])
-    folders.check_new(directory)
+    jobs.check_new(directory, plans.PlanDocument.noun)
     plan, notes = _planned(files, options, spec, csv, beam)
-    output = folders.Output(directory, plan)
+    output = jobs.Job(directory, plan.document())
     output.check()
     with output.held():
         return _converted(plan, output, notes, workers, beam, on_progress)
@@ -151,7 +151,7 @@ def convert(
 
 def _converted(
     plan: Plan,
-    output: folders.Output,
+    output: jobs.Job[plans.PlanDocument],
     notes: Sequence[str],
     workers: Optional[int],
     beam: Optional[Sequence[str]],
@@ -159,7 +159,7 @@ def _converted(
 ) -> Result:
     """Writes the missing shards of a plan."""
     whole = output.begin()
-    missing = folders.missing(plan.shards, whole)
+    missing = [shard for shard in plan.shards if shard.name not in whole]
     if not missing and output.is_finished:
         return Result(plan, output.folder, whole, 0, tuple(notes), already_done=True)
     context = tasks.context_of(plan, missing, output.folder, output.temporary)
@@ -176,7 +176,7 @@ def _converted(
     with _workers(workers, beam, context, on_rows) as pool:
         for stage in stages:
             for done in pool.run(stage):
-                rounded.update(done.rounded)
+                rounded.update({(name, what): count for name, what, count in done.rounded})
                 written.update((shard.name, shard) for shard in done.shards)
     rows = sum(shard.rows for shard in written.values())
     if rows != plan.rows:
@@ -184,7 +184,8 @@ def _converted(
             f"{plan.rows:,} rows were counted in {plan.table.files[0]} and the other files, but "
             f"{rows:,} were written. Check whether files were changed during the conversion"
         )
-    output.finish(written)
+    parts = {shard.name: shard.part for shard in plan.shards}
+    output.finish(output.plan.manifest(parts, written))
     notes = (*notes, *reader.rounding_notes(rounded))
     return Result(plan, output.folder, written, len(missing), notes)
 

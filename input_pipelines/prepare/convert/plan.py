@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import ClassVar, Optional
 
 import numpy as np
+import pydantic
 
-from feature_specs.files import file_systems
+from feature_specs.files import documents, file_systems, jobs
+from feature_specs.files.jobs import File
+from feature_specs.files.shards import Written
 from feature_specs.meaning import compared
 from feature_specs.spec import FeatureSpec
 from input_pipelines import own_code
@@ -26,7 +29,6 @@ from input_pipelines.prepare.convert import derived_labels
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.options import ConvertOptions
-from input_pipelines.prepare.convert.shard_files import Written
 from input_pipelines.prepare.tables.reader import Part, Table
 from input_pipelines.record_files import kinds
 from input_pipelines.record_files.framing import FOOTER, HEADER
@@ -37,6 +39,79 @@ _READ = (compared.CONVERSION.aspects, ("features", "labels"))
 _SAMPLES = 16
 _SAMPLE_ROWS = 1024
 _MIB = 2**20
+
+
+class Feature(documents.Part):
+    """A feature of the records; `text` is the form of times, see `text_types`."""
+
+    dtype: str
+    list: bool
+    feature_list: bool
+    text: Optional[str] = None
+
+
+class _Conversion(jobs.Plan):
+    """What the plan and the manifest have in common."""
+
+    noun = "conversion"
+    called: ClassVar[Mapping[str, str]] = {
+        "version": "the form of the plan",
+        "record": "the kind of record",
+        "spec": "the feature spec",
+        "files": "the files that are converted",
+        "csv": "how CSV is written",
+        "options": "the flags",
+        "features": "the features",
+        "shards": "the shards",
+    }
+
+    record: str
+    spec: Optional[str]
+    files: list[File]
+    csv: dict[str, pydantic.JsonValue]
+    options: dict[str, pydantic.JsonValue]
+    features: dict[str, Feature]
+
+    @property
+    def paths(self) -> list[str]:
+        return [file.path for file in self.files]
+
+
+class WrittenShard(Written):
+    """A finished shard of a part: `data`, `train`, `eval` or `test`."""
+
+    part: str
+
+
+class ManifestDocument(_Conversion):
+    """`_MANIFEST.json` of a conversion. The shards are in the order of the plan."""
+
+    shards: list[WrittenShard]
+    rows: int
+
+
+class PlanDocument(_Conversion):
+    """`_PLAN.json` of a conversion. A shard has a name and its rows, [start, stop)."""
+
+    shards: list[tuple[str, int, int]]
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _, _ in self.shards]
+
+    def manifest(
+        self, parts: Mapping[str, str], written: Mapping[str, Written]
+    ) -> ManifestDocument:
+        """The manifest, when all shards are written; `parts` is by shard."""
+        same = {name: getattr(self, name) for name in _Conversion.model_fields}
+        same["files"] = [
+            File(path=f.path, rows=f.rows, bytes=(f.stamp or [0])[0]) for f in self.files
+        ]
+        return ManifestDocument(
+            **same,
+            shards=[WrittenShard(**{**dict(written[n]), "part": parts[n]}) for n in self.names],
+            rows=sum(shard.rows for shard in written.values()),
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,68 +181,44 @@ class Plan:
             before += count
         return found
 
-    def document(self) -> dict[str, Any]:
-        """The plan as JSON. Two conversions with the same document write the same bytes."""
+    def document(self) -> PlanDocument:
+        """The plan as a file. Two conversions with the same document write the same bytes."""
         rows = {path: sum(counts) for path, counts in self.row_groups.items()}
-        return {
-            **inputs_document(self.kind, self.spec, self.table, rows, self.options, self.fields),
-            "shards": [[s.name, s.start, s.stop] for s in self.shards],
-        }
-
-    def manifest(
-        self, document: Mapping[str, Any], written: Mapping[str, Written]
-    ) -> dict[str, Any]:
-        """The document, with the rows, bytes and CRC-32 of every written shard."""
-        return manifest_of(document, [(s.name, s.part) for s in self.shards], written)
+        shards = [(s.name, s.start, s.stop) for s in self.shards]
+        return document(self.kind, self.spec, self.table, rows, self.options, self.fields, shards)
 
 
-def inputs_document(
+def document(
     kind: str,
     spec: Optional[FeatureSpec],
     table: Table,
     rows: Mapping[str, int],
     options: ConvertOptions,
     fields: Sequence[Field],
-) -> dict[str, Any]:
-    """All entries of a plan's document from which the shards follow; `rows` is by file."""
+    shards: list[tuple[str, int, int]],
+) -> PlanDocument:
+    """A plan as a file; `rows` is by file."""
     # Earlier versions wrote other texts of times, so their shards and new ones do not go together.
     times = {column.name: column.form for column in table.columns if column.form}
-    return {
-        "version": _VERSION,
-        "code": own_code.of_reading(),
-        "record": kind,
-        "spec": None if spec is None else spec.fingerprint(*_READ),
-        "files": [
-            {"path": path, "rows": rows[path], "stamp": file_systems.stamp(path)}
-            for path in table.files
-        ],
-        "csv": table.csv.document(),
-        "options": options.document(),
-        "features": {
-            field.name: {
-                "dtype": field.dtype,
-                "list": field.multi,
-                "feature_list": field.feature_list,
+    return PlanDocument(
+        version=_VERSION,
+        code=own_code.of_reading(),
+        record=kind,
+        spec=None if spec is None else spec.fingerprint(*_READ),
+        files=[File(path=p, rows=rows[p], stamp=file_systems.stamp(p)) for p in table.files],
+        csv=table.csv.document(),
+        options=options.document(),
+        features={
+            field.name: Feature(
+                dtype=field.dtype,
+                list=field.multi,
+                feature_list=field.feature_list,
                 **({"text": times[field.name]} if field.name in times else {}),
-            }
+            )
             for field in fields
         },
-    }
-
-
-def manifest_of(
-    document: Mapping[str, Any],
-    shards: Sequence[tuple[str, str]],
-    written: Mapping[str, Written],
-) -> dict[str, Any]:
-    """The document, with the rows, bytes and CRC-32 of the shards with these names and parts."""
-    files = [
-        {"path": file["path"], "rows": file["rows"], "bytes": file["stamp"][0]}
-        for file in document["files"]
-    ]
-    rows = sum(shard.rows for shard in written.values())
-    entries = [{**dataclasses.asdict(written[name]), "part": part} for name, part in shards]
-    return {**document, "files": files, "shards": entries, "rows": rows}
+        shards=shards,
+    )
 
 
 def make(

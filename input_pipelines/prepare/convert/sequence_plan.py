@@ -14,13 +14,11 @@ import numpy as np
 
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.convert import row_order, split, windows
+from input_pipelines.prepare.convert import plan, row_order, split, windows
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.histories import Histories
 from input_pipelines.prepare.convert.options import ConvertOptions, SequenceOptions
-from input_pipelines.prepare.convert.plan import cut, inputs_document, manifest_of
-from input_pipelines.prepare.convert.shard_files import Written
 from input_pipelines.prepare.convert.windows import Windows
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.reader import Table
@@ -97,19 +95,13 @@ class SequencePlan:
             if len(places_of):
                 yield records_of(self.log, part.take(places_of), self.sequences)
 
-    def document(self) -> dict[str, Any]:
-        """The plan as JSON. Two conversions with the same document write the same bytes."""
+    def document(self) -> plan.PlanDocument:
+        """The plan as a file. Two conversions with the same document write the same bytes."""
         rows = {path: sum(self.table.row_groups(path)) for path in self.table.files}
-        return {
-            **inputs_document(self.kind, self.spec, self.table, rows, self.options, self.fields),
-            "shards": [[s.name, s.start, s.stop] for s in self.shards],
-        }
-
-    def manifest(
-        self, document: Mapping[str, Any], written: Mapping[str, Written]
-    ) -> dict[str, Any]:
-        """The document, with the records, bytes and CRC-32 of every written shard."""
-        return manifest_of(document, [(s.name, s.part) for s in self.shards], written)
+        shards = [(s.name, s.start, s.stop) for s in self.shards]
+        return plan.document(
+            self.kind, self.spec, self.table, rows, self.options, self.fields, shards
+        )
 
 
 def view_of(table: Table, options: SequenceOptions) -> Table:
@@ -175,7 +167,7 @@ def make(
     shards: list[Shard] = []
     for part, found in parts.items():
         most = options.shard_mib * _MIB / _bytes_a_record(log, found, fields, how)
-        ranges = cut(0, len(found), most) if len(found) else [(0, 0)]
+        ranges = plan.cut(0, len(found), most) if len(found) else [(0, 0)]
         for i, (start, stop) in enumerate(ranges):
             name = f"{part}-{i:05}-of-{len(ranges):05}{options.suffix}"
             shards.append(Shard(name, part, start, stop))

@@ -24,14 +24,15 @@ from typing import Optional
 import numpy as np
 
 from feature_specs.errors import counted
+from feature_specs.files import jobs
+from feature_specs.files.shards import ShardFile, Written
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.convert import derived_labels, histories, sequence_plan
 from input_pipelines.prepare.convert import fields as field_rules
-from input_pipelines.prepare.convert import folder as folders
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.options import ConvertOptions
+from input_pipelines.prepare.convert.plan import PlanDocument
 from input_pipelines.prepare.convert.sequence_plan import SequencePlan
-from input_pipelines.prepare.convert.shard_files import ShardFile, Written
 from input_pipelines.prepare.convert.table_checks import (
     check_column,
     check_key,
@@ -132,19 +133,20 @@ def convert(
       OSError: a file cannot be written.
       MissingPackageError: pyarrow is not installed.
     """
-    folders.check_new(directory)
+    jobs.check_new(directory, PlanDocument.noun)
     plan, notes = _planned(files, options, spec, csv, lambda rows: on_progress(rows, 0, 0))
-    output = folders.Output(directory, plan)
+    output = jobs.Job(directory, plan.document())
     output.check()
     with output.held():
         written = output.begin()
-        missing = folders.missing(plan.shards, written)
+        missing = [shard for shard in plan.shards if shard.name not in written]
         if not missing and output.is_finished:
             return SequenceResult(plan, output.folder, written, 0, notes, already_done=True)
         for shard in missing:
             written[shard.name] = _write(shard, plan, output)
             on_progress(0, len(written), len(plan.shards))
-        output.finish(written)
+        parts = {shard.name: shard.part for shard in plan.shards}
+        output.finish(output.plan.manifest(parts, written))
     return SequenceResult(plan, output.folder, written, len(missing), notes)
 
 
@@ -184,7 +186,9 @@ def _planned(
     return plan, (*notes, *reader.rounding_notes(rounded))
 
 
-def _write(shard: sequence_plan.Shard, plan: SequencePlan, output: folders.Output) -> Written:
+def _write(
+    shard: sequence_plan.Shard, plan: SequencePlan, output: jobs.Job[PlanDocument]
+) -> Written:
     """Writes one shard."""
     encoder = Encoder(plan.fields)
     filters = plan.spec.conditions if plan.spec is not None else ()
@@ -194,4 +198,4 @@ def _write(shard: sequence_plan.Shard, plan: SequencePlan, output: folders.Outpu
                 field_rules.check(records, plan.fields, plan.spec.source, filters=filters)
             data, _ = frames(encoder.encode(records.batch))
             file.write(data, records.batch.num_rows)
-        return file.finish()
+    return file.written

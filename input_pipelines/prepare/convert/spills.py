@@ -3,20 +3,20 @@
 A spill has segments: frames of rows for one shard, with their sort keys. A separate index file is
 written last, so a spill with an index is complete. A conversion that is started again uses the
 spills that exist, and removes them when it has finished. The same rows for the same shards give the
-same bytes, so two workers may write the same spill, each under a temporary name.
+same bytes, so two workers may write the same spill.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from feature_specs.files import file_systems, staged
+from feature_specs.files import documents, file_systems
+from feature_specs.files.shards import WholeFile
 from input_pipelines.prepare.tables.library import arrow
 
 # How many bytes of frames are kept in memory before they are sorted by shard and written.
@@ -31,41 +31,49 @@ def names(count: int) -> list[str]:
     return [f"rows-{i:05}.spill" for i in range(count)]
 
 
+class Index(documents.Document):
+    """The index of a spill: the segments of each shard, as (first byte, rows, bytes of frames)."""
+
+    segments: dict[str, list[tuple[int, int, int]]]
+
+
 def is_whole(temporary: str, name: str, shards: Sequence[int]) -> bool:
     """Whether a complete spill exists that has the rows of all these shards."""
-    index = file_systems.read(_index_path(temporary, name))
+    index = Index.load(_index_path(temporary, name))
     if index is None or not file_systems.exists(os.path.join(temporary, name)):
         return False
-    return set(map(str, shards)) <= set(json.loads(index)["segments"])
+    return set(map(str, shards)) <= set(index.segments)
 
 
 class SpillWriter:
-    """Writes one spill, `name` in the temporary folder. It is complete after `finish`."""
+    """Writes one spill, `name` in the temporary folder. It is complete after its block."""
 
-    def __init__(self, temporary: str, name: str, shards: Sequence[int], attempt: str = ""):
-        """A spill for the shards with these numbers. Rows of other shards must not be added.
-
-        Until it is complete, its name contains `attempt`.
-        """
-        self._path = os.path.join(temporary, name)
+    def __init__(self, temporary: str, name: str, shards: Sequence[int]):
+        """A spill for the shards with these numbers. Rows of other shards must not be added."""
+        self._file = WholeFile(os.path.join(temporary, name), temporary)
         self._index = _index_path(temporary, name)
-        self._attempt = attempt
-        self._segments: dict[str, list[list[int]]] = {str(shard): [] for shard in shards}
+        self._segments: dict[str, list[tuple[int, int, int]]] = {str(n): [] for n in shards}
         self._wanted = np.array(sorted(shards), np.int64)
         self._held: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
-        self._size = self._written = 0
-        try:
-            self._file = file_systems.open_file(self._path + attempt + ".tmp", "wb")
-        except OSError as error:
-            raise file_systems.full_disk(error, self._path) from error
+        self._size = 0
 
     def __enter__(self) -> SpillWriter:
+        self._file.__enter__()
         return self
 
-    def __exit__(self, *_: Any) -> None:
-        # Without an index the file is not used. If there was an error, it is already raised.
-        with contextlib.suppress(OSError):
-            self._file.close()
+    def __exit__(self, *error: Any) -> None:
+        if error[0] is not None:
+            self._file.__exit__(*error)
+            return
+        with contextlib.ExitStack() as stack:
+            stack.push(self._file)
+            if self._held:
+                self._write()
+            index = Index(segments=self._segments)
+            if Index.load(self._index) not in (None, index):
+                file_systems.remove(self._index)  # From an earlier start, for other shards.
+        with file_systems.writing(self._index):
+            index.save(self._index, durable=True)
 
     def wanted(self, shards: np.ndarray) -> np.ndarray:
         """bool [n]: which rows belong to this spill, given their shards."""
@@ -86,20 +94,6 @@ class SpillWriter:
         if self._size >= _BUFFER:
             self._write()
 
-    def finish(self) -> None:
-        if self._held:
-            self._write()
-        try:
-            file_systems.sync(self._file)
-            self._file.close()
-            index = json.dumps({"segments": self._segments}).encode()
-            if file_systems.read(self._index) not in (None, index):
-                file_systems.remove(self._index)  # From an earlier start, for other shards.
-            staged.rename(self._path + self._attempt + ".tmp", self._path)
-            staged.write(self._index, index, durable=True)
-        except OSError as error:
-            raise file_systems.full_disk(error, self._path) from error
-
     def _write(self) -> None:
         shards, keys, sizes, frames = (np.concatenate(part) for part in zip(*self._held))
         self._held, self._size = [], 0
@@ -114,24 +108,21 @@ class SpillWriter:
                 sizes[first:last].astype("<u4"),
                 frames[ends[first] : ends[last]],
             )
-            content = int(ends[last] - ends[first])
-            segment = [self._written, last - first, content]
+            size = int(ends[last] - ends[first])
+            segment = (self._file.size, last - first, size)
             self._segments[str(int(shards[first]))].append(segment)
             for part in parts:
-                try:
-                    self._file.write(np.ascontiguousarray(part).data.cast("B"))
-                except OSError as error:
-                    raise file_systems.full_disk(error, self._path) from error
-                self._written += part.nbytes
+                self._file.write(np.ascontiguousarray(part).data.cast("B"))
 
 
 def shuffled(temporary: str, names: Sequence[str], shard: int) -> Iterator[tuple[np.ndarray, int]]:
     """Yields the frames of a shard's rows in their order, in pieces, with their number of rows."""
     keys, sizes, contents = [], [], []
     for name in names:
-        index = json.loads(file_systems.read(_index_path(temporary, name)) or b"{}")
+        index = Index.load(_index_path(temporary, name))
+        assert index is not None, f"{name} was written before"
         with file_systems.open_file(os.path.join(temporary, name), "rb") as file:
-            for start, rows, size in index["segments"][str(shard)]:
+            for start, rows, size in index.segments[str(shard)]:
                 file.seek(start)
                 keys.append(np.frombuffer(file.read(8 * rows), "<u8"))
                 sizes.append(np.frombuffer(file.read(4 * rows), "<u4").astype(np.int64))

@@ -18,6 +18,8 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
+from feature_specs.files import documents
+from feature_specs.files.shards import ShardFile, Written
 from feature_specs.sections.filters import Condition
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import derived_labels, row_order, spills, split
@@ -26,7 +28,6 @@ from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.options import ConvertOptions
 from input_pipelines.prepare.convert.plan import Plan, Shard
-from input_pipelines.prepare.convert.shard_files import ShardFile, Written
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.reader import Part, Rows
 from input_pipelines.prepare.tables.storable import Rounded
@@ -51,7 +52,6 @@ class Context:
       dealt: in shuffled order, for each part the number of its first shard and of its shards.
       wanted: in shuffled order, the numbers of the shards to write.
       spills: in shuffled order, the number of spills.
-      attempt: a suffix of temporary names, so that two workers may do the same task.
     """
 
     folder: str
@@ -63,7 +63,6 @@ class Context:
     wanted: tuple[int, ...]
     spills: int
     filters: tuple[Condition, ...] = ()
-    attempt: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,12 +97,11 @@ class MergeTask:
 Task = Union[WriteTask, SpillTask, MergeTask]
 
 
-@dataclasses.dataclass(frozen=True)
-class Done:
-    """The result of a task: its finished shards, and how many values it rounded."""
+class Done(documents.Document):
+    """The result of a task: its finished shards, and the counts of `Rounded`."""
 
     shards: tuple[Written, ...] = ()
-    rounded: Rounded = dataclasses.field(default_factory=Counter)
+    rounded: tuple[tuple[str, str, int], ...] = ()
 
 
 def context_of(plan: Plan, missing: Sequence[Shard], folder: str, temporary: str) -> Context:
@@ -226,9 +224,8 @@ def _write(task: WriteTask, context: Context, advance: Advance) -> Done:
             while waiting and waiting[0].start < last:
                 shard = waiting[0]
                 if file is None:
-                    file = stack.enter_context(
-                        ShardFile(context.folder, shard.name, context.temporary, context.attempt)
-                    )
+                    made = ShardFile(context.folder, shard.name, context.temporary)
+                    file = stack.enter_context(made)
                 start, stop = max(shard.start, first) - first, min(shard.stop, last) - first
                 batch = rows.batch.slice(start, stop - start)
                 if mask is not None:
@@ -237,11 +234,16 @@ def _write(task: WriteTask, context: Context, advance: Advance) -> Done:
                     file.write(data, which.stop - which.start)
                 if shard.stop > last:
                     break
-                written.append(file.finish())
+                stack.close()
+                written.append(file.written)
                 file = None
                 waiting.pop(0)
             advance(rows.batch.num_rows)
-    return Done(tuple(written), rounded if task.counts_rounded else Counter())
+    return Done(shards=tuple(written), rounded=_counts(rounded) if task.counts_rounded else ())
+
+
+def _counts(rounded: Rounded) -> tuple[tuple[str, str, int], ...]:
+    return tuple((name, what, count) for (name, what), count in rounded.items())
 
 
 def _mask(rows: Rows, first: int, context: Context, part: str) -> Optional[np.ndarray]:
@@ -255,7 +257,7 @@ def _mask(rows: Rows, first: int, context: Context, part: str) -> Optional[np.nd
 def _spill(task: SpillTask, context: Context, advance: Advance) -> Done:
     encoder = Encoder(context.fields)
     rounded: Rounded = Counter()
-    with spills.SpillWriter(context.temporary, task.name, context.wanted, context.attempt) as spill:
+    with spills.SpillWriter(context.temporary, task.name, context.wanted) as spill:
         for first, rows in _read(task, context, rounded):
             count = rows.batch.num_rows
             numbers = row_order.random_numbers(first, count, context.options.seed)
@@ -273,14 +275,13 @@ def _spill(task: SpillTask, context: Context, advance: Advance) -> Done:
             for which, data, at in _encoded(encoder, batch, rows.path):
                 spill.add(shards[which], keys[which], data, at)
             advance(count)
-        spill.finish()
-    return Done(rounded=rounded)
+    return Done(rounded=_counts(rounded))
 
 
 def _merge(task: MergeTask, context: Context, advance: Advance) -> Done:
     names = spills.names(context.spills)
-    with ShardFile(context.folder, task.shard.name, context.temporary, context.attempt) as file:
+    with ShardFile(context.folder, task.shard.name, context.temporary) as file:
         for data, rows in spills.shuffled(context.temporary, names, task.shard.number):
             file.write(data, rows)
             advance(0)
-        return Done((file.finish(),))
+    return Done(shards=(file.written,))

@@ -5,14 +5,13 @@ Each element of the pipeline is a file. The result for a file is JSON, a few lin
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Optional
 
 import pydantic
 
+from feature_specs.files import documents
 from input_pipelines.prepare.beam import runner
 from input_pipelines.prepare.tables.columns import Column
 from input_pipelines.prepare.tables.found_columns import (
@@ -24,9 +23,28 @@ from input_pipelines.prepare.tables.found_columns import (
     look_through,
 )
 from input_pipelines.prepare.tables.json_files import JsonColumns
-from input_pipelines.prepare.tables.text_types import TextColumn
+from input_pipelines.prepare.tables.text_types import Place, TextColumn
 
 _LOOKS: dict[str, Any] = {kind.__name__: pydantic.TypeAdapter(kind) for kind in (CsvLook, JsonLook)}
+
+
+class _Texts(documents.Part):
+    """What is found in a column of a CSV file; see `TextColumn`."""
+
+    counts: dict[str, int]
+    first: dict[str, Place]
+    broken: int
+    multi: bool
+
+
+class _File(documents.Document):
+    """What is found in a file: the columns of CSV, or of JSON lines; see `JsonColumns.set`."""
+
+    sort_keys = False
+
+    rows: int
+    texts: Optional[dict[str, _Texts]] = None
+    columns: tuple[tuple[Column, str, str], ...] = ()
 
 
 def looks(flags: Sequence[str]) -> LookAll:
@@ -36,7 +54,7 @@ def looks(flags: Sequence[str]) -> LookAll:
         with runner.scratch(flags) as folder:
             pieces = map(_piece, files)
             results = runner.run(_work, b"", pieces, folder=folder, flags=flags)
-            return [_found(json.loads(result)) for result in results]
+            return [_found(_File.of_text(result, "the result for a file")) for result in results]
 
     return look_all
 
@@ -46,42 +64,37 @@ def _piece(look: Look) -> bytes:
     return kind.encode() + b" " + bytes(_LOOKS[kind].dump_json(look))
 
 
-def _found(document: dict[str, Any]) -> Found:
-    if "texts" in document:
+def _found(file: _File) -> Found:
+    if file.texts is not None:
         texts = {}
-        for name, state in document["texts"].items():
+        for name, state in file.texts.items():
             column = texts[name] = TextColumn(name)
-            column.counts = Counter(state["counts"])
-            column.first = {kind: (p, row, text) for kind, (p, row, text) in state["first"].items()}
-            column.broken = state["broken"]
-            column.multi = state["multi"]
-        return texts, document["rows"]
+            column.counts = Counter(state.counts)
+            column.first = state.first
+            column.broken, column.multi = state.broken, state.multi
+        return texts, file.rows
     found = JsonColumns()
-    for column, kind, place in document["columns"]:
-        found.set(Column(**column), kind, place)
-    return found, document["rows"]
+    for entry in file.columns:
+        found.set(*entry)
+    return found, file.rows
 
 
 # --- On a worker ----------------------------------------------------------------------------------
 
 
-def _work(common: bytes, piece: bytes, attempt: str) -> bytes:
-    """Reads a file and returns what it found. It writes nothing, so it does not use `attempt`."""
+def _work(common: bytes, piece: bytes) -> bytes:
+    """Reads a file and returns what it found."""
     kind, _, content = piece.partition(b" ")
     found, rows = look_through(_LOOKS[kind.decode()].validate_json(content))
-    document: dict[str, Any] = {"rows": rows}
     if isinstance(found, dict):
-        document["texts"] = {
-            name: {
-                "counts": text.counts,
-                "first": text.first,
-                "broken": text.broken,
-                "multi": text.multi,
-            }
+        texts = {
+            name: _Texts(
+                counts=dict(text.counts), first=text.first, broken=text.broken, multi=text.multi
+            )
             for name, text in found.items()
         }
+        file = _File(rows=rows, texts=texts)
     else:
-        document["columns"] = [
-            (dataclasses.asdict(column), *found.shown(name)) for name, column in found.found.items()
-        ]
-    return json.dumps(document).encode()
+        columns = ((column, *found.shown(name)) for name, column in found.found.items())
+        file = _File(rows=rows, columns=tuple(columns))
+    return file.as_text().encode()

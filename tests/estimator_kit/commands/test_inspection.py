@@ -230,7 +230,7 @@ def test_the_mode_shows_a_spec_with_its_statistics(ads, tmp_path):
     assert lines[:2] == [f"spec {spec}", "model wide_deep, by part"]
     assert "has no statistics.json" in text
     assert lines[-1].startswith("graph for TensorBoard: ")
-    (tmp_path / "statistics.json").write_text(statistics_of(user=(3, [])).text())
+    (tmp_path / "statistics.json").write_text(statistics_of(user=(3, [])).as_text())
     text = inspect.inspect(ek.ExperimentConfig(**fields))
     assert "has no statistics.json" not in text
     (tmp_path / "statistics.json").write_text("{}")

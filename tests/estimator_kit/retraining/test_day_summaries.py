@@ -64,7 +64,7 @@ def test_a_new_window_reads_the_records_of_new_days_alone(tmp_path, document, da
     assert second.summary(second.of_files(days[2:])).rows == 80
     assert len(scanned) == 3
     # One scan gives the same statistics: here all counts and quantiles are exact.
-    assert found.text() == scan.scan(days[2:]).statistics(4).text()
+    assert found.as_text() == scan.scan(days[2:]).statistics(4).as_text()
 
 
 @pytest.mark.ci
@@ -72,7 +72,10 @@ def test_stored_and_new_summaries_give_the_same_statistics(tmp_path, document, d
     some = facts_of(tmp_path, document)
     some.statistics(some.of_files(days[2:4]))  # Only this day is stored.
     new = facts_of(tmp_path, document, "new")
-    assert some.statistics(some.of_files(days)).text() == new.statistics(new.of_files(days)).text()
+    assert (
+        some.statistics(some.of_files(days)).as_text()
+        == new.statistics(new.of_files(days)).as_text()
+    )
 
 
 def test_a_day_that_was_written_again_is_read_again(tmp_path, document, days, scanned):
@@ -100,14 +103,14 @@ def test_nothing_is_stored_if_a_file_changes_meanwhile(tmp_path, document, days,
 
 def test_a_damaged_summary_is_read_again(tmp_path, document, days, scanned, caplog):
     facts = facts_of(tmp_path, document)
-    text = facts.summary(facts.of_files(days[:2])).statistics(2).text()
+    text = facts.summary(facts.of_files(days[:2])).statistics(2).as_text()
     (place,) = stored(tmp_path)
     whole = place.read_bytes()
     for content in (whole[:-20], whole.replace(b'"rows":40', b'"rows":41'), b"", b"\xff" + whole):
         assert content != whole
         place.write_bytes(content)
         with caplog.at_level("WARNING", logger="estimator_kit"):
-            assert facts.summary(facts.of_files(days[:2])).statistics(2).text() == text
+            assert facts.summary(facts.of_files(days[:2])).statistics(2).as_text() == text
         assert place.read_bytes() == whole
     assert len(scanned) == 5
     assert caplog.messages == [

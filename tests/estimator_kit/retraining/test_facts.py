@@ -42,9 +42,9 @@ def kept(tmp_path):
 def test_statistics_of_an_old_window_are_made_while_its_files_are_there(old, tmp_path):
     facts, files, folder = old
     found = facts.old_statistics(files)
-    assert found is not None and found.text() == facts.statistics(files).text()
+    assert found is not None and found.as_text() == facts.statistics(files).as_text()
     shutil.rmtree(folder)  # The statistics are stored elsewhere.
-    assert facts.old_statistics(files).text() == found.text()
+    assert facts.old_statistics(files).as_text() == found.as_text()
     # As after an upgrade of the kit.
     (place,) = (tmp_path / "facts").glob("statistics-*")
     place.write_text("{}")

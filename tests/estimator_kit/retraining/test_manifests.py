@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from estimator_kit.retraining.facts import FileFacts, manifest_problem
 
-SHARDS = [{"name": f"train-{i}.tfrecord", "bytes": 30, "rows": 3} for i in range(2)]
+SHARDS = [{"name": f"train-{i}.tfrecord", "bytes": 30, "rows": 3, "crc32": 7} for i in range(2)]
 
 
 def write(folder, shards):
@@ -40,7 +40,7 @@ def test_a_day_that_is_what_its_manifest_says(folder):
 
 
 def test_a_shard_that_is_lost_is_noticed(folder):
-    evaluate = {"name": "eval-0.tfrecord", "bytes": 30, "rows": 3}
+    evaluate = {"name": "eval-0.tfrecord", "bytes": 30, "rows": 3, "crc32": 7}
     write(folder, [*SHARDS, evaluate])
     first = facts(folder, "train-0.tfrecord")
     assert manifest_problem(folder, first, "train-*.tfrecord") == (

@@ -96,7 +96,7 @@ def test_a_warm_start_keeps_its_statistics_with_append(tmp_path, growth, boundar
     path.write_text(json.dumps(document))
     old = _write_prices(tmp_path / "old.tfrecord", [1.0, 2.0, 3.0, 4.0])
     # The given spec needs a statistics file before it can be read.
-    (tmp_path / "statistics.json").write_text(scan(old).statistics(1).text())
+    (tmp_path / "statistics.json").write_text(scan(old).statistics(1).as_text())
     first = vocabularies.make(parser.load(path), str(tmp_path / "first"), files=old, min_count=2)
     assert first.kept == []
     new = _write_prices(tmp_path / "new.tfrecord", [11.0, 12.0, 13.0, 14.0])

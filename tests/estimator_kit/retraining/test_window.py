@@ -137,7 +137,7 @@ def test_damaged_files_stop_or_are_left_out(folder):
 
 def test_a_day_that_is_not_what_its_manifest_says_is_being_written(folder):
     place = folder / "data" / f"dt={day(6)}"
-    shards = [{"name": f"part-{i}.tfrecord", "bytes": 3, "rows": 10} for i in range(2)]
+    shards = [{"name": f"part-{i}.tfrecord", "bytes": 3, "rows": 10, "crc32": 7} for i in range(2)]
     (place / "_MANIFEST.json").write_text(json.dumps({"shards": shards}))
     assert numbers(window(folder).evaluate) == [6]
     shards[1]["rows"] = 11
@@ -148,7 +148,7 @@ def test_a_day_that_is_not_what_its_manifest_says_is_being_written(folder):
         f"{place}/part-1.tfrecord has 10 records in 3 bytes, but the manifest of its day says 11 "
         "records in 3 bytes"
     )
-    shards[1] = {"name": "part-2.tfrecord", "bytes": 3, "rows": 10}
+    shards[1] = {"name": "part-2.tfrecord", "bytes": 3, "rows": 10, "crc32": 7}
     (place / "_MANIFEST.json").write_text(json.dumps({"shards": shards}))
     assert window(folder).left_out[day(6)] == (
         f"{place}/part-2.tfrecord is in the manifest of its day, but does not exist"

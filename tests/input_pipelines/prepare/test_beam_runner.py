@@ -115,24 +115,23 @@ def test_a_folder_for_the_results_of_workers(tmp_path):
     assert not os.path.exists(folder)
 
 
-def double(common, piece, attempt):
-    assert attempt.startswith(".")
+def double(common, piece):
     return common + piece * 2
 
 
-def fail(common, piece, attempt):
+def fail(common, piece):
     if piece == b"2":
         raise DataError("a.csv: row 2: is bad")
     pathlib.Path(common.decode(), piece.decode()).touch()
     return b""
 
 
-def no_space(common, piece, attempt):
+def no_space(common, piece):
     error = {b"0": "out/a could not be written: No space left on device", b"1": "a file"}
     raise OSError(errno.ENOSPC, error[piece], *([] if piece == b"0" else ["a.csv"]))
 
 
-def bug(common, piece, attempt):
+def bug(common, piece):
     raise KeyError("a bug")
 
 

@@ -86,8 +86,8 @@ def test_an_interrupted_generation_goes_on(tmp_path):
     folder = tmp_path / "ads"
     impression_log.generate(str(folder), **SMALL)
     whole = contents(folder)
-    shutil.move(str(folder / "dt=2026-01-02"), str(folder / ".tmp-dt=2026-01-02"))
-    (folder / ".tmp-dt=2026-01-02" / "left_over").write_text("half a file")
+    shutil.move(str(folder / "dt=2026-01-02"), str(folder / ".tmp-dt=2026-01-02-1"))
+    (folder / ".tmp-dt=2026-01-02-1" / "left_over").write_text("half a file")
     os.remove(folder / "dt=2026-01-03" / "_SUCCESS")
     days = []
     impression_log.generate(str(folder), **SMALL, progress=days.append)
@@ -148,11 +148,7 @@ def test_a_folder_that_something_else_filled_is_never_touched(tmp_path):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         impression_log.generate(str(tmp_path), **SMALL)
     (tmp_path / "_GENERATOR.json").write_text("not json")
-    message = (
-        f"{str(tmp_path / '_GENERATOR.json')!r} is not a JSON object with the settings of this"
-        f" generator. Choose another out_dir, or remove {str(tmp_path)!r} to make the data again."
-    )
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(ValueError, match=r"_GENERATOR\.json: not JSON: .* Repair or remove it"):
         impression_log.generate(str(tmp_path), **SMALL)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["_GENERATOR.json", "dt=2026-01-01"]
 

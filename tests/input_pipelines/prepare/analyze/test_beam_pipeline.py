@@ -96,7 +96,7 @@ def test_workers_that_do_not_reach_the_folder_of_this_program(tmp_path, small_gr
     files = files_of(tmp_path, "tfrecord")
     flags = [*FLAGS, f"--temp_location={tmp_path}/shared"]
     found = scan.scan(files, beam=flags)
-    assert found.statistics(3).text() == scan.scan(files).statistics(3).text()
+    assert found.statistics(3).as_text() == scan.scan(files).statistics(3).as_text()
     assert list((tmp_path / "shared").iterdir()) == []
 
 
@@ -120,5 +120,5 @@ def test_summaries_as_bytes(tmp_path, kind, limit):
     for others in (parts, copies):
         for other in others[1:]:
             others[0].merge(other)
-    assert copies[0].statistics(3).text() == parts[0].statistics(3).text()
+    assert copies[0].statistics(3).as_text() == parts[0].statistics(3).as_text()
     assert [*copies[0].features] == [*parts[0].features]

@@ -272,6 +272,6 @@ def test_statistics_of_before_keep_their_distances(tmp_path):
 
     found = analysed(["a", "b"])
     path = tmp_path / "statistics.json"
-    path.write_text(Statistics(rows=2, files=1, features={"f": found}).text())
+    path.write_text(Statistics(rows=2, files=1, features={"f": found}).as_text())
     again = statistics.load(path).features["f"]
     assert distances.l_infinity(distances.shares(found), distances.shares(again)).value == 0.0

@@ -80,7 +80,7 @@ def test_a_handwritten_spec(place):
     folder.mkdir()
     (folder / "words.txt").write_text("rome\n")
     first = statistics.load(place / "a" / "statistics.json")
-    (folder / "s.json").write_text(first.text())
+    (folder / "s.json").write_text(first.as_text())
     text = """
 features: {city: {dtype: string}, age: {dtype: int64}}
 columns:
@@ -181,7 +181,7 @@ groups: {wide: [city]}
 labels: {click: {dtype: int64}}
 objectives: {click: {head: binary}}
 """)
-    with pytest.raises(FolderError, match=r"statistics\.json' has the version None, .* move the "):
+    with pytest.raises(FolderError, match=r"statistics\.json: .* move the file away"):
         renew(place)
     assert (place / "a" / "statistics.json").read_text() == "[1]"
 

@@ -105,8 +105,8 @@ def test_parts_merge_to_the_same_in_any_order(tmp_path):
         merged = RecordSummary()
         for part in order:
             merged.merge(part)
-        texts.add(merged.statistics(3).text())
-    assert texts == {scan(paths).statistics(3).text()}
+        texts.add(merged.statistics(3).as_text())
+    assert texts == {scan(paths).statistics(3).as_text()}
 
 
 def test_lengths_beyond_1023_are_counted_by_powers_of_two(tmp_path):

@@ -125,7 +125,7 @@ def test_the_number_of_processes_makes_no_difference(tmp_path):
         files.append(f"{tmp_path}/{i}.parquet")
         pq.write_table(pa.Table.from_pylist(make_rows(300, i, True)), files[-1], row_group_size=100)
     one, two = (scan(files, workers=n, group_bytes=1, exact_limit=20) for n in (1, 2))
-    assert one.statistics(3).text() == two.statistics(3).text()
+    assert one.statistics(3).as_text() == two.statistics(3).as_text()
     assert one.rounded == two.rounded and one.notes == two.notes
     assert set(one.rounded) == {("price", "digits"), ("vector", "digits")}
 
@@ -224,7 +224,7 @@ def test_adult_as_it_is_and_as_its_example_prepares_it(tmp_path):
     found = scan([f"{tmp_path}/adult.csv"], csv=options).statistics(1)
     writing.write_examples(f"{tmp_path}/a", prepare.rows(f"{ADULT}/adult.data.gz"))
     assert found.rows == 32561
-    assert found.text() == scan([f"{tmp_path}/a"]).statistics(1).text()
+    assert found.as_text() == scan([f"{tmp_path}/a"]).statistics(1).as_text()
 
 
 @pytest.mark.skipif(not os.path.isdir(BIKES), reason=f"no UCI Bike Sharing in {BIKES}")

@@ -20,12 +20,14 @@ from hypothesis import strategies as st
 
 import feature_specs
 from feature_specs.files import file_systems
+from feature_specs.files.errors import ConfigError
+from feature_specs.files.jobs import File, FolderError
 from input_pipelines import own_code
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import conversion, plan
 from input_pipelines.prepare.convert.conversion import convert
-from input_pipelines.prepare.convert.folder import FolderError
 from input_pipelines.prepare.convert.options import ConvertOptions, DerivedLabel
+from input_pipelines.prepare.convert.plan import Feature, ManifestDocument
 from input_pipelines.prepare.convert.split import is_eval
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.reading.selection import Selection
@@ -141,20 +143,19 @@ def test_the_manifest(tmp_path):
     convert(
         [path], directory=f"{tmp_path}/out", spec=spec, options=ConvertOptions(**SPLIT),
     )  # fmt: skip
-    manifest = json.loads((tmp_path / "out" / "_MANIFEST.json").read_text())
-    assert manifest["rows"] == 300 and manifest["record"] == "Example"
-    assert manifest["spec"] == of_records(spec)
-    assert manifest["files"] == [{"path": path, "rows": 300, "bytes": os.path.getsize(path)}]
-    assert manifest["features"] == {
-        "user": {"dtype": "string", "list": False, "feature_list": False},
-        "price": {"dtype": "float32", "list": False, "feature_list": False},
-        "row": {"dtype": "int64", "list": False, "feature_list": False},
+    manifest = ManifestDocument.load(f"{tmp_path}/out/_MANIFEST.json")
+    assert manifest.rows == 300 and manifest.record == "Example"
+    assert manifest.spec == of_records(spec)
+    assert manifest.files == [File(path=path, rows=300, bytes=os.path.getsize(path))]
+    assert manifest.features == {
+        name: Feature(dtype=dtype, list=False, feature_list=False)
+        for name, dtype in (("user", "string"), ("price", "float32"), ("row", "int64"))
     }
-    assert [entry["part"] for entry in manifest["shards"]] == ["train", "eval"]
-    for entry in manifest["shards"]:
-        written = (tmp_path / "out" / entry["name"]).read_bytes()
-        assert (entry["bytes"], entry["crc32"]) == (len(written), zlib.crc32(written))
-        assert entry["rows"] == len(records(tmp_path / "out" / entry["name"]))
+    assert [entry.part for entry in manifest.shards] == ["train", "eval"]
+    for entry in manifest.shards:
+        written = (tmp_path / "out" / entry.name).read_bytes()
+        assert (entry.bytes, entry.crc32) == (len(written), zlib.crc32(written))
+        assert entry.rows == len(records(tmp_path / "out" / entry.name))
     assert (tmp_path / "out" / "_SUCCESS").read_bytes() == b""
 
 
@@ -310,8 +311,8 @@ def test_a_split_without_a_key(tmp_path, small_shards, order):
     assert sizes["time"] == {"train": 1400, "eval": 600}
     assert abs(sizes["rows"]["eval"] - 600) < 70  # Three standard deviations are 61.
     assert "  eval has the rows whose row is 1400 or later" in result.text().splitlines()
-    manifest = json.loads((tmp_path / "time" / "_MANIFEST.json").read_text())
-    assert manifest["options"]["eval_from"] == "1400"
+    manifest = ManifestDocument.load(f"{tmp_path}/time/_MANIFEST.json")
+    assert manifest.options["eval_from"] == "1400"
     # A value in the place of the fraction gives the same records.
     options = ConvertOptions(order=order, shard_mib=1, split_time="row", eval_from="1400")
     convert(files, directory=f"{tmp_path}/from", options=options)
@@ -596,8 +597,8 @@ def test_folders_that_hold_something_else(tmp_path, monkeypatch):
         "have changed since then; name another folder, or remove this one"
     )
     (out / "_PLAN.json").write_text("{}")
-    assert refused([path], out, FolderError) == (
-        f"'{out}/_PLAN.json' was not written by a conversion; move it away"
+    assert refused([path], out, ConfigError) == (
+        f"{out}/_PLAN.json: version is missing. Repair or remove it."
     )
     assert refused([path], path, FolderError) == f"'{path}' is not a folder; name another one"
 

@@ -14,10 +14,11 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
+from feature_specs.files.jobs import FolderError
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import sequence_plan, sequences
-from input_pipelines.prepare.convert.folder import FolderError
 from input_pipelines.prepare.convert.options import ConvertOptions, DerivedLabel, SequenceOptions
+from input_pipelines.prepare.convert.plan import ManifestDocument
 from input_pipelines.prepare.convert.split import is_eval
 
 LOG = """user,time,item,category,page
@@ -112,9 +113,9 @@ def test_leave_one_out_writes_three_parts(tmp_path):
         "  only in eval and test: 1 value of user with only 3 rows, which leave no target for "
         "train",
     ]
-    manifest = json.loads((tmp_path / "out" / "_MANIFEST.json").read_text())
-    assert [shard["part"] for shard in manifest["shards"]] == ["train", "eval", "test"]
-    assert manifest["options"]["sequences"] == {
+    manifest = ManifestDocument.load(f"{tmp_path}/out/_MANIFEST.json")
+    assert [shard.part for shard in manifest.shards] == ["train", "eval", "test"]
+    assert manifest.options["sequences"] == {
         "by": "user", "order_by": "time", "columns": ["item", "category"], "steps": 2,
         "targets": "leave_one_out",
     }  # fmt: skip

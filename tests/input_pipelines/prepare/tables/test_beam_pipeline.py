@@ -72,7 +72,9 @@ def test_what_a_worker_says_of_a_file(tmp_path, kind):
             look = found_columns.CsvLook(path, CsvOptions(list_separator=" "), names, ("d",))
         found, rows = found_columns.look_through(look)
         piece = beam_pipeline._piece(look)
-        copy, its_rows = beam_pipeline._found(json.loads(beam_pipeline._work(b"", piece, "")))
+        copy, its_rows = beam_pipeline._found(
+            beam_pipeline._File.of_text(beam_pipeline._work(b"", piece), "")
+        )
         assert its_rows == rows
         if kind == "csv":
             assert {n: vars(c) for n, c in copy.items()} == {n: vars(c) for n, c in found.items()}
