@@ -48,7 +48,7 @@ REMOVED: Mapping[str, Removed] = {
     ),
 }
 
-# An argument for absl, which then passes over these flags.
+# An argument for absl, which then ignores these flags.
 PASS_OVER = f"--undefok={','.join(REMOVED)}"
 
 

@@ -44,7 +44,7 @@ class RestApp:
       max_bytes: the most bytes of a body.
       only_as: the name by which requests may call the server, in addition to `localhost` and
         addresses; None allows any name. With a name, only web pages of the server itself may send
-        requests. So a page cannot reach a server on loopback through a name of its own.
+        requests, so that no other page reaches a server on loopback through a name for 127.0.0.1.
     """
 
     def __init__(self, models: Models, max_bytes: int, *, only_as: Optional[str] = None):
