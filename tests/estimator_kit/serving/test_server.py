@@ -32,12 +32,19 @@ from tests.conftest import ROOT
 from tests.estimator_kit.serving.small_models import config, serving, write_version
 
 
+# The program, which waits longer for a second signal than the test takes.
+PROGRAM = (
+    "from estimator_kit import main; from estimator_kit.serving import server; "
+    "server._LEAVING_SECS = 600; main.program()"
+)
+
+
 @pytest.mark.ci
 def test_the_program_serves_and_ends_with_sigterm(tmp_path):
     """Also while another version loads that never ends, as from a mount that hangs."""
     write_version(tmp_path, 3)
     process = subprocess.Popen(
-        [sys.executable, "run.py", "--mode=serve", f"--serving_models=ads={tmp_path}",
+        [sys.executable, "-c", PROGRAM, "--mode=serve", f"--serving_models=ads={tmp_path}",
          "--serving_grpc_port=0", "--serving_rest_port=0"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -60,7 +67,7 @@ def test_the_program_serves_and_ends_with_sigterm(tmp_path):
             line = next(line for line in process.stderr if "SIGTERM" in line)
             day, _, text = line.split(maxsplit=2)
             assert datetime.date.fromisoformat(day)
-            assert text == "SIGTERM: the server accepts requests for 5 more seconds\n"
+            assert text == "SIGTERM: the server accepts requests for 600 more seconds\n"
             assert health(grpc_address) == health_pb2.HealthCheckResponse.NOT_SERVING
             assert [ask(client).tolist() for client in (first, second)] == [[[3.0, 6.0]]] * 2
         process.send_signal(signal.SIGTERM)  # The second signal ends the wait.
