@@ -36,7 +36,7 @@ ORDER = {
         "main", "commands", "retraining", "tuning", "scoring", "serving", "client", "distributed",
         "training", "observing", "exporters", "checkpoints", "models", "model", "optimizers",
         "embeddings", "config", "result", "tensorflow_report", "compat",
-        "exit_codes", "storage", "signals", "tensorflow_errors", "errors",
+        "exit_codes", "signals", "tensorflow_errors", "errors",
     ),
 }  # fmt: skip
 

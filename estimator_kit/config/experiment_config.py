@@ -12,6 +12,7 @@ from typing import Any, Optional, TypeVar, cast
 import pydantic
 
 from estimator_kit.config.modes import MODES
+from estimator_kit.config.removed import instead
 from estimator_kit.config.rules import problems_of
 from estimator_kit.config.settings import AllSettings
 from estimator_kit.config.settings.base import Settings
@@ -126,7 +127,7 @@ def complete(config: ExperimentConfig, kind: type[C]) -> C:
 def _problem(item: Any, fields: Any) -> str:
     name = ".".join(map(str, item["loc"][:1]))
     if item["type"] == "extra_forbidden":
-        return f"unknown field {name!r}{did_you_mean(name, fields)}"
+        return f"unknown field {name!r}{instead(name) or did_you_mean(name, fields)}"
     if item["type"] == "missing":
         return f"--{name} is missing."
     if name == "mode":

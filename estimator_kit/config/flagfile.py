@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Collection, Sequence
 
+from estimator_kit.config import removed
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import nearest
 
@@ -111,8 +112,11 @@ def _check_file(
 
 
 def _name_problem(text: str, known: Collection[str]) -> str:
-    name = text.partition("=")[0].lstrip("-")
+    flag, _, value = text.partition("=")
+    name = flag.lstrip("-")
     if not known or name in known or name in ("flagfile", "undefok"):
+        return ""
+    if removed.is_constant(name, value):
         return ""
     return f"unknown flag --{name}{flag_hint(name, known)}"
 
@@ -120,8 +124,11 @@ def _name_problem(text: str, known: Collection[str]) -> str:
 def flag_hint(name: str, known: Collection[str]) -> str:
     """`. Did you mean --a or --b?` for flags that have all words of a name, or the nearest one.
 
-    If no flag is near, it may be a parameter of a model, or an absl flag of the model's module.
+    If no flag is near, it may be a parameter of a model, or an absl flag of the model's module. For
+    a flag of an earlier version, what to do instead.
     """
+    if removed.instead(name):
+        return removed.instead(name)
     words = set(name.split("_"))
     longer = sorted(flag for flag in known if words <= set(flag.split("_")))
     if len(words) > 1 and 0 < len(longer) <= _HINTED:

@@ -21,6 +21,7 @@ from absl import flags
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flagfile import check_flagfiles, flag_hint, split_flagfiles
 from estimator_kit.config.modes import MODES
+from estimator_kit.config.removed import PASS_OVER
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import SpecError, path_text
 from feature_specs.parser.yaml_reader import read_text
@@ -120,7 +121,7 @@ def read_command_line(arguments: Sequence[str]) -> CommandLine:
     flags.DEFINE_bool("helpfull", False, "Show all flags.", **here)
     flagfiles, others = split_flagfiles(arguments)
     try:
-        values(["program", *flagfiles])
+        values(["program", PASS_OVER, *flagfiles])
         before = {name: values[name].present for name in values}
         rest = values(["program", *others])[1:]
     except flags.UnrecognizedFlagError as error:
@@ -185,7 +186,7 @@ def config_from_flagfile(path: str) -> ExperimentConfig:
     Raises:
       ConfigError: it cannot be read, a value is wrong, or flags do not go together.
     """
-    arguments = ["program", f"--flagfile={path}"]
+    arguments = ["program", PASS_OVER, f"--flagfile={path}"]
     values = flags.FlagValues()
     define_flags(values)
     check_flagfiles(arguments[1:], known_names(values))

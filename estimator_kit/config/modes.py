@@ -193,8 +193,7 @@ MODES: Mapping[str, ModeEntry] = {
         "serve",
         {"serving_models": ()},
         ("ServingSettings", "intra_op_threads", "inter_op_threads"),
-        but_not=("serving_config_dir", "serving_image", "serving_batch_rows",
-                 "serving_batch_timeout_micros"),
+        but_not=("serving_config_dir", "serving_batch_rows"),
         estimators=False,
     ),
     "serving_config": ModeEntry(
@@ -202,8 +201,6 @@ MODES: Mapping[str, ModeEntry] = {
         "serving_config",
         {"serving_models": (), "serving_config_dir": ()},
         ("ServingSettings",),
-        but_not=("serving_threads", "serving_max_request_mib", "serving_allowed_hosts",
-                 "serving_lame_duck_secs"),
         estimators=False,
     ),
     "retrain": ModeEntry(

@@ -68,12 +68,6 @@ class _Known(documents.Document):
     dropped: int
 
 
-class _Shard(documents.Part):
-    name: str
-    bytes: int
-    rows: int
-
-
 class Facts:
     """The stored facts of files.
 

@@ -4,10 +4,9 @@
     loaded_model.py    one SavedModel in a session
     warm_up.py         the requests that a version must answer before it is live
     answers.py         predict, classify, regress: arrays in, arrays out
-    grpc_service.py    the official gRPC services; grpc_server.py is their server, with reflection
-    health.py          gRPC's health service; lasting_calls.py has the calls that stay open
-    rest_app.py        the REST paths; json_requests.py and json_answers.py have their bodies;
-                       json_parser.py reads JSON without blocking other threads
+    grpc_service.py    the official gRPC services; grpc_server.py is their server, with gRPC's
+                       health service and reflection
+    rest_app.py        the REST paths; json_requests.py and json_answers.py have their bodies
     server.py          runs both servers until a signal; rest_server.py is the REST server
     config_files.py    `--mode=serving_config`: the files of TensorFlow Serving
 

@@ -1,13 +1,12 @@
 """Predict, classify and regress with a loaded model: arrays in, arrays out.
 
-Errors of a request have TensorFlow Serving's codes and nearly its messages
-(tensorflow_serving/servables/tensorflow: predict_util.cc, classifier.cc, regressor.cc, util.cc).
-This module knows the messages of requests, of the official classes, but no transport.
+Errors of a request have TensorFlow Serving's codes. This module knows the messages of requests, of
+the official classes, but no transport.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -15,15 +14,13 @@ import tensorflow as tf
 
 from estimator_kit.client import tensors
 from estimator_kit.client.signatures import DEFAULT_SIGNATURE
-from estimator_kit.serving.errors import CODES, RequestError, invalid
+from estimator_kit.serving.errors import CODES, RequestError, check_names, invalid
 from estimator_kit.serving.loaded_model import LoadedModel
+from feature_specs.errors import did_you_mean
 from input_pipelines.transform import checks
 
 # The beginnings of the lines that TensorFlow puts before the reason of an error.
 _AROUND = ("Graph execution error:", "Detected at node", "<stack traces unavailable>", "Node: ")
-
-_METHOD = "tensorflow/serving/"
-_METHODS = (f"{_METHOD}predict", f"{_METHOD}classify", f"{_METHOD}regress")
 
 
 def predict(
@@ -38,12 +35,10 @@ def predict(
     inputs = {**defaults, **inputs}
     for alias in output_filter:
         if alias not in definition.outputs:
-            raise invalid(
-                f"output tensor alias not found in signature: {alias} Outputs expected to be in "
-                f"the set {{{','.join(sorted(definition.outputs))}}}."
-            )
+            hint = did_you_mean(alias, sorted(definition.outputs))
+            raise invalid(f"output_filter: {name} has no output {alias!r}{hint}")
         if list(output_filter).count(alias) > 1:
-            raise invalid(f"duplicate output tensor alias: {alias}")
+            raise invalid(f"output_filter: {alias!r} is listed twice")
     for alias in sorted(inputs):
         _check_type(alias, definition.inputs[alias], inputs[alias])
     return _run(model, name, inputs, list(output_filter) or sorted(definition.outputs))
@@ -53,55 +48,27 @@ def classify(
     model: LoadedModel, signature: str, examples: Sequence[bytes]
 ) -> tuple[Optional[np.ndarray], Optional[np.ndarray]]:
     """Labels and scores of serialized Examples, [rows, classes]; None if the signature has none."""
-    name, definition = _of_method(model, signature, "classify", "classification")
-    if len(definition.outputs) not in (1, 2):
-        raise invalid(f"Expected one or two output Tensors, found {len(definition.outputs)}")
+    name, definition = _of_method(model, signature, "classify")
     aliases = [alias for alias in ("classes", "scores") if alias in definition.outputs]
     if not aliases:
-        raise RequestError(
-            "FAILED_PRECONDITION",
-            "Expected classification signature outputs to contain at least one of "
-            f'"classes" or "scores". Signature was: {name}',
-        )
+        raise RequestError("FAILED_PRECONDITION", f"{name} has no output 'classes' or 'scores'")
     found = _run(model, name, {"inputs": _vector(examples)}, aliases)
-    for alias, expected in (("classes", np.object_), ("scores", np.float32)):
+    for alias, dtype in (("classes", np.object_), ("scores", np.float32)):
         array = found.get(alias)
-        if array is None:
-            continue
-        if array.ndim != 2:
-            raise invalid(
-                f"Expected Tensor shape: [batch_size num_classes] but got {_text(array.shape)}"
-            )
-        if array.dtype != expected:
-            raise invalid(f"Expected {alias} Tensor of another type. Got: {array.dtype}")
-        if len(array) != len(examples):
-            raise invalid(
-                f"Expected {alias} output batch size of {len(examples)}. Got: {len(array)}"
-            )
+        is_good = array is None or (array.ndim == 2 and len(array) == len(examples))
+        _check_output(alias, array, dtype, f"[{len(examples)}, classes]", is_good)
     return found.get("classes"), found.get("scores")
 
 
 def regress(model: LoadedModel, signature: str, examples: Sequence[bytes]) -> np.ndarray:
     """The values of serialized Examples, float32 [rows]."""
-    name, definition = _of_method(model, signature, "regress", "regression")
-    if len(definition.outputs) != 1:
-        raise invalid("Expected one output Tensor.")
+    name, definition = _of_method(model, signature, "regress")
     if "outputs" not in definition.outputs:
-        raise RequestError(
-            "FAILED_PRECONDITION", f"No regression outputs found in SignatureDef: {name}"
-        )
+        raise RequestError("FAILED_PRECONDITION", f"{name} has no output 'outputs'")
     values = _run(model, name, {"inputs": _vector(examples)}, ["outputs"])["outputs"]
-    if values.ndim != 1 and (values.ndim != 2 or values.shape[1] != 1):
-        raise invalid(
-            "Expected output Tensor shape to be either [batch_size] or [batch_size, 1] but got "
-            f"{_text(values.shape)}"
-        )
-    if len(values) != len(examples):
-        raise invalid(
-            f"Input batch size did not match output batch size: {len(examples)} vs. {len(values)}"
-        )
-    if values.dtype != np.float32:
-        raise invalid(f"Expected output Tensor of DT_FLOAT.  Got: {values.dtype}")
+    rows = len(examples)
+    is_good = values.shape in ((rows,), (rows, 1))
+    _check_output("outputs", values, np.float32, f"[{rows}] or [{rows}, 1]", is_good)
     return values.reshape(-1)
 
 
@@ -122,33 +89,19 @@ def predict_message(
 
 
 def classify_message(
-    model: LoadedModel, request: Any, max_bytes: Optional[int] = None
+    model: LoadedModel, request: Any
 ) -> tuple[Optional[np.ndarray], Optional[np.ndarray]]:
-    """`classify` for a `ClassificationRequest`. Its examples may take at most `max_bytes` bytes."""
-    return classify(model, request.model_spec.signature_name, _examples(request.input, max_bytes))
+    """`classify` for a `ClassificationRequest`."""
+    return classify(model, request.model_spec.signature_name, _examples(request.input))
 
 
-def regress_message(
-    model: LoadedModel, request: Any, max_bytes: Optional[int] = None
-) -> np.ndarray:
-    """`regress` for a `RegressionRequest`. Its examples may take at most `max_bytes` bytes."""
-    return regress(model, request.model_spec.signature_name, _examples(request.input, max_bytes))
+def regress_message(model: LoadedModel, request: Any) -> np.ndarray:
+    """`regress` for a `RegressionRequest`."""
+    return regress(model, request.model_spec.signature_name, _examples(request.input))
 
 
-def with_context(
-    context: bytes, examples: Sequence[bytes], max_bytes: Optional[int] = None
-) -> list[bytes]:
-    """Serialized examples, each with the common context.
-
-    Raises:
-      RequestError: together they take more than `max_bytes`.
-    """
-    size = len(context) * len(examples) + sum(map(len, examples))
-    if context and max_bytes is not None and size > max_bytes:
-        raise invalid(
-            f"{len(examples):,} examples with their context of {len(context):,} bytes each take "
-            f"{size:,} bytes, and at most {max_bytes:,} are allowed"
-        )
+def with_context(context: bytes, examples: Sequence[bytes]) -> list[bytes]:
+    """Serialized examples, each with the common context."""
     # Two concatenated messages are one message with the fields of both.
     return [context + example for example in examples]
 
@@ -174,10 +127,7 @@ def signature_inputs(
 
     Inputs with defaults are left out, unless the request has them under `inputs`.
     """
-    name = signature or DEFAULT_SIGNATURE
-    if name not in model.signatures:
-        raise invalid(f'Serving signature name: "{name}" not found in signature def')
-    definition, given = model.signatures[name], document.get("inputs")
+    definition, given = _definition(model, signature)[1], document.get("inputs")
     sent = given if isinstance(given, Mapping) else {}
     return {
         alias: info
@@ -186,77 +136,57 @@ def signature_inputs(
     }
 
 
-def _examples(given: Any, max_bytes: Optional[int]) -> list[bytes]:
+def _examples(given: Any) -> list[bytes]:
     kind = given.WhichOneof("kind")
     if kind == "example_list":
         return [example.SerializeToString() for example in given.example_list.examples]
-    if kind == "example_list_with_context":
-        both = given.example_list_with_context
-        examples = [example.SerializeToString() for example in both.examples]
-        return with_context(both.context.SerializeToString(), examples, max_bytes)
-    return []
+    both = given.example_list_with_context
+    examples = [example.SerializeToString() for example in both.examples]
+    return with_context(both.context.SerializeToString(), examples)
+
+
+def _definition(
+    model: LoadedModel, signature: str, code: str = "INVALID_ARGUMENT"
+) -> tuple[str, Any]:
+    """The name and definition of a signature; an empty name means the default one."""
+    name = signature or DEFAULT_SIGNATURE
+    if name not in model.signatures:
+        hint = did_you_mean(name, sorted(model.signatures))
+        raise RequestError(code, f"unknown signature {name!r}{hint}")
+    return name, model.signatures[name]
 
 
 def _to_predict(model: LoadedModel, signature: str, inputs: Mapping[str, Any]) -> tuple[str, Any]:
     """The name and definition of a signature with exactly these inputs, and those with defaults."""
-    name = signature or DEFAULT_SIGNATURE
-    definition = model.signatures.get(name)
-    if definition is None:
-        raise RequestError("FAILED_PRECONDITION", f'Serving signature key "{name}" not found.')
-    if definition.method_name not in _METHODS:
-        raise RequestError(
-            "INTERNAL",
-            "Expected prediction signature method_name to be one of "
-            f"{{{', '.join(_METHODS)}}}. Was: {definition.method_name}",
-        )
-    _check_names(definition, {*inputs, *definition.defaults})
+    name, definition = _definition(model, signature, "FAILED_PRECONDITION")
+    check_names(f"inputs of {name}", {*inputs, *definition.defaults}, definition.inputs)
     return name, definition
 
 
-def _of_method(model: LoadedModel, signature: str, method: str, noun: str) -> tuple[str, Any]:
-    name = signature or DEFAULT_SIGNATURE
-    definition = model.signatures.get(name)
-    if definition is None:
-        raise invalid(f"No signature was found with the name: {name}")
-    if definition.method_name != _METHOD + method:
-        raise invalid(
-            f"Expected {noun} signature method_name to be {_METHOD}{method}. "
-            f"Was: {definition.method_name}"
-        )
-    if len(definition.inputs) != 1:
-        raise invalid("Expected one input Tensor.")
-    if "inputs" not in definition.inputs:
-        raise RequestError("FAILED_PRECONDITION", f"No {noun} inputs found in SignatureDef: {name}")
+def _of_method(model: LoadedModel, signature: str, method: str) -> tuple[str, Any]:
+    name, definition = _definition(model, signature)
+    if definition.method_name != f"tensorflow/serving/{method}":
+        raise invalid(f"{name} is a signature for {definition.method_name}, not for {method}")
+    check_names(f"inputs of {name}", definition.inputs, ["inputs"])
     return name, definition
 
 
 def _vector(examples: Sequence[bytes]) -> np.ndarray:
     if not examples:
-        raise invalid("Input is empty.")
+        raise invalid("expected at least one example, got none")
     array = np.empty(len(examples), np.object_)
     array[:] = examples
     return array
 
 
-def _check_names(definition: Any, sent: Collection[str]) -> None:
-    sent, known = set(sent), set(definition.inputs)
-    extra, missing = ",".join(sorted(sent - known)), ",".join(sorted(known - sent))
-    if len(sent) != len(known):
+def _check_output(
+    alias: str, array: Optional[np.ndarray], dtype: Any, expected: str, is_good: bool
+) -> None:
+    if array is not None and not (is_good and array.dtype == dtype):
         raise invalid(
-            f"input size does not match signature: {len(sent)}!={len(known)} "
-            f"len({{{','.join(sorted(sent))}}}) != len({{{','.join(sorted(known))}}}). "
-            f"Sent extra: {{{extra}}}. Missing but required: {{{missing}}}."
+            f"output {alias}: expected {np.dtype(dtype)} of the shape {expected}, got "
+            f"{array.dtype} of the shape {list(array.shape)}"
         )
-    if extra:
-        raise invalid(
-            f"input tensor alias not found in signature: {extra}. Inputs expected to be in the "
-            f"set {{{','.join(sorted(known))}}}."
-        )
-
-
-def _text(shape: Sequence[Any]) -> str:
-    """A shape in the form of TensorFlow Serving, `[2,3]`."""
-    return f"[{','.join(map(str, shape))}]"
 
 
 def _check_type(alias: str, info: Any, array: np.ndarray) -> None:

@@ -35,6 +35,9 @@ _MODELS, _CONFIG = "/models", "/config"
 _PROMETHEUS_PATH = "/monitoring/prometheus/metrics"
 _GRPC, _REST = 8500, 8501
 
+# How long a request waits for others to share a batch with.
+_BATCH_TIMEOUT_MICROS = 1000
+
 # Seconds in which an ending pod still accepts requests, until clients know that it ends.
 _LAME_DUCK_SECS = 10
 
@@ -52,7 +55,7 @@ def write(config: ServingFilesConfig) -> str:
     """
     staged.check_writable(config.serving_config_dir, flag="--serving_config_dir")
     models = served_models(config)
-    image = config.serving_image or default_image()
+    image = default_image()
     files = {
         "models.config": models_config(models),
         "monitoring.config": monitoring_config(),
@@ -129,7 +132,7 @@ def batching_parameters(config: ExperimentConfig, *, splits: bool) -> str:
     if splits:
         made.enable_large_batch_splitting.value = True
         made.max_execution_batch_size.value = config.serving_batch_rows
-    made.batch_timeout_micros.value = config.serving_batch_timeout_micros
+    made.batch_timeout_micros.value = _BATCH_TIMEOUT_MICROS
     made.max_enqueued_batches.value = 100
     return _checked(made)
 
@@ -295,7 +298,7 @@ def _arguments(config: ExperimentConfig, models: Sequence[ServedModel]) -> list[
         "--enable_grpc_healthcheck_service=true",
         f"--model_config_file={_CONFIG}/models.config",
         "--model_config_file_poll_wait_seconds=60",
-        f"--file_system_poll_wait_seconds={max(round(config.serving_poll_secs), 1)}",
+        "--file_system_poll_wait_seconds=1",
         f"--monitoring_config_file={_CONFIG}/monitoring.config",
     ]
     if config.serving_batch_rows:

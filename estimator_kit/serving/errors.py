@@ -1,9 +1,11 @@
 """`RequestError`: an error of a request with a gRPC code, from which the HTTP status follows.
 
-The codes and the table are the same as in TensorFlow Serving.
+The codes and the table are the same as in TensorFlow Serving. The messages are the kit's own.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 # gRPC's codes by number. TensorFlow uses the same numbers.
 CODES = (
@@ -67,6 +69,16 @@ class RequestError(Exception):
 def invalid(message: str) -> RequestError:
     """The error of an invalid request."""
     return RequestError("INVALID_ARGUMENT", message)
+
+
+def check_names(place: str, given: Iterable[str], expected: Iterable[str]) -> None:
+    """Raises the error of a place that has other names than those that are expected."""
+    if set(given) != set(expected):
+        raise invalid(f"{place}: expected the names {_listed(expected)}, got {_listed(given)}")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
 
 
 def shortened(message: str) -> str:

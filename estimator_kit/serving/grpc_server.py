@@ -1,35 +1,32 @@
 """The gRPC server: predictions, states of models, health, and reflection.
 
-Reflection lists the services and describes their messages, for tools such as grpcurl. The health
-service is in `health`, the services of TensorFlow Serving are in `grpc_service`.
+Reflection lists the services and describes their messages, for tools such as grpcurl. The services
+of TensorFlow Serving are in `grpc_service`. The health service says:
+
+| service | SERVING when |
+| --- | --- |
+| empty, `tensorflow.serving.PredictionService` | every model has a live version |
+| the name of a model | this model has a live version |
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-import logging
 import threading
-from collections.abc import Iterator
 from concurrent import futures
-from typing import Any
 
 import grpc
 from google.protobuf import descriptor_pool
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
 from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
 
 from estimator_kit.serving.grpc_service import ModelService, PredictionService
-from estimator_kit.serving.health import Health
-from estimator_kit.serving.lasting_calls import LastingCalls
 from estimator_kit.serving.versions import Models
 
-# Reflection calls that are answered at the same time.
-_REFLECTIONS = 4
-
-# Seconds for a new connection to begin to speak HTTP/2, and that one without calls stays open.
-_HANDSHAKE_SECS, _IDLE_SECS = 10.0, 120.0
+# The most requests that wait for each thread. The server refuses further requests.
+_WAITING = 16
 
 
 def _full_name(service: str, module: str) -> str:
@@ -45,11 +42,13 @@ def _full_name(service: str, module: str) -> str:
     return str(pool.FindServiceByName(f"tensorflow.serving.{service}").full_name)
 
 
+PREDICTION_SERVICE = _full_name("PredictionService", "prediction_service_pb2")
+
 # Reflection lists and describes these services.
 _SERVICES = (
-    _full_name("PredictionService", "prediction_service_pb2"),
+    PREDICTION_SERVICE,
     _full_name("ModelService", "model_service_pb2"),
-    health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
+    health.SERVICE_NAME,
     reflection.SERVICE_NAME,
 )
 
@@ -60,9 +59,8 @@ class GrpcServer:
     Args:
       models: the models.
       address: `host:port`; port 0 is any free port.
-      threads: the number of requests that are answered at the same time. Health and reflection
-        have separate threads.
-      waiting: the most requests that wait for a thread; further requests get RESOURCE_EXHAUSTED.
+      threads: the number of requests that are answered at the same time. If 16 times as many wait,
+        further requests get RESOURCE_EXHAUSTED.
       max_bytes: the most bytes of a message, and of an array of a request.
       connections: the most open connections. gRPC closes further ones at once.
 
@@ -74,30 +72,19 @@ class GrpcServer:
     """
 
     def __init__(
-        self,
-        models: Models,
-        *,
-        address: str,
-        threads: int,
-        waiting: int,
-        max_bytes: int,
-        connections: int = 800,
+        self, models: Models, *, address: str, threads: int, max_bytes: int, connections: int
     ):
-        logging.getLogger("grpc._common").addFilter(_in_one_line)
         self._server = grpc.server(
             futures.ThreadPoolExecutor(threads, thread_name_prefix="grpc"),
-            maximum_concurrent_rpcs=threads + waiting,
+            maximum_concurrent_rpcs=threads + _WAITING * threads,
             options=[
                 ("grpc.max_receive_message_length", max_bytes),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.so_reuseport", 0),  # A port in use is an error.
                 ("grpc.max_allowed_incoming_connections", connections),
-                ("grpc.server_handshake_timeout_ms", int(1000 * _HANDSHAKE_SECS)),
-                ("grpc.max_connection_idle_ms", int(1000 * _IDLE_SECS)),
             ],
         )
-        self._health = Health(models)
-        self._reflection = _Reflection()
+        self._health = _Health(models)
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
             PredictionService(models, max_bytes), self._server
         )
@@ -105,7 +92,7 @@ class GrpcServer:
             ModelService(models), self._server
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(self._reflection, self._server)
+        reflection.enable_server_reflection(_SERVICES, self._server)
         self.port = self._server.add_insecure_port(address)
         if not self.port:
             raise RuntimeError(f"{address} cannot be bound")
@@ -115,39 +102,33 @@ class GrpcServer:
 
     def leave(self) -> None:
         """Tells the health service that the server will stop. The server still answers."""
-        self._health.leave()
+        self._health.enter_graceful_shutdown()
 
     def stop(self, grace: float) -> threading.Event:
-        """Refuses new requests, and gives open requests `grace` seconds.
+        """Refuses new requests, and gives open calls, also of Watch, `grace` seconds.
 
         Returns:
-          An event that is set when all requests are answered.
+          An event that is set when all calls have ended.
         """
         self.leave()
-        stopped = self._server.stop(grace)
-        self._health.end()
-        self._reflection.end()
-        return stopped
+        return self._server.stop(grace)
 
 
-class _Reflection(reflection.ReflectionServicer):
-    """The service grpc.reflection.v1alpha.ServerReflection."""
+class _Health(health.HealthServicer):
+    """The servicer of grpcio-health-checking, which learns about changes after each look."""
 
-    def __init__(self) -> None:
-        super().__init__(_SERVICES)
-        self._calls = LastingCalls("reflection", _REFLECTIONS)
-        self.ServerReflectionInfo = self._calls.method(self._info)
-        self.end = self._calls.end
+    def __init__(self, models: Models):
+        super().__init__()
+        self._models = models
+        self._known: dict[str, bool] = {}
+        models.after_look = self._look
+        self._look()
 
-    def _info(self, requests: Any, context: Any) -> Iterator[Any]:
-        self._calls.add(context)
-        yield from super().ServerReflectionInfo(requests, context)
-
-
-def _in_one_line(record: logging.LogRecord) -> bool:
-    """A log filter. If a client sends an invalid message, grpcio logs a stack; this drops it."""
-    if record.exc_info:
-        kind, error, _ = record.exc_info
-        record.msg = f"{record.getMessage()} {kind.__name__ if kind else ''}: {error}"
-        record.args, record.exc_info = (), None
-    return True
+    def _look(self) -> None:
+        live = {name: bool(versions) for name, versions in self._models.live().items()}
+        every = all(live.values())
+        for service, is_live in {**live, "": every, PREDICTION_SERVICE: every}.items():
+            if self._known.get(service) is not is_live:  # `set` tells each client that watches.
+                self._known[service] = is_live
+                response = health_pb2.HealthCheckResponse
+                self.set(service, response.SERVING if is_live else response.NOT_SERVING)

@@ -20,7 +20,7 @@ from tensorflow_serving.apis import (
 from estimator_kit.client import tensors
 from estimator_kit.client.signatures import DEFAULT_SIGNATURE
 from estimator_kit.serving import answers
-from estimator_kit.serving.errors import RequestError, invalid, shortened
+from estimator_kit.serving.errors import RequestError, check_names, invalid, shortened
 from estimator_kit.serving.versions import Models, State
 
 _log = logging.getLogger("estimator_kit")
@@ -33,7 +33,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     Args:
       models: the models of the server.
-      max_bytes: the most bytes of an array of a request, and of all examples with their context.
+      max_bytes: the most bytes of an array of a request.
     """
 
     def __init__(self, models: Models, max_bytes: int):
@@ -69,7 +69,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     def _classify(self, request: Any) -> Any:
         with _leased(self._models, request) as model:
-            labels, scores = answers.classify_message(model, request, self._max_bytes)
+            labels, scores = answers.classify_message(model, request)
             response = classification_pb2.ClassificationResponse()
             _fill_spec(response.model_spec, request, model.version)
         result = response.result
@@ -86,7 +86,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     def _regress(self, request: Any) -> Any:
         with _leased(self._models, request) as model:
-            values = answers.regress_message(model, request, self._max_bytes)
+            values = answers.regress_message(model, request)
             response = regression_pb2.RegressionResponse()
             _fill_spec(response.model_spec, request, model.version)
         for value in values.tolist():
@@ -95,11 +95,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     def _metadata(self, request: Any) -> Any:
         _check_spec(request)
-        if not request.metadata_field:
-            raise invalid("GetModelMetadataRequest must specify at least one metadata_field")
-        for field in request.metadata_field:
-            if field != _SIGNATURE_DEF:
-                raise invalid(f"Metadata field {field} is not supported")
+        check_names("metadata_field", request.metadata_field, [_SIGNATURE_DEF])
         response = get_model_metadata_pb2.GetModelMetadataResponse()
         with _leased(self._models, request) as model:
             response.model_spec.name = request.model_spec.name
@@ -154,8 +150,6 @@ def status_message(states: dict[int, State]) -> Any:
 
 
 def _answered(answer: Callable[[Any], Any], request: Any, context: Any) -> Any:
-    if not context.is_active():  # The client gave up while the request waited.
-        context.abort(grpc.StatusCode.CANCELLED, "the client waits no longer")
     try:
         return answer(request)
     except RequestError as error:
@@ -168,7 +162,7 @@ def _answered(answer: Callable[[Any], Any], request: Any, context: Any) -> Any:
 
 def _check_spec(request: Any) -> None:
     if not request.HasField("model_spec"):
-        raise invalid("Missing ModelSpec")
+        raise invalid("the request has no model_spec")
 
 
 def _asked(request: Any) -> tuple[str, Optional[int], Optional[str]]:

@@ -33,16 +33,9 @@ def predictions(outputs: Mapping[str, np.ndarray], by_row: bool) -> bytes:
     if not by_row:
         whole = {"outputs": values if only is None else only}
         return _dumps(whole, outputs.values(), orjson.OPT_INDENT_2)
-    sizes = {name: array.shape[:1] for name, array in outputs.items()}
-    for name in sorted(sizes):
-        if not sizes[name]:
-            raise invalid(f"Tensor name: {name} has no shape information ")
-        first = sizes[min(sizes)]
-        if sizes[name] != first:
-            raise invalid(
-                f"Tensor name: {name} has inconsistent batch size: {sizes[name][0]} expecting: "
-                f"{first[0] if first else 0}"
-            )
+    shapes = {name: array.shape for name, array in sorted(outputs.items())}
+    if not all(shapes.values()) or len({shape[0] for shape in shapes.values()}) > 1:
+        raise invalid(f"the outputs differ in rows, so ask with `inputs`: got the shapes {shapes}")
     if only is not None:
         return _dumps({"predictions": only}, outputs.values())
     rows = [dict(zip(values, row)) for row in zip(*values.values())]
@@ -117,7 +110,7 @@ def _values(name: str, array: np.ndarray) -> Any:
     if kind in "iub":
         return array.tolist()
     if kind != "O":
-        raise invalid(f"Failed to write JSON value for tensor type: {array.dtype}")
+        raise invalid(f"the output {name} has the type {array.dtype}, which JSON cannot hold")
     flat = [_text(name, item) for item in array.ravel().tolist()]
     texts = np.empty(len(flat), np.object_)
     texts[:] = flat

@@ -1,17 +1,16 @@
 """The bodies of REST requests: JSON becomes the arrays of a signature, or Examples.
 
-The format and the errors are those that TensorFlow Serving documents for its RESTful API and
-implements in tensorflow_serving/util/json_tensor.cc. Predict takes `instances`, a list of rows, or
-`inputs`, an array for each input. Classify and regress take `examples` with a common `context`.
-Bytes are `{"b64": ...}`. A number with a point or an exponent is a float, any other number an
-integer. A float input takes both, and rounds what it cannot hold, if necessary to infinity. An
-integer input takes integers. An array has the shape of its lists, whatever the signature says.
+The format is the one that TensorFlow Serving documents for its RESTful API. Predict takes
+`instances`, a list of rows, or `inputs`, an array for each input. Classify and regress take
+`examples` with a common `context`. Bytes are `{"b64": ...}`. A number with a point or an exponent
+is a float, any other number an integer. A float input takes both, and rounds what it cannot hold,
+if necessary to infinity. An integer input takes integers. An array has the shape of its lists,
+whatever the signature says.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from estimator_kit.client import messages, tensors
-from estimator_kit.serving import json_parser
-from estimator_kit.serving.errors import RequestError, invalid
+from estimator_kit.serving.errors import RequestError, check_names, invalid
+from feature_specs.errors import path_text, value_text
 
 # The limit of all NumPy releases.
 _MOST_DIMENSIONS = 32
@@ -36,39 +35,25 @@ _INTEGERS = {
 }
 
 
-def parse(body: bytes, most_values: int) -> dict[str, Any]:
+def parse(body: bytes) -> dict[str, Any]:
     """The JSON object of a body.
 
-    Args:
-      body: the complete body.
-      most_values: the most values (numbers, strings, lists and objects) that it may have.
-
     Raises:
-      RequestError: the body is not a JSON object, or has more values.
+      RequestError: the body is not a JSON object, or is nested deeper than Python reads.
     """
-    if not body.strip():
-        raise invalid("JSON Parse error: The document is empty")
     try:
-        document = json_parser.parse(body.decode("utf-8-sig"), most_values)
-    except json_parser.TooManyValuesError as error:
-        raise invalid(
-            f"the body has {error}; send fewer rows at once, or start the server with a larger "
-            "--serving_max_request_mib"
-        ) from error
-    except ValueError as error:  # Also JSONDecodeError and UnicodeDecodeError.
-        raise invalid(f"JSON Parse error: {error}") from error
+        document = json.loads(body.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise invalid(f"the body is not JSON that can be read: {error}") from error
     if not isinstance(document, dict):
-        raise invalid(f"JSON Value: {_text(document)} Is not object")
+        raise invalid(f"the body: expected an object, got {value_text(document)}")
     return document
 
 
 def signature_name(document: Mapping[str, Any]) -> str:
     name = document.get("signature_name", "")
     if not isinstance(name, str):
-        raise invalid(
-            f"JSON Value: {_text(document)} not formatted correctly. 'signature_name' key must be "
-            "a string value."
-        )
+        raise invalid(f"signature_name: expected a string, got {value_text(name)}")
     return name
 
 
@@ -81,157 +66,100 @@ def predict_inputs(
       document: the request.
       inputs: `{input: TensorInfo}` of the signature.
     """
-    by_row, by_input = "instances" in document, "inputs" in document
-    if by_row and by_input:
-        raise invalid(
-            f"JSON Value: {_text(document)} Not formatted correctly expecting only one of "
-            "'inputs' or 'instances' keys to exist "
-        )
-    if not by_row and not by_input:
-        raise invalid("Missing 'inputs' or 'instances' key")
+    by_row = "instances" in document
+    if by_row == ("inputs" in document):
+        raise invalid(f"expected `instances` or `inputs`, got {'both' if by_row else 'neither'}")
     if not inputs:
         raise invalid("the signature has no input")
-    if by_row:
-        return _of_rows(document["instances"], inputs), True
-    return _of_inputs(document["inputs"], inputs), False
+    columns = _columns(document["instances"], inputs) if by_row else _named(document, inputs)
+    return {name: _array(name, columns[name], info) for name, info in inputs.items()}, by_row
 
 
 def examples(document: Mapping[str, Any]) -> tuple[bytes, list[bytes]]:
     """The serialized context and Examples of a classify or regress request."""
-    context = _example(document["context"]) if "context" in document else b""
-    if "examples" not in document:
-        raise invalid(f"JSON Value: {_text(document)} key 'examples' is expected and was not found")
-    rows = document["examples"]
-    if not isinstance(rows, list):
-        raise invalid(f"JSON Value: {_text(rows)} Expecting 'examples' value to be an list/array")
-    if not rows:
-        raise invalid("JSON Value: [] 'examples' value is an empty array")
-    return context, [_example(row) for row in rows]
+    context = _example("context", document["context"]) if "context" in document else b""
+    rows = _rows("examples", document.get("examples"))
+    return context, [_example(path_text(("examples", i)), row) for i, row in enumerate(rows)]
 
 
-def _of_rows(rows: Any, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    if not isinstance(rows, list):
-        raise invalid(f"JSON Value: {_text(rows)} Excepting 'instances' to be an list/array")
-    if not rows:
-        raise invalid("JSON Value: [] No values in 'instances' array")
-    named = _is_object(rows[0])
-    if not named and len(inputs) > 1:
-        raise invalid(
-            "instances is a plain list, but expecting list of objects as multiple input tensors "
-            "required as per tensorinfo_map"
-        )
+def _rows(place: str, value: Any) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        raise invalid(f"{place}: expected a list with at least one row, got {value_text(value)}")
+    return value
+
+
+def _columns(rows: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The rows of `instances` as a list of values for each input."""
+    rows = _rows("instances", rows)
+    if len(inputs) == 1 and not _is_object(rows[0]):
+        return dict.fromkeys(inputs, rows)
     for number, row in enumerate(rows):
-        if named and not _is_object(row):
-            raise invalid(f"Expecting object but got list at item {number} of input list")
-        if not named and _is_object(row):
-            raise invalid(f"Expecting value/list but got object at item {number} of input list")
-        if named and row.keys() != inputs.keys():
-            raise invalid(
-                f"Failed to process element: {number} of 'instances' list. JSON object: "
-                f"{_text(row)} keys must be equal to: {','.join(sorted(inputs))}"
-            )
-    if named:
-        columns = {name: [row[name] for row in rows] for name in inputs}
-    else:
-        columns = {next(iter(inputs)): rows}
-    return {name: _array(name, values, inputs[name]) for name, values in columns.items()}
+        _check_object(path_text(("instances", number)), row, inputs)
+    return {name: [row[name] for row in rows] for name in inputs}
 
 
-def _of_inputs(given: Any, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    if not _is_object(given):
-        if len(inputs) > 1:
-            raise invalid(
-                "inputs is a plain value/list, but expecting an object as multiple input tensors "
-                "required as per tensorinfo_map"
-            )
-        name = next(iter(inputs))
-        return {name: _array(name, given, inputs[name])}
-    for name in sorted(inputs):
-        if name not in given:
-            raise invalid(f"Missing named input: {name} in 'inputs' object.")
-    for name in sorted(given):  # TensorFlow Serving ignores these, but they may be typos.
-        if name not in inputs:
-            raise invalid(f"JSON object: does not have named input: {name}")
-    return {name: _array(name, given[name], info) for name, info in inputs.items()}
+def _named(document: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The array of each input in `inputs`. The name of a single input may be left out."""
+    given = document["inputs"]
+    if len(inputs) == 1 and not _is_object(given):
+        return dict.fromkeys(inputs, given)
+    _check_object("inputs", given, inputs)
+    return dict(given)
+
+
+def _check_object(place: str, value: Any, inputs: Mapping[str, Any]) -> None:
+    if not _is_object(value):
+        raise invalid(f"{place}: expected an object of all inputs, got {value_text(value)}")
+    # TensorFlow Serving ignores unknown names, but they may be typos.
+    check_names(place, value, inputs)
 
 
 def _array(name: str, value: Any, info: Any) -> np.ndarray:
-    kind = tensors.numpy_type(info.dtype)
+    """The array of nested lists, each as long as the first one at its level."""
+    place, kind = f"input {name}", tensors.numpy_type(info.dtype)
+    known = tensors.NAMES.get(info.dtype, str(info.dtype))
     convert = _CONVERTERS.get(info.dtype)
     if kind is None or convert is None:
-        known = tensors.NAMES.get(info.dtype, str(info.dtype))
-        raise RequestError("UNIMPLEMENTED", f"input {name}: no JSON value becomes a {known}")
+        raise RequestError("UNIMPLEMENTED", f"{place}: no JSON value becomes a {known}")
     shape: list[int] = []
-    first = value
-    while isinstance(first, list):
-        shape.append(len(first))
-        if len(shape) > _MOST_DIMENSIONS:
-            raise invalid(f"input {name}: lists are nested deeper than {_MOST_DIMENSIONS}")
-        first = first[0] if first else None
-    flat: list[Any] = []
-    try:
-        _flatten(value, 0, shape, convert, flat)
-    except RequestError as error:
-        raise invalid(f"input {name}: {error.message}") from error
-    if kind == np.object_:
-        strings = np.empty(len(flat), np.object_)
-        strings[:] = flat
-        return strings.reshape(shape)
+    flat = [value]
+    while flat and isinstance(flat[0], list):
+        if len(shape) == _MOST_DIMENSIONS:
+            raise invalid(f"{place}: lists are nested deeper than {_MOST_DIMENSIONS}")
+        size = len(flat[0])
+        for number, item in enumerate(flat):
+            if not isinstance(item, list) or len(item) != size:
+                raise _wrong(place, number, shape, f"a list of {size} values", item)
+        shape.append(size)
+        flat = [inner for item in flat for inner in item]
+    made: list[Any] = []
+    for item in flat:
+        try:
+            made.append(convert(item))
+        except (ValueError, OverflowError) as error:
+            raise _wrong(place, len(made), shape, known, item) from error
     with np.errstate(over="ignore"):
-        return np.array(flat, kind).reshape(shape)
+        return np.array(made, kind).reshape(shape)
 
 
-def _flatten(
-    value: Any, level: int, shape: list[int], convert: Callable[[Any], Any], flat: list[Any]
-) -> None:
-    if not isinstance(value, list):
-        if level != len(shape):
-            raise invalid(
-                f"JSON Value: {_text(value)} found at incorrect level: {level + 1} in the JSON "
-                f"DOM. Expected at level: {len(shape)}"
-            )
-        flat.append(convert(value))
-        return
-    if level >= len(shape):
-        raise invalid(f"Encountered list at unexpected level: {level} expected < {len(shape)}")
-    if len(value) != shape[level]:
-        raise invalid(
-            f"Encountered list at unexpected size: {len(value)} at level: {level} expected size: "
-            f"{shape[level]}"
-        )
-    if level == len(shape) - 1:
-        for item in value:
-            if isinstance(item, list):
-                raise invalid(
-                    f"Encountered list at unexpected level: {level + 1} expected < {len(shape)}"
-                )
-            flat.append(convert(item))
-        return
-    for item in value:
-        _flatten(item, level + 1, shape, convert, flat)
+def _wrong(place: str, number: int, shape: list[int], expected: str, value: Any) -> RequestError:
+    """The error of a value, by its number in an array of this shape."""
+    at = [int(i) for i in np.unravel_index(number, shape)]
+    return invalid(f"{path_text((place, *at))}: expected {expected}, got {value_text(value)}")
 
 
-def _type_error(value: Any, expected: str) -> RequestError:
-    return invalid(
-        f"JSON Value: {_text(value)} Type: {_type_name(value)} is not of expected type: {expected}"
-    )
+def _float(value: Any) -> float:
+    if type(value) not in (float, int):
+        raise ValueError
+    return float(value)
 
 
-def _float_converter(name: str) -> Callable[[Any], float]:
-    def convert(value: Any) -> float:
-        if type(value) not in (float, int):
-            raise _type_error(value, name)
-        return float(value)
-
-    return convert
-
-
-def _integer_converter(dtype: int) -> Callable[[Any], int]:
+def _integer(dtype: int) -> Callable[[Any], int]:
     low, end = _INTEGERS[dtype]
 
     def convert(value: Any) -> int:
         if type(value) is not int or not low <= value < end:
-            raise _type_error(value, tensors.NAMES[dtype])
+            raise ValueError
         return value
 
     return convert
@@ -239,105 +167,66 @@ def _integer_converter(dtype: int) -> Callable[[Any], int]:
 
 def _string(value: Any) -> bytes:
     if isinstance(value, str):
-        try:
-            return value.encode()
-        except UnicodeEncodeError as error:  # Half of a surrogate pair.
-            raise invalid(f"JSON Value: {ascii(value)[:100]} is not text") from error
-    if not isinstance(value, dict):
-        raise _type_error(value, "string")
-    if value.keys() != {"b64"} or not isinstance(value["b64"], str):
-        raise invalid(f"JSON Value: {_text(value)} not formatted correctly for base64 data")
-    return _unescaped(value["b64"])
-
-
-def _unescaped(text: str) -> bytes:
-    try:
-        # TensorFlow Serving also accepts base64 without padding.
-        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise invalid("Unable to base64 decode") from error
+        return value.encode()
+    if not _is_bytes(value):
+        raise ValueError
+    text = value["b64"]
+    # TensorFlow Serving also accepts base64 without padding.
+    return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
 
 
 def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise _type_error(value, "bool")
+        raise ValueError
     return value
 
 
 _CONVERTERS: dict[int, Callable[[Any], Any]] = {
-    1: _float_converter("float"),
-    2: _float_converter("double"),
+    1: _float,
+    2: _float,
     7: _string,
     10: _boolean,
-    **{dtype: _integer_converter(dtype) for dtype in _INTEGERS},
+    **{dtype: _integer(dtype) for dtype in _INTEGERS},
+}
+
+# The Python types of each kind of feature, and what makes its values. A boolean is an integer.
+_KINDS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+    "bytes_list": ((str, dict), _string),
+    "float_list": (float, float),
+    "int64_list": (int, int),
 }
 
 
-def _example(value: Any) -> bytes:
+def _example(place: str, value: Any) -> bytes:
     if not isinstance(value, dict):
-        raise invalid(f"Example must be JSON object but got JSON {_type_name(value)}")
+        raise invalid(f"{place}: expected an object, got {value_text(value)}")
     example = messages.message("tensorflow.Example")()
     for name, content in value.items():
+        items = content if isinstance(content, list) else [content]
         try:
-            feature = example.features.feature[name]
-        except (UnicodeEncodeError, ValueError) as error:
-            raise invalid(f"Feature: {ascii(name)[:100]} is not text") from error
-        for item in content if isinstance(content, list) else [content]:
-            _add(feature, name, item)
+            _fill(example.features.feature[name], items)
+        except ValueError as error:
+            raise invalid(
+                f"{path_text((place, name))}: expected strings, floats or int64 integers, all of "
+                f"one kind, got {value_text(content)}"
+            ) from error
     return example.SerializeToString()
 
 
-def _add(feature: Any, name: str, value: Any) -> None:
-    if value is None or isinstance(value, list):
-        raise invalid(f"Feature: {name} has element with unexpected JSON type: {_type_name(value)}")
-    if isinstance(value, dict) and (value.keys() != {"b64"} or not isinstance(value["b64"], str)):
-        raise invalid(f"Feature: {name} has element with unexpected JSON type: Object")
-    item: Any
-    if isinstance(value, (str, dict)):
-        kind, item = "bytes_list", _string(value)
-    elif isinstance(value, float):
-        kind, item = "float_list", value
-    else:
-        kind, item = "int64_list", int(value)
-        if not -(2**63) <= item < 2**63:
-            raise invalid(f"Feature: {name} has uint64 element. Only int64 is supported.")
-    if feature.WhichOneof("kind") not in (None, kind):
-        expecting = str(feature.WhichOneof("kind")).partition("_")[0]
-        raise invalid(f"Unexpected element type in feature: {name} expecting type: {expecting}")
-    getattr(feature, kind).value.append(item)
+def _fill(feature: Any, items: list[Any]) -> None:
+    if not items:
+        return
+    for kind, (types, convert) in _KINDS.items():
+        if all(isinstance(item, types) for item in items):
+            getattr(feature, kind).value.extend(map(convert, items))
+            return
+    raise ValueError
+
+
+def _is_bytes(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {"b64"} and isinstance(value["b64"], str)
 
 
 def _is_object(value: Any) -> bool:
     """Whether a value is an object, and not a string of bytes."""
-    is_bytes = isinstance(value, dict) and value.keys() == {"b64"} and isinstance(value["b64"], str)
-    return isinstance(value, dict) and not is_bytes
-
-
-def _type_name(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "Null", True: "True", False: "False"}[value]
-    for kind, name in ((dict, "Object"), (list, "Array"), (str, "String")):
-        if isinstance(value, kind):
-            return name
-    return "Number"
-
-
-def _text(value: Any) -> str:
-    """A value for a message, shortened if it is long."""
-    try:
-        text = json.dumps(value) if not isinstance(value, (dict, list)) else _short(value)
-    except (RecursionError, ValueError):
-        text = _type_name(value)
-    return text if len(text) <= 100 else f"{text[:97]}..."
-
-
-def _short(value: Any) -> str:
-    """The beginning of a list or object, which may be large."""
-    parts = []
-    length = 0
-    for part in json.JSONEncoder().iterencode(value):
-        parts.append(part)
-        length += len(part)
-        if length > 100:
-            break
-    return "".join(parts)
+    return isinstance(value, dict) and not _is_bytes(value)

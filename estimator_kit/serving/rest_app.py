@@ -10,21 +10,16 @@ from __future__ import annotations
 import ipaddress
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Optional
 
 from estimator_kit.serving import answers, json_answers, json_requests
 from estimator_kit.serving.errors import HTTP, RequestError, invalid, shortened
 from estimator_kit.serving.versions import Models
-from feature_specs.files.versions import LARGEST
 
 _log = logging.getLogger("estimator_kit")
 
-# The fewest bytes that a value and its separator take on average. Only bodies that are made to use
-# memory and time have smaller values: an empty list takes 3 bytes.
-_BYTES_A_VALUE = 8
-
-_VERSION = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
+_VERSION = r"(?:/versions/(?P<version>\d{1,19})|/labels/(?P<label>[^/:]+))?"
 _ASK = re.compile(
     rf"(?i)/v1/models/(?P<model>[^/:]+){_VERSION}:(?P<method>classify|regress|predict)", re.A
 )
@@ -46,24 +41,16 @@ class RestApp:
 
     Args:
       models: the models of the server.
-      max_bytes: the most bytes of a body, and of all its examples with their context.
-      hosts: the names by which requests may call the server, in addition to `localhost` and
-        addresses; `*` allows any name. This keeps out web pages whose site's name leads here.
-      origins: the hosts whose web pages may send requests; `*` allows any page. A browser sends
-        with each POST of a page where the page is from. Pages of this server may always send.
+      max_bytes: the most bytes of a body.
+      only_as: the name by which requests may call the server, in addition to `localhost` and
+        addresses; None allows any name. With a name, only web pages of the server itself may send
+        requests, so that no other page reaches a server on loopback through a name for 127.0.0.1.
     """
 
-    def __init__(
-        self,
-        models: Models,
-        max_bytes: int,
-        hosts: Sequence[str] = (),
-        origins: Sequence[str] = (),
-    ):
+    def __init__(self, models: Models, max_bytes: int, *, only_as: Optional[str] = None):
         self._models = models
         self._max_bytes = max_bytes
-        self._hosts = {"localhost", *map(_host, hosts)}
-        self._origins = {*map(_host, origins)}
+        self._names = None if only_as is None else {"localhost", _host(only_as)}
 
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
@@ -86,15 +73,14 @@ class RestApp:
             return HTTP["INTERNAL"], json_answers.error(shortened(message))
 
     def _answer(self, environ: dict[str, Any]) -> bytes:
-        self._check_host(environ.get("HTTP_HOST"))
-        self._check_origin(environ.get("HTTP_ORIGIN"), environ.get("HTTP_HOST"))
+        self._check_caller(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"))
         verb = environ["REQUEST_METHOD"]
         path = environ["PATH_INFO"]
         if not path.lower().startswith("/v1/"):
             raise RequestError("NOT_FOUND", f"the path {path} does not exist")
         found = (_ASK if verb == "POST" else _LOOK).fullmatch(path)
         if verb not in ("GET", "POST") or found is None:
-            raise invalid(f"Malformed request: {verb} {path}")
+            raise invalid(f"{verb} {path}: this is not a request of TensorFlow Serving's REST API")
         asked = _asked(found)
         if verb == "GET":
             return self._look(*asked, more=found["more"])
@@ -106,34 +92,27 @@ class RestApp:
                 f"the body has {size:,} bytes, and at most {self._max_bytes:,} are allowed"
             )
         body = environ["wsgi.input"].read(size)
-        document = json_requests.parse(body, self._max_bytes // _BYTES_A_VALUE)
+        document = json_requests.parse(body)
         name = json_requests.signature_name(document)
         with self._models.lease(*asked) as model:
-            return _ask(model, found["method"].lower(), document, name, self._max_bytes)
+            return _ask(model, found["method"].lower(), document, name)
 
-    def _check_host(self, given: Optional[str]) -> None:
-        if given is None or not self._hosts.isdisjoint({"*", _host(given)}):
+    def _check_caller(self, host: Optional[str], origin: Optional[str]) -> None:
+        """Refuses unknown names of the server, and web pages of other servers."""
+        if self._names is None:
             return
-        try:
-            ipaddress.ip_address(_host(given))
-        except ValueError as error:
+        if host is not None and _host(host) not in self._names:
+            try:
+                ipaddress.ip_address(_host(host))
+            except ValueError as error:
+                raise RequestError(
+                    "PERMISSION_DENIED",
+                    f"the host {host[:100]!r} is not allowed. Use an address or localhost, or give "
+                    "the server an address of this machine with --serving_host.",
+                ) from error
+        if origin is not None and origin.partition("://")[2].lower() != (host or "").lower():
             raise RequestError(
-                "PERMISSION_DENIED",
-                f"the host {given[:100]!r} is not allowed. If it is a name of this server, add it "
-                "to --serving_allowed_hosts.",
-            ) from error
-
-    def _check_origin(self, origin: Optional[str], host: Optional[str]) -> None:
-        if origin is None:
-            return
-        page = origin.partition("://")[2].lower()  # Nothing of `null`, the origin of a file.
-        if page and host is not None and page == host.lower():
-            return
-        if self._origins.isdisjoint({"*", _host(page)} if page else {"*"}):
-            raise RequestError(
-                "PERMISSION_DENIED",
-                f"a web page of {origin[:100]!r} may not send requests. If it is yours, add its "
-                "host to --serving_allowed_hosts.",
+                "PERMISSION_DENIED", f"a web page of {origin[:100]!r} may not send requests."
             )
 
     def _look(
@@ -149,12 +128,12 @@ class RestApp:
             return json_answers.metadata(model, leased.version, signatures)
 
 
-def _ask(model: Any, method: str, document: Any, signature: str, max_bytes: int) -> bytes:
+def _ask(model: Any, method: str, document: Any, signature: str) -> bytes:
     if method == "predict":
         known = answers.signature_inputs(model, signature, document)
         inputs, by_row = json_requests.predict_inputs(document, known)
         return json_answers.predictions(answers.predict(model, signature, inputs), by_row)
-    examples = answers.with_context(*json_requests.examples(document), max_bytes)
+    examples = answers.with_context(*json_requests.examples(document))
     try:
         if method == "classify":
             return json_answers.classes(*answers.classify(model, signature, examples))
@@ -174,9 +153,4 @@ def _host(text: str) -> str:
 
 def _asked(found: re.Match[str]) -> tuple[str, Optional[int], Optional[str]]:
     version = found["version"]
-    number = None
-    if version is not None:
-        number = int(version) if len(version) <= 19 else LARGEST + 1
-        if number > LARGEST:
-            raise invalid(f"Failed to convert version: {version[:40]} to numeric.")
-    return found["model"] or "", number, found["label"]
+    return found["model"] or "", None if version is None else int(version), found["label"]

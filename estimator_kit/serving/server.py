@@ -9,6 +9,7 @@ that reacts to signals never loads.
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import os
 import resource
@@ -27,14 +28,23 @@ from input_pipelines.errors import MissingPackageError
 
 _log = logging.getLogger("estimator_kit")
 
+# How many requests each of the two servers answers at once.
+_THREADS = 16
+
+# The most bytes of a request, and of an array of a request.
+_MOST_BYTES = 16 * 2**20
+
+# Seconds between two looks at the folders of versions.
+_LOOK_SECS = 1.0
+
+# Seconds after SIGTERM in which the server still takes requests, so that load balancers notice.
+_LEAVING_SECS = 5.0
+
 # Seconds that open requests have when the server stops.
 _GRACE = 30.0
 
 # Seconds that a model has for a request. After that the answer is DEADLINE_EXCEEDED.
 _LONGEST_RUN = 60.0
-
-# The most requests that wait for each thread. The server refuses further requests.
-_WAITING = 16
 
 # The most open connections of gRPC, and of REST; and the number of other open files.
 _MOST_CONNECTIONS, _OTHER_FILES = 800, 128
@@ -55,17 +65,14 @@ def serve(config: ExperimentConfig, tell: Callable[[str], None]) -> None:
     """
     models = _models(config)  # Looks at folders, so signals still end the process here.
     with until_signalled() as ended, _bound(config, models) as server:
-        looks = _Looks(config, models, server, tell, ended.set)
+        looks = _Looks(models, server, tell, ended.set)
         ended.wait()
         has_started = looks.stop()
-        if ended.number == signal.SIGTERM and has_started and config.serving_lame_duck_secs:
+        if ended.number == signal.SIGTERM and has_started:
             server.leave()
-            _log.info(
-                "SIGTERM: the server accepts requests for %g more seconds",
-                config.serving_lame_duck_secs,
-            )
+            _log.info("SIGTERM: the server accepts requests for %g more seconds", _LEAVING_SECS)
             ended.clear()
-            ended.wait(config.serving_lame_duck_secs)
+            ended.wait(_LEAVING_SECS)
     looks.end()
 
 
@@ -78,7 +85,7 @@ def running(config: ExperimentConfig) -> Iterator[tuple[Server, Any]]:
     """
     models = _models(config)
     with _bound(config, models) as server:
-        _look_twice(config, models, wait=threading.Event().wait)
+        _look_twice(models, wait=lambda seconds: False)
         server.start()
         yield server, models
 
@@ -94,15 +101,15 @@ def _bound(config: ExperimentConfig, models: Any) -> Iterator[Server]:
         models.close()
 
 
-def _look_twice(config: ExperimentConfig, models: Any, wait: Callable[[float], bool]) -> None:
+def _look_twice(models: Any, wait: Callable[[float], bool]) -> None:
     """Loads versions. The second look sees whether the files of a version are still changing.
 
     Args:
-      config, models: what is served.
+      models: what is served.
       wait: waits some seconds; true leaves out the second look.
     """
     models.poll()
-    if not wait(min(config.serving_poll_secs, 1.0)):
+    if not wait(_LOOK_SECS):
         models.poll()
 
 
@@ -110,20 +117,19 @@ class _Looks:
     """A thread that looks for versions and loads them. After two looks it starts the server.
 
     Args:
-      config, models, server: what it serves.
+      models, server: what it serves.
       tell: gets the line with the addresses when the server has started.
       failed: called if the thread ends with an error, which `end` raises.
     """
 
     def __init__(
         self,
-        config: ExperimentConfig,
         models: Any,
         server: Server,
         tell: Callable[[str], None],
         failed: Callable[[], None],
     ):
-        self._config, self._models, self._server = config, models, server
+        self._models, self._server = models, server
         self._tell, self._failed = tell, failed
         self._error: Optional[BaseException] = None
         self._stopped = threading.Event()
@@ -149,7 +155,7 @@ class _Looks:
 
     def _run(self) -> None:
         try:
-            _look_twice(self._config, self._models, wait=self._stopped.wait)
+            _look_twice(self._models, wait=self._stopped.wait)
             with self._starting:
                 if self._stopped.is_set():
                     return
@@ -157,7 +163,7 @@ class _Looks:
                 self._has_started = True
             grpc_address, rest_address = self._server.addresses
             self._tell(f"serve: grpc {grpc_address} rest {rest_address}")
-            while not self._stopped.wait(self._config.serving_poll_secs):
+            while not self._stopped.wait(_LOOK_SECS):
                 self._models.poll()
         except BaseException as error:
             self._error = error
@@ -178,13 +184,13 @@ class Server:
 
         host = config.serving_host
         limits = {
-            "threads": config.serving_threads,
-            "waiting": _WAITING * config.serving_threads,
-            "max_bytes": config.serving_max_request_mib * 2**20,
+            "threads": _THREADS,
+            "max_bytes": _MOST_BYTES,
             "connections": most_connections(),
         }
         sock = addresses.bound(host, config.serving_rest_port, flag="--serving_rest_port")
-        address = addresses.with_port(addresses.of_socket(sock), config.serving_grpc_port)
+        place = addresses.of_socket(sock)
+        address = addresses.with_port(place, config.serving_grpc_port)
         try:
             self._grpc = GrpcServer(models, address=address, **limits)
         except RuntimeError as error:
@@ -192,8 +198,8 @@ class Server:
             raise ConfigError(
                 f"--serving_grpc_port={config.serving_grpc_port}: {host} cannot be bound: {error}"
             ) from error
-        names = config.serving_allowed_hosts
-        app = RestApp(models, limits["max_bytes"], (host, *names), origins=names)
+        name = host if ipaddress.ip_address(place.partition("%")[0]).is_loopback else None
+        app = RestApp(models, limits["max_bytes"], only_as=name)
         self._rest = RestServer(app, sock, **limits)
         rest = addresses.with_port(host, sock.getsockname()[1])
         self.addresses = (addresses.with_port(host, self._grpc.port), f"http://{rest}")

@@ -25,7 +25,7 @@ from estimator_kit.serving import warm_up
 from estimator_kit.serving.errors import RequestError, invalid
 from estimator_kit.serving.loaded_model import LoadedModel
 from estimator_kit.tensorflow_errors import reason
-from feature_specs.files.versions import LARGEST
+from feature_specs.errors import did_you_mean
 
 _log = logging.getLogger("estimator_kit")
 
@@ -100,7 +100,8 @@ class Versions:
         """
         if label is not None:
             if label not in self._served.labels:
-                raise invalid(f"Unrecognized servable version label: {label}")
+                hint = did_you_mean(label, self._served.labels)
+                raise invalid(f"model {self._served.name!r} has no label {label!r}{hint}")
             version = self._served.labels[label]
         with self._lock:
             number = max(self._live, default=None) if version is None else version
@@ -108,9 +109,8 @@ class Versions:
             if live is not None:
                 live.users += 1
         if live is None:
-            name = self._served.name
-            wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
-            raise RequestError("NOT_FOUND", f"Servable not found for request: {wanted}")
+            what = "no version" if version is None else f"no version {version}"
+            raise RequestError("NOT_FOUND", f"model {self._served.name!r} has {what} that is live")
         try:
             yield live.model
         finally:
@@ -265,7 +265,9 @@ class Versions:
 
     def _refuse(self, version: int, why: str) -> bool:
         self._set_state(version, State("END", why))
-        self._say(version, f"version {version} is not served: {why}; {self._what_stays()}")
+        self._say(
+            version, f"version {version} is not served: {why.rstrip('.')}; {self._what_stays()}"
+        )
         return False
 
     def _what_stays(self) -> str:
@@ -333,28 +335,29 @@ class Models:
 
     def lease(self, name: str, version: Optional[int] = None, label: Optional[str] = None) -> Any:
         """`Versions.lease` of the model of that name."""
-        if not name:
-            raise invalid("ModelSpec has no name specified.")
-        if name not in self._models:
-            wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
-            raise RequestError("NOT_FOUND", f"Servable not found for request: {wanted}")
-        return self._models[name].lease(version, label)
+        return self._of(name).lease(version, label)
 
     def states(
         self, name: str, version: Optional[int] = None, label: Optional[str] = None
     ) -> dict[int, State]:
         """The states of all versions of a model, or of one version."""
-        if not name:
-            raise invalid("Missing model name in request.")
-        known = self._models[name].states() if name in self._models else {}
+        known = self._of(name).states()
         if label is not None:
             with self.lease(name, None, label) as model:
                 version = model.version
-        if version is None and not known:
-            raise RequestError("NOT_FOUND", f"Could not find any versions of model {name}")
-        if version is not None and version not in known:
-            raise RequestError("NOT_FOUND", f"Could not find version {version} of model {name}")
-        return known if version is None else {version: known[version]}
+        wanted = list(known) if version is None else [version]
+        if not wanted or not known.keys() >= set(wanted):
+            what = "no version" if version is None else f"no version {version}"
+            raise RequestError("NOT_FOUND", f"model {name!r} has {what}")
+        return {number: known[number] for number in wanted}
+
+    def _of(self, name: str) -> Versions:
+        if not name:
+            raise invalid("the request names no model")
+        if name not in self._models:
+            hint = did_you_mean(name, self._models)
+            raise RequestError("NOT_FOUND", f"unknown model {name!r}{hint}")
+        return self._models[name]
 
     def live(self) -> dict[str, list[int]]:
         """Numbers of the versions that are served, by model."""

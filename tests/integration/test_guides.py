@@ -203,7 +203,7 @@ def serving(home, monkeypatch):
     more = [flag for flag in written if flag.startswith(("--serving_versions", "--serving_labels"))]
     values = flags.FlagValues()
     define_flags(values)
-    ports = ["--serving_grpc_port=0", "--serving_rest_port=0", "--serving_poll_secs=0.01"]
+    ports = ["--serving_grpc_port=0", "--serving_rest_port=0"]
     values([command[0], *command_line.with_mode(command[1:]), *more, *ports])
     with server.running(config_from_flags(values)) as (made, _):
         yield made.addresses

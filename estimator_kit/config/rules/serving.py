@@ -62,23 +62,6 @@ def served_models(config: AllSettings) -> list[ServedModel]:
 def problems(config: AllSettings) -> list[str]:
     """What is wrong with the settings of serving."""
     found = _parsed(config)[1]
-    image = config.serving_image
-    if image is not None and not re.fullmatch(r"[^\s:]\S*:[\w][\w.-]*(@sha256:\w+)?", image):
-        found.append(
-            "--serving_image: expected an image with its tag, such as tensorflow/serving:2.15.1, "
-            f"got {image!r}."
-        )
-    elif image is not None and image.endswith(":latest"):
-        found.append(
-            f"--serving_image: expected the tag of a release, got {image!r}. The tag latest may be "
-            "another image tomorrow."
-        )
-    for name in config.serving_allowed_hosts:
-        if not re.fullmatch(r"[A-Za-z0-9._-]+|\*", name):
-            found.append(
-                "--serving_allowed_hosts: expected a name without a port, such as "
-                f"models.example.com, or *, got {name!r}."
-            )
     port = config.serving_grpc_port
     if config.mode in SERVING_MODES and port and port == config.serving_rest_port:
         found.append(

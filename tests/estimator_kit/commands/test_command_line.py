@@ -64,8 +64,7 @@ def test_every_setting_is_read_by_a_mode_that_does_something_with_it():
         ("analyze", ("train_mix", "schema_file")),
         ("transform", ("eval_days",)),
         ("data_service_worker", ("data_service_dir",)),
-        ("serve", ("serving_image", "serving_config_dir", "memory_growth")),
-        ("serving_config", ("serving_threads", "serving_lame_duck_secs")),
+        ("serve", ("serving_batch_rows", "serving_config_dir", "memory_growth")),
         ("retrain", ("train_days", "train_mix", "warm_start_from", "to", "cycle", "eval_name",
                      "strategy")),
         ("rollback", ("keep_versions",)),
@@ -125,8 +124,7 @@ def test_the_first_word_goes_before_the_mode_of_a_flagfile(tmp_path, capsys):
 @pytest.mark.parametrize(
     "argument, message",
     [
-        ("--serving_threads=3", "--mode=convert does not read --serving_threads. Remove the flag; "
-                                "it is for serve."),
+        ("--to=3", "--mode=convert does not read --to. Remove the flag; it is for rollback."),
         ("--noforce", "--mode=convert does not read --force. Remove the flag; it is for retrain."),
         ("--validate_rows=3", "--mode=convert does not read --validate_rows. Remove the flag; it "
                               "is for validate."),
@@ -143,7 +141,7 @@ def test_a_flag_on_the_command_line_that_the_mode_does_not_read(capsys, argument
 
 def test_a_flagfile_may_have_flags_of_other_modes(tmp_path):
     file = tmp_path / "x.flags"
-    file.write_text("--serving_threads=3\n--train_files=a\n")
+    file.write_text("--serving_batch_rows=3\n--train_files=a\n")
     line = read_command_line([f"--flagfile={file}", "--seed", "1", "--spec", "--batch_size=3"])
     assert line.named == ("spec", "seed") and line.values["spec"].value == "--batch_size=3"
     command_line.check_read(line, "convert")
@@ -166,7 +164,7 @@ def test_help_is_one_screen(capsys, flag):
 
 def test_the_help_of_a_mode_has_its_flags_alone(capsys):
     code, out, _ = told(capsys, "serve", "--help")
-    assert code == 0 and "  --serving_threads=INTEGER  (default: 16)\n" in out
+    assert code == 0 and "  --serving_rest_port=INTEGER  (default: 8501)\n" in out
     assert not [name for name in TrainingSettings.model_fields if f"--{name}" in out]
     assert told(capsys, "--mode=serve", "--help")[1] == out
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+from unittest import mock
 
 import tensorflow as tf
 
@@ -113,19 +114,20 @@ def _signature(inputs, outputs, method):
 def config(folder, **changes):
     values = {
         "mode": "serve", "serving_models": (f"ads={folder}",), "serving_grpc_port": 0,
-        "serving_rest_port": 0, "serving_poll_secs": 0.001, "serving_threads": 4,
-        "serving_max_request_mib": 1,
+        "serving_rest_port": 0,
     }  # fmt: skip
     return ek.ExperimentConfig(**{**values, **changes})
 
 
 @contextlib.contextmanager
 def serving(folder, **changes):
-    """Servers for a folder: their gRPC address, their URL, and their models."""
+    """Servers for a folder: their gRPC address, their URL, and their models. Requests: 1 MiB."""
     from estimator_kit.serving import server
 
-    with server.running(config(folder, **changes)) as (made, models):
-        yield (*made.addresses, models)
+    with mock.patch.object(server, "_MOST_BYTES", 2**20):
+        running = server.running(config(folder, **changes))
+        with running as (made, models):
+            yield (*made.addresses, models)
 
 
 def example(**features):

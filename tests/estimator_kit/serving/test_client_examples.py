@@ -110,7 +110,7 @@ def test_a_refused_request_is_the_status_of_the_curl_script(exported):
         timeout=120, check=False, env={"PATH": os.environ["PATH"], "no_proxy": "*"},
     )  # fmt: skip
     assert done.returncode == 22
-    error = {"error": "Servable not found for request: Latest(other)"}
+    error = {"error": "unknown model 'other'. Use one of: clicks."}
     assert json_values(done.stdout) == [error, error]
 
 
@@ -122,7 +122,7 @@ def test_the_program_of_grpc_asks_a_model_of_another_name(exported, tmp_path):
         env={"PATH": "", "TF_CPP_MIN_LOG_LEVEL": "3", "no_proxy": "*"},
     )  # fmt: skip
     assert done.returncode == 1
-    assert "Servable not found for request: Latest(other)" in done.stderr
+    assert "unknown model 'other'. Use one of: clicks." in done.stderr
 
 
 def test_the_program_of_grpc(exported, tmp_path):

@@ -19,6 +19,8 @@ from estimator_kit.client.base import BATCH_ROWS
 from estimator_kit.config.rules.serving import ServedModel
 from estimator_kit.serving import config_files, splitting
 
+IMAGE = config_files.default_image()
+
 
 def config(folder, **changes):
     values = {
@@ -26,7 +28,7 @@ def config(folder, **changes):
         "serving_models": ("ads=runs/ads/export/best", "far=gs://b/far", "old=$x"),
         "serving_versions": ("ads=5+7", "far=all", "old=latest:2"),
         "serving_labels": ("ads:stable=5", "ads:canary=7"),
-        "serving_config_dir": str(folder), "serving_image": "tensorflow/serving:2.15.1",
+        "serving_config_dir": str(folder),
     }  # fmt: skip
     return ek.ExperimentConfig(**{**values, **changes})
 
@@ -138,7 +140,7 @@ ARGUMENTS = [
 
 def test_docker_compose(files):
     assert yaml.safe_load(files["docker-compose.yaml"]) == {"services": {"serving": {
-        "image": "tensorflow/serving:2.15.1",
+        "image": IMAGE,
         "entrypoint": ["tensorflow_model_server"],
         "command": ARGUMENTS,
         "ports": ["127.0.0.1:8500:8500", "127.0.0.1:8501:8501"],
@@ -160,7 +162,7 @@ def test_kubernetes(files):
         assert files[name].endswith(text)
     pod = deployment["spec"]["template"]
     (container,) = pod["spec"]["containers"]
-    assert container["image"] == "tensorflow/serving:2.15.1"
+    assert container["image"] == IMAGE
     assert container["args"] == ARGUMENTS
     (bash, option, script) = container["readinessProbe"]["exec"]["command"]
     assert (bash, option) == ("bash", "-c") and script.startswith("for model in ads far old; do\n")
@@ -242,7 +244,7 @@ def test_what_is_said_and_what_is_left_out(tmp_path):
     assert config_files.write(made).splitlines() == [
         f"wrote to {tmp_path}: docker-compose.yaml, kubernetes.yaml, models.config, "
         "monitoring.config",
-        "  image: tensorflow/serving:2.15.1",
+        f"  image: {IMAGE}",
         "  ads: x, the latest 1 versions",
         "  warning: ads: the folder x does not exist",
         f"  start: docker compose -f {tmp_path}/docker-compose.yaml up",
@@ -265,7 +267,6 @@ def test_versions_that_are_not_there_are_warned_of(tmp_path):
 def test_the_image_is_that_of_the_installed_line():
     from importlib import metadata
 
-    image = config_files.default_image()
-    release = image.partition(":")[2]
-    assert image.startswith("tensorflow/serving:")
+    release = IMAGE.partition(":")[2]
+    assert IMAGE.startswith("tensorflow/serving:")
     assert release.split(".")[:2] == metadata.version("tensorflow").split(".")[:2]

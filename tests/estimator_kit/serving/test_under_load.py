@@ -174,7 +174,7 @@ def test_32_clients_while_versions_are_swapped(tmp_path):
                 wrong.append(error)
             counts[number] += 1
 
-    with serving(live, serving_threads=8) as (address, url, models):
+    with serving(live) as (address, url, models):
         clients = [
             GrpcClient(address, "ads", timeout_secs=60) if i % 2
             else RestClient(url, "ads", timeout_secs=60) for i in range(32)

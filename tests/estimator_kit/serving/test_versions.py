@@ -194,7 +194,8 @@ def test_a_version_that_fails_its_warm_up_is_never_served(versions, folder, said
     file = path / "assets.extra" / "tf_serving_warmup_requests"
     assert said() == [
         f"model ads: version 2 is not served: it does not answer: ValueError: warm-up request 1 of "
-        f"{file}: No signature was found with the name: nothing; version 1 stays live"
+        f"{file}: unknown signature 'nothing'. Use one of: by_examples, classify, constant, "
+        "counts, half_plus_two, odd, raw, regress, serving_default; version 1 stays live"
     ]
 
 
@@ -241,8 +242,12 @@ def test_policies_and_labels(made, folder, versions):
     assert [answer(found, label=label) for label in ("stable", "canary")] == [1.0, 3.0]
     assert answer(found, version=1) == 1.0 and answer(found) == 3.0
     for which, code, message in (
-        ({"version": 4}, "NOT_FOUND", "Servable not found for request: Specific(ads, 4)"),
-        ({"label": "new"}, "INVALID_ARGUMENT", "Unrecognized servable version label: new"),
+        ({"version": 4}, "NOT_FOUND", "model 'ads' has no version 4 that is live"),
+        (
+            {"label": "new"},
+            "INVALID_ARGUMENT",
+            "model 'ads' has no label 'new'. Use one of: stable, canary.",
+        ),
     ):
         with pytest.raises(RequestError) as error, found.lease(**which):
             pass
@@ -314,7 +319,7 @@ def test_a_model_without_a_version_is_not_found_until_it_has_one(made, tmp_path)
     models.poll()
     with pytest.raises(RequestError) as error, models.lease("ads"):
         pass
-    assert error.value.message == "Servable not found for request: Latest(ads)"
+    assert error.value.message == "model 'ads' has no version that is live"
     shutil.copytree(made / "1", tmp_path / "later" / "1")
     models.poll()
     models.poll()

@@ -118,7 +118,6 @@ _LIKELY: dict[str, tuple[str, ...]] = {
                        "..=model"),
     "serving_versions": ("ads=all", "ads=latest:2", "ads=1+2", "x=all", "ads=latest:0", "ads=1+1"),
     "serving_labels": ("ads:stable=1", "ads:x=99999999999999999999", "x:y=1", "ads:stable"),
-    "serving_image": ("tensorflow/serving:2.15.1", "x", "x:latest", "a b:c"),
     "stage_limits": ("train=1", "x=1", "train=0", "train=1e9", "train=" + "9" * 400),
     "input_cache_dir": ("cache", "spec.yaml", "model", "cache/cache"),
     "predict_dir": ("out", "model", ".", "spec.yaml"),

@@ -76,14 +76,6 @@ def test_which_versions_are_candidates():
         ({"mode": "serving_config", "serving_config_dir": "d", "serving_rest_port": 0},
          "--serving_grpc_port and --serving_rest_port: expected fixed ports, got 0. Only "
          "--mode=serve can choose free ports."),
-        ({"serving_allowed_hosts": ("http://a.b:8501",)},
-         "--serving_allowed_hosts: expected a name without a port, such as models.example.com, or "
-         "*, got 'http://a.b:8501'."),
-        ({"serving_image": "tensorflow/serving"}, "--serving_image: expected an image with its "
-         "tag, such as tensorflow/serving:2.15.1, got 'tensorflow/serving'."),
-        ({"serving_image": "tensorflow/serving:latest"},
-         "--serving_image: expected the tag of a release, got 'tensorflow/serving:latest'. The tag "
-         "latest may be another image tomorrow."),
     ],
 )  # fmt: skip
 def test_what_is_wrong(values, problem):
