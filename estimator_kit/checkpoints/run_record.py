@@ -47,8 +47,6 @@ class _KeptSpec(storage.Form):
     groups: dict[str, list[str]] = Field({})
 
 
-_Digests = dict[str, str]
-
 # Removed when the process ends.
 _LOCAL_COPIES: list[tempfile.TemporaryDirectory[str]] = []
 
