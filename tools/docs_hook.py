@@ -20,7 +20,9 @@ if str(ROOT) not in sys.path:
 # Files of the repository that are pages of the site.
 _FROM_ROOT = {"architecture.md": "ARCHITECTURE.md", "changelog.md": "CHANGELOG.md"}
 # Blocks of code, which stay as they are, and links to files.
-_LINK = re.compile(r"^```.*?^```$|(?<!!)\[([^\]]+)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)", re.M | re.S)
+_LINK = re.compile(
+    r"^```.*?^```$|(?<!!)\[([^\]]+)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)", re.M | re.S
+)
 
 
 def on_files(files: Any, config: Any) -> Any:

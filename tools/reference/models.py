@@ -9,7 +9,7 @@ from estimator_kit.model.model_params import ModelParams
 from estimator_kit.models import MODELS, activations, initializers, regularizers
 from estimator_kit.models.dnn_params import DNNParams
 from estimator_kit.optimizers import combining, kinds, schedules
-from tools.reference.text import Model, about, code, fields_table, first_line, table
+from tools.reference.text import Model, about, code, fields_table, first_line, meanings, table
 
 # What a parameter may name: the title, the module, and its classes by name.
 _CHOICES = (
@@ -25,11 +25,11 @@ def parameters() -> Iterator[tuple[str, Model, list[str]]]:
     classes = {"all models": ModelParams, "models with hidden layers": DNNParams}
     classes.update((f"`{name}`", model.Params) for name, model in sorted(MODELS.items()))
     for whose, kind in classes.items():
-        schema = kind.model_json_schema()["properties"]
-        own = [name for name in kind.model_fields if (name, schema[name]) not in shared]
-        yield whose, kind, own
+        schema, texts = kind.model_json_schema()["properties"], meanings(kind)
+        fields = {name: (name, schema[name], texts[name]) for name in kind.model_fields}
+        yield whose, kind, [name for name, field in fields.items() if field not in shared]
         if kind in (ModelParams, DNNParams):
-            shared += schema.items()
+            shared += fields.values()
 
 
 def models_page() -> str:
@@ -66,5 +66,7 @@ def parameters_page() -> str:
         parts += [f"## {title}", about(module)]
         for name, kind in choices.items():
             parts.append(f"### {name} {{ #{title.split()[0].lower()}-{name} }}")
-            parts += [about(kind), fields_table(kind)]
+            own_module = kind.__module__ != module.__name__
+            parts.append(about(kind) or (about(sys.modules[kind.__module__]) if own_module else ""))
+            parts.append(fields_table(kind))
     return "\n\n".join(filter(None, parts))

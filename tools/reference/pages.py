@@ -35,7 +35,9 @@ def flags_page() -> str:
     ]
     for mode in MODES:
         read = settings_of(mode) - {*EVERY_MODE_READS}
-        rows = [(area.heading, [name for name in area.model_fields if name in read]) for area in AREAS]
+        rows = [
+            (area.heading, [name for name in area.model_fields if name in read]) for area in AREAS
+        ]
         lines = [(heading, ", ".join(map(_link, names))) for heading, names in rows if names]
         parts += [f"### --mode={mode} {{ #mode-{mode} }}", table(("area", "flags"), *lines)]
     schema = AllSettings.model_json_schema()["properties"]
@@ -80,7 +82,9 @@ def meaning_page() -> str:
     defined = inspect.getdoc(aspects) or ""
     lines = defined[defined.index("    records") : defined.index("A declaration names")]
     decide = [line.split(maxsplit=1) for line in lines.strip().splitlines()]
-    rows = [(c.artifact, ", ".join(c.aspects) or "nothing", c.also, c.otherwise) for c in compared.ALL]
+    rows = [
+        (c.artifact, ", ".join(c.aspects) or "nothing", c.also, c.otherwise) for c in compared.ALL
+    ]
     return "\n\n".join(
         [
             "# What belongs to what",

@@ -10,7 +10,6 @@ import functools
 import inspect
 import pathlib
 import typing
-from collections.abc import Iterator
 from typing import Any, Optional
 
 import pydantic

@@ -36,16 +36,16 @@ _BOUNDS = {
 
 def about(documented: Any) -> str:
     """The docstring of a class, function or module without its sections; never an inherited one."""
-    text = inspect.cleandoc(vars(documented).get("__doc__") or documented.__doc__ or "")
-    return escaped(_SECTION.split(text)[0].strip())
+    return escaped(_SECTION.split(inspect.cleandoc(documented.__doc__ or ""))[0].strip())
 
 
 def first_line(documented: Any) -> str:
-    return about(documented).partition("\n\n")[0].removeprefix("The built-in model ")
+    return re.sub(r"^The built-in models? [^:]*: ", "", about(documented).partition("\n\n")[0])
 
 
 def escaped(text: str) -> str:
-    return _SIGN.sub(lambda match: f"\\{match[1]}" if match[1] else match[0], text)
+    text = _SIGN.sub(lambda match: f"\\{match[1]}" if match[1] else match[0], text)
+    return text.replace("\\<", "&lt;")  # Markdown does not know this escape.
 
 
 def code(value: object) -> str:
@@ -65,15 +65,17 @@ def yaml_text(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...")
 
 
-def meanings(model: Model) -> dict[str, str]:
+def meanings(model: type) -> dict[str, str]:
     """The meaning of each field that has one."""
     found: dict[str, str] = {}
     for base in reversed(model.__mro__):
-        text = inspect.cleandoc(vars(base).get("__doc__") or "").partition("Attributes:\n")[2]
-        for _, names, text in _ENTRY.findall(text):
+        section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")[2]
+        for _, names, text in _ENTRY.findall(section):
             found.update(dict.fromkeys(names.split(", "), text))
-    described = {name: field.description for name, field in getattr(model, "model_fields", {}).items()}
-    return {**found, **{name: text for name, text in described.items() if text}}
+    for name, field in getattr(model, "model_fields", {}).items():
+        if field.description:
+            found[name] = field.description
+    return found
 
 
 def fields_table(
@@ -81,19 +83,17 @@ def fields_table(
     links: Optional[Mapping[str, str]] = None,
     *,
     only: Optional[Collection[str]] = None,
-    known: Optional[Mapping[str, str]] = None,
 ) -> str:
     """A table of the fields of a class; "" if it has none.
 
     Args:
       links: see `type_text`.
       only: the fields to show. By default, all.
-      known: meanings from elsewhere.
 
     Raises:
       ValueError: a field has no meaning.
     """
-    schema, texts = model.model_json_schema(), {**(known or {}), **meanings(model)}
+    schema, texts = model.model_json_schema(), meanings(model)
     rows = []
     for name, field in model.model_fields.items():
         key = field.alias or name
@@ -138,7 +138,8 @@ def type_text(schema: Mapping[str, Any], links: Mapping[str, str]) -> str:
     words = [_PLAIN.get(kind, kind)]
     inside = schema.get("items") or schema.get("additionalProperties")
     if isinstance(inside, dict):
-        words[0] += f" of ({type_text(inside, links)})"
+        text = type_text(inside, links)
+        words[0] += f" of ({text})" if " " in text else f" of {text}s"
     elif schema.get("required"):
         words[0] = code(f"{{{schema['required'][0]}: ...}}")
     # A bound of what a number can hold tells a reader nothing.
