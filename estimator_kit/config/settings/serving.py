@@ -72,8 +72,8 @@ class ServingSettings(Settings):
         (),
         "Host names that REST requests may use for this server, such as models.example.com, or "
         "* for all names. Addresses, localhost and --serving_host are always allowed. Other "
-        "names are refused, so that a web page cannot reach the server through a name of its "
-        "own. Requests of web pages are refused unless the page is of this server or of one of "
+        "names are refused, so that a web page cannot reach the server through its own "
+        "name. Requests of web pages are refused unless the page is of this server or of one of "
         "these hosts.",
         changes="nothing",
     )
