@@ -32,7 +32,7 @@ Ask = Callable[[NDArray], Mapping[str, NDArray]]
 
 
 def importance(
-    spec: FeatureSpec, ask: Ask, records: Sequence[bytes], *, repeats: int = REPEATS, seed: int = 1
+    spec: FeatureSpec, ask: Ask, records: Sequence[bytes], *, repeats: int = REPEATS
 ) -> dict[str, Any]:
     """The importance of each feature that the model reads.
 
@@ -41,7 +41,6 @@ def importance(
       ask: gives the predictions of serialized records, by objective; see `EvalRows.predictions`.
       records: serialized, some thousands.
       repeats: shuffles of each feature.
-      seed: of the shuffles.
 
     Returns:
       `{"rows", "repeats", "metrics": {objective: metric}, "features": {feature: {objective:
@@ -60,7 +59,7 @@ def importance(
             for name, metric in measured.items()
         }
 
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(1)
     parsed = _Records(spec, records)
     before = values(ask(np.array(records, object)))
     features = {}
