@@ -34,10 +34,6 @@ PLAIN_CONSTRAINTS := constraints/$(if $(filter 3.9 3.10 3.11,$(OLDEST_PY)),tf215
 PLAIN_PACKAGES := absl-py datasketches google-crc32c grpcio hypothesis jsonschema numpy optuna orjson \
   protobuf pyarrow pydantic pyphen pytest pytest-xdist PyYAML rich scikit-learn
 
-# The environment of the documentation, which needs no TensorFlow.
-DOCS := .venv/docs-py$(PY)
-DOCS_PACKAGES := absl-py mkdocs-material mkdocstrings-python pydantic pyphen PyYAML
-
 # Python must write bytecode. Otherwise, each of the hundreds of test processes compiles the kit again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -77,9 +73,10 @@ simulate: environment
 
 # The documentation site, in build/site. A warning is an error, and so is what tools/check_docs.py
 # finds: a broken link, a page that is hard to read, a page that needs the network.
-docs: $(DOCS)/installed
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict
-	$(DOCS)/bin/python tools/check_docs.py build/site
+docs: environment
+	$(PIP) -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m mkdocs build --strict
+	$(BIN)/python tools/check_docs.py build/site
 
 install: environment $(PLAIN)/installed
 
@@ -101,11 +98,6 @@ $(USER)/installed: pyproject.toml $(CONSTRAINTS)
 $(PLAIN)/installed: Makefile $(PLAIN_CONSTRAINTS)
 	$(OLDEST) -m venv $(PLAIN)
 	$(PLAIN)/bin/python $(PIP_INSTALL) -c $(PLAIN_CONSTRAINTS) $(PLAIN_PACKAGES)
-	touch $@
-
-$(DOCS)/installed: Makefile $(CONSTRAINTS)
-	$(PYTHON) -m venv $(DOCS)
-	$(DOCS)/bin/python $(PIP_INSTALL) -c $(CONSTRAINTS) $(DOCS_PACKAGES)
 	touch $@
 
 clean:

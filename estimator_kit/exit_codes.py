@@ -55,9 +55,6 @@ MEANING = {
     STOPPED: "stopped by SIGTERM, or by a hook of the model, after a checkpoint was saved",
 }
 
-# See `styled`.
-STYLES = ("kit", "kubernetes")
-
 _TEMPORARY_TF_ERRORS = {
     "AbortedError",
     "CancelledError",

@@ -106,9 +106,9 @@ def _run(config: ExperimentConfig, arguments: Sequence[str]) -> int:
         return launcher.launch(config, arguments)
     console.configure(config.log_format, timestamps=config.mode == "serve")
     # If answers go to standard output, what is for people goes to standard error.
-    beside = config.mode == "predict" and config.predict_dir is None
-    beside |= config.mode == "evaluate" and config.model_dir is None
-    people = sys.stderr if beside else sys.stdout
+    to_stderr = config.mode == "predict" and config.predict_dir is None
+    to_stderr |= config.mode == "evaluate" and config.model_dir is None
+    people = sys.stderr if to_stderr else sys.stdout
     with console.hidden_import_notes():
         _load(config.mode)
     commands.run(config, functools.partial(console.say, file=people), answers=sys.stdout)

@@ -189,7 +189,6 @@ READERS = {
     "input_pipelines.row_cache.shards:blocks": cached,
     "input_pipelines.row_cache.shards:is_whole": cached,
     "input_pipelines.row_cache.shards:packed_by_file": cached,
-    "input_pipelines.synthetic.impression_log:bayes_metrics": "reads the truth of made data",
 }
 
 # By the name of the module, what reads records or rows, or summarizes them.

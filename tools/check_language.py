@@ -3,19 +3,16 @@
     python tools/check_language.py            # all texts, code and tests; `make lint` runs it
     python tools/check_language.py docs README.md
 
-It prints `file:line: 'phrase': what to write` for each one, and exits with 1 if there are any. In a
-Python file it reads comments, docstrings and other strings. In a Markdown file it leaves out
-fenced blocks of code, but reads their comments. It also leaves out a table of sentences before and
-after, whose columns are "not" and "but". It never changes a file.
+It prints `file:line: 'phrase': what to write` for each one, and exits with 1 if there are any. It
+leaves out `code` in backticks, and a table of sentences before and after, whose columns are "not"
+and "but". It never changes a file.
 """
 
 from __future__ import annotations
 
-import io
 import pathlib
 import re
 import sys
-import tokenize
 from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -25,8 +22,6 @@ EVERYTHING = (
     "exp.flags", "run.py", "Makefile", "mkdocs.yml", "pyproject.toml", ".ci/run",
 )  # fmt: skip
 SUFFIXES = {".py", ".md", ".yaml", ".yml", ".flags", ".json", ".sh", ".toml", ""}
-# This file lists the phrases.
-LEFT_OUT = {"tools/check_language.py"}
 
 # What is ruled out, as a regular expression, and what to write.
 PHRASES = {
@@ -43,7 +38,6 @@ PHRASES = {
     r"\bthe others\b": "name them: 'the other columns'",
     r"\b(?:that|those) of\b": "repeat the noun, or use 's",
     r"\banew\b": "'again'",
-    r"\bwhence\b": "'from which'",
     r"\bby chance\b": "'at random'",
     r"\bfor ever\b": "'forever', 'without end'",
     r"\bto begin with\b": "'first'",
@@ -52,94 +46,43 @@ PHRASES = {
     r"|(?:normal|initial|optim|organ|quant|serial|summar|vector|recogn|minim|maxim)is(?=e|ing|ation))"
     r"\w*": "American spelling",
 }  # fmt: skip
-_PATTERN = re.compile("|".join(f"({phrase})" for phrase in PHRASES), re.IGNORECASE)
+_PATTERN = re.compile(
+    "|".join(f"({phrase})" for phrase in PHRASES).replace(" ", r"\s+"), re.IGNORECASE
+)
 _ADVICE = tuple(PHRASES.values())
-# The header of a table of sentences before and after.
-_EXAMPLES = ["|", "not", "|", "but", "|"]
-_IDENTIFIER = re.compile(r"`[^`]*`")
+_LEFT_OUT = re.compile(r"^\| not \| but \|\n(?:\|.*\n)*|`[^`\n]*`", re.MULTILINE)
+# Where a phrase may be broken: the end of a line of text, of a comment or of a string.
+_BREAK = re.compile(r"[\"']?\n[ \t]*(?:#|[fr]?[\"'])?[ \t]*")
 
 
 def main(arguments: list[str]) -> int:
     found = 0
-    paths = [ROOT / name for name in arguments or EVERYTHING]
-    missing = [path for path in paths if not path.exists()]
-    for path in missing:
-        print(f"{path}: does not exist. Name files and folders of the repository.")
-    if missing:
-        return 2
-    for path in files(paths):
-        for line, phrase, advice in problems(path):
-            print(f"{path.relative_to(ROOT)}:{line}: {phrase!r}: {advice}")
-            found += 1
+    for name in arguments or EVERYTHING:
+        if not (ROOT / name).exists():
+            print(f"{ROOT / name}: does not exist. Name files and folders of the repository.")
+            return 2
+        for path in files(ROOT / name):
+            for line, phrase, advice in problems(path.read_text("utf-8", "replace")):
+                print(f"{path.relative_to(ROOT)}:{line}: {phrase!r}: {advice}")
+                found += 1
     if found:
         print(f"{found} phrases to change; see 'Language' in CONTRIBUTING.md")
     return 1 if found else 0
 
 
-def files(paths: list[pathlib.Path]) -> Iterator[pathlib.Path]:
-    for path in paths:
-        inside = sorted(path.rglob("*")) if path.is_dir() else [path]
-        for file in inside:
-            if (
-                file.is_file()
-                and file.suffix in SUFFIXES
-                and "__pycache__" not in file.parts
-                and str(file.relative_to(ROOT)) not in LEFT_OUT
-            ):
-                yield file
+def files(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.is_file() and file.suffix in SUFFIXES and file != pathlib.Path(__file__).resolve():
+            yield file
 
 
-def problems(path: pathlib.Path) -> Iterator[tuple[int, str, str]]:
-    """(line, phrase, advice) for each phrase in a file that is ruled out."""
-    text = path.read_text(encoding="utf-8", errors="replace")
-    for first, piece in python_text(text) if path.suffix == ".py" else other_text(text, path):
-        # A phrase may be broken over two lines, with the comment sign of the second between.
-        joined = re.sub(r"\n[ \t]*#?[ \t]*", lambda m: "\n" + " " * (len(m[0]) - 1), piece)
-        flat = re.sub(r"\s", " ", _IDENTIFIER.sub(lambda m: " " * len(m[0]), joined))
-        for match in _PATTERN.finditer(re.sub(r" (?= )", "\0", flat).replace("\0", "")):
-            position = _position(flat, match[0], match.start())
-            yield first + piece.count("\n", 0, position), match[0], _ADVICE[match.lastindex - 1]
-
-
-def _position(flat: str, phrase: str, at_least: int) -> int:
-    """Where a phrase that was found with its spaces collapsed starts in the text itself."""
-    pattern = re.compile(r"\s+".join(map(re.escape, phrase.split())), re.IGNORECASE)
-    match = pattern.search(flat, at_least)
-    return match.start() if match else at_least
-
-
-def python_text(text: str) -> Iterator[tuple[int, str]]:
-    """(first line, text) of each string and of each block of comments."""
-    comments: list[str] = []
-    start = 0
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            if comments and token.start[0] == start + len(comments):
-                comments.append(token.string)
-            else:
-                if comments:
-                    yield start, "\n".join(comments)
-                comments, start = [token.string], token.start[0]
-        elif token.type == tokenize.STRING or "STRING_MIDDLE" in tokenize.tok_name[token.type]:
-            yield token.start[0], token.string
-    if comments:
-        yield start, "\n".join(comments)
-
-
-def other_text(text: str, path: pathlib.Path) -> Iterator[tuple[int, str]]:
-    if path.suffix != ".md":
-        yield 1, text
-        return
-    code = examples = False
-    kept = []
-    for line in text.splitlines():
-        examples = line.startswith("|") and (examples or line.split() == _EXAMPLES)
-        if line.lstrip().startswith("```"):
-            code = not code
-            kept.append("")
-        else:
-            kept.append(line if not examples and (not code or "#" in line) else "")
-    yield 1, "\n".join(kept)
+def problems(text: str) -> Iterator[tuple[int, str, str]]:
+    """(line, phrase, advice) for each phrase in a text that is ruled out."""
+    text = _LEFT_OUT.sub(lambda match: re.sub(r"[^\n]", "_", match[0]), text)
+    text = _BREAK.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    for match in _PATTERN.finditer(text):
+        phrase, advice = " ".join(match[0].split()), _ADVICE[match.lastindex - 1]
+        yield text.count("\n", 0, match.start()) + 1, phrase, advice
 
 
 if __name__ == "__main__":

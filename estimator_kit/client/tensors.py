@@ -12,41 +12,25 @@ import numpy as np
 
 STRING = 7
 
-# TensorFlow's numbers of types (tensorflow/core/framework/types.proto). For each type, the field of
-# the values that are not in tensor_content.
-_TYPES: dict[int, tuple[Any, str]] = {
-    1: (np.float32, "float_val"),
-    2: (np.float64, "double_val"),
-    3: (np.int32, "int_val"),
-    4: (np.uint8, "int_val"),
-    5: (np.int16, "int_val"),
-    6: (np.int8, "int_val"),
-    STRING: (np.object_, "string_val"),
-    9: (np.int64, "int64_val"),
-    10: (np.bool_, "bool_val"),
-    17: (np.uint16, "int_val"),
-    19: (np.float16, "half_val"),
-    22: (np.uint32, "uint32_val"),
-    23: (np.uint64, "uint64_val"),
+# TensorFlow's numbers of types (tensorflow/core/framework/types.proto). For each type, its name in
+# TensorFlow's messages, and the field of the values that are not in tensor_content.
+_TYPES: dict[int, tuple[Any, str, str]] = {
+    1: (np.float32, "float", "float_val"),
+    2: (np.float64, "double", "double_val"),
+    3: (np.int32, "int32", "int_val"),
+    4: (np.uint8, "uint8", "int_val"),
+    5: (np.int16, "int16", "int_val"),
+    6: (np.int8, "int8", "int_val"),
+    STRING: (np.object_, "string", "string_val"),
+    9: (np.int64, "int64", "int64_val"),
+    10: (np.bool_, "bool", "bool_val"),
+    17: (np.uint16, "uint16", "int_val"),
+    19: (np.float16, "half", "half_val"),
+    22: (np.uint32, "uint32", "uint32_val"),
+    23: (np.uint64, "uint64", "uint64_val"),
 }
-_NUMBERS = {np.dtype(kind): number for number, (kind, _) in _TYPES.items()}
-
-# The names of the types in TensorFlow's messages.
-NAMES = {
-    1: "float",
-    2: "double",
-    3: "int32",
-    4: "uint8",
-    5: "int16",
-    6: "int8",
-    STRING: "string",
-    9: "int64",
-    10: "bool",
-    17: "uint16",
-    19: "half",
-    22: "uint32",
-    23: "uint64",
-}
+_NUMBERS = {np.dtype(kind): number for number, (kind, _, _) in _TYPES.items()}
+NAMES = {number: name for number, (_, name, _) in _TYPES.items()}
 
 
 def numpy_type(number: int) -> Any:
@@ -133,7 +117,7 @@ def fill_fields(proto: Any, array: np.ndarray) -> None:
     if array.dtype not in _NUMBERS:
         raise ValueError(f"expected numbers, booleans or strings, got {array.dtype}")
     _fill_form(proto, array)
-    field = _TYPES[proto.dtype][1]
+    field = _TYPES[proto.dtype][2]
     if array.dtype == np.float16:
         array = array.view(np.uint16)  # As TensorFlow does: the bits of each number.
     if field in ("float_val", "double_val"):
@@ -178,7 +162,7 @@ def to_array(proto: Any, max_bytes: Optional[int] = None) -> np.ndarray:
     shape = [dim.size for dim in proto.tensor_shape.dim]
     if len(shape) > 32 or min(shape, default=0) < 0:
         raise ValueError(f"the shape {shape[:40]} is not valid")
-    kind, field = _TYPES[proto.dtype]
+    kind, _, field = _TYPES[proto.dtype]
     dtype = np.dtype(kind)
     count = math.prod(shape)
     if max_bytes is not None and count * dtype.itemsize > max_bytes:

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from estimator_kit.exporters.signatures import defaults_of, options_of
 from feature_specs.spec import FeatureSpec
+from input_pipelines.record_files.wire import message
 
 NAME = "tf_serving_warmup_requests"
 
@@ -51,9 +52,9 @@ def write(
     for name, signature in sorted(signatures.items()):
         method = signature.method_name
         if not sequence_examples and method == tf.saved_model.CLASSIFY_METHOD_NAME:
-            logs.append(_field(_CLASSIFY_LOG, _field(1, _of_examples(model, name, records))))
+            logs.append((_CLASSIFY_LOG, _of_examples(model, name, records)))
         elif not sequence_examples and method == tf.saved_model.REGRESS_METHOD_NAME:
-            logs.append(_field(_REGRESS_LOG, _field(1, _of_examples(model, name, records))))
+            logs.append((_REGRESS_LOG, _of_examples(model, name, records)))
         else:
             inputs: Mapping[str, Any] = raw
             options = {
@@ -67,42 +68,27 @@ def write(
             elif set(signature.inputs) == set(signature.defaults):
                 inputs = defaults_of(signature)
             if inputs and len(next(iter(inputs.values()))):
-                request = predict_request(model, name, inputs)
-                logs.append(_field(_PREDICT_LOG, _field(1, request)))
+                logs.append((_PREDICT_LOG, predict_request(model, name, inputs)))
     with tf.io.TFRecordWriter(path) as writer:
-        for log in logs:
-            writer.write(log)
+        for kind, request in logs:
+            writer.write(message([(kind, message([(1, request)]))]))
     return len(logs)
 
 
 def predict_request(model: str, signature: str, inputs: Mapping[str, Any]) -> bytes:
     """A serialized `tensorflow.serving.PredictRequest`."""
-    result = _field(1, _model_spec(model, signature))
-    for key, value in sorted(inputs.items()):
-        tensor = tf.make_tensor_proto(value).SerializeToString()
-        result += _field(2, _field(1, key.encode()) + _field(2, tensor))
-    return result
+    tensors = (
+        message([(1, key), (2, tf.make_tensor_proto(value).SerializeToString())])
+        for key, value in sorted(inputs.items())
+    )
+    return message([(1, _model_spec(model, signature)), *((2, tensor) for tensor in tensors)])
 
 
 def _of_examples(model: str, signature: str, records: Sequence[bytes]) -> bytes:
     """A ClassificationRequest or RegressionRequest, which have the same fields."""
-    examples = b"".join(_field(1, record) for record in records)
-    return _field(1, _model_spec(model, signature)) + _field(2, _field(1, examples))
+    examples = message((1, record) for record in records)
+    return message([(1, _model_spec(model, signature)), (2, message([(1, examples)]))])
 
 
 def _model_spec(model: str, signature: str) -> bytes:
-    return _field(1, model.encode()) + _field(3, signature.encode())
-
-
-def _field(number: int, value: bytes) -> bytes:
-    """A length-delimited field of a protobuf message: a string, bytes or a message."""
-    return _varint(number << 3 | 2) + _varint(len(value)) + value
-
-
-def _varint(number: int) -> bytes:
-    result = bytearray()
-    while number > 0x7F:
-        result.append(number & 0x7F | 0x80)
-        number >>= 7
-    result.append(number)
-    return bytes(result)
+    return message([(1, model), (3, signature)])

@@ -132,8 +132,8 @@ def _is_frozen(name: str, freeze: Sequence[str], weights: Sequence[str]) -> bool
     if _FREQUENCIES.search(name):
         return False
     scope, _, last = name.rpartition("/")
-    beside = [weight for weight in weights if weight.rpartition("/")[0] == scope]
-    return _fits(name, freeze) or (last in _AVERAGES and _all_fit(beside, freeze))
+    siblings = [weight for weight in weights if weight.rpartition("/")[0] == scope]
+    return _fits(name, freeze) or (last in _AVERAGES and _all_fit(siblings, freeze))
 
 
 def _all_fit(names: Sequence[str], freeze: Sequence[str]) -> bool:

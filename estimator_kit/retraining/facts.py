@@ -293,5 +293,5 @@ def manifest_problem(folder: str, files: Sequence[FileFacts], names: str = "*") 
 
 def _is_in(path: str, folder: str) -> bool:
     """Whether a path from `files.expand` is directly in a folder."""
-    beside = file_systems.canonical(os.path.join(folder, "x"))
-    return os.path.dirname(file_systems.canonical(path)) == os.path.dirname(beside)
+    inside = file_systems.canonical(os.path.join(folder, "x"))
+    return os.path.dirname(file_systems.canonical(path)) == os.path.dirname(inside)

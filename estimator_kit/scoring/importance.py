@@ -33,7 +33,7 @@ Ask = Callable[[NDArray], Mapping[str, NDArray]]
 
 
 def importance(
-    spec: FeatureSpec, ask: Ask, records: Sequence[bytes], *, repeats: int = REPEATS, seed: int = 1
+    spec: FeatureSpec, ask: Ask, records: Sequence[bytes], *, repeats: int = REPEATS
 ) -> Importance:
     """The importance of each feature that the model reads.
 
@@ -42,7 +42,6 @@ def importance(
       ask: gives the predictions of serialized records, by objective; see `EvalRows.predictions`.
       records: serialized, some thousands.
       repeats: shuffles of each feature.
-      seed: of the shuffles.
     """
     labels, weights = _labels(spec, records)
     measured = {name: METRICS[spec.objectives[name].head] for name in labels}
@@ -56,7 +55,7 @@ def importance(
             for name, metric in measured.items()
         }
 
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(1)
     parsed = _Records(spec, records)
     before = values(ask(np.array(records, object)))
     features = {}

@@ -109,15 +109,14 @@ def records(
     spec: FeatureSpec,
     files: Sequence[str],
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
-    most: int = MOST_ROWS,
 ) -> list[bytes]:
-    """Up to `most` records that the spec's filter keeps, the same number of each file."""
-    share = -(-most // len(files))
+    """Up to MOST_ROWS records that the spec's filter keeps, the same number of each file."""
+    share = -(-MOST_ROWS // len(files))
     found: list[bytes] = []
     for path in file_systems.ordered(files):
         for block in Selection(spec).blocks([path], damaged=damaged).rebatch(share).take(1):
             found += list(block.numpy())
-    return found[:most]
+    return found[:MOST_ROWS]
 
 
 def asker(

@@ -26,6 +26,7 @@ from estimator_kit.serving.errors import RequestError, invalid
 from estimator_kit.serving.loaded_model import LoadedModel
 from estimator_kit.tensorflow_errors import reason
 from feature_specs.errors import did_you_mean
+from feature_specs.files.versions import LARGEST
 
 _log = logging.getLogger("estimator_kit")
 

@@ -44,7 +44,7 @@ def check_records(
 def check_first(spec: FeatureSpec, records: Mapping[str, list[bytes]]) -> None:
     """Checks the kind and the groups of some records; see `check_records`."""
     stored_records.check_kind(spec, records)
-    row_groups.check_neighbours(spec, records)
+    row_groups.check_neighbors(spec, records)
 
 
 def check_kept(counts: RowCounts, flag: str, paths: Sequence[str]) -> None:

@@ -29,7 +29,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal, Optional
 
 from estimator_kit.errors import ConfigError, Locked
@@ -103,7 +103,6 @@ class SearchStudy:
       search: what is searched.
       flags: the settings that all trials share.
       stale_secs: see `owners.held`.
-      pause: waits a number of seconds.
 
     Raises:
       ConfigError: the search or the flags differ from those that the journal began with, or the
@@ -118,14 +117,13 @@ class SearchStudy:
         flags: Mapping[str, Any],
         *,
         stale_secs: float = owners.STALE_SECS,
-        pause: Callable[[float], object] = time.sleep,
     ):
         self._optuna = library.optuna()
         # Optuna's lock of the journal is a link to it. With a relative path, the link would lead
         # nowhere, and a process would wait forever for a lock that a killed process left.
         self._model_dir = os.path.abspath(model_dir)
         self.search = search
-        self._stale_secs, self._pause = stale_secs, pause
+        self._stale_secs = stale_secs
         self._path = os.path.join(self._model_dir, JOURNAL)
         with self.locked():
             self._study = self._open(flags)
@@ -175,7 +173,7 @@ class SearchStudy:
                     stack.enter_context(owners.held(self._model_dir, stale_secs=self._stale_secs))
                     break
                 except Locked:
-                    self._pause(_RETRY_SECS)
+                    time.sleep(_RETRY_SECS)
             yield
 
     # --- Trials ---------------------------------------------------------------------------------

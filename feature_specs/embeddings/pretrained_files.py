@@ -138,8 +138,8 @@ def path_of(spec: FeatureSpec, entry: Pretrained) -> pathlib.Path:
                 f"{hint or '. Correct the path. It is relative to the folder of the spec.'}"
             )
     elif not (path.is_file() or (path / "checkpoint").is_file() or _index(path).is_file()):
-        beside = [pathlib.PurePath(file) for file in _files_beside(path)]
-        prefixes = [file.stem for file in beside if file.suffix == ".index"]
+        siblings = [pathlib.PurePath(file) for file in _files_beside(path)]
+        prefixes = [file.stem for file in siblings if file.suffix == ".index"]
         hint = nearest(path.name, prefixes, least=0.8)
         raise VectorFileError(
             f"the checkpoint {str(path)!r} does not exist: its folder has no file "
@@ -170,10 +170,10 @@ def files_of(spec: FeatureSpec) -> list[str]:
             text = (path / "checkpoint").read_text(encoding="utf-8", errors="replace")
             newest = re.search(r'^model_checkpoint_path: "(.*)"', text, re.MULTILINE)
             path = path / newest[1] if newest else path
-        beside = [path.with_name(file) for file in _files_beside(path)]
+        siblings = [path.with_name(file) for file in _files_beside(path)]
         own = (path.name, f"{path.name}.index")
         data = f"{path.name}.data-"
-        for file in beside:
+        for file in siblings:
             if file.name in own or file.name.startswith(data):
                 found[str(file)] = None
     return list(found)

@@ -362,7 +362,3 @@ def _stored_label_reason(
     if may_lack_it:
         reason += "; if records may lack it, say missing: mask in the spec, to give them no weight"
     return reason
-
-
-def _single(stored: Any) -> Any:
-    return stored_records.values(stored)[0]

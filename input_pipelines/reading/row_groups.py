@@ -10,7 +10,7 @@ error. This module reads, shuffles and batches whole runs.
 
 Each element has rows, a string [n], and the lengths of their runs, an int64 [runs] with the sum n.
 Nothing is sorted: if the rows of a group are in several places of a file, they are several runs.
-`check_neighbours` warns about that when training starts. A row without a group (a missing value) is
+`check_neighbors` warns about that when training starts. A row without a group (a missing value) is
 a run of one row. A run that is longer than a batch is cut.
 
 A batch may contain two runs of one group: from two files, or from two places of one file. If one
@@ -152,20 +152,20 @@ def whole_batches(runs: tf.data.Dataset, batch_size: int, skip_rows: int = 0) ->
     return _with_end(runs).scan(nothing, step).flat_map(one_by_one)
 
 
-def check_neighbours(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> None:
-    """Warns if most records are not next to a record of their group. Arguments: see `neighbours`.
+def check_neighbors(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> None:
+    """Warns if most records are not next to a record of their group. Arguments: see `neighbors`.
 
     Raises:
       DataError: no record is next to a record of its group.
     """
-    text, unusable = neighbours(spec, records)
+    text, unusable = neighbors(spec, records)
     if unusable:
         raise DataError(text)
     if text:
         _log.warning("%s", text)
 
 
-def neighbours(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> tuple[str, bool]:
+def neighbors(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> tuple[str, bool]:
     """Checks in some records of each file whether the rows of a group follow each other.
 
     Otherwise training would learn from groups of one row.
@@ -190,8 +190,8 @@ def neighbours(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> tup
         except checks.BAD_RECORD_ERRORS:
             continue  # The run itself reports the bad record.
         same = (keys[1:] == keys[:-1]) & (keys[1:] >= 0)
-        beside = tf.pad(same, [[1, 0]]) | tf.pad(same, [[0, 1]])
-        alone += len(keys) - int(tf.math.count_nonzero(beside))
+        paired = tf.pad(same, [[1, 0]]) | tf.pad(same, [[0, 1]])
+        alone += len(keys) - int(tf.math.count_nonzero(paired))
         missing += int(tf.math.count_nonzero(keys < 0))
         total += len(keys)
     if 2 * alone <= total:

@@ -2,8 +2,8 @@
 
 `generate` draws users, items and impressions. It draws the labels of each impression with the
 probabilities of `input_pipelines.synthetic.truth`, which documents the formula. Every record
-contains its true probabilities. So `bayes_metrics` can compute how good the best possible model is
-on the same files, and you can compare a trained model with it.
+contains its true probabilities. So an evaluation shows how good the best possible model is on the
+same files, as `bayes_auc` and `bayes_loss`, and you can compare a trained model with it.
 
     <out_dir>/_GENERATOR.json                                  the settings, written first
     <out_dir>/dt=2026-01-01/part-00000-of-00004.tfrecord       serialized tf.train.Example
@@ -32,7 +32,6 @@ and protobuf. Each day has a separate random stream, so it does not matter which
 day.
 
     generate("/tmp/ads")                                       200,000 rows in 8 days
-    bayes_metrics(glob.glob("/tmp/ads/dt=2026-01-08/*.tfrecord"))["click"]["auc"]
 
     python -m input_pipelines.synthetic --out_dir=/tmp/ads --rows=20000
 """
@@ -40,13 +39,12 @@ day.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import datetime
 import itertools
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -156,53 +154,6 @@ def generate(
                     _write_day(staging, settings, population, day, day_rows)
             if progress is not None:
                 progress(DayReport(settings.day_name(day), day_rows, kept))
-
-
-def bayes_metrics(files: Iterable[str]) -> dict[str, dict[str, float]]:
-    """The metrics of the true probabilities: what the best possible model would reach.
-
-    Args:
-        files: TFRecord files that `generate` wrote.
-
-    Returns:
-        {"click": {"auc", "log_loss", "rows"}, "purchase": {...}}; purchase counts only rows with
-        a click. The AUC is exact (by ranks, with averaged ties), and NaN if all labels are equal.
-        The log loss is a mean in nats, and NaN if there are 0 rows.
-    """
-    names = {"click": "true_click_probability", "purchase": "true_purchase_probability"}
-    features = {label: tf.io.FixedLenFeature([], tf.int64) for label in names}
-    features |= {score: tf.io.FixedLenFeature([], tf.float32) for score in names.values()}
-    columns: dict[str, list[np.ndarray]] = {name: [np.zeros(0)] for name in features}
-    # A separate graph works even if the caller has switched eager execution off.
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        records = tf.data.TFRecordDataset(sorted(files)).batch(4096)
-        batches = records.map(lambda batch: tf.io.parse_example(batch, features))
-        batch = tf.compat.v1.data.make_one_shot_iterator(batches).get_next()
-        with contextlib.suppress(tf.errors.OutOfRangeError):
-            while True:
-                for name, values in session.run(batch).items():
-                    columns[name].append(values)
-    column = {name: np.concatenate(parts) for name, parts in columns.items()}
-    clicked = column["click"] == 1
-    return {
-        "click": _score(column["click"], column[names["click"]]),
-        "purchase": _score(column["purchase"][clicked], column[names["purchase"]][clicked]),
-    }
-
-
-def _score(label: np.ndarray, probability: np.ndarray) -> dict[str, float]:
-    rows, positives = len(label), int(np.sum(label == 1))
-    negatives = rows - positives
-    auc = log_loss = float("nan")
-    if rows:
-        likelihood = np.where(label == 1, probability, 1.0 - probability)
-        log_loss = float(-np.mean(np.log(likelihood)))
-    if positives and negatives:
-        _, which, counts = np.unique(probability, return_inverse=True, return_counts=True)
-        rank = (np.cumsum(counts) - (counts - 1) / 2.0)[which]  # 1 is the lowest; ties averaged
-        above = rank[label == 1].sum() - positives * (positives + 1) / 2.0
-        auc = float(above / (positives * negatives))
-    return {"auc": auc, "log_loss": log_loss, "rows": rows}
 
 
 def _claim(out_dir: str, settings: _Settings) -> None:

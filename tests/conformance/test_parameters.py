@@ -21,7 +21,6 @@ from estimator_kit.models import MODELS
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conformance import table
-from tools.reference.source import Module, fields_of, params_of
 
 # Another value of each parameter. Groups are in `named`: they only name columns.
 OTHER = {
@@ -169,12 +168,3 @@ def test_a_default_that_another_version_changed_is_refused(tmp_path):
     kept_params.check(str(tmp_path), "Mine", New(activation="relu"))
     with pytest.raises(CheckpointError, match='activation: was "relu", is "tanh"'):
         kept_params.check(str(tmp_path), "Mine", New())
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_the_page_of_meanings_says_what_a_parameter_declares(model):
-    """The page reads the code as text, because it is made without TensorFlow."""
-    home, node = Module.load("estimator_kit.models").table("MODELS")[model]
-    found = {field.name: field.changes.aspects for field in fields_of(*params_of(home, node))}
-    kind = MODELS[model].Params
-    assert found == {name: changes_of(kind, name) for name in kind.model_fields}

@@ -20,12 +20,12 @@ from estimator_kit.config.flags import define_flags
 from estimator_kit.config.settings import settings_of
 from estimator_kit.tuning import search_file
 from feature_specs import json_schema
-from tools.reference.pages import PAGES
 
 pytestmark = pytest.mark.no_tensorflow
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 GUIDES = sorted((DOCS / "guides").glob("*.md"))
+NAVIGATION = (DOCS.parent / "mkdocs.yml").read_text("utf-8")
 TUTORIALS = DOCS / "tutorials"  # `make docs` checks the links to these.
 
 OTHER_PROGRAMS = re.compile(
@@ -55,8 +55,8 @@ def test_links_lead_somewhere(page):
         other = (page.parent / name).resolve() if name else page
         if re.match(r"https?:", target) or TUTORIALS in other.parents:
             continue
-        if DOCS / "reference" in other.parents:
-            assert other.relative_to(DOCS).as_posix() in PAGES, target
+        if DOCS / "reference" in other.parents:  # Some of these pages are written from the code.
+            assert f": reference/{other.name}\n" in NAVIGATION, target
             continue
         assert other.is_file(), target
         assert not heading or heading in headings(other), target

@@ -165,12 +165,12 @@ def test_the_program_in_python_works(home):
 def test_the_servers_answer_the_curl_lines(home, monkeypatch):
     with serving(home, monkeypatch) as addresses:
         lines = guides.commands("serving", "console", "curl")
-        status, metadata, classes, labelled = (ask(line, addresses[1], home) for line in lines)
+        status, metadata, classes, labeled = (ask(line, addresses[1], home) for line in lines)
     versions = {entry["version"]: entry["state"] for entry in status["model_version_status"]}
     assert versions == dict.fromkeys(guides.VERSIONS, "AVAILABLE")
     assert "predict_raw" in metadata["metadata"]["signature_def"]["signature_def"]
     assert [len(row) for row in classes["results"]] == [2]
-    assert len(labelled["outputs"]["click/logits"]) == 1
+    assert len(labeled["outputs"]["click/logits"]) == 1
 
 
 def test_the_example_of_the_client(home, monkeypatch):

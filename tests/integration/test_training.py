@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import pathlib
+import re
 import shutil
 
 import numpy as np
@@ -12,10 +13,9 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit.observing.model_dir_files import EXPORT, meaning_of
 from estimator_kit.result import read_result
 from input_pipelines.record_files import writing
-from tests.conftest import make_rows, place, small_run, variables
+from tests.conftest import ROOT, make_rows, place, small_run, variables
 from tests.integration.own_model import MissedClicks
 
 SMALL = {"hidden_units": [8], "learning_rate": 0.1}
@@ -80,14 +80,19 @@ def test_an_export_says_how_it_was_checked(config, trained):
         ek.run(config(mode="export", default_signature="predict/clik"))
 
 
-def test_every_file_of_a_run_has_a_meaning(config, trained):
+def test_every_file_of_a_run_is_in_the_reference(config, trained):
+    page = (ROOT / "docs/reference/files.md").read_text("utf-8")
+    of_runs, of_exports = (
+        [re.sub(r"<\w+>", "[^/]+", re.escape(form).replace(r"\*\*", ".+"))
+         for form in re.findall(r"^\| `(.+?)` \|", part, re.MULTILINE)]
+        for part in page.split("## In an export")
+    )  # fmt: skip
     folder = pathlib.Path(config().model_dir)
     paths = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
-    assert [path for path in paths if meaning_of(str(path)) is None] == []
-    inside = [path.parts[3:] for path in paths if path.parts[0] == "export" and path.parts[3:]]
-    inside = {"/".join(parts) for parts in inside}
+    inside = {"/".join(p.parts[3:]) for p in paths if p.parts[0] == "export" and p.parts[3:]}
     assert "saved_model.pb" in inside
-    assert [name for name in inside if meaning_of(name, EXPORT) is None] == []
+    for found, forms in (({*map(str, paths)}, of_runs), (inside, of_exports)):
+        assert {p for p in found if not any(re.fullmatch(form, p) for form in forms)} == set()
 
 
 def test_a_second_start_has_nothing_to_do_and_touches_nothing(config, trained, tmp_path):

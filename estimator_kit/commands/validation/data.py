@@ -51,7 +51,7 @@ def data_report(config: ExperimentConfig) -> str:
     spec = parser.load(config.spec)
     report = spec_check.check(spec, paths, rows=config.validate_rows)
     errors, warnings = list(report.errors), list(report.warnings)
-    text, unusable = row_groups.neighbours(spec, tfrecords.first_records(paths))
+    text, unusable = row_groups.neighbors(spec, tfrecords.first_records(paths))
     if text:
         (errors if unusable else warnings).append(text)
     return _text("the data do not fit the spec", report.lines, warnings, errors)

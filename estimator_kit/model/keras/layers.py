@@ -101,7 +101,7 @@ def collect(outputs: Iterable[tf.Tensor]) -> None:
     layers, made = graph.get_collection(_CALLED), set(graph.get_collection(_MADE))
     for name in (_CALLED, _MADE):  # A MetaGraph, which training writes, cannot store them.
         graph.clear_collection(name)
-    _check_all_called(layers, outputs, graph)
+    _check_all_called(layers, outputs)
     if not layers:
         return
     everything = tf.keras.layers.Layer(name="estimator_kit_keras")
@@ -193,7 +193,7 @@ def _check_graph(layer: Any, graph: tf.Graph) -> None:
             )
 
 
-def _check_all_called(layers: Any, outputs: Iterable[tf.Tensor], graph: tf.Graph) -> None:
+def _check_all_called(layers: Any, outputs: Iterable[tf.Tensor]) -> None:
     # By name, because a layer with mixed precision has its variables in wrappers.
     known = {variable.op.name for layer in layers for variable in layer.variables}
     folders = {_folder(tf.keras.Model.__module__.split(".")[0]), _folder("keras")} - {None}

@@ -57,22 +57,4 @@ def _class_of(entry: Any) -> type[Objective]:
     return DelayedFeedbackObjective if delayed else _BY_HEAD[entry.head]
 
 
-__all__ = [
-    "BinaryObjective",
-    "CosineObjective",
-    "DelayedFeedbackObjective",
-    "LogisticRegressionObjective",
-    "MultiClassObjective",
-    "MultiLabelObjective",
-    "NextItemObjective",
-    "Objective",
-    "OrdinalObjective",
-    "PoissonObjective",
-    "QuantileObjective",
-    "RankingObjective",
-    "RegressionObjective",
-    "StepObjective",
-    "SurvivalObjective",
-    "ZeroInflatedLognormalObjective",
-    "make_objectives",
-]
+__all__ = ["Objective", "StepObjective", "make_objectives"]

@@ -119,9 +119,7 @@ def exponential(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     return tf.exp(-(2 * labels - 1) * logits)
 
 
-def delayed_feedback(
-    logits: tf.Tensor, labels: tf.Tensor, times: tf.Tensor, *, shortest: float = 1e-3
-) -> tf.Tensor:
+def delayed_feedback(logits: tf.Tensor, labels: tf.Tensor, times: tf.Tensor) -> tf.Tensor:
     """The negative log-likelihood of a class 1 that is seen late: float32 [rows].
 
     From the logits (z, r), [rows, 2]: the class is 1 with the probability p = sigmoid(z), and the
@@ -138,12 +136,12 @@ def delayed_feedback(
 
     Args:
       logits: float32 [rows, 2]. r has no gradient outside of [-20, 20], where l would overflow.
-      labels, times: float32 [rows].
-      shortest: the smallest time of a label 1. Without it, a time of 0 would raise l forever.
+      labels, times: float32 [rows]. The time of a label 1 counts as 0.001 or more, because a time
+        of 0 would raise l forever.
     """
     score, log_rate = logits[:, 0], tf.clip_by_value(logits[:, 1], -20.0, 20.0)
     rate = tf.exp(log_rate)
-    seen = tf.nn.softplus(-score) - log_rate + rate * tf.maximum(times, shortest)
+    seen = tf.nn.softplus(-score) - log_rate + rate * tf.maximum(times, 1e-3)
     unseen = tf.nn.softplus(score) - tf.nn.softplus(score - rate * times)
     return labels * seen + (1 - labels) * unseen
 

@@ -2,32 +2,22 @@
 
 TensorFlow has the messages of event files. The messages of the plugins pr_curves, hparams and
 custom_scalars are in the package tensorboard, which TensorFlow 2.21 does not install. They are
-small, so this module encodes them itself: the number of a field and its value, as protocol buffers
-define it. A test compares the bytes with TensorBoard's own classes. Nothing here reads or writes a
-file.
+small, so this module writes them with `record_files.wire`. A test compares the bytes with
+TensorBoard's own classes. Nothing here reads or writes a file.
 """
 
 from __future__ import annotations
 
 import json
-import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
-Field = tuple[int, Union[bool, int, float, str, bytes]]
+from input_pipelines.record_files.wire import Field, message
 
 # In `api.proto` of the plugin hparams.
 _STRING, _BOOL, _NUMBER = 1, 2, 3
 _VALIDATION = 2
 _SUCCESS = 1
-
-
-def message(fields: Iterable[Field]) -> bytes:
-    """The encoding of a message: (number of the field, value). Submessages are bytes.
-
-    `message([(2, 200)])` is `b"\\x10\\xc8\\x01"`.
-    """
-    return b"".join(_field(number, value) for number, value in fields)
 
 
 def pr_curve(thresholds: int) -> bytes:
@@ -98,20 +88,3 @@ def _value(value: Any) -> bytes:
     if isinstance(value, (int, float)):
         return message([(2, float(value))])
     return message([(3, value)])
-
-
-def _field(number: int, value: Any) -> bytes:
-    if isinstance(value, float):
-        return _varint(number << 3 | 1) + struct.pack("<d", value)
-    if isinstance(value, int):  # Also a bool.
-        return _varint(number << 3) + _varint(int(value))
-    data = value.encode() if isinstance(value, str) else value
-    return _varint(number << 3 | 2) + _varint(len(data)) + data
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])

@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -38,7 +37,6 @@ class Profile(tf.compat.v1.train.SessionRunHook):
       steps: the steps to profile, counted from 1 in this start; fewer if training ends before.
       of_ops: whether the costs of ops are computed.
       of_input: whether the work of the input is computed.
-      clock: returns seconds; an argument for tests.
 
     Attributes:
       ops: the result of `costs.analyze` with the folder of the `trace`; empty until it is computed.
@@ -52,11 +50,10 @@ class Profile(tf.compat.v1.train.SessionRunHook):
         *,
         of_ops: bool = False,
         of_input: bool = False,
-        clock: Callable[[], float] = time.monotonic,
     ):
         self.ops: dict[str, Any] = {}
         self.input = InputProfile()
-        self._model_dir, self._steps, self._clock = model_dir, steps, clock
+        self._model_dir, self._steps = model_dir, steps
         self._of_ops, self._of_input = of_ops, of_input
         self._seen = 0
         self._seconds = 0.0
@@ -83,11 +80,11 @@ class Profile(tf.compat.v1.train.SessionRunHook):
             self._earlier = set(_traces(self._model_dir))
             tf.profiler.experimental.start(self._model_dir)
             self._runs = True
-        self._started = self._clock()
+        self._started = time.monotonic()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         if self._runs:
-            self._seconds += self._clock() - self._started
+            self._seconds += time.monotonic() - self._started
         self._seen += 1
         if self._seen >= self._steps[-1]:
             self._finish()

@@ -11,20 +11,20 @@ from estimator_kit.observing.training_log import Measurement, TrainingLog
 from estimator_kit.optimizers.choice import GRADIENT_NORM_TENSOR, LEARNING_RATE_TENSOR
 from estimator_kit.training.hooks.progress import ProgressHook, Speed, of_devices
 
+_EVERY = 100
+
 
 class TrainingLogHook(tf.compat.v1.train.SessionRunHook):
-    """Fetches losses, learning rate and gradient norm of every n-th step; other steps cost nothing.
+    """Fetches losses, learning rate and gradient norm of every 100th step, from the first.
 
     Args:
       log: gets the entries.
       progress: knows the examples a second. Put it before this hook.
-      every_steps: n; the first step is measured, too.
     """
 
-    def __init__(self, log: TrainingLog, progress: ProgressHook, *, every_steps: int = 100):
+    def __init__(self, log: TrainingLog, progress: ProgressHook):
         self._log = log
         self._progress = progress
-        self._every = every_steps
         self._tensors: dict[str, list[tf.Tensor]] = {}
         self._steps = 0
 
@@ -43,7 +43,7 @@ class TrainingLogHook(tf.compat.v1.train.SessionRunHook):
         }
 
     def before_run(self, run_context: Any) -> Any:
-        due = self._steps % self._every == 0
+        due = self._steps % _EVERY == 0
         self._steps += 1
         return tf.compat.v1.train.SessionRunArgs(self._tensors) if due else None
 

@@ -105,7 +105,7 @@ def refresh(
     if unknown:
         report.append(f"  not in the spec: {', '.join(unknown)}")
     report += [f"  note: {note}" for note in found.notes]
-    _check_loads(spec, path, texts)
+    _check_loads(path, texts)
     folder.refresh(path.parent, texts)
     return "\n".join(report)
 
@@ -166,7 +166,7 @@ def _statistics_files(path: pathlib.Path) -> list[str]:
     return list(dict.fromkeys(walk(document["columns"]))) or [STATISTICS_FILE]
 
 
-def _check_loads(spec: FeatureSpec, path: pathlib.Path, texts: Mapping[str, str]) -> None:
+def _check_loads(path: pathlib.Path, texts: Mapping[str, str]) -> None:
     """Loads the spec with the new files in a temporary folder."""
     with tempfile.TemporaryDirectory() as temporary:
         place = pathlib.Path(temporary)

@@ -140,13 +140,6 @@ class ValueCounter:
         words = [word for word in map(_word, self.exact) if word != ""]
         return bool(words) and all(w is not None and _INTEGER.fullmatch(w) for w in words)
 
-    @property
-    def state_size(self) -> int:
-        """How many values are stored separately, which decides the memory."""
-        if self.exact is not None:
-            return len(self.exact)
-        return int(self._words.num_active_items) if self._frequent else 0
-
     def words(self) -> list[tuple[str, int]]:
         """Words and their decreasing counts, ties by word. Integers are text; "" is not included.
 

@@ -25,10 +25,9 @@ from typing import Optional
 import numpy as np
 
 from input_pipelines.prepare.analyze.protobuf_records import NO_TYPE, FeatureBlock, parse_records
+from input_pipelines.record_files.wire import FIELD_1, FIELD_2, TAG_OF_DTYPE
 
-# The wire format's tags: the field's number times 8 plus its wire type, 2 for "with a length".
-_FIELD_1, _FIELD_2 = 0x0A, 0x12
-_DTYPE_OF_TAG = {0x0A: "string", 0x12: "float32", 0x1A: "int64"}
+_DTYPE_OF_TAG = {tag: dtype for dtype, tag in TAG_OF_DTYPE.items()}
 
 # Reading a varint or a word of a name past the end of a record must stay inside the buffer.
 _PADDING = 16
@@ -143,7 +142,7 @@ def _tops(buffer: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[_Pl
     """
     found = []
     rows, at = np.arange(len(starts)), starts
-    for tag in (_FIELD_1, _FIELD_2):
+    for tag in (FIELD_1, FIELD_2):
         here = np.flatnonzero((at < ends) & (buffer[at] == tag))
         start, limit, good = _delimited(buffer, at[here], ends[here], tag)
         _need(good, here)
@@ -163,11 +162,11 @@ def _entries(buffer: np.ndarray, rows: np.ndarray, at: np.ndarray, limit: np.nda
             rows, at, limit = rows[left], at[left], limit[left]
         if not len(rows):
             break
-        entry, entry_end, good = _delimited(buffer, at, limit, _FIELD_1)
+        entry, entry_end, good = _delimited(buffer, at, limit, FIELD_1)
         _need(good, rows)
-        key, key_end, good = _delimited(buffer, entry, entry_end, _FIELD_1)
+        key, key_end, good = _delimited(buffer, entry, entry_end, FIELD_1)
         _need(good, rows)
-        value, value_end, good = _delimited(buffer, key_end, entry_end, _FIELD_2)
+        value, value_end, good = _delimited(buffer, key_end, entry_end, FIELD_2)
         _need(good & (value_end == entry_end), rows)
         parts.append((rows, key, key_end - key, value, value_end))
         at = entry_end
@@ -255,7 +254,7 @@ def _values(data: bytes, buffer: np.ndarray, group: _Entries, tag: int) -> Featu
         lengths, values = _strings(data, buffer, start, end, rows)
         return FeatureBlock(dtype, rows, lengths, values)
     full = np.flatnonzero(end > start)
-    at, stop, good = _delimited(buffer, start[full], end[full], _FIELD_1)
+    at, stop, good = _delimited(buffer, start[full], end[full], FIELD_1)
     _need(good & (stop == end[full]), rows[full])
     lengths = np.zeros(len(rows), np.int64)
     if dtype == "float32":
@@ -338,7 +337,7 @@ def _repeated(
             which = numbers
             if not len(at):
                 break
-        start, end, good = _delimited(buffer, at, limit, _FIELD_1)
+        start, end, good = _delimited(buffer, at, limit, FIELD_1)
         _need(good, rows[numbers])
         parts.append((numbers, start, end))
         at = end

@@ -19,20 +19,7 @@ import numpy as np
 
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.tables.library import arrow
-
-# The wire format's tags: the field's number times 8 plus its wire type, 2 for "with a length".
-_FIELD_1, _FIELD_2 = 0x0A, 0x12
-_TAG_OF_DTYPE = {"string": 0x0A, "float32": 0x12, "int64": 0x1A}
-
-
-def varint(number: int) -> bytes:
-    """A non-negative number as a varint: 7 bits in each byte, the lowest first."""
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+from input_pipelines.record_files.wire import FIELD_1, FIELD_2, TAG_OF_DTYPE, framed, varint
 
 
 class Encoder:
@@ -45,9 +32,9 @@ class Encoder:
 
     def encode(self, batch: Any) -> Any:
         """The serialized records of a record batch with the types of `tables.columns`."""
-        top = _with_length(_FIELD_1, self._entries(batch, self._context))
+        top = _with_length(FIELD_1, self._entries(batch, self._context))
         if self._lists:
-            top = _join(top, _with_length(_FIELD_2, self._entries(batch, self._lists)))
+            top = _join(top, _with_length(FIELD_2, self._entries(batch, self._lists)))
         return top
 
     def _entries(self, batch: Any, fields: Sequence[Field]) -> Any:
@@ -62,7 +49,7 @@ def _entry(column: Any, field: Field) -> list[Any]:
     """The parts of a field's map entries, to be joined; null in rows without the field."""
     if column.null_count == len(column):
         return []
-    tag = _TAG_OF_DTYPE[field.dtype]
+    tag = TAG_OF_DTYPE[field.dtype]
     values = _list_values(column, field) if field.multi else _one_value(column, field)
     kept = values if not column.null_count else _masked(values, column)
 
@@ -73,8 +60,8 @@ def _entry(column: Any, field: Field) -> list[Any]:
         if not field.feature_list:
             between = bytes([tag]) + varint(size) if size else b""
             value += len(between)
-        body = _framed(_FIELD_1, field.name.encode()) + bytes([_FIELD_2]) + varint(value)
-        return bytes([_FIELD_1]) + varint(len(body) + value) + body + between
+        body = framed(FIELD_1, field.name.encode()) + bytes([FIELD_2]) + varint(value)
+        return bytes([FIELD_1]) + varint(len(body) + value) + body + between
 
     return [_by_length(kept, prefix), kept]
 
@@ -82,10 +69,10 @@ def _entry(column: Any, field: Field) -> list[Any]:
 def _one_value(column: Any, field: Field) -> Any:
     """The `BytesList`, `FloatList` or `Int64List` of each row of a column of single values."""
     if field.dtype == "string":
-        return _with_length(_FIELD_1, column)
+        return _with_length(FIELD_1, column)
     if field.dtype == "float32":
         return _join(arrow().scalar(b"\x0a\x04", arrow().binary()), _floats(column))
-    return _with_length(_FIELD_1, _varints(column))
+    return _with_length(FIELD_1, _varints(column))
 
 
 def _list_values(column: Any, field: Field) -> Any:
@@ -96,16 +83,12 @@ def _list_values(column: Any, field: Field) -> Any:
     if arrow().types.is_null(flat.type):
         return arrow().array([b""] * len(column), arrow().binary())
     if field.feature_list:
-        steps = _with_length(_TAG_OF_DTYPE[field.dtype], _one_value(flat, field))
-        return _gathered(_with_length(_FIELD_1, steps), offsets)
+        steps = _with_length(TAG_OF_DTYPE[field.dtype], _one_value(flat, field))
+        return _gathered(_with_length(FIELD_1, steps), offsets)
     if field.dtype == "string":
-        return _gathered(_with_length(_FIELD_1, flat), offsets)
+        return _gathered(_with_length(FIELD_1, flat), offsets)
     packed = _gathered(_floats(flat) if field.dtype == "float32" else _varints(flat), offsets)
-    return _join(_by_length(packed, lambda n: bytes([_FIELD_1]) + varint(n) if n else b""), packed)
-
-
-def _framed(tag: int, content: bytes) -> bytes:
-    return bytes([tag]) + varint(len(content)) + content
+    return _join(_by_length(packed, lambda n: bytes([FIELD_1]) + varint(n) if n else b""), packed)
 
 
 def _with_length(tag: int, contents: Any) -> Any:

@@ -7,10 +7,6 @@ import math
 import re
 from typing import Any, Optional
 
-COMPRESSIONS = ("none", "gzip")
-ORDERS = ("stable", "shuffled")
-
-
 # The feature with the targets of the steps `item_id` is `next_item_id`.
 NEXT = "next_"
 

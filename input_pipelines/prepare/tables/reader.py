@@ -320,7 +320,7 @@ def read(
 
 def read_beside(
     part: Part,
-    beside: Sequence[str],
+    extra: Sequence[str],
     rounded: Optional[Rounded] = None,
     written: Collection[str] = (),
     *,
@@ -328,7 +328,7 @@ def read_beside(
 ) -> Iterator[tuple[Rows, Any]]:
     """The rows of a part, and for each batch some columns as the file stores them.
 
-    Batches have the sizes of the file's reader. For CSV files, the columns in `beside` are text.
+    Batches have the sizes of the file's reader. For CSV files, the columns in `extra` are text.
     For JSON lines, they have the types that pyarrow infers from some lines, so a column may be
     int64 in one batch and float64 in the next. With `as_text`, they are the JSON text of the file
     instead: see `json_texts`. Other files do not change with `as_text`. A column that a batch lacks
@@ -336,11 +336,11 @@ def read_beside(
     """
     rounded = Counter() if rounded is None else rounded
     names = tuple(column.name for column in part.columns)
-    wanted = (*names, *(name for name in beside if name not in names))
+    wanted = (*names, *(name for name in extra if name not in names))
     first = part.first + part.skip
-    texts = beside if as_text and beside else None  # A batch without columns has no rows.
+    texts = extra if as_text and extra else None  # A batch without columns has no rows.
     for raw, batch, numbers in _read(part, wanted, rounded, written, texts):
-        arrays = [array_of(raw, name) for name in beside]
+        arrays = [array_of(raw, name) for name in extra]
         yield Rows(batch, part.path, first, part.csv_rows, numbers), arrays
         first += batch.num_rows
 

@@ -29,19 +29,18 @@ _FORM = "Write times as 2026-01-31 10:00:00 or as numbers"
 class RowTimes:
     """Reads the values of one column, batch after batch. All batches must have the same form."""
 
-    def __init__(self, name: str, flag: str, *, dtype: Optional[str], form: Optional[str] = None):
+    def __init__(self, name: str, flag: str, *, dtype: Optional[str]):
         """A column.
 
         Args:
           name: its name.
           flag: the flag that names it, for errors.
           dtype: the type that `reader` found in all files; see `tables.columns`.
-          form: the `form` of other values that these are compared with.
         """
         self._name = name
         self._flag = flag
         self._dtype = dtype
-        self._form = form
+        self._form: Optional[str] = None
 
     @property
     def form(self) -> Optional[str]:

@@ -42,7 +42,7 @@ def estimator_of(head, tmp_path, **kwargs):
     return tf.estimator.Estimator(head_model_fn(head, **kwargs), model_dir=str(tmp_path / "model"))
 
 
-def labelled(make_label):
+def labeled(make_label):
     features, label = models.data()
 
     def input_fn():
@@ -84,7 +84,7 @@ SINGLE = {
 def test_single_head(name, tmp_path):
     make, size, make_label = SINGLE[name]
     estimator = estimator_of(make(), tmp_path, logits_dimensions=size)
-    rows = labelled(make_label)
+    rows = labeled(make_label)
     first = estimator.train(rows, max_steps=1).evaluate(rows, steps=4)
     last = estimator.train(rows, max_steps=60).evaluate(rows, steps=4)
     assert last["global_step"] == 60
@@ -115,7 +115,7 @@ def test_multi_head_with_train_op_fn(tmp_path):
         )
 
     estimator = estimator_of(heads(), tmp_path, logits_dimensions=(1, 1), keys=("click", "price"))
-    rows = labelled(lambda f, y: {"click": y, "price": f["x"][:, :1]})
+    rows = labeled(lambda f, y: {"click": y, "price": f["x"][:, :1]})
     estimator.train(rows, max_steps=80)
     metrics = estimator.evaluate(rows, steps=4)
     assert metrics["auc/click"] > 0.9

@@ -238,8 +238,8 @@ def test_steps_are_those_on_a_table_of_fixed_size(train, optimizer):
     )
     # Adam moves all rows of a fixed table. In a dynamic table it moves the rows of the batch, like
     # lazy_adam.
-    beside = "lazy_adam" if optimizer == "adam" else optimizer
-    ours, theirs = train(spec_of(dynamic()), optimizer=optimizer), train(fixed, optimizer=beside)
+    like = "lazy_adam" if optimizer == "adam" else optimizer
+    ours, theirs = train(spec_of(dynamic()), optimizer=optimizer), train(fixed, optimizer=like)
     batches = [
         [(1, 1.0), (2, -1.0)], [(1, 3.0), (1, 2.0), (5, 1.0)], [(2, 1.0)], [(5, -2.0), (1, 0.0)],
     ]  # fmt: skip

@@ -153,7 +153,7 @@ def test_records_whose_groups_are_apart_are_refused_or_warned_of(tmp_path, caplo
     def check(queries):
         rows = [{"x": 0.0, "query": query, "grade": 1} for query in queries]
         writing.write_examples(f"{tmp_path}/a.tfrecord", rows)
-        row_groups.check_neighbours(SPEC, tfrecords.first_records([f"{tmp_path}/a.tfrecord"]))
+        row_groups.check_neighbors(SPEC, tfrecords.first_records([f"{tmp_path}/a.tfrecord"]))
 
     def said():
         return [r.getMessage() for r in caplog.records if r.name == "estimator_kit"]
@@ -219,7 +219,7 @@ def test_what_the_filter_drops_leaves_its_run_and_does_not_part_it(tmp_path):
             batch = batch[len(run) :]
     rest = numbers(input_fns.train_input_fn(spec, paths, **options, skip_rows=9))
     assert rest == whole[3:]
-    text, _ = row_groups.neighbours(spec, tfrecords.first_records(paths))
+    text, _ = row_groups.neighbors(spec, tfrecords.first_records(paths))
     assert not text  # Only c is alone.
     nothing = feature_specs.parse({**DOCUMENT, "filter": [{"feature": "x", "min": 10}]})
     endless = input_fns.train_input_fn(nothing, paths, batch_size=3)

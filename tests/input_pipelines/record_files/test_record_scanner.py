@@ -107,7 +107,7 @@ def test_the_last_length(found):
     )  # fmt: skip
 
 
-def test_two_neighbours(found):
+def test_two_neighbors(found):
     data = flipped(flipped(WHOLE, begin(4) + 20), begin(5))
     assert found(data) == (
         without(4, 5),

@@ -10,14 +10,6 @@ from estimator_kit.observing.tensorboard import plugin_data
 pytestmark = pytest.mark.no_tensorflow
 
 
-def test_bytes_by_hand():
-    # Field 2 as a varint: the key 0x10, then 1001 = 7 * 128 + 105.
-    assert plugin_data.pr_curve(1001) == b"\x10\xe9\x07"
-    assert plugin_data.message([(1, "ä"), (2, True)]) == b"\x0a\x02\xc3\xa4\x10\x01"
-    # An IEEE double, the lowest byte first.
-    assert plugin_data.message([(5, 1.0)]) == b"\x29\0\0\0\0\0\0\xf0\x3f"
-
-
 @pytest.mark.parametrize("value", [True, False, 0, -3, 2.5, 2**60, "", "a" * 300])
 def test_values_are_read_by_protobuf(value):
     number = not isinstance(value, (bool, str))

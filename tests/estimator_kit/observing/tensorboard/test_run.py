@@ -27,6 +27,7 @@ from estimator_kit.observing.measured_export import (
     path_of,
 )  # fmt: skip
 from estimator_kit.observing.tensorboard import ending, plugin_data, summaries
+from input_pipelines.record_files.wire import message
 from tests.conftest import DOCUMENT, small_run
 
 # TensorBoard's own reader takes long. `test_plugin_data` is fast.
@@ -164,8 +165,8 @@ def test_once_hyperparameters_charts_and_the_spec(run):
         "batch_size": 10, "max_steps": STEPS, "model": "wide_deep", "slices": "city",
         "model_params/hidden_units": "[4]", "model_params/clip_norm": 0.5,
     }.items():  # fmt: skip
-        entry = plugin_data.message([(1, name), (2, plugin_data._value(value))])
-        assert plugin_data.message([(1, entry)]) in content, name
+        entry = message([(1, name), (2, plugin_data._value(value))])
+        assert message([(1, entry)]) in content, name
     assert b"model_dir" not in content
     ((_, experiment),) = evaluation["_hparams_/experiment"]
     content = experiment.metadata.plugin_data.content
