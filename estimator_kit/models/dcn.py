@@ -19,8 +19,7 @@ import tensorflow as tf
 
 from estimator_kit.model.model_fn import Logits
 from estimator_kit.model.model_params import Group
-from estimator_kit.models.dense_group import DenseGroupModel
-from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower
+from estimator_kit.models.dnn import DenseGroupModel, DNNParams, PositiveInt, tower
 from estimator_kit.models.layers import dense_layer
 from input_pipelines.transform.transforms import Features
 

@@ -20,11 +20,10 @@ import pydantic
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.models.dnn_params import PositiveInt
+from estimator_kit.models.dnn import PositiveInt
 from estimator_kit.models.layers import dense_layer
 from estimator_kit.models.normalization import layer_norm
-from estimator_kit.models.sequence_model import SequenceModel, SequenceParams
-from estimator_kit.models.steps import pool_steps
+from estimator_kit.models.sequence_model import SequenceModel, SequenceParams, pool_steps
 
 
 def position_codes(lengths: tf.Tensor, steps: tf.Tensor, width: int) -> tf.Tensor:

@@ -62,7 +62,7 @@ from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.model_params import TRAINING, TRAINING_AND_SCORES, Group
 from estimator_kit.model.objectives.item_frequency import log_probability
 from estimator_kit.model.objectives.losses import unit_vectors
-from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower_logits
+from estimator_kit.models.dnn import DNNParams, PositiveInt, tower_logits
 from feature_specs.heads.objectives import Binary, Ranking
 from input_pipelines.transform.transforms import Features
 

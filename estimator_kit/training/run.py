@@ -38,7 +38,7 @@ from estimator_kit.model.session_errors import explained
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.observing.tensorboard import once
 from estimator_kit.observing.training_log import TrainingLog
-from estimator_kit.optimizers import accumulation
+from estimator_kit.optimizers import gradient_changes
 from estimator_kit.result import RunResult
 from estimator_kit.result_file import write_result
 from estimator_kit.training import (
@@ -288,7 +288,7 @@ class Training:
         checkpoint = reading.latest(self._model_dir)
         if self._model.params.accumulate == 1 or checkpoint is None:
             return 0
-        batches = accumulation.waiting(checkpoint)
+        batches = gradient_changes.waiting(checkpoint)
         if batches:
             _log.warning(
                 "accumulate=%d: training ended before its next step. The gradients of the last %d "

@@ -19,7 +19,7 @@ _MODELS = "estimator_kit.models"
 # are: (title, module, class).
 _SHARED = (
     ("All models", "estimator_kit.model.model_params", "ModelParams"),
-    ("Models with hidden layers", "estimator_kit.models.dnn_params", "DNNParams"),
+    ("Models with hidden layers", "estimator_kit.models.dnn", "DNNParams"),
 )
 # What a parameter may name: (title, module, its table of names).
 _CHOICES = (
@@ -29,9 +29,9 @@ _CHOICES = (
 )
 # Modules whose docstrings say what a parameter takes.
 _FORMS = (
-    ("Activations", "estimator_kit.models.activations"),
+    ("Activations", "estimator_kit.models.normalization"),
     ("Initializers", "estimator_kit.models.initializers"),
-    ("Regularizers", "estimator_kit.models.regularizers"),
+    ("Regularizers", "estimator_kit.models.layers"),
 )
 
 
