@@ -1,42 +1,4 @@
-"""The built-in models `din` and `dien`: they score a target item against a history of steps.
-
-`din` weights the steps by attention to the target. Zhou et al., Deep Interest Network for
-Click-Through Rate Prediction, KDD 2018. e_s are the steps of a history, and t is the target item.
-The vector of the history is
-
-    sum_s a(e_s, t) e_s,   where a is a small DNN over (e_s, t, e_s - t, e_s * t)
-
-As in the paper, the weights have no softmax, so that a long history counts more than a short one.
-The DNN then reads the deep group, the target and the history. `TargetModel` says how the columns
-of the target group and of the steps group are paired.
-
-`dien` weights the states of the steps by the target, and they evolve. Zhou et al., Deep Interest
-Evolution Network for Click-Through Rate Prediction, AAAI 2019. e_s are the steps of a history, and
-t is the target item:
-
-    h_s = GRU(h_(s-1), e_s)                    the interests after each step
-    a_s = softmax_s <h_s, V t>                 their weights
-    g_s = AUGRU(g_(s-1), h_s, a_s)             how the interests in the target evolve
-
-The DNN reads the deep group, the target and the last g. `sequence_model` has the AUGRU.
-
-The label of a row says little about single steps. So training also learns to tell the step that
-follows from another one. W e' is a step at the same place of another row of the batch:
-
-    auxiliary = -mean_s [log sigmoid <h_s, W e_(s+1)> + log sigmoid(-<h_s, W e'_(s+1)>)]
-
-It is a regularization loss of the graph: `loss` of an evaluation does not contain it. Differences
-from the paper: the other step is one of the batch instead of one drawn from all items, so that no
-catalogue is needed, and the products have the matrices V and W, so that the states may have any
-width.
-
-`TargetModel` is the base of both. A subclass turns the history into one vector in `history`. A DNN
-then reads the deep group, the target and this vector.
-
-The model pairs the columns of the target group with the columns of the steps group, in the order of
-the spec. The two columns of a pair must have the same width. Usually they are embeddings that share
-a table.
-"""
+"""Models that score a target item against a history of steps: `din` and `dien`."""
 
 from __future__ import annotations
 
@@ -73,7 +35,15 @@ class TargetParams(DNNParams):
 
 
 class TargetModel(ModelFn):
-    """A model of a target and a history. Override `history`."""
+    """A model of a target and a history. Override `history`.
+
+    A subclass turns the history into one vector in `history`. A DNN then reads the deep group, the
+    target and this vector.
+
+    The model pairs the columns of the target group with the columns of the steps group, in the
+    order of the spec. The two columns of a pair must have the same width. Usually they are
+    embeddings that share a table.
+    """
 
     Params = TargetParams
 
@@ -159,7 +129,17 @@ def interest(
 
 
 class DINModel(TargetModel):
-    """Attention of a target to a history of steps, followed by a DNN."""
+    """Attention of a target to a history of steps, followed by a DNN.
+
+    Zhou et al., Deep Interest Network for Click-Through Rate Prediction, KDD 2018. e_s are the
+    steps of a history, and t is the target item. The vector of the history is
+
+        sum_s a(e_s, t) e_s,   where a is a small DNN over (e_s, t, e_s - t, e_s * t)
+
+    As in the paper, the weights have no softmax, so that a long history counts more than a short
+    one. The DNN then reads the deep group, the target and the history. `TargetModel` says how the
+    columns of the target group and of the steps group are paired.
+    """
 
     class Params(TargetParams):
         """Attributes:
@@ -203,7 +183,28 @@ def next_step_loss(states: tf.Tensor, steps: tf.Tensor, lengths: tf.Tensor) -> t
 
 
 class DIENModel(TargetModel):
-    """Two recurrent layers over the history, the second with attention to the target, and a DNN."""
+    """Two recurrent layers over the history, the second with attention to the target, and a DNN.
+
+    Zhou et al., Deep Interest Evolution Network for Click-Through Rate Prediction, AAAI 2019. e_s
+    are the steps of a history, and t is the target item:
+
+        h_s = GRU(h_(s-1), e_s)                    the interests after each step
+        a_s = softmax_s <h_s, V t>                 their weights
+        g_s = AUGRU(g_(s-1), h_s, a_s)             how the interests in the target evolve
+
+    The DNN reads the deep group, the target and the last g. `TargetModel` says how columns of the
+    target group and of the steps group are paired. `gru_layer` has the AUGRU.
+
+    The label of a row says little about single steps. So training also learns to tell the step that
+    follows from another one. W e' is a step at the same place of another row of the batch:
+
+        auxiliary = -mean_s [log sigmoid <h_s, W e_(s+1)> + log sigmoid(-<h_s, W e'_(s+1)>)]
+
+    It is a regularization loss of the graph: `loss` of an evaluation does not contain it.
+    Differences from the paper: the other step is one of the batch instead of one drawn from all
+    items, so that no catalogue is needed, and the products have the matrices V and W, so that the
+    states may have any width.
+    """
 
     class Params(TargetParams):
         """Attributes:

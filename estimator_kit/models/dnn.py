@@ -1,11 +1,4 @@
-"""The models `linear`, `dnn` and `wide_deep`, and what all models with hidden layers share.
-
-`linear` has one weight per id or number and objective: logit = w0 + sum_i w_i x_i. `dnn` has one
-tower of dense layers for all objectives. `wide_deep` is their sum. Cheng et al., Wide & Deep
-Learning for Recommender Systems, DLRS 2016:
-
-    logits = linear(wide) + DNN(deep)
-"""
+"""The models `linear`, `dnn` and `wide_deep`, and what all models with hidden layers share."""
 
 from __future__ import annotations
 
@@ -134,7 +127,12 @@ class DNNModel(DenseGroupModel):
 
 
 class WideDeepModel(ModelFn):
-    """A model with the variables and optimizers of `tf.estimator.DNNLinearCombinedClassifier`."""
+    """A model with the variables and optimizers of `tf.estimator.DNNLinearCombinedClassifier`.
+
+    Cheng et al., Wide & Deep Learning for Recommender Systems, DLRS 2016:
+
+        logits = linear(wide) + DNN(deep)
+    """
 
     class Params(DNNParams):
         """Attributes:
@@ -179,7 +177,10 @@ class WideDeepModel(ModelFn):
 
 
 class LinearModel(ModelFn):
-    """A linear model over one group, with the variables of `tf.estimator.LinearClassifier`."""
+    """A linear model over one group, with the variables of `tf.estimator.LinearClassifier`.
+
+    logit = w0 + sum_i w_i x_i
+    """
 
     class Params(ModelParams):
         """Attributes:

@@ -1,23 +1,4 @@
-"""The built-in models `fm` and `deepfm`: products of the embeddings of fields.
-
-`fm` is a factorization machine. Rendle, Factorization Machines, ICDM 2010:
-
-    logit = w0 + sum_i w_i x_i + sum_{i<j} <v_i, v_j>
-
-The first two terms are a linear model over one group. The last term compares the embeddings v of
-each pair of fields of another group. Its cost grows with the number of fields instead of pairs,
-because it is computed as 1/2 sum_d ((sum_i v_id)^2 - sum_i v_id^2).
-
-`deepfm` adds a DNN over the same embeddings. Guo et al., DeepFM: A Factorization-Machine based
-Neural Network for CTR Prediction, IJCAI 2017:
-
-    logits = linear(wide) + pairs(fields) + DNN(deep)
-
-`FieldModel` is the base of models over fields: embeddings with equal dimensions that the model
-compares. A field group lists one embedding per field of the record. For a number, use an embedding
-of a bucketized column. Such a model reads up to three groups. A column that is in two groups has
-one table: as in the papers, the deep part reads the embeddings of the fields.
-"""
+"""Models that multiply embeddings of fields: `fm` and `deepfm`."""
 
 from __future__ import annotations
 
@@ -34,7 +15,12 @@ from input_pipelines.transform.transforms import Features
 
 
 class FieldModel(ModelFn):
-    """Reads the groups that its parameters `fields_group`, `deep_group`, `wide_group` name."""
+    """Reads the groups that its parameters `fields_group`, `deep_group`, `wide_group` name.
+
+    A field group lists one embedding per field of the record. For a number, use an embedding of a
+    bucketized column. Such a model reads up to three groups. A column that is in two groups has one
+    table: as in the papers, the deep part reads the embeddings of the fields.
+    """
 
     def _group(self, part: str) -> Optional[str]:
         return getattr(self.params, f"{part}_group", None)
@@ -108,7 +94,16 @@ def pairwise_logits(fields: tf.Tensor, logits_dimension: int) -> tf.Tensor:
 
 
 class FMModel(FieldModel):
-    """A linear model over `wide` plus the pairwise products of the embeddings in `fields`."""
+    """A linear model over `wide` plus the pairwise products of the embeddings in `fields`.
+
+    Rendle, Factorization Machines, ICDM 2010:
+
+        logit = w0 + sum_i w_i x_i + sum_{i<j} <v_i, v_j>
+
+    The first two terms are a linear model over one group. The last term compares the embeddings v
+    of each pair of fields of another group. Its cost grows with the number of fields instead of
+    pairs, because it is computed as 1/2 sum_d ((sum_i v_id)^2 - sum_i v_id^2).
+    """
 
     class Params(ModelParams):
         """Attributes:
@@ -127,7 +122,12 @@ class FMModel(FieldModel):
 
 
 class DeepFMModel(FieldModel):
-    """A factorization machine plus a DNN. In the paper, both read the same columns."""
+    """A factorization machine plus a DNN. In the paper, both read the same columns.
+
+    Guo et al., DeepFM: A Factorization-Machine based Neural Network for CTR Prediction, IJCAI 2017:
+
+        logits = linear(wide) + pairs(fields) + DNN(deep)
+    """
 
     class Params(DNNParams):
         """Attributes:

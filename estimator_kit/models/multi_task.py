@@ -1,29 +1,4 @@
-"""Models with a shared part and a tower for each objective: `shared_bottom`, `mmoe`, `cgc`, `ple`.
-
-A subclass of `MultiTaskModel` returns the input of each tower in `shared`. The labels of an
-objective train its tower and the shared part, but never the tower of another objective.
-
-`shared_bottom`: Caruana, Multitask Learning, Machine Learning 28, 1997. This is the simplest
-multi-task model. All objectives share the output of one DNN:
-
-    logit_k = tower_k(bottom(x))
-
-`mmoe`: several expert DNNs, mixed by a gate per objective. Ma et al., Modeling Task Relationships
-in Multi-task Learning with Multi-gate Mixture-of-Experts, KDD 2018. f_e are the experts, and g_k is
-the gate of the objective k:
-
-    y_k = tower_k(sum_e g_k(x)_e f_e(x)),    g_k(x) = softmax(G_k x)
-
-`cgc` and `ple`: shared experts, and experts of single objectives. Tang et al., Progressive Layered
-Extraction (PLE): A Novel Multi-Task Learning Model for Personalized Recommendations, RecSys 2020.
-At each level, the gate of an objective k mixes its own experts with the shared experts. Except at
-the last level, the shared part mixes all experts:
-
-    x_k' = sum_e softmax(G_k x_k)_e f_e,    over k's experts of x_k and the shared experts of x_s
-    x_s' = sum_e softmax(G_s x_s)_e f_e,    over all experts
-
-`cgc` (customized gate control) has one level, and `ple` has several.
-"""
+"""Models with a part that all objectives share: `shared_bottom`, `mmoe`, `cgc` and `ple`."""
 
 from __future__ import annotations
 
@@ -62,7 +37,11 @@ class MultiTaskParams(DNNParams):
 
 
 class MultiTaskModel(DenseGroupModel):
-    """A model with shared layers and towers. Override `shared`."""
+    """A model with shared layers and towers. Override `shared`.
+
+    A subclass returns the input of each tower in `shared`. The labels of an objective train its
+    tower and the shared part, but never the tower of another objective.
+    """
 
     Params = MultiTaskParams
 
@@ -100,7 +79,13 @@ def gated(experts: list[tf.Tensor], inputs: tf.Tensor, name: str) -> tf.Tensor:
 
 
 class SharedBottomModel(MultiTaskModel):
-    """One DNN with `hidden_units` for all objectives, and a tower with `tower_units` for each."""
+    """One DNN with `hidden_units` for all objectives, and a tower with `tower_units` for each.
+
+    Caruana, Multitask Learning, Machine Learning 28, 1997. This is the simplest multi-task model.
+    All objectives share the output of one DNN:
+
+        logit_k = tower_k(bottom(x))
+    """
 
     def shared_prefix(self) -> str:
         layers = len(self.params.hidden_units)
@@ -113,7 +98,13 @@ class SharedBottomModel(MultiTaskModel):
 
 
 class MMoEModel(MultiTaskModel):
-    """Experts that all objectives share, and a gate and a tower per objective."""
+    """Experts that all objectives share, and a gate and a tower per objective.
+
+    Ma et al., Modeling Task Relationships in Multi-task Learning with Multi-gate
+    Mixture-of-Experts, KDD 2018. f_e are the experts, and g_k is the gate of the objective k:
+
+        y_k = tower_k(sum_e g_k(x)_e f_e(x)),    g_k(x) = softmax(G_k x)
+    """
 
     class Params(MultiTaskParams):
         """Attributes:
@@ -144,7 +135,18 @@ _SHARED = "_shared"
 
 
 class CGCModel(MultiTaskModel):
-    """One level of shared and own experts, and a gate and a tower per objective."""
+    """One level of shared and own experts, and a gate and a tower per objective.
+
+    Tang et al., Progressive Layered Extraction (PLE): A Novel Multi-Task Learning Model for
+    Personalized Recommendations, RecSys 2020. At each level, the gate of an objective k mixes its
+    own experts with the shared experts. Except at the last level, the shared part mixes all
+    experts:
+
+        x_k' = sum_e softmax(G_k x_k)_e f_e,  over k's experts of x_k and the shared experts of x_s
+        x_s' = sum_e softmax(G_s x_s)_e f_e,  over all experts
+
+    `cgc` (customized gate control) has one level, and `ple` has several.
+    """
 
     class Params(MultiTaskParams):
         """Attributes:

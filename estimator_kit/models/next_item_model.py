@@ -1,40 +1,4 @@
-"""Models for the head `next_item`, `gru4rec` and `sasrec`: they turn steps into a state after each.
-
-    score of item j after step t = <hidden_t, v_j> + b_j
-
-hidden comes from `encode`, which a subclass overrides. v is the table of the input embedding
-(Press & Wolf, Using the Output Embedding to Improve Language Models, EACL 2017), or a second table.
-The loss, the metrics and the sampling of items belong to the head.
-
-`gru4rec` has recurrent layers over the steps of a session. Hidasi et al., Session-based
-Recommendations with Recurrent Neural Networks, ICLR 2016, and Hidasi & Karatzoglou, Recurrent
-Neural Networks with Top-k Gains for Session-based Recommendations, CIKM 2018. h is the state of the
-last GRU layer (see `sequence_model`), e are the embeddings of the items:
-
-    h_t = GRU(e of step t, h_(t-1)),     score of item j after step t = <W h_t + c, e_j> + b_j
-
-W and c, which make the state as wide as an embedding, are left out if the widths are equal.
-
-Differences from the papers: a row is a whole session, and gradients go back through all of its
-steps. The papers use Adagrad, and the default here is Adam, as in `sasrec`. The default loss of the
-head is the softmax over all items. For the losses of the papers, set
-`loss: {bpr_max: {samples: 2048, negatives: in_batch}}` in the head.
-
-`sasrec` has causal self-attention over the steps. Kang & McAuley, Self-Attentive Sequential
-Recommendation, ICDM 2018. e are the embeddings of the steps, P the learned vectors of positions,
-and A is attention of a step to itself and to the steps before it:
-
-    x = sqrt(width) e + P
-    x = x + A(norm(x)),   x = x + W2 relu(W1 norm(x) + b1) + b2      for each block
-    hidden = norm(x),     score of item j after step t = <hidden_t, e_j>
-
-Differences from the paper: the keys and values of A are normalized too, not only the queries, and A
-ends with a dense layer. The paper compares the next item with one sampled item; the default loss of
-the head is the softmax over all items, which ranks better (Klenitskiy & Vasilev, RecSys 2023).
-
-Positions count backwards from the last step, so that the most recent step is always 0. Steps before
-the last `max_steps` share one position. Time and memory grow with the square of the steps.
-"""
+"""Models for the head `next_item`: `gru4rec` and `sasrec`."""
 
 from __future__ import annotations
 
@@ -84,7 +48,14 @@ class NextItemParams(ModelParams):
 
 
 class NextItemModel(ModelFn):
-    """A model over steps for one objective with the head `next_item`. Override `encode`."""
+    """A model over steps for one objective with the head `next_item`. Override `encode`.
+
+    score of item j after step t = <hidden_t, v_j> + b_j
+
+    hidden comes from `encode`, which a subclass overrides. v is the table of the input embedding
+    (Press & Wolf, Using the Output Embedding to Improve Language Models, EACL 2017), or a second
+    table. The loss, the metrics and the sampling of items belong to the head.
+    """
 
     Params = NextItemParams
 
@@ -162,7 +133,22 @@ class NextItemModel(ModelFn):
 
 
 class GRU4RecModel(NextItemModel):
-    """GRU layers over the steps of a group."""
+    """GRU layers over the steps of a group.
+
+    Hidasi et al., Session-based Recommendations with Recurrent Neural Networks, ICLR 2016, and
+    Hidasi & Karatzoglou, Recurrent Neural Networks with Top-k Gains for Session-based
+    Recommendations, CIKM 2018. h is the state of the last GRU layer (see `recurrent`), e are the
+    embeddings of the items:
+
+        h_t = GRU(e of step t, h_(t-1)),     score of item j after step t = <W h_t + c, e_j> + b_j
+
+    W and c, which make the state as wide as an embedding, are left out if the widths are equal.
+
+    Differences from the papers: a row is a whole session, and gradients go back through all of its
+    steps. The papers use Adagrad, and the default here is Adam, as in `sasrec`. The default loss of
+    the head is the softmax over all items. For the losses of the papers, set `loss: {bpr_max:
+    {samples: 2048, negatives: in_batch}}` in the head.
+    """
 
     class Params(NextItemParams):
         """Attributes:
@@ -180,7 +166,25 @@ class GRU4RecModel(NextItemModel):
 
 
 class SASRecModel(NextItemModel):
-    """Causal transformer blocks over the steps of a group."""
+    """Causal transformer blocks over the steps of a group.
+
+    Kang & McAuley, Self-Attentive Sequential Recommendation, ICDM 2018. e are the embeddings of the
+    steps, P the learned vectors of positions, and A is attention of a step to itself and to the
+    steps before it:
+
+        x = sqrt(width) e + P
+        x = x + A(norm(x)),   x = x + W2 relu(W1 norm(x) + b1) + b2      for each block
+        hidden = norm(x),     score of item j after step t = <hidden_t, e_j>
+
+    Differences from the paper: the keys and values of A are normalized too, not only the queries,
+    and A ends with a dense layer. The paper compares the next item with one sampled item; the
+    default loss of the head is the softmax over all items, which ranks better (Klenitskiy &
+    Vasilev, RecSys 2023).
+
+    Positions count backwards from the last step, so that the most recent step is always 0. Steps
+    before the last `max_steps` share one position. Time and memory grow with the square of the
+    steps.
+    """
 
     class Params(NextItemParams):
         """Attributes:

@@ -1,27 +1,7 @@
-"""Sequence models, also `gru` and `lstm`: they turn the steps of a row into a vector for a DNN.
-
-A subclass of `SequenceModel` makes the vector in `encode`. The DNN reads this vector and the
-columns of the deep group.
+"""Models over the steps of a row: their base, `gru` and `lstm`.
 
 Steps are float32 [rows, steps, width], padded at the end of each row. `lengths`, int64 [rows], has
 the number of real steps. The results do not depend on the values or the number of padded steps.
-
-The GRU is from Cho et al., EMNLP 2014, in the form of cuDNN with one product per step:
-
-    r = sigmoid(W_r x + U_r h + b_r)        z = sigmoid(W_z x + U_z h + b_z)
-    c = tanh(W_c x + b_c + r * (U_c h + d))
-    h' = z * h + (1 - z) * c
-
-The LSTM is from Hochreiter & Schmidhuber, Neural Computation 1997, with a forget gate:
-
-    i, f, o = sigmoid(W x + U h + b), with 1 added inside f (Jozefowicz et al., ICML 2015)
-    c' = f * c + i * tanh(W_c x + U_c h + b_c)        h' = o * tanh(c')
-
-With an attention a of [0, 1] to each step, the GRU is the AUGRU of Zhou et al., AAAI 2019. A step
-changes the state the less, the lower its attention is: z becomes 1 - a (1 - z).
-
-The layer multiplies the inputs of all steps at once. A TensorFlow loop computes the states. Padded
-steps do not change the state of a row.
 """
 
 from __future__ import annotations
@@ -83,7 +63,11 @@ class SequenceParams(DNNParams):
 
 
 class SequenceModel(ModelFn):
-    """A model over steps. Override `encode`."""
+    """A model over steps. Override `encode`.
+
+    A subclass makes the vector in `encode`. The DNN reads this vector and the columns of the deep
+    group.
+    """
 
     Params = SequenceParams
 
@@ -208,7 +192,25 @@ class _RecurrentParams(SequenceParams):
 
 
 class GRUModel(SequenceModel):
-    """GRU layers over the steps of a group, pooling of their states, and a DNN."""
+    """GRU layers over the steps of a group, pooling of their states, and a DNN.
+
+    The GRU is from Cho et al., EMNLP 2014, in the form of cuDNN with one product per step:
+
+        r = sigmoid(W_r x + U_r h + b_r)        z = sigmoid(W_z x + U_z h + b_z)
+        c = tanh(W_c x + b_c + r * (U_c h + d))
+        h' = z * h + (1 - z) * c
+
+    The LSTM is from Hochreiter & Schmidhuber, Neural Computation 1997, with a forget gate:
+
+        i, f, o = sigmoid(W x + U h + b), with 1 added inside f (Jozefowicz et al., ICML 2015)
+        c' = f * c + i * tanh(W_c x + U_c h + b_c)        h' = o * tanh(c')
+
+    With an attention a of [0, 1] to each step, the GRU is the AUGRU of Zhou et al., AAAI 2019. A
+    step changes the state the less, the lower its attention is: z becomes 1 - a (1 - z).
+
+    The layer multiplies the inputs of all steps at once. A TensorFlow loop computes the states.
+    Padded steps do not change the state of a row.
+    """
 
     Params = _RecurrentParams
     layer: ClassVar[Callable[..., tf.Tensor]] = staticmethod(gru_layer)

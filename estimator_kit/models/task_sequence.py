@@ -1,21 +1,4 @@
-"""Models whose objectives follow each other, such as click and then purchase, among them `esmm`.
-
-Every task learns from every row. The label of a later task may be 1 only if the label of the task
-before it is 1, so that `purchase` means "clicked and purchased". These models exist to avoid
-learning only from clicked rows. They therefore reject a label with `weight: click`. The metrics of
-a later task also use all rows.
-
-`esmm`: the probability of a later task is a product over the tasks. Ma et al., Entire Space
-Multi-Task Model, SIGIR 2018. Each task has a DNN over the same embeddings. The first DNN predicts
-P(click), and the second DNN predicts P(purchase | click). The second learns through the product,
-from all rows instead of only from clicked rows:
-
-    P(click and purchase) = P(click) P(purchase | click) = sigmoid(a) sigmoid(b)
-
-A third task multiplies by another factor, and so on. The head of the objective `purchase` gets the
-logit of the product. Its loss, metrics and predictions are therefore about rows that are clicked
-and purchased. The prediction `purchase_given_click` is P(purchase | click).
-"""
+"""Models whose objectives follow each other, such as click and then purchase: `esmm`, `aitm`."""
 
 from __future__ import annotations
 
@@ -55,6 +38,11 @@ class TaskSequenceModel(DenseGroupModel):
 
     Attributes:
       tasks: the objectives from the first to the last.
+
+    Every task learns from every row. The label of a later task may be 1 only if the label of the
+    task before it is 1, so that `purchase` means "clicked and purchased". These models exist to
+    avoid learning only from clicked rows. They therefore reject a label with `weight: click`. The
+    metrics of a later task also use all rows.
     """
 
     Params = TaskSequenceParams
@@ -157,7 +145,18 @@ def joint_logit(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 
 
 class ESMMModel(TaskSequenceModel):
-    """One DNN per task. The logit of a later task is the logit of the product."""
+    """One DNN per task. The logit of a later task is the logit of the product.
+
+    Ma et al., Entire Space Multi-Task Model, SIGIR 2018. Each task has a DNN over the same
+    embeddings. The first DNN predicts P(click), and the second DNN predicts P(purchase | click).
+    The second learns through the product, from all rows instead of only from clicked rows:
+
+        P(click and purchase) = P(click) P(purchase | click) = sigmoid(a) sigmoid(b)
+
+    A third task multiplies by another factor, and so on. The head of the objective `purchase` gets
+    the logit of the product. Its loss, metrics and predictions are therefore about rows that are
+    clicked and purchased. The prediction `purchase_given_click` is P(purchase | click).
+    """
 
     def logits(self, features: Features, mode: str) -> Logits:
         with tf.compat.v1.variable_scope("dnn"):

@@ -1,25 +1,4 @@
-"""The built-in models `xdeepfm` and `autoint`: they combine fields in layers.
-
-`xdeepfm` adds a linear model, a compressed interaction network and a DNN. Lian et al., xDeepFM:
-Combining Explicit and Implicit Feature Interactions for Recommender Systems, KDD 2018. Map h of
-layer k crosses all maps of the layer before it with all fields, separately for each dimension. X^0
-are the fields:
-
-    X^k_h = sum_{i,j} W^{k,h}_ij X^{k-1}_i * X^0_j
-
-The logits are linear in the sums of all maps over the dimension. As in the paper, the network has
-no activation, because one made it worse.
-
-`autoint` has self-attention over the fields of a record. Song et al., AutoInt: Automatic Feature
-Interaction Learning via Self-Attentive Neural Networks, CIKM 2019. In each layer, every field e_m
-attends to all fields, in several heads h:
-
-    a^h_mk = softmax_k <Q^h e_m, K^h e_k>
-    e'_m   = relu(concat_h sum_k a^h_mk V^h e_k + R e_m)
-
-As in the paper, the softmax has no scale. The logits are linear in all fields of the last layer.
-With a deep group (AutoInt+ in the paper), the model adds the logits of a DNN.
-"""
+"""Models that combine fields in layers: `xdeepfm` and `autoint`."""
 
 from __future__ import annotations
 
@@ -56,7 +35,17 @@ def interactions(fields: tf.Tensor, maps: Sequence[int]) -> tf.Tensor:
 
 
 class XDeepFMModel(FieldModel):
-    """The sum of a linear model over `wide`, interactions of `fields`, and a DNN over `deep`."""
+    """The sum of a linear model over `wide`, interactions of `fields`, and a DNN over `deep`.
+
+    Lian et al., xDeepFM: Combining Explicit and Implicit Feature Interactions for Recommender
+    Systems, KDD 2018. Map h of layer k crosses all maps of the layer before it with all fields,
+    separately for each dimension. X^0 are the fields:
+
+        X^k_h = sum_{i,j} W^{k,h}_ij X^{k-1}_i * X^0_j
+
+    The logits are linear in the sums of all maps over the dimension. As in the paper, the network
+    has no activation, because one made it worse.
+    """
 
     class Params(DNNParams):
         """Attributes:
@@ -102,7 +91,17 @@ def attention_layer(fields: tf.Tensor, name: str, *, heads: int, dimension: int)
 
 
 class AutoIntModel(FieldModel):
-    """Attention layers over `fields`, and a DNN over the deep group if there is one."""
+    """Attention layers over `fields`, and a DNN over the deep group if there is one.
+
+    Song et al., AutoInt: Automatic Feature Interaction Learning via Self-Attentive Neural Networks,
+    CIKM 2019. In each layer, every field e_m attends to all fields, in several heads h:
+
+        a^h_mk = softmax_k <Q^h e_m, K^h e_k>
+        e'_m   = relu(concat_h sum_k a^h_mk V^h e_k + R e_m)
+
+    As in the paper, the softmax has no scale. The logits are linear in all fields of the last
+    layer. With a deep group (AutoInt+ in the paper), the model adds the logits of a DNN.
+    """
 
     class Params(DNNParams):
         """Attributes:
