@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Optional
 import tensorflow as tf
 from tensorflow.python.training.saving import saveable_object_util
 
-from estimator_kit.optimizers.assignment import whole_name
+from estimator_kit.optimizers.moving_average import whole_name
 
 # The shape of a tensor. None, an axis whose length changes during training, fits any length. A
 # table whose shape is not known has None in the place of the axes.

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from estimator_kit.embeddings import dynamic_tables, partitions
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import embedding_penalties
+from estimator_kit.model import table_gradients
 from feature_specs.embeddings.initializers import initializer
 from feature_specs.errors import did_you_mean
 from feature_specs.kinds import Embedding
@@ -93,7 +93,7 @@ def _steps_of_vectors(spec: FeatureSpec, name: str, values: tf.RaggedTensor) -> 
 def _read_table(spec: FeatureSpec, name: str, ids: Ids) -> tf.Tensor:
     """The table of a column. Adds the penalty of the vectors that the ids look up."""
     table = embedding_table(spec, name)
-    embedding_penalties.add(name, table, ids, spec.of_kind(Embedding)[name].l2, _rows_of)
+    table_gradients.add(name, table, ids, spec.of_kind(Embedding)[name].l2, _rows_of)
     return table
 
 

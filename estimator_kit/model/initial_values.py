@@ -19,14 +19,14 @@ from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import pretrained_tables
 from estimator_kit.model.own_scaffold import merged, run_init_fn
-from estimator_kit.optimizers.assignment import (
+from estimator_kit.optimizers.moving_average import (
     assign_all,
+    average_name,
     own_values,
     reader,
     whole_name,
     whole_shape,
 )
-from estimator_kit.optimizers.moving_average import average_name
 from feature_specs.errors import nearest
 from feature_specs.spec import FeatureSpec
 

@@ -13,7 +13,7 @@ from typing import Union
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import gathers, xla
+from estimator_kit.model import computing, gathers
 from estimator_kit.model.gathers import DENSE, STEPS
 from estimator_kit.model.group_checks import (
     check_clash,
@@ -57,7 +57,7 @@ def dense_columns(
     """
     order = sorted(set(names), key=lambda name: (canned_name(spec, name), name))
     check_clash(spec, order)
-    with xla.outside(), tf.compat.v1.variable_scope(DNN_SCOPE):
+    with computing.outside(), tf.compat.v1.variable_scope(DNN_SCOPE):
         made = {name: _dense_column(spec, name, features) for name in order}
         dense = gathers.completed(made)
     for name, tensor in dense.items():
@@ -102,7 +102,7 @@ def sequence_columns(
     check_sequence_group(spec, group)
     names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
     ragged = [features[spec.category_of(name)[0]] for name in names]
-    with xla.outside(), tf.compat.v1.variable_scope(SEQUENCE_SCOPE):
+    with computing.outside(), tf.compat.v1.variable_scope(SEQUENCE_SCOPE):
         parts = {}
         for name, ids in zip(names, ragged):
             with tf.name_scope(name):
@@ -177,7 +177,7 @@ def linear_logits(spec: FeatureSpec, group: str, features: Features, units: int)
     check_linear_group(spec, group)
     terms: dict[str, Union[tf.Tensor, gathers.Lookup]] = {}
     tables = {}
-    with xla.outside(), tf.compat.v1.variable_scope(LINEAR_SCOPE):
+    with computing.outside(), tf.compat.v1.variable_scope(LINEAR_SCOPE):
         for name in columns_of(spec, group):
             values = features[name]
             numeric = spec.columns[name].is_numbers(spec)

@@ -26,8 +26,6 @@ from estimator_kit.embeddings import dynamic_problems, dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import (
     added_losses,
-    embedding_penalties,
-    gather_gradients,
     gathers,
     graph_collections,
     group_checks,
@@ -36,6 +34,7 @@ from estimator_kit.model import (
     own_hooks,
     own_scaffold,
     raw_features,
+    table_gradients,
     tensor_equality,
     user_code,
 )
@@ -46,7 +45,7 @@ from estimator_kit.model.logits import Logits as Logits
 from estimator_kit.model.logits import split_logits, tensors_of
 from estimator_kit.model.model_params import ModelParams, checked_params
 from estimator_kit.model.modes import evaluation, labeled, prediction, training
-from estimator_kit.model.modes.model import Hook
+from estimator_kit.model.modes.prediction import Hook
 from estimator_kit.model.objectives import Objective, joint, make_objectives
 from estimator_kit.model.places import input_places
 from estimator_kit.optimizers import freezing, schedules
@@ -426,7 +425,7 @@ class ModelFn(abc.ABC):
         with (
             eager.building(),
             dynamic_tables.in_mode(training=mode == ModeKeys.TRAIN),
-            gather_gradients.short(training=mode == ModeKeys.TRAIN),
+            table_gradients.short(training=mode == ModeKeys.TRAIN),
             raw_features.offered(features),
             tensor_equality.warned(),
         ):
@@ -438,7 +437,7 @@ class ModelFn(abc.ABC):
         readers = own_hooks.readers()
         features = user_code.Named(features, "features")
         with (
-            embedding_penalties.collected(mode != ModeKeys.PREDICT) as penalties,
+            table_gradients.collected(mode != ModeKeys.PREDICT) as penalties,
             added_losses.collected() as of_rows,
         ):
             logits, added = self._forward(features, mode)

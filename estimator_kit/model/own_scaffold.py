@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimator_kit.config import user_errors
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import user_code
-from estimator_kit.model.modes.model import Model
+from estimator_kit.model.modes.prediction import Model
 
 
 def checked_scaffold(model: Model, mode: str) -> Optional[Any]:

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.gathers import TABLE, pretrained_variables
-from estimator_kit.optimizers.assignment import assign
+from estimator_kit.optimizers.moving_average import assign
 from feature_specs.embeddings import pretrained, pretrained_files
 from feature_specs.errors import Problem, SpecError
 from feature_specs.kinds import Embedding

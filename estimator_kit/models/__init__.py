@@ -6,25 +6,17 @@ from estimator_kit.config import user_class
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.models.aitm import AITMModel
-from estimator_kit.models.autoint import AutoIntModel
 from estimator_kit.models.dcn import DCNModel
-from estimator_kit.models.deepfm import DeepFMModel
-from estimator_kit.models.dien import DIENModel
-from estimator_kit.models.din import DINModel
-from estimator_kit.models.dnn import DNNModel
-from estimator_kit.models.esmm import ESMMModel
-from estimator_kit.models.fm import FMModel
-from estimator_kit.models.gru4rec import GRU4RecModel
-from estimator_kit.models.linear import LinearModel
-from estimator_kit.models.mmoe import MMoEModel
-from estimator_kit.models.ple import CGCModel, PLEModel
-from estimator_kit.models.recurrent import GRUModel, LSTMModel
-from estimator_kit.models.sasrec import SASRecModel
-from estimator_kit.models.shared_bottom import SharedBottomModel
+from estimator_kit.models.din import DIENModel, DINModel
+from estimator_kit.models.dnn import DNNModel, LinearModel, WideDeepModel
+from estimator_kit.models.fm import DeepFMModel, FMModel
+from estimator_kit.models.multi_task import CGCModel, MMoEModel, PLEModel, SharedBottomModel
+from estimator_kit.models.next_item_model import GRU4RecModel, SASRecModel
+from estimator_kit.models.sequence_model import GRUModel, LSTMModel
+from estimator_kit.models.task_sequence import ESMMModel
 from estimator_kit.models.transformer import TransformerModel
 from estimator_kit.models.two_tower import TwoTowerModel
-from estimator_kit.models.wide_deep import WideDeepModel
-from estimator_kit.models.xdeepfm import XDeepFMModel
+from estimator_kit.models.xdeepfm import AutoIntModel, XDeepFMModel
 from feature_specs.errors import did_you_mean
 from input_pipelines import eager
 

@@ -1,23 +1,4 @@
-"""The built-in model `aitm`: a DNN per task that passes information to the next task.
-
-Xi et al., Modeling the Sequential Dependence among Audience Multi-step Conversions with Multi-task
-Learning in Targeted Display Advertising, KDD 2021. q_t is the output of the DNN of task t, with the
-width k, and z_1 = q_1:
-
-    p_t = relu(G_t z_{t-1} + b_t)                                passed information
-    z_t = w_p V_t p_t + w_q V_t q_t                              adaptive information transfer
-    (w_p, w_q) = softmax(<Q_t p_t, K_t p_t>, <Q_t q_t, K_t q_t>, each over sqrt(k))
-    logit_t = linear(z_t)
-
-A later task cannot be more probable than the task before it. The behavioral expectation calibrator
-is therefore added to the loss of each row of a later task. y_t is the predicted probability:
-
-    calibrator * max(y_t - y_{t-1}, 0)
-
-The weights of rows and the `loss_weight` of the task also multiply this term. The metric `loss`
-contains it, and `loss/<objective>` does not. The prediction `purchase_given_click` is y_t /
-y_{t-1}, limited to 1.
-"""
+"""The built-in model `aitm`, a sequence of tasks."""
 
 from __future__ import annotations
 
@@ -31,7 +12,7 @@ import tensorflow as tf
 from estimator_kit.model.example_losses import ExampleLosses
 from estimator_kit.model.model_fn import Logits
 from estimator_kit.model.model_params import TRAINING_AND_SCORES
-from estimator_kit.models.dnn_params import tower
+from estimator_kit.models.dnn import tower
 from estimator_kit.models.layers import dense_layer
 from estimator_kit.models.task_sequence import TaskSequenceModel, TaskSequenceParams
 from input_pipelines.transform.transforms import Features
@@ -61,7 +42,27 @@ def calibrator(before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
 
 
 class AITMModel(TaskSequenceModel):
-    """One DNN per task, with information transfer from each task to the next."""
+    """One DNN per task, with information transfer from each task to the next.
+
+    Xi et al., Modeling the Sequential Dependence among Audience Multi-step Conversions with
+    Multi-task Learning in Targeted Display Advertising, KDD 2021. q_t is the output of the DNN of
+    task t, with the width k, and z_1 = q_1:
+
+        p_t = relu(G_t z_{t-1} + b_t)                                passed information
+        z_t = w_p V_t p_t + w_q V_t q_t                              adaptive information transfer
+        (w_p, w_q) = softmax(<Q_t p_t, K_t p_t>, <Q_t q_t, K_t q_t>, each over sqrt(k))
+        logit_t = linear(z_t)
+
+    A later task cannot be more probable than the task before it. The behavioral expectation
+    calibrator is therefore added to the loss of each row of a later task. y_t is the predicted
+    probability:
+
+        calibrator * max(y_t - y_{t-1}, 0)
+
+    The weights of rows and the `loss_weight` of the task also multiply this term. The metric `loss`
+    contains it, and `loss/<objective>` does not. The prediction `purchase_given_click` is y_t /
+    y_{t-1}, limited to 1.
+    """
 
     class Params(TaskSequenceParams):
         """Attributes:

@@ -1,14 +1,4 @@
-"""The built-in model `dcn`: cross layers and a DNN.
-
-Wang et al., DCN V2: Improved Deep & Cross Network, WWW 2021. x0 is the input, and * is elementwise:
-
-    cross       x' = x0 * (W x + b) + x
-    low rank    x' = x0 * (U V^T x + b) + x,                 with U and V [width, rank]
-    mixture     x' = sum_e g_e(x) x0 * (U_e tanh(C_e tanh(V_e^T x)) + b) + x,   g = softmax(G x)
-
-l cross layers compute weighted products of up to l + 1 inputs. `stacked` puts the DNN after the
-cross layers. `parallel` gives the input to both.
-"""
+"""The built-in model `dcn`, a deep and cross network."""
 
 from __future__ import annotations
 
@@ -19,8 +9,7 @@ import tensorflow as tf
 
 from estimator_kit.model.model_fn import Logits
 from estimator_kit.model.model_params import Group
-from estimator_kit.models.dense_group import DenseGroupModel
-from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower
+from estimator_kit.models.dnn import DenseGroupModel, DNNParams, PositiveInt, tower
 from estimator_kit.models.layers import dense_layer
 from input_pipelines.transform.transforms import Features
 
@@ -58,7 +47,18 @@ def cross_layer(
 
 
 class DCNModel(DenseGroupModel):
-    """Cross layers over one group, and a DNN after or parallel to them."""
+    """Cross layers over one group, and a DNN after or parallel to them.
+
+    Wang et al., DCN V2: Improved Deep & Cross Network, WWW 2021. x0 is the input, and * is
+    elementwise:
+
+        cross       x' = x0 * (W x + b) + x
+        low rank    x' = x0 * (U V^T x + b) + x,                 with U and V [width, rank]
+        mixture     x' = sum_e g_e(x) x0 * (U_e tanh(C_e tanh(V_e^T x)) + b) + x,   g = softmax(G x)
+
+    l cross layers compute weighted products of up to l + 1 inputs. `stacked` puts the DNN after the
+    cross layers. `parallel` gives the input to both.
+    """
 
     class Params(DNNParams):
         """Attributes:

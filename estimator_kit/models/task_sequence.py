@@ -1,10 +1,4 @@
-"""The base of models whose objectives follow each other, such as click and then purchase.
-
-Every task learns from every row. The label of a later task may be 1 only if the label of the task
-before it is 1, so that `purchase` means "clicked and purchased". These models exist to avoid
-learning only from clicked rows. They therefore reject a label with `weight: click`. The metrics of
-a later task also use all rows.
-"""
+"""Models whose objectives follow each other, such as click and then purchase: `esmm`, `aitm`."""
 
 from __future__ import annotations
 
@@ -16,14 +10,15 @@ import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.input_layer import DNN_SCOPE
+from estimator_kit.model.model_fn import Logits
 from estimator_kit.model.model_params import Group
 from estimator_kit.model.places.input_places import owned
-from estimator_kit.models.dense_group import DenseGroupModel
-from estimator_kit.models.dnn_params import DNNParams, HiddenUnits
+from estimator_kit.models.dnn import DenseGroupModel, DNNParams, HiddenUnits, tower_logits
 from feature_specs.errors import did_you_mean
 from feature_specs.heads.objectives import Binary
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import checks
+from input_pipelines.transform.transforms import Features
 
 
 class TaskSequenceParams(DNNParams):
@@ -43,6 +38,11 @@ class TaskSequenceModel(DenseGroupModel):
 
     Attributes:
       tasks: the objectives from the first to the last.
+
+    Every task learns from every row. The label of a later task may be 1 only if the label of the
+    task before it is 1, so that `purchase` means "clicked and purchased". These models exist to
+    avoid learning only from clicked rows. They therefore reject a label with `weight: click`. The
+    metrics of a later task also use all rows.
     """
 
     Params = TaskSequenceParams
@@ -129,3 +129,47 @@ def ordered_tasks(
                 "label of the task before it is 0."
             )
     return tasks if tasks is not None else names
+
+
+def joint_logit(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """The logit of sigmoid(first) sigmoid(second): float32 in the shape of the arguments.
+
+    The odds against the product are (1 + e^-a)(1 + e^-b) - 1 = e^-a + e^-b + e^-(a + b). Therefore
+
+        logit = -log(e^-a + e^-b + e^-(a + b))
+
+    No step rounds a probability to 0 or 1, and the gradients are from 0 to 1. Two logits of 0 have
+    the probabilities 1/2 and 1/4, and the logit -log 3 = -1.0986.
+    """
+    return -tf.reduce_logsumexp(tf.stack([-first, -second, -(first + second)]), axis=0)
+
+
+class ESMMModel(TaskSequenceModel):
+    """One DNN per task. The logit of a later task is the logit of the product.
+
+    Ma et al., Entire Space Multi-Task Model, SIGIR 2018. Each task has a DNN over the same
+    embeddings. The first DNN predicts P(click), and the second DNN predicts P(purchase | click).
+    The second learns through the product, from all rows instead of only from clicked rows:
+
+        P(click and purchase) = P(click) P(purchase | click) = sigmoid(a) sigmoid(b)
+
+    A third task multiplies by another factor, and so on. The head of the objective `purchase` gets
+    the logit of the product. Its loss, metrics and predictions are therefore about rows that are
+    clicked and purchased. The prediction `purchase_given_click` is P(purchase | click).
+    """
+
+    def logits(self, features: Features, mode: str) -> Logits:
+        with tf.compat.v1.variable_scope("dnn"):
+            inputs = self.dense_input(features, self.params.group)
+        logits: dict[str, tf.Tensor] = {}
+        before = None
+        for name in self.tasks:
+            with self.tower_of(name):
+                own = tower_logits(inputs, self.params, mode, 1)
+            if before is None:
+                logits[name] = own
+            else:
+                self.add_output(f"{name}_given_{before}", tf.sigmoid(own))
+                logits[name] = joint_logit(logits[before], own)
+            before = name
+        return logits

@@ -1,15 +1,4 @@
-"""The built-in model `transformer`: self-attention over the steps of a sequence.
-
-Vaswani et al., Attention Is All You Need, NIPS 2017, with the normalization before each part, so
-that training needs no warm-up (Xiong et al., ICML 2020). The model projects the steps to one width
-and adds sines and cosines of their positions. Each block then computes
-
-    x = x + A(norm(x)),   where A projects softmax(Q K^T / sqrt(width / heads)) V of several heads
-    x = x + W2 relu(W1 norm(x) + b1) + b2
-
-Positions count backwards from the last step of a row, so that the most recent step is always 0.
-Time and memory grow with the square of the number of steps.
-"""
+"""The built-in model `transformer`: self-attention over the steps of a sequence."""
 
 from __future__ import annotations
 
@@ -20,11 +9,10 @@ import pydantic
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.models.dnn_params import PositiveInt
+from estimator_kit.models.dnn import PositiveInt
 from estimator_kit.models.layers import dense_layer
 from estimator_kit.models.normalization import layer_norm
-from estimator_kit.models.sequence_model import SequenceModel, SequenceParams
-from estimator_kit.models.steps import pool_steps
+from estimator_kit.models.sequence_model import SequenceModel, SequenceParams, pool_steps
 
 
 def position_codes(lengths: tf.Tensor, steps: tf.Tensor, width: int) -> tf.Tensor:
@@ -95,7 +83,18 @@ def transformer_block(
 
 
 class TransformerModel(SequenceModel):
-    """Transformer blocks over the steps of a group, pooling of the steps, and a DNN."""
+    """Transformer blocks over the steps of a group, pooling of the steps, and a DNN.
+
+    Vaswani et al., Attention Is All You Need, NIPS 2017, with the normalization before each part,
+    so that training needs no warm-up (Xiong et al., ICML 2020). The model projects the steps to one
+    width and adds sines and cosines of their positions. Each block then computes
+
+        x = x + A(norm(x)),  A projects softmax(Q K^T / sqrt(width / heads)) V of several heads
+        x = x + W2 relu(W1 norm(x) + b1) + b2
+
+    Positions count backwards from the last step of a row, so that the most recent step is always 0.
+    Time and memory grow with the square of the number of steps.
+    """
 
     class Params(SequenceParams):
         """Attributes:

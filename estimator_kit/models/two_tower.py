@@ -1,50 +1,4 @@
-"""The built-in model `two_tower`: a user vector, an item vector, and their inner product.
-
-The logit of a row is s = <u, v> / temperature. u and v are the outputs of two DNNs, scaled to
-length 1 unless `normalize` is off. Training ranks the item of a row above the items of the other
-rows of its batch (Yi et al., Sampling-Bias-Corrected Neural Modeling for Large Corpus Item
-Recommendations, RecSys 2019). s_ij is the logit of the user of row i and the item of row j, and r
-is the label times its weight:
-
-    loss = -sum_i r_i log softmax_j(s_ij - log p_j)[i] / sum_i r_i
-
-p_j is the probability that item j is in a batch. It corrects for popular items, which are negatives
-more often. Training estimates it (`item_frequency`), so ids do not have to be sorted by frequency,
-as they must for log-uniform sampling. An item that occurs several times in a batch is never its own
-negative. The negatives come from the batch, so the loss depends on the batch size. Use a large one.
-
-Several objectives, such as click and purchase, share the vectors, so that one index serves all of
-them. Each has its own loss over the same logits. Training minimizes their sum by `loss_weight`, or
-what the parameter `combine` says. The sum is the loss of Yi et al. with the reward
-
-    r_i = sum_k loss_weight_k y_ik / sum_i y_ik
-
-where y_k is the label of objective k times its weight. With the losses 0.2, 0.4 and 0.6 of three
-rows, the clicks (1, 1, 0), the purchases (1, 0, 0) and the `loss_weight` 0.5 of purchases, the loss
-is (0.2 + 0.4) / 2 + 0.5 * 0.2 = 0.4. One temperature is enough: without `normalize` the vectors
-learn their length, and `combine: uncertainty` learns a factor for each loss, which stands for a
-temperature of its softmax (Kendall et al., Multi-Task Learning Using Uncertainty, CVPR 2018,
-equation 10).
-
-Hard negatives are items that a user saw and did not take. In the loss above, a row with label 0 is
-a negative like any other: the correction makes it count as often as its item would in a softmax
-over all items. An objective with the head `ranking` learns from what was shown together. Its groups
-are the rows of one page, which share a batch, and its `loss: softmax` is the choice among them
-(Cao et al., Learning to Rank: From Pairwise Approach to Listwise Approach, ICML 2007):
-
-    loss = -log softmax_h(s_ih)[i]        for the row i that was taken, over the rows h of its group
-
-It needs no correction, because all rows are there. With the logits 1 and 0 of two rows, of which
-the first was taken, it is log(1 + e^-1) = 0.3133. `loss_weight` says how much hard negatives count.
-Use it with a binary objective: with hard negatives alone, the model cannot find items among all
-(Huang et al., Embedding-based Retrieval in Facebook Search, KDD 2020).
-
-The metric `loss` is this loss over the batches of the evaluation, without log p, which only
-training knows. So compare it only between evaluations with the same `--eval_batch_size`. The head
-computes the other metrics, such as `auc/<objective>`, for single rows. A softmax does not calibrate
-logits, so `loss/<objective>` says little. Predictions also contain the vectors, as `user_vector`
-and `item_vector`, for an index of nearest neighbors.
-"""
+"""The built-in model `two_tower`: a user vector, an item vector, and their inner product."""
 
 from __future__ import annotations
 
@@ -62,7 +16,7 @@ from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.model_params import TRAINING, TRAINING_AND_SCORES, Group
 from estimator_kit.model.objectives.item_frequency import log_probability
 from estimator_kit.model.objectives.losses import unit_vectors
-from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower_logits
+from estimator_kit.models.dnn import DNNParams, PositiveInt, tower_logits
 from feature_specs.heads.objectives import Binary, Ranking
 from input_pipelines.transform.transforms import Features
 
@@ -104,7 +58,56 @@ def in_batch_losses(scores: tf.Tensor) -> tf.Tensor:
 
 
 class TwoTowerModel(ModelFn):
-    """A model for binary objectives, which learn from the rows with label 1, and for rankings."""
+    """A model for binary objectives, which learn from the rows with label 1, and for rankings.
+
+    The logit of a row is s = <u, v> / temperature. u and v are the outputs of two DNNs, scaled to
+    length 1 unless `normalize` is off. Training ranks the item of a row above the items of the
+    other rows of its batch (Yi et al., Sampling-Bias-Corrected Neural Modeling for Large Corpus
+    Item Recommendations, RecSys 2019). s_ij is the logit of the user of row i and the item of row
+    j, and r is the label times its weight:
+
+        loss = -sum_i r_i log softmax_j(s_ij - log p_j)[i] / sum_i r_i
+
+    p_j is the probability that item j is in a batch. It corrects for popular items, which are
+    negatives more often. Training estimates it (`item_frequency`), so ids do not have to be sorted
+    by frequency, as they must for log-uniform sampling. An item that occurs several times in a
+    batch is never its own negative. The negatives come from the batch, so the loss depends on the
+    batch size. Use a large one.
+
+    Several objectives, such as click and purchase, share the vectors, so that one index serves all
+    of them. Each has its own loss over the same logits. Training minimizes their sum by
+    `loss_weight`, or what the parameter `combine` says. The sum is the loss of Yi et al. with the
+    reward
+
+        r_i = sum_k loss_weight_k y_ik / sum_i y_ik
+
+    where y_k is the label of objective k times its weight. With the losses 0.2, 0.4 and 0.6 of
+    three rows, the clicks (1, 1, 0), the purchases (1, 0, 0) and the `loss_weight` 0.5 of
+    purchases, the loss is (0.2 + 0.4) / 2 + 0.5 * 0.2 = 0.4. One temperature is enough: without
+    `normalize` the vectors learn their length, and `combine: uncertainty` learns a factor for each
+    loss, which stands for a temperature of its softmax (Kendall et al., Multi-Task Learning Using
+    Uncertainty, CVPR 2018, equation 10).
+
+    Hard negatives are items that a user saw and did not take. In the loss above, a row with label 0
+    is a negative like any other: the correction makes it count as often as its item would in a
+    softmax over all items. An objective with the head `ranking` learns from what was shown
+    together. Its groups are the rows of one page, which share a batch, and its `loss: softmax` is
+    the choice among them (Cao et al., Learning to Rank: From Pairwise Approach to Listwise
+    Approach, ICML 2007):
+
+        loss = -log softmax_h(s_ih)[i]        for the row i taken, over the rows h of its group
+
+    It needs no correction, because all rows are there. With the logits 1 and 0 of two rows, of
+    which the first was taken, it is log(1 + e^-1) = 0.3133. `loss_weight` says how much hard
+    negatives count. Use it with a binary objective: with hard negatives alone, the model cannot
+    find items among all (Huang et al., Embedding-based Retrieval in Facebook Search, KDD 2020).
+
+    The metric `loss` is this loss over the batches of the evaluation, without log p, which only
+    training knows. So compare it only between evaluations with the same `--eval_batch_size`. The
+    head computes the other metrics, such as `auc/<objective>`, for single rows. A softmax does not
+    calibrate logits, so `loss/<objective>` says little. Predictions also contain the vectors, as
+    `user_vector` and `item_vector`, for an index of nearest neighbors.
+    """
 
     class Params(DNNParams):
         """Attributes:

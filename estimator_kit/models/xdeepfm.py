@@ -1,14 +1,4 @@
-"""The built-in model `xdeepfm`: a linear model, a compressed interaction network and a DNN.
-
-Lian et al., xDeepFM: Combining Explicit and Implicit Feature Interactions for Recommender Systems,
-KDD 2018. Map h of layer k crosses all maps of the layer before it with all fields, separately for
-each dimension. X^0 are the fields:
-
-    X^k_h = sum_{i,j} W^{k,h}_ij X^{k-1}_i * X^0_j
-
-The logits are linear in the sums of all maps over the dimension. As in the paper, the network has
-no activation, because one made it worse.
-"""
+"""Models that combine fields in layers: `xdeepfm` and `autoint`."""
 
 from __future__ import annotations
 
@@ -17,9 +7,9 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from estimator_kit.model.model_fn import Logits
-from estimator_kit.model.model_params import Group
-from estimator_kit.models.dnn_params import DNNParams, HiddenUnits, tower_logits
-from estimator_kit.models.field_model import FieldModel
+from estimator_kit.model.model_params import Group, OptionalGroup
+from estimator_kit.models.dnn import DNNParams, HiddenUnits, PositiveInt, tower_logits
+from estimator_kit.models.fm import FieldModel
 from estimator_kit.models.layers import dense_layer
 from input_pipelines.transform.transforms import Features
 
@@ -45,7 +35,17 @@ def interactions(fields: tf.Tensor, maps: Sequence[int]) -> tf.Tensor:
 
 
 class XDeepFMModel(FieldModel):
-    """The sum of a linear model over `wide`, interactions of `fields`, and a DNN over `deep`."""
+    """The sum of a linear model over `wide`, interactions of `fields`, and a DNN over `deep`.
+
+    Lian et al., xDeepFM: Combining Explicit and Implicit Feature Interactions for Recommender
+    Systems, KDD 2018. Map h of layer k crosses all maps of the layer before it with all fields,
+    separately for each dimension. X^0 are the fields:
+
+        X^k_h = sum_{i,j} W^{k,h}_ij X^{k-1}_i * X^0_j
+
+    The logits are linear in the sums of all maps over the dimension. As in the paper, the network
+    has no activation, because one made it worse.
+    """
 
     class Params(DNNParams):
         """Attributes:
@@ -72,3 +72,64 @@ class XDeepFMModel(FieldModel):
                 + deep_logits
                 + dense_layer(crossed, self.logits_dimension, "logits", use_bias=False)
             )
+
+
+def attention_layer(fields: tf.Tensor, name: str, *, heads: int, dimension: int) -> tf.Tensor:
+    """float32 [rows, fields, heads * dimension] from [rows, fields, any dimension]."""
+    units, count = heads * dimension, fields.shape[1]
+    with tf.compat.v1.variable_scope(name):
+        query, key, value, rest = (
+            dense_layer(fields, units, part, use_bias=False)
+            for part in ("query", "key", "value", "residual")
+        )
+        query, key, value = (
+            tf.reshape(part, [-1, count, heads, dimension]) for part in (query, key, value)
+        )
+        weights = tf.nn.softmax(tf.einsum("nmhd,nkhd->nhmk", query, key))
+        found = tf.reshape(tf.einsum("nhmk,nkhd->nmhd", weights, value), [-1, count, units])
+        return tf.nn.relu(found + rest)
+
+
+class AutoIntModel(FieldModel):
+    """Attention layers over `fields`, and a DNN over the deep group if there is one.
+
+    Song et al., AutoInt: Automatic Feature Interaction Learning via Self-Attentive Neural Networks,
+    CIKM 2019. In each layer, every field e_m attends to all fields, in several heads h:
+
+        a^h_mk = softmax_k <Q^h e_m, K^h e_k>
+        e'_m   = relu(concat_h sum_k a^h_mk V^h e_k + R e_m)
+
+    As in the paper, the softmax has no scale. The logits are linear in all fields of the last
+    layer. With a deep group (AutoInt+ in the paper), the model adds the logits of a DNN.
+    """
+
+    class Params(DNNParams):
+        """Attributes:
+        fields_group: the group of embeddings with equal dimensions.
+        deep_group: the group that an additional DNN reads. None makes no DNN. A column that is also
+          in `fields` has one table.
+        attention_layers: the number of attention layers. The paper uses 3.
+        heads: the number of heads of each attention layer. The paper uses 2.
+        attention_dimension: the dimension of each head. The paper uses 32.
+        """
+
+        fields_group: Group = "fields"
+        deep_group: OptionalGroup = None
+        attention_layers: PositiveInt = 3
+        heads: PositiveInt = 2
+        attention_dimension: PositiveInt = 32
+
+    def logits(self, features: Features, mode: str) -> Logits:
+        p = self.params
+        with tf.compat.v1.variable_scope("dnn"):
+            fields, deep = self.inputs(features)
+            deep_logits = 0.0
+            if deep is not None:
+                deep_logits = tower_logits(deep, p, mode, self.logits_dimension)
+        with tf.compat.v1.variable_scope("autoint"):
+            for i in range(p.attention_layers):
+                fields = attention_layer(
+                    fields, f"attention_{i}", heads=p.heads, dimension=p.attention_dimension
+                )
+            flat = tf.reshape(fields, [-1, fields.shape[1] * fields.shape[2]])
+            return dense_layer(flat, self.logits_dimension, "logits") + deep_logits

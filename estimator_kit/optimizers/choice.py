@@ -23,9 +23,9 @@ import tensorflow as tf
 from estimator_kit.config.named_choice import parse_choice
 from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
-from estimator_kit.optimizers import accumulation, dense_gradients, freezing, moving_average
-from estimator_kit.optimizers.clipping import clipped, global_norm
+from estimator_kit.optimizers import freezing, gradient_changes, moving_average
 from estimator_kit.optimizers.combining.base import MakeGradients
+from estimator_kit.optimizers.gradient_changes import clipped, global_norm
 from estimator_kit.optimizers.kinds import OPTIMIZERS, Ftrl
 from estimator_kit.optimizers.summed_rows import summed
 from estimator_kit.optimizers.sync_replicas import Synchronous
@@ -148,7 +148,7 @@ def minimize(
     pairs = [
         (gradient, variable) for gradient, variable in zip(found, variables) if gradient is not None
     ]
-    pairs = dense_gradients.for_collectives(pairs)
+    pairs = gradient_changes.for_collectives(pairs)
     pairs = [(summed(gradient), variable) for gradient, variable in pairs]
     _check_learning(variables, {variable.ref() for _, variable in pairs})
     with tf.name_scope("gradient_norm"):
@@ -193,7 +193,7 @@ def minimize(
         if accumulate == 1:
             done = apply(pairs)
         else:
-            done = accumulation.accumulated(pairs, accumulate, step, apply, last_step)
+            done = gradient_changes.accumulated(pairs, accumulate, step, apply, last_step)
     with tf.control_dependencies([done]):
         counted = tf.compat.v1.assign_add(step, 1)
     if not dynamic:

@@ -12,9 +12,7 @@ import pydantic
 import tensorflow as tf
 from pydantic import Field
 
-from estimator_kit.optimizers.adagrad import AdagradOptimizer
-from estimator_kit.optimizers.adamw import AdamWOptimizer
-from estimator_kit.optimizers.lazy_adam import LazyAdamOptimizer
+from estimator_kit.optimizers.sparse import AdagradOptimizer, AdamWOptimizer, LazyAdamOptimizer
 from feature_specs.entry import NotNegativeFloat, PositiveFloat
 
 _train = tf.compat.v1.train

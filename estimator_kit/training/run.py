@@ -37,7 +37,7 @@ from estimator_kit.model.session_errors import explained
 from estimator_kit.observing.evaluation_history import EvaluationHistory
 from estimator_kit.observing.tensorboard import once
 from estimator_kit.observing.training_log import TrainingLog
-from estimator_kit.optimizers import accumulation
+from estimator_kit.optimizers import gradient_changes
 from estimator_kit.result import RunResult, result_path
 from estimator_kit.training import (
     bad_data,
@@ -286,7 +286,7 @@ class Training:
         checkpoint = reading.latest(self._model_dir)
         if self._model.params.accumulate == 1 or checkpoint is None:
             return 0
-        batches = accumulation.waiting(checkpoint)
+        batches = gradient_changes.waiting(checkpoint)
         if batches:
             _log.warning(
                 "accumulate=%d: training ended before its next step. The gradients of the last %d "

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator
 
 from estimator_kit.model.model_params import ModelParams
-from estimator_kit.models import MODELS, activations, initializers, regularizers
-from estimator_kit.models.dnn_params import DNNParams
+from estimator_kit.models import MODELS, initializers, layers, normalization
+from estimator_kit.models.dnn import DNNParams
 from estimator_kit.optimizers import combining, kinds, schedules
 from tools.reference.text import Model, about, code, fields_table, first_line, meanings, table
 
@@ -16,6 +16,13 @@ _CHOICES = (
     ("Optimizers", kinds, kinds.OPTIMIZERS),
     ("Schedules", schedules, schedules.SCHEDULES),
     ("Combinations of objectives", combining, combining.COMBINATIONS),
+)
+
+# What a parameter takes: the title, and the module whose docstring says it.
+_FORMS = (
+    ("Activations", normalization),
+    ("Initializers", initializers),
+    ("Regularizers", layers),
 )
 
 
@@ -34,8 +41,9 @@ def parameters() -> Iterator[tuple[str, Model, list[str]]]:
 
 def models_page() -> str:
     """Each model with its formula, its paper and its own parameters."""
-    modules = {name: sys.modules[model.__module__] for name, model in sorted(MODELS.items())}
-    rows = [(f"[{code(name)}](#{name})", first_line(module)) for name, module in modules.items()]
+    rows = [
+        (f"[{code(name)}](#{name})", first_line(model)) for name, model in sorted(MODELS.items())
+    ]
     parts = [
         "# Built-in models",
         "Choose a model with `--model` and set a parameter with `--model_params=name=value`. A "
@@ -43,10 +51,8 @@ def models_page() -> str:
         table(("model", "what it is"), *rows),
     ]
     own = {whose: fields_table(kind, only=names) for whose, kind, names in parameters()}
-    for name, module in modules.items():
-        model = MODELS[name]
-        parts += [f"## {name} {{ #{name} }}", about(module)]
-        parts += [f"**{model.__name__}**: {about(model)}", own[f"`{name}`"]]
+    for name, model in sorted(MODELS.items()):
+        parts += [f"## {name} {{ #{name} }}", about(model), own[f"`{name}`"]]
     return "\n\n".join(filter(None, parts))
 
 
@@ -60,8 +66,8 @@ def parameters_page() -> str:
     for whose, kind, names in parameters():
         if kind in (ModelParams, DNNParams):
             parts += [f"## {whose.capitalize()}", fields_table(kind, only=names)]
-    for module in (activations, initializers, regularizers):
-        parts += [f"## {module.__name__.rpartition('.')[2].capitalize()}", about(module)]
+    for title, module in _FORMS:
+        parts += [f"## {title}", about(module)]
     for title, module, choices in _CHOICES:
         parts += [f"## {title}", about(module)]
         for name, kind in choices.items():

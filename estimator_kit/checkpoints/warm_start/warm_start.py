@@ -36,7 +36,7 @@ from estimator_kit.checkpoints.warm_start.variable_moves import (
     fits,
 )
 from estimator_kit.errors import CheckpointError, ConfigError
-from estimator_kit.optimizers.accumulation import ACCUMULATED
+from estimator_kit.optimizers.gradient_changes import ACCUMULATED
 from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
 

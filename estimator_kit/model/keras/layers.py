@@ -28,7 +28,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import precision
+from estimator_kit.model import computing
 from estimator_kit.optimizers import freezing
 
 # Graph collections: the layers that were called, and the names of the losses and updates that these
@@ -67,7 +67,7 @@ def call(layer: Any, inputs: Any, *, training: bool, **arguments: Any) -> Any:
         stateful recurrent layer.
     """
     _check_kind(layer)
-    precision.refuse_keras()
+    computing.refuse_keras()
     graph = tf.compat.v1.get_default_graph()
     _check_graph(layer, graph)
     # Building a functional model has already made losses and updates, from placeholders.

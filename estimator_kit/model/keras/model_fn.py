@@ -36,8 +36,8 @@ from estimator_kit.model.keras import compiled as keras_compile
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.model_params import ModelParams
 from estimator_kit.model.objectives import Objective, StepObjective
+from estimator_kit.optimizers.combining.base import Uncertainty
 from estimator_kit.optimizers.combining.gradnorm import GradNorm
-from estimator_kit.optimizers.combining.uncertainty import Uncertainty
 from feature_specs.heads.objectives import NextItem, Ranking
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.transforms import Features

@@ -17,7 +17,7 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.model import added_losses, example_losses, operations, own_hooks, user_code
 from estimator_kit.model.modes import labeled
 from estimator_kit.model.modes.labeled import Labeled
-from estimator_kit.model.modes.model import Model
+from estimator_kit.model.modes.prediction import Model
 from estimator_kit.model.names import TOTAL_LOSS
 from estimator_kit.model.objectives import joint
 from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_sum

@@ -20,7 +20,7 @@ from estimator_kit.model.added_losses import Added
 from estimator_kit.model.example_losses import Weighted
 from estimator_kit.model.logits import check_rows, tensors_of
 from estimator_kit.model.modes import prediction
-from estimator_kit.model.modes.model import Model
+from estimator_kit.model.modes.prediction import Model
 from estimator_kit.model.names import LOSS_TENSOR, ROWS_TENSOR
 from estimator_kit.model.objectives import joint
 from estimator_kit.optimizers.combining import Weights

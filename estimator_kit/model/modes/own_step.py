@@ -15,7 +15,7 @@ import tensorflow as tf
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import user_code
 from estimator_kit.model.model_params import ModelParams, changes_of, noted_reads
-from estimator_kit.model.modes.model import Model
+from estimator_kit.model.modes.prediction import Model
 from estimator_kit.optimizers import freezing, moving_average
 from estimator_kit.optimizers.choice import GRADIENT_NORM_TENSOR, check_optimizers
 

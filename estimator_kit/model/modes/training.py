@@ -2,6 +2,10 @@
 
 A model may make the op itself (`train_op`), choose optimizers (`optimizers`), or leave both to the
 kit. A combination of several losses may add an update, too.
+
+It also makes tensors of a batch that a hook reads by name, to show them in TensorBoard. They never
+run unless a hook asks for them, so a step without a summary costs nothing. They
+are made last, because the random ops of a graph depend on the ops before them.
 """
 
 from __future__ import annotations
@@ -14,23 +18,53 @@ import tensorflow as tf
 from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import (
-    batch_tensors,
-    initial_values,
-    own_hooks,
-    own_scaffold,
-    user_code,
-)
+from estimator_kit.model import initial_values, own_hooks, own_scaffold, user_code
 from estimator_kit.model.added_losses import ADDED_LOSS
 from estimator_kit.model.modes import own_step
 from estimator_kit.model.modes.evaluation import EXAMPLE_LOSS
 from estimator_kit.model.modes.labeled import Labeled
-from estimator_kit.model.modes.model import Model
+from estimator_kit.model.modes.prediction import Model
 from estimator_kit.model.names import LOSSES_SCOPE
+from estimator_kit.model.objectives import Objective
 from estimator_kit.optimizers.choice import NothingLearned, minimize
 from estimator_kit.optimizers.combining import Weights
 from estimator_kit.optimizers.combining.base import MakeGradients
 from estimator_kit.optimizers.freezing import not_frozen
+from feature_specs.encoded_bytes import Image
+from feature_specs.spec import FeatureSpec
+from input_pipelines.transform.transforms import Features
+
+# `<scope>/prediction_mean/<objective>`: float32, the weighted mean of a batch.
+MEANS_SCOPE = "estimator_kit/means"
+# `<scope>/<column>`: float32 [up to IMAGES, height, width, channels].
+IMAGES_SCOPE = "estimator_kit/images"
+
+IMAGES = 3
+
+
+def name_means(
+    objectives: Mapping[str, Objective],
+    logits: Mapping[str, tf.Tensor],
+    labels: Mapping[str, tf.Tensor],
+    weights: Mapping[str, tf.Tensor],
+) -> None:
+    """Names the mean prediction and the mean label of each objective that has them."""
+    for name, objective in objectives.items():
+        with tf.name_scope(f"objectives/{name}/means"):
+            means = objective.batch_means(logits[name], labels[objective.label_name], weights[name])
+        for key, value in means.items():
+            tf.identity(value, name=f"{MEANS_SCOPE}/{key}/{name}")
+
+
+def name_images(spec: FeatureSpec, features: Features) -> None:
+    """Names the first images of each column that reads a feature with `decode: image`."""
+    for name, column in spec.columns.items():
+        if name not in features or not column.is_numbers(spec):
+            continue
+        decode = spec.features[next(spec.features_of(name))].decode
+        if isinstance(decode, Image):
+            images = tf.reshape(features[name][:IMAGES], [-1, *decode.shape])
+            tf.identity(images, name=f"{IMAGES_SCOPE}/{name}")
 
 
 def spec(model: Model, batch: Labeled, readers: frozenset[str], *, own_train_op: bool) -> Any:
@@ -49,8 +83,8 @@ def spec(model: Model, batch: Labeled, readers: frozenset[str], *, own_train_op:
         all_own = model.objectives.keys() == batch.own.keys()
         with user_code.explained(model, "example_losses" if all_own else "logits"):
             raise
-    batch_tensors.name_means(model.objectives, batch.logits, batch.labels, batch.weights)
-    batch_tensors.name_images(model.spec, batch.features)
+    name_means(model.objectives, batch.logits, batch.labels, batch.weights)
+    name_images(model.spec, batch.features)
     with user_code.explained(model, "first_values"):
         first = initial_values.checked_values(type(model).__name__, model.first_values())
     scaffold = initial_values.scaffold(

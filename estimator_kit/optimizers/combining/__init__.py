@@ -16,10 +16,9 @@ from typing import Any, Union
 
 from estimator_kit.config.named_choice import parse_choice
 from estimator_kit.errors import ConfigError
-from estimator_kit.optimizers.combining.base import COMBINED, Combination, Weights
+from estimator_kit.optimizers.combining.base import COMBINED, Combination, Uncertainty, Weights
 from estimator_kit.optimizers.combining.gradnorm import GradNorm
 from estimator_kit.optimizers.combining.pcgrad import PCGrad
-from estimator_kit.optimizers.combining.uncertainty import Uncertainty
 from feature_specs.spec import FeatureSpec
 
 COMBINATIONS: dict[str, type[Combination]] = {

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_kit.model.batch_tensors import IMAGES, IMAGES_SCOPE, MEANS_SCOPE
+from estimator_kit.model.modes.training import IMAGES, IMAGES_SCOPE, MEANS_SCOPE
 from estimator_kit.observing.tensorboard import summaries
 from estimator_kit.optimizers.choice import GRADIENT_NORM_TENSOR, LEARNING_RATE_TENSOR
 from estimator_kit.training.hooks.progress import ProgressHook, Speed

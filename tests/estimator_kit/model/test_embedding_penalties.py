@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.model import embedding_penalties, gathers
+from estimator_kit.model import gathers, table_gradients
 from estimator_kit.models import MODELS
 from feature_specs.reference.columns import feature_columns
 from tests.conftest import make_rows
@@ -34,10 +34,10 @@ def test_the_penalty_and_its_gradient_by_hand(ids, expected, counts):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         table = tf.compat.v1.get_variable("table", initializer=TABLE, use_resource=True)
         given = tf.ragged.constant(ids, tf.int64) if ragged else tf.constant(ids, tf.int64)
-        with embedding_penalties.collected(True) as found:
-            embedding_penalties.add("a", table, given, 0.1, gathers._rows_of)
-            embedding_penalties.add("a", table, given, 0.1, gathers._rows_of)
-            embedding_penalties.add("b", table, given, None, gathers._rows_of)
+        with table_gradients.collected(True) as found:
+            table_gradients.add("a", table, given, 0.1, gathers._rows_of)
+            table_gradients.add("a", table, given, 0.1, gathers._rows_of)
+            table_gradients.add("b", table, given, None, gathers._rows_of)
         (penalty,) = found.values()
         (gradient,) = tf.gradients(penalty, [table])
         assert isinstance(gradient, tf.IndexedSlices)

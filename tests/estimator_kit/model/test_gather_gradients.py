@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit.model import gather_gradients
+from estimator_kit.model import table_gradients
 from estimator_kit.models import find_model
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import DOCUMENT
@@ -22,7 +22,7 @@ def gradient(ids, looked_up, *, short, shape=(7, 3), validate=True):
         table = v1.get_variable(
             "table", initializer=start, use_resource=True, validate_shape=validate
         )
-        with gather_gradients.short(training=short):
+        with table_gradients.short(training=short):
             result = looked_up(table, ids)
         before = len(graph.get_operations())
         (found,) = tf.gradients(result, [table])

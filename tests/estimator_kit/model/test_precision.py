@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.model import precision
+from estimator_kit.model import computing
 from estimator_kit.model.computing import Computing
 from estimator_kit.models import find_model
 from tests import rounding
@@ -23,8 +23,8 @@ def products(kind, x, kernel, upstream):
     """(outputs, gradient of x, gradient of the kernel) of a product in a precision."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         a, w = tf.constant(x), tf.constant(kernel)
-        with precision.lowered(kind, "Model"):
-            y = precision.product(a, w)
+        with computing.lowered(kind, "Model"):
+            y = computing.product(a, w)
         assert y.dtype == tf.float32
         return session.run([y, *tf.gradients(y, [a, w], tf.constant(upstream))])
 
@@ -134,8 +134,8 @@ def test_rows_columns_and_terms_of_any_size_are_rounded_by_their_own_terms(kind)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         a, b = (tf.compat.v1.placeholder(tf.float32, shape) for shape in ([9, 30], [30, 8]))
         upstream = tf.compat.v1.placeholder(tf.float32, [9, 8])
-        with precision.lowered(kind, "Model"):
-            y = precision.product(a, b)
+        with computing.lowered(kind, "Model"):
+            y = computing.product(a, b)
         fetched = [y, *tf.gradients(y, [a, b], upstream)]
         rng = np.random.default_rng(4)
 
@@ -178,9 +178,9 @@ def test_a_gradient_of_zeros_stays_zero():
 def test_narrow_layers_stay_in_float32():
     x, kernel = drawn(64, 20), drawn(20, 7)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        with precision.lowered("bfloat16", "Model"):
-            narrow = precision.product(tf.constant(x), tf.constant(kernel))
-            precision.product(tf.constant(x), tf.constant(drawn(20, 8)))
+        with computing.lowered("bfloat16", "Model"):
+            narrow = computing.product(tf.constant(x), tf.constant(kernel))
+            computing.product(tf.constant(x), tf.constant(drawn(20, 8)))
         found = session.run(narrow)
     rounding.assert_within(found, x @ kernel, rounding.of_product(x, kernel))
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.model import input_layer
-from estimator_kit.models import MODELS, autoint, dcn, fm, xdeepfm
+from estimator_kit.models import MODELS, dcn, fm, xdeepfm
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import make_rows
@@ -88,7 +88,7 @@ def test_interactions():
 
 
 def test_attention_over_fields():
-    found, v = evaluate(lambda f: autoint.attention_layer(f, "a", heads=2, dimension=3), FIELDS)
+    found, v = evaluate(lambda f: xdeepfm.attention_layer(f, "a", heads=2, dimension=3), FIELDS)
     q, k, val, rest = (FIELDS @ v[f"a/{n}/kernel"] for n in ("query", "key", "value", "residual"))
     heads = []
     for part in (slice(0, 3), slice(3, 6)):

@@ -12,11 +12,10 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.models import MODELS, layers
-from estimator_kit.models.activations import ACTIVATIONS
-from estimator_kit.models.dnn_params import DNNParams
+from estimator_kit.models.dnn import DNNParams
 from estimator_kit.models.initializers import _NAMED, make_initializer
-from estimator_kit.models.normalization import batch_norm, layer_norm
-from estimator_kit.models.regularizers import Regularizer, make_regularizer
+from estimator_kit.models.layers import Regularizer, make_regularizer
+from estimator_kit.models.normalization import ACTIVATIONS, batch_norm, layer_norm
 from tests.estimator_kit.models.graphs import evaluate, mlp
 
 X = np.random.default_rng(1).normal(size=(6, 4)).astype(np.float32)

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.models import MODELS, dien, din, recurrent, steps, transformer
-from estimator_kit.models.activations import ACTIVATIONS
+from estimator_kit.models import MODELS, din, sequence_model, transformer
+from estimator_kit.models.normalization import ACTIVATIONS
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.estimator_kit.models.graphs import evaluate, mlp, sigmoid, softmax
@@ -32,7 +32,7 @@ def close(found, expected):
 def test_pooling_by_hand(pooling, expected):
     rows = np.float32([[[1], [5], [3], [99]], [[-2], [-1], [7], [7]], [[4], [4], [4], [4]]])
     lengths = np.array([3, 1, 0], np.int64)
-    found, _ = evaluate(lambda s, n: steps.pool_steps(s, n, pooling), rows, lengths)
+    found, _ = evaluate(lambda s, n: sequence_model.pool_steps(s, n, pooling), rows, lengths)
     np.testing.assert_array_equal(found, [[expected], [-2], [0]])
 
 
@@ -61,7 +61,7 @@ def lstm_loop(x, v, scope):
 
 @pytest.mark.parametrize("name", ["gru", "lstm"])
 def test_recurrent_layers_are_loops_over_the_true_steps(name):
-    layer = {"gru": recurrent.gru_layer, "lstm": recurrent.lstm_layer}[name]
+    layer = {"gru": sequence_model.gru_layer, "lstm": sequence_model.lstm_layer}[name]
     loop = {"gru": gru_loop, "lstm": lstm_loop}[name]
 
     def build(x, n):
@@ -81,7 +81,7 @@ def test_recurrent_layers_are_loops_over_the_true_steps(name):
     [pytest.param("gru", marks=pytest.mark.nightly), pytest.param("lstm", marks=pytest.mark.ci)],
 )
 def test_recurrent_gradients_are_finite_differences(name):
-    layer = {"gru": recurrent.gru_layer, "lstm": recurrent.lstm_layer}[name]
+    layer = {"gru": sequence_model.gru_layer, "lstm": sequence_model.lstm_layer}[name]
 
     def build(x, n):
         y = tf.reduce_sum(layer(x, n, 2, "one") ** 2)
@@ -136,7 +136,7 @@ def test_the_next_step_is_told_from_one_of_another_row():
         [[[9, 9], [1, 2], [3, 0]], [[9, 9], [9, 9], [9, 9]], [[9, 9], [2, 1], [9, 9]]]
     )
     lengths = np.array([3, 1, 2], np.int64)
-    found, _ = evaluate(dien.next_step_loss, states, after, lengths)
+    found, _ = evaluate(din.next_step_loss, states, after, lengths)
     # Scores of the true steps: 1, 6 and 3. Row 0 also has the first step of row 2, which scores 2.
     # Row 1 has no next step, so row 2 is not compared with it.
     losses = -np.log(sigmoid(np.array([1, 6, 3, -2])))

@@ -13,7 +13,7 @@ import feature_specs
 from estimator_kit.model.session_errors import explained
 from estimator_kit.models import MODELS
 from estimator_kit.models.aitm import calibrator, transfer
-from estimator_kit.models.esmm import joint_logit
+from estimator_kit.models.task_sequence import joint_logit
 from input_pipelines import input_fns
 from input_pipelines.record_files import writing
 from tests.estimator_kit.models.graphs import evaluate, mlp, sigmoid, softmax

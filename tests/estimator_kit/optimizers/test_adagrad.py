@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_kit.optimizers.adagrad import AdagradOptimizer
+from estimator_kit.optimizers.sparse import AdagradOptimizer
 
 v1 = tf.compat.v1
 ROWS, WIDTH = 7, 3

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_kit.optimizers import assignment
+from estimator_kit.optimizers import moving_average
 
 
 @pytest.fixture
@@ -50,36 +50,36 @@ def pairs():
 
 def test_values_are_assigned_together(made):
     session, variables, runs = made
-    assignment.assign_all(session, variables, pairs())
+    moving_average.assign_all(session, variables, pairs())
     # The average has the same start tensor as `a`, so it cannot be in the same run.
     assert [len(run) for run in runs] == [3, 1]
     assert read(session, variables) == {
         "a": [10, 10], "b": [20, 20], "c": [30, 30], "a_average": [40, 40], "d": [5, 5],
     }  # fmt: skip
     runs.clear()
-    assignment.assign_all(session, variables, [])
+    moving_average.assign_all(session, variables, [])
     assert runs == []
 
 
 @pytest.mark.parametrize(("limit", "sizes"), [(16, [2, 2]), (15, [1, 1, 1, 1]), (1, [1] * 4)])
 def test_large_values_are_assigned_apart(made, monkeypatch, limit, sizes):
     session, variables, runs = made
-    monkeypatch.setattr(assignment, "_TOGETHER", limit)  # A value has 8 bytes.
-    assignment.assign_all(session, variables, pairs())
+    monkeypatch.setattr(moving_average, "_TOGETHER", limit)  # A value has 8 bytes.
+    moving_average.assign_all(session, variables, pairs())
     assert [len(run) for run in runs] == sizes
     assert read(session, variables)["c"] == [30, 30]
 
 
 def test_small_variables_are_read_together(made, monkeypatch):
     session, variables, runs = made
-    value = assignment.reader(session, variables, ["a", "b"])
+    value = moving_average.reader(session, variables, ["a", "b"])
     assert runs == []  # Nothing is read before the first call.
     assert value("b").tolist() == [3, 3] and value("a").tolist() == [1, 2]
     assert len(runs) == 1
     assert value("c").tolist() == [4, 4]  # Not announced.
     assert len(runs) == 2
-    monkeypatch.setattr(assignment, "_TOGETHER", 8)
+    monkeypatch.setattr(moving_average, "_TOGETHER", 8)
     runs.clear()
-    value = assignment.reader(session, variables, ["a", "b"])
+    value = moving_average.reader(session, variables, ["a", "b"])
     assert [value(name).tolist() for name in ("a", "b")] == [[1, 2], [3, 3]]
     assert [len(run) if isinstance(run, dict) else 1 for run in runs] == [1, 1]

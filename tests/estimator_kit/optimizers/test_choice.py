@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.optimizers import accumulation
+from estimator_kit.optimizers import gradient_changes
 from estimator_kit.optimizers.choice import make_optimizer, minimize
 from estimator_kit.optimizers.kinds import OPTIMIZERS
 
@@ -281,11 +281,11 @@ def test_the_last_step_averages_the_batches_that_are_left(table, tmp_path):
     assert steps(7, None)[0] == [0, 0, 2, 2, 2, sixth, sixth]
     found, at_end = steps(7, 7)
     assert found == [0, 0, 2, 2, 2, sixth, sixth + 7]
-    assert accumulation.waiting(at_end) == 0
+    assert gradient_changes.waiting(at_end) == 0
     assert steps(2, 2)[0] == [0, 1.5]
     # A stop between two steps changes nothing. After its end, the count starts again at 0.
     first, middle = steps(5, 8)
-    assert accumulation.waiting(middle) == 2
+    assert gradient_changes.waiting(middle) == 2
     assert first + steps(8, 8, middle)[0] == steps(8, 8)[0]
     assert steps(12, 12, at_end)[0] == [14, 14, 14 + 9, 23, 23 + 11.5]
 

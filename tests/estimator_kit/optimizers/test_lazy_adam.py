@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.optimizers.lazy_adam import LazyAdamOptimizer
+from estimator_kit.optimizers.sparse import LazyAdamOptimizer
 
 v1 = tf.compat.v1
 ROWS, WIDTH = 7, 3

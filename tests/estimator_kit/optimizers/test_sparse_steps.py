@@ -15,7 +15,7 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.compat.tf_estimator import ModeKeys
-from estimator_kit.model import gather_gradients
+from estimator_kit.model import table_gradients
 from estimator_kit.optimizers.choice import GRADIENT_NORM_TENSOR, make_optimizer, minimize
 from estimator_kit.optimizers.combining import COMBINATIONS
 from estimator_kit.optimizers.kinds import OPTIMIZERS
@@ -214,7 +214,7 @@ def _dense_gradient(op, gradient):
 def trained(monkeypatch, params, *, dense, steps=4):
     """As `steps_of`, for the model with every kind of column."""
     name = "DenseTwinOfResourceGather" if dense else "EstimatorKitResourceGather"
-    monkeypatch.setattr(gather_gradients, "_NAME", name)
+    monkeypatch.setattr(table_gradients, "_NAME", name)
     spec = feature_specs.parse(document())
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
         tf.compat.v1.set_random_seed(1)  # Averages begin with the start values.

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
-from estimator_kit.model import batch_tensors
+from estimator_kit.model.modes import training
 from estimator_kit.observing.tensorboard import summaries
 from estimator_kit.training.hooks.summaries import SummariesHook
 
@@ -56,7 +56,7 @@ def written(tmp_path_factory):
         step = tf.compat.v1.train.get_or_create_global_step()
         flat = tf.constant(PIXELS.reshape(5, 12) / 255, tf.float32)
         raw = tf.ones([5, 4])
-        batch_tensors.name_images(SPEC, {"photo": flat, "raw": raw})
+        training.name_images(SPEC, {"photo": flat, "raw": raw})
         tf.compat.v1.get_variable("dnn/kernel", initializer=tf.ones([3]))
         train_op = tf.compat.v1.assign_add(step, 1)
         hook = SummariesHook(folder, progress, lambda: first, every_steps=2)
@@ -76,7 +76,7 @@ def written(tmp_path_factory):
 
 def test_images_at_doubling_distances(written):
     # Summaries are at the steps 1, 3, 5 and 7, of which the 1st, 2nd and 4th have images.
-    tags = [f"image/photo/image/{i}" for i in range(batch_tensors.IMAGES)]
+    tags = [f"image/photo/image/{i}" for i in range(training.IMAGES)]
     assert {tag for tag in written if tag.startswith("image/")} == set(tags)
     for i, tag in enumerate(tags):
         assert [step for step, _ in written[tag]] == [1, 3, 7]

@@ -1,9 +1,18 @@
-"""Adds up the gradients of several batches before a step, for batches that do not fit in memory.
+"""Changes of gradients before a step: sums over batches, limits, and dense gradients of tables.
 
-The sums and the number of their batches are variables, so that a training that was stopped between
-two steps can continue. The sum of a dense gradient needs as much memory as its variable. The sum
-for an embedding table is a list of the rows of the batches since the last step, independent of the
-size of the table.
+`accumulate_steps` adds up the gradients of several batches that do not fit in memory. The sums and
+the number of their batches are variables, so that a training that was stopped between two steps can
+continue. The sum of a dense gradient needs as much memory as its variable. The sum for an embedding
+table is a list of the rows of the batches since the last step, independent of the size of the
+table.
+
+Before a limit, rows of equal ids must be added up. See `summed_rows`.
+
+Collectives of several machines get dense gradients of tables. A TensorFlow collective has one fixed
+shape. For sparse gradients it fails ("Shape mismatch in the collective instance") if their numbers
+of rows differ between machines or steps. The gradient of a table has as many rows as a batch has
+ids, or fewer after equal ids are added up. A dense tensor always has the same shape, but each step
+then sends complete tables. Large tables belong on parameter servers.
 """
 
 from __future__ import annotations
@@ -114,3 +123,70 @@ def _variable(name: str, value: tf.Tensor, shape: Any) -> Any:
 
 def _append(variable: Any, values: tf.Tensor) -> tf.Operation:
     return variable.assign(tf.concat([variable.read_value(), values], axis=0), read_value=False)
+
+
+def clipped(
+    gradients: Sequence[Any], clip_norm: Optional[float], clip_value: Optional[float]
+) -> list[Any]:
+    """Limits gradients. Sparse gradients stay sparse.
+
+    Args:
+      gradients: tensors, and IndexedSlices in which each id occurs once.
+      clip_norm: the limit on the norm of all gradients together. They are scaled down to it.
+      clip_value: the limit on the absolute value of each number, applied before `clip_norm`.
+
+    With clip_value 1, the gradients 3 and -4 become 1 and -1. With clip_norm 1, they become 0.6 and
+    -0.8.
+    """
+    limited = list(gradients)
+    if clip_value is not None:
+        limited = [_limited(gradient, clip_value) for gradient in limited]
+    if clip_norm is not None:
+        norm = global_norm(limited)
+        for dtype in dict.fromkeys(each.dtype.base_dtype for each in limited):
+            places = [i for i, each in enumerate(limited) if each.dtype.base_dtype == dtype]
+            of_type = [limited[i] for i in places]
+            scaled, _ = tf.clip_by_global_norm(of_type, clip_norm, tf.cast(norm, dtype))
+            for i, each in zip(places, scaled):
+                limited[i] = each
+    return limited
+
+
+def global_norm(gradients: Sequence[Any]) -> tf.Tensor:
+    """The norm of all gradients together, float32. A model may have variables of other types."""
+    return tf.linalg.global_norm([_as_float32(gradient) for gradient in gradients])
+
+
+def _as_float32(gradient: Any) -> Any:
+    if gradient.dtype.base_dtype == tf.float32:
+        return gradient
+    if not isinstance(gradient, tf.IndexedSlices):
+        return tf.cast(gradient, tf.float32)
+    values = tf.cast(gradient.values, tf.float32)
+    return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+
+
+def _limited(gradient: Any, limit: float) -> Any:
+    if not isinstance(gradient, tf.IndexedSlices):
+        return tf.clip_by_value(gradient, -limit, limit)
+    values = tf.clip_by_value(gradient.values, -limit, limit)
+    return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+
+
+def for_collectives(pairs: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """The pairs (gradient, variable), with dense gradients if several machines reduce them.
+
+    Otherwise the pairs are unchanged. Call this in the replica's part of the graph.
+    """
+    # MultiWorkerMirroredStrategy makes a strategy that is not an instance of that class.
+    strategy = type(tf.distribute.get_strategy()).__name__
+    if strategy != "CollectiveAllReduceStrategy":
+        return list(pairs)
+    return [(_dense(gradient, variable), variable) for gradient, variable in pairs]
+
+
+def _dense(gradient: Any, variable: Any) -> Any:
+    """A dense gradient in the shape of the variable. Rows of equal ids are added up."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])
