@@ -137,7 +137,7 @@ class GRU4RecModel(NextItemModel):
 
     Hidasi et al., Session-based Recommendations with Recurrent Neural Networks, ICLR 2016, and
     Hidasi & Karatzoglou, Recurrent Neural Networks with Top-k Gains for Session-based
-    Recommendations, CIKM 2018. h is the state of the last GRU layer (see `sequence_model`), e are the
+    Recommendations, CIKM 2018. h is the state of the last GRU layer, e are the
     embeddings of the items:
 
         h_t = GRU(e of step t, h_(t-1)),     score of item j after step t = <W h_t + c, e_j> + b_j
