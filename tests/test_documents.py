@@ -137,8 +137,8 @@ def test_a_file_is_read_as_it_was_written_and_damage_is_named(cls, tmp_path):
         assert "Repair or remove it." in str(error.value)
 
 
-# Modules that read JSON which is no file of the kit: rows and vectors of users, requests and answers
-# of servers, what a process writes to another one, and values of flags.
+# Modules that read other JSON than files of the kit: rows and vectors of users, requests and
+# answers of servers, what a process writes to another one, and values of flags.
 READERS = {
     "estimator_kit/client/record_spec.py",  # Its own distribution, without pydantic.
     "estimator_kit/client/rest_client.py",

@@ -27,9 +27,9 @@ def arrange(point: str) -> None:
     import tensorflow as tf
 
     from estimator_kit.exporters import saved_model, verification
-    from feature_specs.files import documents, staged
+    from feature_specs.files import staged
 
-    rename, write_json = staged.rename, documents.write_json
+    rename, write = staged.rename, staged.write
 
     def renamed(source, target, **options):
         version = os.path.basename(target).isdigit()
@@ -39,15 +39,15 @@ def arrange(point: str) -> None:
         if version and point == "named":
             die()
 
-    def written(path, value, **options):
+    def written(path, content, **options):
         if os.path.basename(path) == "metrics.json":
             die()
-        write_json(path, value, **options)
+        write(path, content, **options)
 
     if point == "graph":
         tf.compat.v1.saved_model.Builder.save = lambda builder, **_: die()
     elif point == "extra":
-        documents.write_json = written
+        staged.write = written
     elif point == "asked":
         verification.verify = lambda *_: die()
         assert saved_model.verification is verification
