@@ -53,7 +53,7 @@ def statistics_of(**features) -> Statistics:
                     "lengths": {"min": 1, "max": 1, "mean": 1.0, "counts": {"1": 1000}},
                     "cardinality": {"value": count, "exact": True},
                     "words": {
-                        "top": [[word, 1] for word in words], "exact": True, "largest_error": 0,
+                        "top": tuple((w, 1) for w in words), "exact": True, "largest_error": 0,
                         "integers": False, "empty": 0, "not_words": 0,
                     },
                 }

@@ -170,10 +170,11 @@ def test_errors_of_files_keep_their_number_and_bugs_are_shown(tmp_path):
 
 @needs_beam
 def test_an_error_of_a_piece_that_was_done_later_is_not_the_reason(tmp_path):
-    (tmp_path / "0.trouble").write_text('[28, "No space left on device"]')
+    full = beam_runner._Trouble(arguments=[28, "No space left on device"])
+    full.save(f"{tmp_path}/0.trouble")
     (tmp_path / "0.result").touch()
     assert beam_runner._trouble(str(tmp_path)) is None
-    (tmp_path / "7.trouble").write_text('["a broken pipe"]')
+    beam_runner._Trouble(arguments=["a broken pipe"]).save(f"{tmp_path}/7.trouble")
     assert str(beam_runner._trouble(str(tmp_path))) == "a broken pipe"
 
 
