@@ -189,7 +189,7 @@ class Serving:
             )
 
     def _publish(self, export: str, mark: dict[str, Any], verify: Verify) -> int:
-        """Returns the number, which is above those of all versions that ever existed."""
+        """Returns the number, which is above the numbers of all versions that ever existed."""
         self._warn_of_names()
         least = max((entry["version"] for entry in self.past()), default=0) + 1
         with contextlib.ExitStack() as stack:

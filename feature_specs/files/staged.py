@@ -106,7 +106,7 @@ def remove_folder(path: str) -> None:
     folders, and removes file by file.
 
     Raises:
-      FileNotFoundError: there is no such folder. In a store, nothing happens.
+      FileNotFoundError: the folder does not exist. In a store, nothing happens.
     """
     if not file_systems.is_local(path):
         file_systems.remove_folder(path)
