@@ -1,4 +1,5 @@
-"""How the kit writes files: `staged` for a file that appears whole, `locks` for folders in use.
+"""How the kit writes files: whole, typed, and one process at a time.
 
-It imports nothing of the kit.
+`staged` writes a file that appears whole, `documents` typed JSON, `versions` models. `locks` are on
+files, and `owners` on folders. It imports nothing of the kit.
 """

@@ -218,7 +218,7 @@ class Lock:
         return found is not None and found.token == self.owner.token
 
     def _found(self) -> dict[int, Optional[Owner]]:
-        """The owners of claims by number; number 0 is the owner in `lock.json`."""
+        """The owners of claims by number, and the owner in `lock.json` as number 0."""
         claims = filter(None, map(_CLAIM.fullmatch, os.listdir(self._folder)))
         found = {int(claim[1]): read(f"{self._path}.{claim[1]}") for claim in claims}
         return {**found, 0: read(self._path)}

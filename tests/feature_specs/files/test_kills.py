@@ -122,7 +122,7 @@ def seen(folder):
     found = {name: text for name, text in content(folder).items() if not name.startswith(UNREAD)}
     if found.get("lock.json") not in (None, OLD["lock.json"]):
         assert owners.read(f"{folder}/lock.json").pid > 1
-        del found["lock.json"]  # Of a dead process: it does not count.
+        del found["lock.json"]  # Its owner is dead.
     return found
 
 
