@@ -31,7 +31,6 @@ from estimator_kit.signals import Signalled
 from tests.conftest import ROOT
 from tests.estimator_kit.serving.small_models import config, serving, write_version
 
-
 # The program, which waits longer for a second signal than the test takes.
 PROGRAM = (
     "from estimator_kit import main; from estimator_kit.serving import server; "
