@@ -57,8 +57,9 @@ def unnamed(folder: str) -> Iterator[str]:
 def publish(temporary: str, folder: str, *, least: int = 1) -> str:
     """Gives a version its number; returns its path.
 
-    The number is at least `least`, and above the names of all folders and files: TensorFlow Serving
-        takes the largest number for the newest version, even if it names a file, and reads `007` as 7.
+    The number is at least `least`, and above the names of all folders and files: TensorFlow
+    Serving takes the largest number for the newest version, even if it names a file, and reads
+    `007` as 7.
     """
     while True:
         taken = [int(n) for n in file_systems.names_in(folder) if n.isascii() and n.isdigit()]

@@ -14,6 +14,8 @@ from feature_specs.files import file_systems, jobs
 from feature_specs.files.errors import ConfigError
 from feature_specs.files.shards import ShardFile, Written
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 class Plan(jobs.Plan):
     noun: ClassVar[str] = "work"

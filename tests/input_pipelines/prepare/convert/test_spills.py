@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from input_pipelines.prepare.convert import spills
+
+pytestmark = pytest.mark.no_tensorflow
 
 
 def add(spill, shard, key, content):
