@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import dataclasses
 import datetime
 import importlib
 import json
@@ -81,7 +82,9 @@ def example(annotation) -> Any:
     if origin in (typing.Union, getattr(types, "UnionType", None)):
         return example(next(each for each in arguments if each is not type(None)))
     if origin is typing.Annotated:
-        return example(arguments[0])
+        least = [getattr(each, "min_length", None) or 1 for each in arguments[1:]]
+        value = example(arguments[0])
+        return value * max(least) if isinstance(value, list) else value
     if origin is tuple:
         return [example(each) for each in arguments if each is not ...]
     if origin is dict or getattr(origin, "__name__", "") == "Mapping":
@@ -89,16 +92,20 @@ def example(annotation) -> Any:
         return {key if isinstance(key, str) else json.dumps(key): example(arguments[1])}
     if origin is not None:
         return [example(arguments[0])]
+    if dataclasses.is_dataclass(annotation):
+        hints = typing.get_type_hints(annotation, include_extras=True)
+        return {field.name: example(hints[field.name]) for field in dataclasses.fields(annotation)}
     if isinstance(annotation, type) and issubclass(annotation, pydantic.RootModel):
         return example(annotation.model_fields["root"].annotation)
     if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
         return {
             field.alias or name: example(field.annotation)
             for name, field in annotation.model_fields.items()
+            if not field.exclude
         }
     if annotation is datetime.date:
         return "2026-01-05"
-    return {bool: True, int: 1, float: 0.5, str: "1"}[annotation]
+    return {bool: True, int: 1, float: 0.5, str: "1", pydantic.JsonValue: []}[annotation]
 
 
 def leaves(value, path=()) -> list[tuple]:
@@ -110,6 +117,15 @@ def leaves(value, path=()) -> list[tuple]:
     return [path]
 
 
+def holds(written, whole) -> bool:
+    """Whether JSON is equal to other JSON, except for fields that are computed when it is written."""
+    if isinstance(whole, dict):
+        return whole.keys() <= written.keys() and all(holds(written[k], whole[k]) for k in whole)
+    if isinstance(whole, list):
+        return len(written) == len(whole) and all(map(holds, written, whole))
+    return written == whole
+
+
 @pytest.mark.parametrize("cls", DOCUMENTS, ids=lambda cls: cls.__qualname__)
 def test_a_file_is_read_as_it_was_written_and_damage_is_named(cls, tmp_path):
     path = f"{tmp_path}/file.json"
@@ -117,9 +133,10 @@ def test_a_file_is_read_as_it_was_written_and_damage_is_named(cls, tmp_path):
     text = json.dumps(whole)
     document = cls.of_text(text, path)
     document.save(path)
-    assert cls.load(path) == document
+    again = cls.load(path)
+    assert again is not None and again.as_json() == document.as_json()
     with open(path, encoding="utf-8") as file:
-        assert json.load(file) == whole
+        assert holds(json.load(file), whole)
     for leaf in leaves(whole):
         damaged = copy.deepcopy(whole)
         inside = damaged
@@ -134,7 +151,7 @@ def test_a_file_is_read_as_it_was_written_and_damage_is_named(cls, tmp_path):
         names = [str(part) for part in leaf if not str(part).isdigit()]
         assert str(error.value).startswith(f"{path}: ")
         assert all(name in str(error.value) for name in names), leaf
-        assert "Repair or remove it." in str(error.value)
+        assert cls.remedy in str(error.value)
 
 
 # Modules that read other JSON than files of the kit: rows and vectors of users, requests and
@@ -142,12 +159,17 @@ def test_a_file_is_read_as_it_was_written_and_damage_is_named(cls, tmp_path):
 READERS = {
     "estimator_kit/client/record_spec.py",  # Its own distribution, without pydantic.
     "estimator_kit/client/rest_client.py",
+    "estimator_kit/checkpoints/kept_params.py",
+    "estimator_kit/checkpoints/scores_meaning.py",
     "estimator_kit/config/cluster.py",
     "estimator_kit/exporters/c_session.py",
     "estimator_kit/exporters/verification.py",
     "estimator_kit/observing/console.py",
     "estimator_kit/scoring/item_rows.py",
     "estimator_kit/serving/json_answers.py",
+    "estimator_kit/serving/json_requests.py",
+    "estimator_kit/tuning/study.py",
+    "input_pipelines/prepare/analyze/summary_json.py",
     "input_pipelines/prepare/tables/json_files.py",
     "input_pipelines/prepare/tables/json_texts.py",
 }

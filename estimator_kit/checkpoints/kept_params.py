@@ -18,6 +18,7 @@ from collections.abc import Collection
 from typing import Any, Optional
 
 import pydantic
+from pydantic import JsonValue
 
 from estimator_kit.checkpoints import run_record
 from estimator_kit.errors import CheckpointError
@@ -29,7 +30,7 @@ NAME = "model_params.json"
 _FLAG = "--model_params="
 
 
-class _Kept(documents.Root[dict[str, Any]]):
+class _Kept(documents.Root[dict[str, JsonValue]]):
     """`model_params.json`."""
 
 
@@ -63,7 +64,7 @@ def changes(model_dir: str, params: ModelParams, aspects: Collection[str]) -> li
     ]
 
 
-def _kept(model_dir: str, kind: type[ModelParams]) -> Optional[dict[str, Any]]:
+def _kept(model_dir: str, kind: type[ModelParams]) -> Optional[dict[str, JsonValue]]:
     """The values with which the directory was trained, as JSON; None if it does not say."""
     kept = _Kept.load(os.path.join(model_dir, NAME))
     if kept is not None:

@@ -27,6 +27,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
+from pydantic import JsonValue
+
 from estimator_kit.checkpoints import run_record
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import counted
@@ -47,7 +49,7 @@ class _Kept(documents.Document):
     """`eval_meaning.json`."""
 
     scores: str
-    meaning: dict[str, Any]
+    meaning: dict[str, JsonValue]
     unmarked: Optional[str] = None
 
 

@@ -20,6 +20,7 @@ import uuid
 from typing import Any, Optional
 
 import tensorflow as tf
+from pydantic import JsonValue
 
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import counted, settings_of
@@ -79,7 +80,7 @@ class Mark(documents.Document):
     status: str = ""
     reason: Optional[str] = None
     global_step: Optional[int] = None
-    goal: Optional[dict[str, Any]] = None
+    goal: Optional[dict[str, JsonValue]] = None
     scored_by: Optional[str] = None
 
 

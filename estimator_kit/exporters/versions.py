@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import pydantic
 
@@ -23,7 +22,7 @@ class _Keep(documents.Document):
     model_config = pydantic.ConfigDict(extra="forbid")
     remedy = "Repair it: without it, versions that are pinned or live could be deleted."
 
-    pinned: dict[str, Any] = pydantic.Field({})
+    pinned: dict[str, pydantic.JsonValue] = pydantic.Field({})
     live: list[str] = pydantic.Field([])
 
 

@@ -23,7 +23,7 @@ from estimator_kit.retraining.state import CycleFile, CycleFolder, StageFile
 
 
 class Publishing(CycleFile):
-    """Before a cycle goes live: the largest number of a version, and its own token."""
+    """The largest number of a version before a cycle goes live, and the token of its version."""
 
     NAME = "publishing.json"
     above: int

@@ -12,9 +12,9 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Optional
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import TuneConfig
@@ -55,7 +55,7 @@ class _Entry(documents.Part):
     trial: str
     state: str
     value: Optional[float]
-    parameters: dict[str, Any]
+    parameters: dict[str, JsonValue]
     seconds: float
     reason: Optional[str]
     model_dir: str
