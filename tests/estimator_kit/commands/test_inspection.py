@@ -234,7 +234,7 @@ def test_the_mode_shows_a_spec_with_its_statistics(ads, tmp_path):
     text = inspect.inspect(ek.ExperimentConfig(**fields))
     assert "has no statistics.json" not in text
     (tmp_path / "statistics.json").write_text("{}")
-    with pytest.raises(ek.ConfigError, match="has the version None, expected 1"):
+    with pytest.raises(ek.ConfigError, match="rows is missing"):
         inspect.inspect(ek.ExperimentConfig(**fields))
 
 

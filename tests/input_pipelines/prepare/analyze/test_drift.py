@@ -460,7 +460,7 @@ def test_in_your_own_program(folder):
          "error: --baseline_statistics: the file '{0}/gone.json' does not exist. Write it with "
          "run.py --mode=analyze, without --spec, into a new folder, and copy it."),
         (["--baseline_statistics={0}/spec.yaml", "--train_files={0}/now.tfrecord"], 2,
-         "error: --baseline_statistics: '{0}/spec.yaml' has the version None, expected 1. Write "
+         "error: --baseline_statistics: {0}/spec.yaml: rows is missing. Repair or remove it. Write "
          "it again with run.py --mode=analyze."),
         (["--baseline_statistics=a", "--baseline_files=b", "--train_files=c"], 2,
          "error: --baseline_files and --baseline_statistics do not go together. Give one of them."),
