@@ -82,9 +82,7 @@ def example(annotation) -> Any:
     if origin in (typing.Union, getattr(types, "UnionType", None)):
         return example(next(each for each in arguments if each is not type(None)))
     if origin is typing.Annotated:
-        least = [getattr(each, "min_length", None) or 1 for each in arguments[1:]]
-        value = example(arguments[0])
-        return value * max(least) if isinstance(value, list) else value
+        return example(arguments[0])
     if origin is tuple:
         return [example(each) for each in arguments if each is not ...]
     if origin is dict or getattr(origin, "__name__", "") == "Mapping":
@@ -99,13 +97,19 @@ def example(annotation) -> Any:
         return example(annotation.model_fields["root"].annotation)
     if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
         return {
-            field.alias or name: example(field.annotation)
+            field.alias or name: long_enough(example(field.annotation), field.metadata)
             for name, field in annotation.model_fields.items()
             if not field.exclude
         }
     if annotation is datetime.date:
         return "2026-01-05"
     return {bool: True, int: 1, float: 0.5, str: "1", pydantic.JsonValue: []}[annotation]
+
+
+def long_enough(value, metadata) -> Any:
+    """The value, repeated as often as a field demands."""
+    least = max([getattr(each, "min_length", None) or 1 for each in metadata], default=1)
+    return value * least if isinstance(value, list) else value
 
 
 def leaves(value, path=()) -> list[tuple]:
@@ -118,7 +122,7 @@ def leaves(value, path=()) -> list[tuple]:
 
 
 def holds(written, whole) -> bool:
-    """Whether JSON is equal to other JSON, except for fields that are computed when it is written."""
+    """Whether JSON is equal to other JSON, but for fields that are computed when it is written."""
     if isinstance(whole, dict):
         return whole.keys() <= written.keys() and all(holds(written[k], whole[k]) for k in whole)
     if isinstance(whole, list):
