@@ -42,6 +42,8 @@ def write(a_job, name, *contents):
 @pytest.fixture(params=["", "ram://"])
 def folder(request, tmp_path):
     """A folder on a disk, and a folder in a store."""
+    if request.param:
+        pytest.importorskip("tensorflow")
     return f"{request.param}{tmp_path}/out"
 
 

@@ -14,10 +14,13 @@ import shutil
 import signal
 import sys
 import traceback
+from typing import ClassVar
 
+import numpy as np
 import pytest
 
-from feature_specs.files import documents, owners, staged, versions
+from feature_specs.files import documents, jobs, owners, staged, versions
+from feature_specs.files.shards import ShardFile
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -73,6 +76,26 @@ def remove(folder):
     if os.path.exists(f"{folder}/11"):
         staged.remove_folder(f"{folder}/11")
     versions.remove_left(folder)
+
+
+class Plan(jobs.Plan):
+    noun: ClassVar[str] = "work"
+    called: ClassVar[dict[str, str]] = {"version": "the form"}
+
+    names: ClassVar[tuple[str, ...]] = ("a", "b")
+
+
+def work(folder):
+    job = jobs.Job(f"{folder}/out", Plan(version=1, code="7"))
+    with job.held():
+        written = job.begin()
+        if job.is_finished:
+            return
+        for name in sorted({"a", "b"} - set(written)):
+            with ShardFile(job.folder, name, job.temporary) as shard:
+                shard.write(np.frombuffer(TEXT.encode(), np.uint8), 1)
+            written[name] = shard.written
+        job.finish(jobs.Manifest(shards=[written[name] for name in ("a", "b")]))
 
 
 def hold(folder):
@@ -175,6 +198,26 @@ def killed(operation, folder, number):
         return True
     assert os.WEXITSTATUS(status) == 0
     return False
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_killed_job_goes_on_and_ends_once_all_is_there(tmp_path):
+    """Shards appear one by one. A reader waits for `_SUCCESS`."""
+    work(f"{tmp_path}/0")
+    new, done = content(f"{tmp_path}/0"), set()
+    for number in itertools.count(1):
+        folder = f"{tmp_path}/{number}"
+        was_killed = killed(work, folder, number)
+        found = content(folder) if os.path.exists(folder) else {}
+        done.add("out/_SUCCESS" in found)
+        if "out/_SUCCESS" in found:
+            assert new.items() <= found.items(), number
+        if was_killed:
+            work(folder)
+        assert content(folder) == new, number
+        if not was_killed:
+            break
+    assert number > 20 and done == {True, False}
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
