@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit.result import read_result
+from estimator_kit.result import EvaluationResult, read_result
 from input_pipelines.record_files import writing
 from tests.conftest import ROOT, make_rows, place, small_run, variables
 from tests.integration.own_model import MissedClicks
@@ -153,11 +153,11 @@ def test_an_evaluation_is_kept_under_its_name(config, trained):
     run = config(mode="evaluate", eval_name="holdout")
     curve = set(pathlib.Path(run.model_dir, "eval").glob("events*"))
     scored = ek.run(run)
-    kept = json.loads(pathlib.Path(run.model_dir, "evaluation-holdout.json").read_text())
+    kept = EvaluationResult.load(f"{run.model_dir}/evaluation-holdout.json")
     assert kept.metrics == scored.metrics and kept.rows_evaluated == 200
-    assert (kept["eval_name"], kept.global_step) == ("holdout", scored.global_step)
-    assert kept["checkpoint"] == f"{run.model_dir}/model.ckpt-{scored.global_step}"
-    assert kept["eval_files"] == sorted(run.eval_files)
+    assert (kept.eval_name, kept.global_step) == ("holdout", scored.global_step)
+    assert kept.checkpoint == f"{run.model_dir}/model.ckpt-{scored.global_step}"
+    assert kept.eval_files == sorted(run.eval_files)
     # In TensorBoard the curve of the training's own evaluations has one value at this step.
     assert set(pathlib.Path(run.model_dir, "eval").glob("events*")) == curve
     assert list(pathlib.Path(run.model_dir, "eval_holdout").glob("events*"))

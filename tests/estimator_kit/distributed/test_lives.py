@@ -100,7 +100,7 @@ def chief_at(server: int) -> ClusterView:
     return dataclasses.replace(view(server), task_type="chief")
 
 
-GOAL = {"max_steps": 100, "train_files": ("a",)}
+GOAL = {"max_steps": 100, "train_files": ["a"]}
 
 
 def watching(marks: Marks, a_view: ClusterView, seconds: float = 60.0) -> Watch:

@@ -121,8 +121,9 @@ def test_what_a_keep_file_names_stays(model, caplog):
     keep.write_text('{"pined": {}}')
     with caplog.at_level(logging.WARNING):
         assert clean(model).versions_removed == []
-    assert caplog.messages[0].startswith(
-        f"old versions stay until the next cycle: {keep}: expected"
+    assert caplog.messages[0] == (
+        f"old versions stay until the next cycle: {keep}: pined is unknown. Repair it: without it, "
+        "versions that are pinned or live could be deleted."
     )
     keep.write_text('{"live": ["2"]}')
     assert clean(model).versions_removed == [1]

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit import exit_codes, storage
+from estimator_kit import exit_codes
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.session_errors import explained
 from estimator_kit.models import find_model
@@ -158,61 +158,6 @@ def test_a_file_that_is_gone_is_bad_data(tmp_path):
         f"{paths[1]} existed when the run began, but does not exist anymore. Do not move or "
         "delete files while a run reads them."
     )
-
-
-class _Kept(storage.Form):
-    step: int
-    names: dict[str, list[str]]
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ('{"step": 1, "names": {"a": ["b"]}, "also": null}', None),
-        ("[" * 100_000, " is not JSON: maximum recursion depth exceeded"),
-        ("\xff", " is not JSON: "),
-        ("null", ": the top level: got None, expected an object. Repair or remove it."),
-        ('{"step": true, "names": {}}', ": step: got True, expected a valid integer. Repair or "),
-        ('{"names": {}}', ": step is missing. Repair or remove it."),
-        ('{"step": 1, "names": {"a": [1]}}', ": names.a[0]: got 1, expected a valid string. "),
-    ],
-)
-def test_a_kept_file_of_another_form_is_named(tmp_path, text, problem):
-    path = tmp_path / "kept.json"
-    path.write_text(text, encoding="latin-1")
-    if problem is None:
-        assert storage.read_json(str(path), _Kept) == {
-            "step": 1, "names": {"a": ["b"]}, "also": None,
-        }  # fmt: skip
-        return
-    with pytest.raises(ConfigError) as error:
-        storage.read_json(str(path), _Kept)
-    assert str(error.value).startswith(f"{path}{problem}")
-
-
-def test_lines_of_another_form_are_named(tmp_path):
-    path = tmp_path / "kept.jsonl"
-    assert storage.read_json_lines(str(path), dict[str, int]) == []
-    path.write_text('{"a": 1}\n{"b": 2}\n')
-    assert storage.read_json_lines(str(path), dict[str, int]) == [{"a": 1}, {"b": 2}]
-    for damaged in (b"{", b"\xdd", b'{"a": "\xdd"}', b'{"a": 1.5}', b""):
-        path.write_bytes(b'{"a": 1}\n' + damaged + b'\n{"b": 2}\n')
-        with pytest.raises(ConfigError) as error:
-            storage.read_json_lines(str(path), dict[str, int])
-        assert str(error.value).startswith(f"{path}:2: ")
-        assert str(error.value).endswith(". Repair or remove the line.")
-
-
-def test_a_folder_in_the_place_of_a_kept_file(tmp_path):
-    assert storage.read_json(f"{tmp_path}/none.json", _Kept) is None
-    with pytest.raises(ConfigError) as error:
-        storage.read_json(str(tmp_path))
-    assert str(error.value) == f"{tmp_path} is a folder, expected a file. Move it away."
-    (tmp_path / "kept.json").mkdir()
-    with pytest.raises(ConfigError) as error:
-        documents.write_json(f"{tmp_path}/kept.json", {})
-    assert str(error.value) == f"{tmp_path}/kept.json is a folder, expected a file. Move it away."
-    assert os.listdir(tmp_path) == ["kept.json"]
 
 
 @pytest.mark.parametrize("name", [":", ":Tower", "my_models.tower:", ".tower:Tower"])
