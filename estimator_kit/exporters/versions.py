@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Union
 
 import pydantic
 
@@ -23,7 +24,7 @@ class _Keep(documents.Document):
     remedy = "Repair it: without it, versions that are pinned or live could be deleted."
 
     pinned: dict[str, pydantic.JsonValue] = pydantic.Field({})
-    live: list[str] = pydantic.Field([])
+    live: list[Union[str, int]] = pydantic.Field([])
 
 
 def delete_old(folder: str, keep: int, also: Sequence[str] = ()) -> list[str]:
@@ -51,4 +52,4 @@ def delete(folder: str, version: str) -> bool:
 def kept(folder: str) -> set[str]:
     """The names of the versions that are pinned or live."""
     keep = _Keep.load(os.path.join(folder, "keep.json")) or _Keep()
-    return {*keep.pinned, *keep.live}
+    return {*keep.pinned, *map(str, keep.live)}

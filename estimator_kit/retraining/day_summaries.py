@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Optional
 
-from feature_specs.files import documents, file_systems, staged
+from feature_specs.files import file_systems, staged
 from feature_specs.sections.filters import Condition
 from input_pipelines.prepare.analyze import scan, summary_json
 from input_pipelines.prepare.analyze.summary import RecordSummary
@@ -67,7 +67,6 @@ def keep(folder: str, places: Iterable[str]) -> None:
 
 def _read(place: str) -> Optional[bytes]:
     """The content of a summary's file, or None if it does not exist or is damaged."""
-    documents.check_is_file(place)
     stored = file_systems.read(place)
     if stored is None:
         return None

@@ -21,7 +21,7 @@ from estimator_kit.exporters.best import BestRecord, Direction, Entry, Record
 from estimator_kit.exporters.best_k import BestKRecord
 from estimator_kit.exporters.run_exports import RunExports, export_folder
 from estimator_kit.exporters.step import StepRecord
-from estimator_kit.exporters.versions import delete, delete_old
+from estimator_kit.exporters.versions import delete, delete_old, kept
 from estimator_kit.model.names import read_metrics
 from estimator_kit.observing.evaluation_history import Evaluation, EvaluationHistory
 from estimator_kit.observing.progress import Progress
@@ -31,7 +31,7 @@ from estimator_kit.training.hooks.curves import CurvesHook
 from estimator_kit.training.hooks.early_stopping import stops
 from estimator_kit.training.hooks.progress import EvaluationProgressHook
 from estimator_kit.training.hooks.stop import EARLY_STOPPED, InterruptHook, StopRequest
-from feature_specs.files import versions
+from feature_specs.files import staged, versions
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import tfrecords
 
@@ -114,6 +114,10 @@ class AfterEvaluation(estimator.Exporter):
     def read_records(self) -> None:
         """Reads the records of the exporters again, since an evaluator may have changed them."""
         config = self._config
+        for exporter in self._exporters:
+            folder = export_folder(self._model_dir, exporter)
+            staged.check_writable(folder, flag="--model_dir")
+            kept(folder)  # A damaged keep.json is found before training, not after it.
         self._best: Optional[BestRecord] = None
         if "best" in self._exporters:
             folder = export_folder(self._model_dir, "best")

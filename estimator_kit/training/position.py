@@ -64,7 +64,7 @@ class InputPosition(documents.Document):
     batch_size: Optional[int] = None
     seed: Optional[int] = None
     shuffle: Optional[bool] = None
-    files: dict[str, int] = Field({})
+    files: dict[str, _Count] = Field({})
     samples: dict[str, str] = Field({})
     left_out: dict[str, str] = Field({})
     filter: Optional[list[Filter]] = None

@@ -60,7 +60,6 @@ class _Stored(pydantic.BaseModel):
         Raises:
           ConfigError: the file is not JSON, or its value has another form; the message names it.
         """
-        check_is_file(path)
         content = file_systems.read(path)
         return None if content is None else cls.of_text(content, path)
 
@@ -90,7 +89,6 @@ class _Stored(pydantic.BaseModel):
         Raises:
           ConfigError: the path is a folder.
         """
-        check_is_file(path)
         staged.write(path, self.as_text().encode(), within=within, durable=durable)
 
 
@@ -110,9 +108,6 @@ def load_lines(path: str, form: type[_D]) -> list[_D]:
     Raises:
       ConfigError: a line is not JSON, or its value has another form; the message names it.
     """
-    if not file_systems.exists(path):
-        return []
-    check_is_file(path)
     found = []
     for number, line in enumerate((file_systems.read(path) or b"").splitlines(), start=1):
         try:
@@ -149,7 +144,6 @@ def write_text(path: str, text: str) -> None:
     Raises:
       ConfigError: the path is a folder.
     """
-    check_is_file(path)
     staged.write(path, text.encode())
 
 
@@ -167,9 +161,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-def check_is_file(path: str) -> None:
-    """Raises ConfigError if a path is a folder."""
-    if file_systems.is_folder(path):
-        raise ConfigError(f"{path} is a folder, expected a file. Move it away.")

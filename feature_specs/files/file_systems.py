@@ -29,7 +29,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Optional
 
-from feature_specs.files.errors import MissingPackageError
+from feature_specs.files.errors import ConfigError, MissingPackageError
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*)://")
 
@@ -155,7 +155,7 @@ def _registered() -> set[str]:
 
 
 def is_local(path: str) -> bool:
-    return "://" not in path
+    return scheme_of(path) is None
 
 
 def gfile() -> Any:
@@ -262,11 +262,26 @@ def copy_folder(source: str, target: str) -> None:
 
 
 def read(path: str) -> Optional[bytes]:
-    """The content of a small file, or None if it does not exist."""
+    """The content of a small file, or None if it does not exist.
+
+    Raises:
+      ConfigError: the path is a folder.
+    """
+    check_is_file(path)
     if not exists(path):
         return None
-    with open_file(path, "rb") as file:
+    with contextlib.suppress(FileNotFoundError), open_file(path, "rb") as file:
         return bytes(file.read())
+    return None  # Another process has just removed it.
+
+
+def check_is_file(path: str) -> None:
+    """Raises ConfigError if a path is a folder, or is below a file."""
+    if is_folder(path):
+        raise ConfigError(f"{path} is a folder, expected a file. Move it away.")
+    place = os.path.dirname(path)
+    if place and is_local(path) and os.path.lexists(place) and not os.path.isdir(place):
+        raise ConfigError(f"{place} is a file, expected a folder. Move it away.")
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar, Generic, Optional, TypeVar
 
 from feature_specs.files import documents, file_systems, locks, shards, staged
-from feature_specs.files.errors import ConfigError
+from feature_specs.files.errors import ConfigError, Locked
 from feature_specs.files.shards import Written
 
 PLAN, MANIFEST, SUCCESS, UNFINISHED = "_PLAN.json", "_MANIFEST.json", "_SUCCESS", "_unfinished"
@@ -138,6 +138,8 @@ class Job(Generic[_P]):
                     f"{self.folder!r} holds {name!r}, which this {plan.noun} did not write; name "
                     "another folder, or move it away"
                 )
+            if name != UNFINISHED:
+                file_systems.check_is_file(self._path(name))
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -146,7 +148,8 @@ class Job(Generic[_P]):
         This needs a file system with locks. The lock is released when the program ends in any way.
 
         Raises:
-          FolderError: another program is using the folder, or has used it since the last `check`.
+          Locked: another program is using the folder.
+          FolderError: another program has used the folder since the last `check`.
         """
         with file_systems.writing(self.folder):
             file_systems.make_folder(self.folder)
@@ -155,9 +158,9 @@ class Job(Generic[_P]):
                 try:
                     stack.enter_context(locks.held(self.folder))
                 except locks.Taken as error:
-                    raise FolderError(
-                        f"{self.folder!r} is being written by another program; wait until it has "
-                        "finished, or name another folder"
+                    raise Locked(
+                        f"{self.folder!r} is being written by another program. Try again when it "
+                        "has ended, or name another folder."
                     ) from error
             self.check()
             yield

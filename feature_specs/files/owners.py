@@ -227,7 +227,6 @@ class Lock:
 def read(path: str) -> Optional[Owner]:
     """The owner in a lock file. None if the file does not exist or is not complete."""
     try:
-        with open(path, "rb") as file:
-            return Owner.of_text(file.read(), path)
-    except (FileNotFoundError, ConfigError):
+        return Owner.load(path)
+    except ConfigError:
         return None

@@ -47,11 +47,10 @@ def file(path: str, *, within: Optional[str] = None, durable: bool = False) -> I
       durable: waits until the disk has the content and the name.
 
     Raises:
-      IsADirectoryError: the path is a folder. Nothing was written.
+      ConfigError: the path is a folder, or is below a file. Nothing was written.
       OSError: the file cannot be written or renamed. In a store, an error of TensorFlow.
     """
-    if file_systems.is_local(path) and os.path.isdir(path):
-        raise IsADirectoryError(path)
+    file_systems.check_is_file(path)
     with _claimed(path, within, _open_file) as temporary:
         yield temporary
         if durable:
@@ -112,7 +111,7 @@ def remove_folder(path: str) -> None:
         file_systems.remove_folder(path)
         return
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(locks.Taken):
+        with contextlib.suppress(locks.Taken, FileNotFoundError):  # Of a link that leads nowhere.
             stack.enter_context(locks.held(path, make=False))
         gone = _random_name(*os.path.split(os.path.abspath(path)))
         rename(path, gone)
@@ -229,7 +228,14 @@ def _claimed(path: str, within: Optional[str], make: Callable[[str], int]) -> It
     temporary = os.path.join(place, f"{TEMPORARY}{name}-{next(numbers)}")
     while True:
         with contextlib.ExitStack() as stack:
-            handle = make(temporary)
+            try:
+                handle = make(temporary)
+            except OSError:
+                if not os.path.lexists(temporary):
+                    raise
+                # Something else has this name: of another user or kind, or a link.
+                temporary = os.path.join(place, f"{TEMPORARY}{name}-{next(numbers)}")
+                continue
             stack.callback(os.close, handle)
             try:
                 locks.lock(handle)
@@ -265,14 +271,14 @@ def _name(temporary: str, path: str, *, durable: bool, overwrite: bool) -> None:
 
 
 def _open_file(path: str) -> int:
-    return os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
+    return os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o666)
 
 
 def _open_folder(path: str) -> int:
     while True:
         os.makedirs(path, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):  # `remove_left` was faster.
-            return os.open(path, os.O_RDONLY)
+            return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
 
 
 def _last_change(path: str) -> float:

@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator
 
 from feature_specs.files import file_systems, staged
+from feature_specs.files.errors import ConfigError
 
 # The largest number of a version: gRPC sends it as int64.
 LARGEST = 2**63 - 1
@@ -63,7 +64,12 @@ def publish(temporary: str, folder: str, *, least: int = 1) -> str:
     """
     while True:
         taken = [int(n) for n in file_systems.names_in(folder) if n.isascii() and n.isdigit()]
-        number = max([least, *(n + 1 for n in taken if n < LARGEST)])
+        number = max([least, *(n + 1 for n in taken if n <= LARGEST)])
+        if number > LARGEST:
+            raise ConfigError(
+                f"{folder} has {number - 1}, the largest number that a version can have, so no "
+                "later version can be published. Move it away."
+            )
         path = os.path.join(folder, str(number))
         try:
             staged.publish(temporary, path)

@@ -100,6 +100,8 @@ def test_a_checkpoint_without_its_data_is_named(config, trained):
          "valid number. "),
         ("export/best/best.json", '{"metric": "loss", "direction": "min", "history": [{}]}',
          "/best.json: history[0].value is missing. Repair or remove it."),
+        ("export/best/keep.json", '{"liv": []}',
+         "/keep.json: liv is unknown. Repair it: without it, versions that are pinned "),
         ("feature_spec/spec.json", '{"columns": {"city": 1}}',
          "/spec.json:1: the top level: the section 'features' is missing"
          ".*Repair .*/spec.json or remove it."),

@@ -80,6 +80,18 @@ def test_what_a_killed_program_has_not_finished_is_in_nobodys_way(tmp_path, name
     job(tmp_path, "a").check()
 
 
+def test_a_folder_in_the_place_of_a_shard_is_refused_before_anything_changes(tmp_path):
+    done = job(tmp_path, "a")
+    with done.held():
+        done.begin()
+        done.finish(jobs.Manifest(shards=[write(done, "a", b"row")]))
+    (tmp_path / "a").unlink()
+    (tmp_path / "a").mkdir()
+    with pytest.raises(ConfigError, match="/a is a folder, expected a file"):
+        job(tmp_path, "a").check()
+    assert (tmp_path / "_SUCCESS").exists()
+
+
 def test_after_an_error_a_shard_is_not_there(folder):
     file_systems.make_folder(f"{folder}/_unfinished")
     with pytest.raises(KeyError), ShardFile(folder, "a.gz", f"{folder}/_unfinished") as shard:

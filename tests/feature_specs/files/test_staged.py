@@ -7,6 +7,7 @@ import os
 import pytest
 
 from feature_specs.files import locks, staged
+from feature_specs.files.errors import ConfigError
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -71,9 +72,39 @@ def test_without_locks_a_name_is_random(tmp_path, monkeypatch):
 
 def test_a_folder_in_the_place_of_a_file(tmp_path):
     (tmp_path / "a").mkdir()
-    with pytest.raises(IsADirectoryError), staged.file(f"{tmp_path}/a"):
-        pytest.fail("the block must not start")
-    assert [*tmp_path.iterdir()] == [tmp_path / "a"]
+    (tmp_path / "b").touch()
+    for path, problem in (
+        ("a", "a is a folder, expected a file"),
+        ("b/c", "b is a file, expected"),
+    ):
+        with pytest.raises(ConfigError, match=problem), staged.file(f"{tmp_path}/{path}"):
+            pytest.fail("the block must not start")
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "a", tmp_path / "b"]
+
+
+def test_what_else_has_a_temporary_name_stays(tmp_path):
+    """A folder, a link to another file, and a file in the place of a folder."""
+    (tmp_path / ".tmp-a-1").mkdir()
+    write(tmp_path / "other", "other")
+    (tmp_path / ".tmp-a-2").symlink_to(tmp_path / "other")
+    with staged.file(f"{tmp_path}/a") as temporary:
+        assert temporary == f"{tmp_path}/.tmp-a-3"
+        write(temporary, "new")
+    write(tmp_path / ".tmp-b-1", "a file")
+    with staged.folder(f"{tmp_path}/b") as temporary:
+        assert temporary == f"{tmp_path}/.tmp-b-2"
+    assert (tmp_path / "a").read_text() == "new" and (tmp_path / "b").is_dir()
+    assert (tmp_path / "other").read_text() == "other" and (tmp_path / ".tmp-a-1").is_dir()
+
+
+def test_of_a_link_only_the_link_is_removed(tmp_path):
+    write(tmp_path / "other", "other")
+    for target in ("other", "nothing"):
+        (tmp_path / "link").symlink_to(tmp_path / target)
+        staged.remove_folder(f"{tmp_path}/link")
+        assert content(tmp_path) == {"other": "other"}
+    with pytest.raises(FileNotFoundError):
+        staged.remove_folder(f"{tmp_path}/link")
 
 
 def test_a_folder_appears_whole(tmp_path):

@@ -8,6 +8,7 @@ import pathlib
 import pytest
 
 from feature_specs.files import locks, staged, versions
+from feature_specs.files.errors import ConfigError
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -34,6 +35,14 @@ def test_only_folders_with_plain_numbers_are_versions_in_their_order(folder):
     (folder / "13").write_text("")
     assert versions.numbers(str(folder)) == [9, 10, 11, 12]
     assert versions.paths(str(folder))[:2] == [f"{folder}/9", f"{folder}/10"]
+
+
+def test_nothing_is_published_above_the_largest_number(folder):
+    (folder / str(2**63 - 2)).mkdir()
+    assert publish(folder) == f"{folder}/{2**63 - 1}"
+    with pytest.raises(ConfigError, match="the largest number that a version can have"):
+        publish(folder)
+    assert len([*folder.iterdir()]) == 6
 
 
 def test_a_version_is_higher_than_all_names_that_are_there(folder):

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import feature_specs
 from feature_specs.files import file_systems
-from feature_specs.files.errors import ConfigError
+from feature_specs.files.errors import ConfigError, Locked
 from feature_specs.files.jobs import File, FolderError
 from input_pipelines import own_code
 from input_pipelines.errors import DataError
@@ -608,12 +608,12 @@ def test_two_programs_at_one_folder(tmp_path):
     inside = []
 
     def again(*_):
-        inside.append(refused([path], tmp_path / "out", FolderError))
+        inside.append(refused([path], tmp_path / "out", Locked))
 
     convert([path], directory=f"{tmp_path}/out", on_progress=again)
     assert inside[0] == (
-        f"'{tmp_path}/out' is being written by another program; wait until it has finished, or "
-        "name another folder"
+        f"'{tmp_path}/out' is being written by another program. Try again when it has ended, or "
+        "name another folder."
     )
     assert convert([path], directory=f"{tmp_path}/out").already_done
 
