@@ -22,7 +22,8 @@ def test_each_floor_fits_on_a_screen():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     parts = re.split(r"^## ", text, flags=re.MULTILINE)
     titles = [part.splitlines()[0] for part in parts]
-    assert titles == ["# Architecture", "feature_specs", "input_pipelines", "estimator_kit"]
+    floors = ["feature_specs", "input_pipelines", "estimator_kit"]
+    assert titles == ["# Architecture", *floors, "Where a file is written"]
     assert [title for title, part in zip(titles, parts) if part.count("\n") > SCREEN] == []
 
 
@@ -34,6 +35,17 @@ def test_the_floors_name_modules_that_exist():
             for name in re.findall(r"`([^`]+)`", row):
                 folder = "config/" if name in ("flagfile.py", "cluster.py") else ""
                 assert (ROOT / floor / f"{folder}{name}").exists(), f"{floor}/{folder}{name}"
+
+
+def test_a_file_is_named_in_the_module_that_writes_it():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*) \| (`.*) \|$", text.partition("\n## Where")[2], re.MULTILINE)
+    assert len(rows) == 12
+    for files, modules in rows:
+        paths = [ROOT / path for path in re.findall(r"`([\w/]+\.py)`", modules) if "/" in path]
+        code = "".join(path.read_text(encoding="utf-8") for path in paths)
+        for name in re.findall(r"`([\w./]+\.jsonl?|_SUCCESS|search.journal)`", files):
+            assert name.rpartition("/")[2] in code or not paths, name
 
 
 def test_the_pages_name_files_that_exist():
