@@ -328,10 +328,10 @@ from feature_specs.files import staged
 
 rename = staged.rename
 
-def killed(old, new):
+def killed(old, new, **options):
     if os.path.basename(new) == "part-1.parquet":
         os.kill(os.getpid(), signal.SIGKILL)
-    rename(old, new)
+    rename(old, new, **options)
 
 staged.rename = killed
 from estimator_kit.main import main
