@@ -18,11 +18,12 @@ from concurrent import futures
 
 import grpc
 from google.protobuf import descriptor_pool
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
 
 from estimator_kit.serving.grpc_service import ModelService, PredictionService
+from estimator_kit.serving.health import Health
 from estimator_kit.serving.versions import Models
 
 # The most requests that wait for each thread. The server refuses further requests.
@@ -84,7 +85,7 @@ class GrpcServer:
                 ("grpc.max_allowed_incoming_connections", connections),
             ],
         )
-        self._health = _Health(models)
+        self._health = Health(models)
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
             PredictionService(models, max_bytes), self._server
         )
@@ -102,33 +103,14 @@ class GrpcServer:
 
     def leave(self) -> None:
         """Tells the health service that the server will stop. The server still answers."""
-        self._health.enter_graceful_shutdown()
+        self._health.leave()
 
     def stop(self, grace: float) -> threading.Event:
-        """Refuses new requests, and gives open calls, also of Watch, `grace` seconds.
+        """Refuses new requests, and gives open calls `grace` seconds.
 
         Returns:
           An event that is set when all calls have ended.
         """
         self.leave()
+        self._health.end()
         return self._server.stop(grace)
-
-
-class _Health(health.HealthServicer):
-    """The servicer of grpcio-health-checking, which learns about changes after each look."""
-
-    def __init__(self, models: Models):
-        super().__init__()
-        self._models = models
-        self._known: dict[str, bool] = {}
-        models.after_look = self._look
-        self._look()
-
-    def _look(self) -> None:
-        live = {name: bool(versions) for name, versions in self._models.live().items()}
-        every = all(live.values())
-        for service, is_live in {**live, "": every, PREDICTION_SERVICE: every}.items():
-            if self._known.get(service) is not is_live:  # `set` tells each client that watches.
-                self._known[service] = is_live
-                response = health_pb2.HealthCheckResponse
-                self.set(service, response.SERVING if is_live else response.NOT_SERVING)

@@ -90,7 +90,7 @@ def test_a_store_has_versions_too(monkeypatch):
     ("text", "problem"),
     [
         ('{"pinned": []}', "pinned: got [], expected an object"),
-        ('{"live": [9]}', "live[0]: got 9, expected a valid string"),
+        ('{"live": [9.5]}', "live[0].str: got 9.5, expected a valid string"),
         ('{"liv": []}', "liv is unknown"),
     ],
 )

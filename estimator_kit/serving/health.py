@@ -1,0 +1,128 @@
+"""The gRPC service grpc.health.v1.Health: whether the models can answer.
+
+| service | SERVING when |
+| --- | --- |
+| empty, `tensorflow.serving.PredictionService` | every model has a live version |
+| the name of a model | this model has a live version |
+
+After `leave`, all services are NOT_SERVING, although the server still answers. `versions.Models` is
+the only source: `Check` asks it each time, and this module keeps only the last status that each
+`Watch` got. The messages come from grpcio-health-checking. This module does not use its servicer,
+which sends messages under a lock, so that one client that does not read blocks all others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+from typing import Any, Optional
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from estimator_kit.serving.errors import shortened
+from estimator_kit.serving.lasting_calls import LastingCalls
+from estimator_kit.serving.versions import Models
+from feature_specs.errors import did_you_mean
+
+_Response = health_pb2.HealthCheckResponse
+
+PREDICTION_SERVICE = "tensorflow.serving.PredictionService"
+
+# More than one, so that a client that does not read does not block other clients.
+_THREADS = 4
+
+
+@dataclasses.dataclass(eq=False)
+class _Watch:
+    """A call of `Watch`: its service, and the last status that it got."""
+
+    service: str
+    send: Callable[[Any], None]
+    told: Optional[int] = None
+    is_busy: bool = False
+
+
+class Health(health_pb2_grpc.HealthServicer):
+    """Answers `Check` and `Watch`, but not `List`, which newer clients know.
+
+    Args:
+      models: the models of the server. They call `changed` after each look at a folder.
+    """
+
+    def __init__(self, models: Models):
+        self._models = models
+        self._leaving = False
+        self._lock = threading.Lock()
+        self._watches: set[_Watch] = set()
+        self._calls = LastingCalls("health", _THREADS)
+        self.Check = self._calls.method(self.check)
+        self.Watch = self._calls.method(self.watch, non_blocking=True)
+        models.after_look = self.changed
+
+    def check(self, request: Any, context: Any) -> Any:
+        """The status of a service; NOT_FOUND if the service does not exist."""
+        status = self._status(request.service)
+        if status == _Response.SERVICE_UNKNOWN:
+            name = request.service[:200]
+            hint = did_you_mean(name, [PREDICTION_SERVICE, *self._models.live()])
+            message = f"unknown service {name!r}{hint}"
+            context.abort(grpc.StatusCode.NOT_FOUND, shortened(message))
+        return _Response(status=status)
+
+    def watch(
+        self, request: Any, context: Any, send_response_callback: Callable[[Any], None]
+    ) -> None:
+        """Sends the status of a service now and when it changes."""
+        watch = _Watch(request.service, send_response_callback)
+        with self._lock:
+            self._watches.add(watch)
+        if not context.add_callback(lambda: self._remove(watch)):
+            self._remove(watch)
+        self._calls.add(context)
+        self.changed()
+
+    def List(self, request: Any, context: Any) -> Any:  # noqa: N802
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "List is not served here; use Check or Watch")
+
+    def changed(self) -> None:
+        """Sends the status to each `Watch` whose status changed. Does not wait for the clients."""
+        with self._lock:
+            for watch in self._watches:
+                if not watch.is_busy and self._status(watch.service) != watch.told:
+                    watch.is_busy = True
+                    self._calls.run(self._tell, watch)
+
+    def leave(self) -> None:
+        """From now on every service is NOT_SERVING."""
+        self._leaving = True
+        self.changed()
+
+    def end(self) -> None:
+        """Ends the calls of `Watch`."""
+        self._calls.end()
+
+    def _status(self, service: str) -> int:
+        live = {name: bool(versions) for name, versions in self._models.live().items()}
+        if service in ("", PREDICTION_SERVICE):
+            is_serving = all(live.values())
+        elif service in live:
+            is_serving = live[service]
+        else:
+            return _Response.SERVICE_UNKNOWN
+        return _Response.SERVING if is_serving and not self._leaving else _Response.NOT_SERVING
+
+    def _tell(self, watch: _Watch) -> None:
+        while True:
+            with self._lock:
+                status = self._status(watch.service)
+                if status == watch.told or watch not in self._watches:
+                    watch.is_busy = False
+                    return
+                watch.told = status
+            watch.send(_Response(status=status))  # This may wait for the client.
+
+    def _remove(self, watch: _Watch) -> None:
+        with self._lock:
+            self._watches.discard(watch)
