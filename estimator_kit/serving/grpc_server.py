@@ -1,12 +1,7 @@
 """The gRPC server: predictions, states of models, health, and reflection.
 
-Reflection lists the services and describes their messages, for tools such as grpcurl. The services
-of TensorFlow Serving are in `grpc_service`. The health service says:
-
-| service | SERVING when |
-| --- | --- |
-| empty, `tensorflow.serving.PredictionService` | every model has a live version |
-| the name of a model | this model has a live version |
+Reflection lists the services and describes their messages, for tools such as grpcurl. The health
+service is in `health`, the services of TensorFlow Serving are in `grpc_service`.
 """
 
 from __future__ import annotations
@@ -18,7 +13,7 @@ from concurrent import futures
 
 import grpc
 from google.protobuf import descriptor_pool
-from grpc_health.v1 import health, health_pb2_grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from tensorflow_serving.apis import model_service_pb2_grpc, prediction_service_pb2_grpc
 
@@ -43,13 +38,11 @@ def _full_name(service: str, module: str) -> str:
     return str(pool.FindServiceByName(f"tensorflow.serving.{service}").full_name)
 
 
-PREDICTION_SERVICE = _full_name("PredictionService", "prediction_service_pb2")
-
 # Reflection lists and describes these services.
 _SERVICES = (
-    PREDICTION_SERVICE,
+    _full_name("PredictionService", "prediction_service_pb2"),
     _full_name("ModelService", "model_service_pb2"),
-    health.SERVICE_NAME,
+    health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
     reflection.SERVICE_NAME,
 )
 

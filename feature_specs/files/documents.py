@@ -8,8 +8,8 @@
     Kept.load("runs/a/kept.json").global_step    # 800
     Kept.load("runs/a/nothing.json")             # None
 
-A `Document` is one object, a `Root` another value, such as a list; `Lines` of a file hold one
-object each. Their fields are declared once, and nobody reads a file of the kit as a dictionary. So
+A `Document` is one object, a `Root` another value, such as a list; `save_lines` writes one object
+on each line. Their fields are declared once, and nobody reads a file of the kit as a dictionary. So
 an error for a damaged file names the field, and a type checker follows its use.
 
 A file holds the fields that were given, and null for NaN and infinity, which JSON does not have.

@@ -7,6 +7,7 @@ import queue
 import shutil
 import signal
 import threading
+from types import SimpleNamespace
 
 import grpc
 import pytest
@@ -17,7 +18,8 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 
 from estimator_kit.client import GrpcClient
 from estimator_kit.serving import server
-from estimator_kit.serving.grpc_server import PREDICTION_SERVICE, GrpcServer
+from estimator_kit.serving.grpc_server import GrpcServer
+from estimator_kit.serving.health import PREDICTION_SERVICE, Health
 from estimator_kit.serving.versions import Models
 from estimator_kit.signals import Signalled
 from tests.estimator_kit.serving.small_models import config, write_version
@@ -83,12 +85,16 @@ def test_a_service_that_is_unknown(running):
     with pytest.raises(grpc.RpcError) as error:
         check(channel, "adz")
     assert error.value.code() == grpc.StatusCode.NOT_FOUND
+    assert error.value.details() == "unknown service 'adz'. Did you mean 'ads'?"
+    with pytest.raises(grpc.RpcError) as error:
+        check(channel, "x" * 10_000)
+    assert error.value.code() == grpc.StatusCode.NOT_FOUND
     seen = watch(channel, "adz")
     assert next(seen).status == RESPONSE.SERVICE_UNKNOWN
     seen.cancel()
 
 
-def test_a_watch_sees_each_change(running, made, tmp_path):
+def test_a_watch_sees_each_change_and_ends_with_the_server(running, made, tmp_path):
     found, models, channel = running
     whole, one = watch(channel), watch(channel, "ads")
     assert [next(seen).status for seen in (whole, one)] == [NOT_SERVING, NOT_SERVING]
@@ -98,8 +104,17 @@ def test_a_watch_sees_each_change(running, made, tmp_path):
     assert next(whole).status == SERVING
     found.leave()
     assert [next(seen).status for seen in (whole, one)] == [NOT_SERVING, NOT_SERVING]
-    for seen in (whole, one):
-        seen.cancel()
+    check_end(found, [whole, one])
+
+
+def check_end(found, calls):
+    """The server ends open calls, and does not wait for them until its grace is over."""
+    assert found._grpc.stop(10 * LONG).wait(LONG)
+    for call in calls:
+        with pytest.raises(grpc.RpcError) as error:
+            next(call)
+        # The second code if the connection closes first.
+        assert error.value.code() in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
 
 
 class Ended(Signalled):
@@ -151,6 +166,58 @@ def test_watches_keep_no_thread_and_no_place_in_the_queue():
             assert check(channel) == SERVING
     finally:
         made.stop(0).wait(LONG)
+
+
+class Context:
+    """The context of a call that stays open until it is cancelled."""
+
+    def __init__(self, *, over=False):
+        self.cancelled = threading.Event()
+        self._over = over
+
+    def add_callback(self, callback):
+        return not self._over
+
+    def cancel(self):
+        self.cancelled.set()
+
+
+def test_a_client_that_does_not_read_stops_no_other():
+    live = {"ads": []}
+    health = Health(SimpleNamespace(live=lambda: live))
+    request = health_pb2.HealthCheckRequest(service="ads")
+    started, go_on, told = threading.Event(), threading.Event(), threading.Semaphore(0)
+    stuck, seen = [], []
+
+    def slow(response):
+        started.set()
+        assert go_on.wait(LONG)
+        stuck.append(response.status)
+
+    def quick(response):
+        seen.append(response.status)
+        told.release()
+
+    contexts = [Context(), Context(), Context(over=True)]
+    for context, send in zip(contexts, (slow, quick, quick)):
+        health.watch(request, context, send)
+    try:
+        assert started.wait(LONG) and told.acquire(timeout=LONG)
+        live["ads"] = [1]
+        health.changed()
+        assert told.acquire(timeout=LONG)
+        live["ads"] = []
+        health.changed()
+        assert told.acquire(timeout=LONG)
+        assert seen == [NOT_SERVING, SERVING, NOT_SERVING]  # The ended call gets no status.
+        assert health.check(request, None).status == NOT_SERVING
+        health.end()
+        assert contexts[0].cancelled.is_set() and contexts[1].cancelled.is_set()
+        late = Context()
+        health.watch(request, late, quick)
+        assert late.cancelled.is_set()
+    finally:
+        go_on.set()
 
 
 def test_reflection_lists_and_describes_the_services(running):
