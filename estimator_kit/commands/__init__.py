@@ -20,7 +20,7 @@ from typing import Any, Optional, TextIO
 
 from estimator_kit.config.areas.program import TRAINING_MODES
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
-from estimator_kit.config.modes import MODES
+from estimator_kit.config.modes import MODES, module_of
 from estimator_kit.errors import ConfigError
 from estimator_kit.result import RunResult
 
@@ -29,10 +29,9 @@ _log = logging.getLogger("estimator_kit")
 
 def load(mode: str) -> ModuleType:
     """Imports the module of a mode, and TensorFlow if the mode needs it."""
-    entry = MODES[mode]
-    if entry.estimators:
+    if MODES[mode].estimators:
         importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
-    return importlib.import_module(f"estimator_kit.commands.{entry.module}")
+    return importlib.import_module(f"estimator_kit.commands.{module_of(mode)}")
 
 
 def run(

@@ -18,14 +18,15 @@ from typing import Any, Literal, Optional
 
 from estimator_kit import exit_codes
 from estimator_kit.config.areas import AREAS
+from estimator_kit.config.areas.program import Program
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import CommandLine, value_type
 from estimator_kit.config.modes import (
-    EVERY_MODE_READS,
     MODES,
     PURPOSES,
     alternatives,
     modes_that_read,
+    refusals,
     settings_of,
 )
 from estimator_kit.errors import ConfigError
@@ -88,8 +89,9 @@ def check_read(line: CommandLine, mode: str) -> None:
       ConfigError: it does not; the message names the modes that do.
     """
     read = settings_of(mode)
+    remedies = refusals(mode)
     problems = [
-        f"--mode={mode} does not read --{name}. Remove the flag; it is for {_listed(_users(name))}."
+        f"--mode={mode} does not read --{name}. {remedies.get(name) or _only_for(name)}"
         for name in line.named
         if name in ExperimentConfig.model_fields and name not in read
     ]
@@ -147,7 +149,7 @@ def _flags(
         for name in shown:
             field = ExperimentConfig.model_fields[name]
             lines.append(f"  {_usage(name)}{_needed(name, needs)}{_default(field.default)}")
-            some = modes and name not in EVERY_MODE_READS
+            some = modes and name not in Program.model_fields
             users = f" (Modes: {', '.join(_users(name))}.)" if some else ""
             lines += textwrap.wrap(
                 f"{field.description}{users}",
@@ -193,5 +195,7 @@ def _users(name: str) -> list[str]:
     return [mode for mode in modes if mode != "validate"] or modes
 
 
-def _listed(modes: Sequence[str]) -> str:
-    return modes[0] if len(modes) == 1 else f"{', '.join(modes[:-1])} and {modes[-1]}"
+def _only_for(name: str) -> str:
+    *others, last = _users(name)
+    listed = f"{', '.join(others)} and {last}" if others else last
+    return f"Remove the flag; it is for {listed}."

@@ -1,254 +1,476 @@
-"""The closed table of modes: what each one does, needs and reads. Imports no TensorFlow.
+"""The modes: a class for each one, whose fields are the areas of settings that it reads.
 
-To add a mode, add an entry here and a module in `commands` with `run(config, tell)`.
+A command reads whole areas. A setting of an area that it does not use stands in `refuses`, with
+what to do instead, unless it changes nothing that the command writes. Imports no TensorFlow.
+
+To add a mode, add a class here, its name in `areas.program.Mode`, and a module in `commands` with
+`run(config, tell)`.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
 
-from estimator_kit.config.areas import (
-    AllSettings,
-    Analysis,
-    Cluster,
-    Conversion,
-    DataService,
-    Exports,
-    Prediction,
-    Retraining,
-    Serving,
-    Tables,
-    Training,
-    Tuning,
-)
-from estimator_kit.config.areas.base import changes_of
+import pydantic
+
+from estimator_kit.config.areas import AllSettings
+from estimator_kit.config.areas.analysis import Analysis
+from estimator_kit.config.areas.base import Settings, changes_of
+from estimator_kit.config.areas.cluster import Cluster
+from estimator_kit.config.areas.conversion import Conversion
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.data_service import DataService
+from estimator_kit.config.areas.exports import Exports
+from estimator_kit.config.areas.looking import Looking
+from estimator_kit.config.areas.prediction import Prediction
+from estimator_kit.config.areas.program import Program
+from estimator_kit.config.areas.reading import Reading
+from estimator_kit.config.areas.retraining import Retraining
+from estimator_kit.config.areas.run import FromExport, ModelChoice, Run
+from estimator_kit.config.areas.serving import Serving
+from estimator_kit.config.areas.tables import Tables
+from estimator_kit.config.areas.training import Training
+from estimator_kit.config.areas.transforming import Transforming
+from estimator_kit.config.areas.tuning import Tuning
+from estimator_kit.config.areas.warm_start import WarmStart
+from estimator_kit.config.areas.watching import Watching
 
 PURPOSES = ("prepare data", "train", "look", "serve", "retrain")
 
-EVERYTHING = ("*",)
 
-
-@dataclasses.dataclass(frozen=True)
-class ModeEntry:
-    """One mode.
+class Command(pydantic.BaseModel):
+    """What every command reads. A subclass is one mode; its fields are the areas that it reads.
 
     Attributes:
       purpose: one of `PURPOSES`; `--help` groups the modes by it.
       help: one line.
-      module: the module in `commands` that has `run(config, tell)`.
+      module: the module in `commands` that has `run(config, tell)`, if it has not the mode's name.
       needs: the settings that must be given, each with the settings that can take its place.
-      reads: the names of the settings that the mode reads, or `EVERYTHING`.
-      but_not: settings of these areas that the mode does not read.
-      estimators: whether the mode makes an Estimator or a Keras model, and so needs `compat`.
-      answers: whether the mode writes its answers to a stream if no setting names a file for them;
-        then its function is `run(config, tell, answers)`.
+      refuses: settings of its areas that it does not use, several names in one text, with what to
+        do instead. A flagfile may have them, because several modes can share it.
+      decides: settings that it decides itself, in the same form. A flagfile may not have them.
+      estimators: whether it makes an Estimator or a Keras model, and so needs `compat`.
+      answers: whether it writes its answers to a stream if no setting names a file for them; then
+        its function is `run(config, tell, answers)`.
     """
 
-    purpose: str
-    help: str
-    module: str
-    needs: Mapping[str, tuple[str, ...]]
-    reads: tuple[str, ...]
-    but_not: tuple[str, ...] = ()
-    estimators: bool = True
-    answers: bool = False
+    model_config = pydantic.ConfigDict(frozen=True, protected_namespaces=(), defer_build=True)
+
+    purpose: ClassVar[str]
+    help: ClassVar[str]
+    module: ClassVar[str] = ""
+    needs: ClassVar[Mapping[str, tuple[str, ...]]]
+    refuses: ClassVar[Mapping[str, str]] = {}
+    decides: ClassVar[Mapping[str, str]] = {}
+    estimators: ClassVar[bool] = True
+    answers: ClassVar[bool] = False
+
+    program: Program
 
 
-_BAD_DATA = ("corrupt_data_policy", "max_bad_records", "max_bad_fraction")
-_INPUT_CACHE = ("input_cache_dir", "input_cache_gib")
-_PROFILE = ("profile", "profile_input", "timeline")
-_MACHINE = ("intra_op_threads", "inter_op_threads", "memory_growth")
-_EVALUATE_IN_TRAINING = (
-    "eval_throttle_secs", "early_stopping_metric", "early_stopping_direction",
-    "early_stopping_patience",
-)  # fmt: skip
-_EVALUATION = ("eval_batch_size", "eval_steps", "eval_name", *_EVALUATE_IN_TRAINING)
-_REPORT = ("report", "slices", "importance", "compare", "prometheus_file", "tracking")
-_EXPORTS = tuple(name for name in Exports.model_fields if name not in ("slices", "importance"))
-_TRAINING_AREA = (
-    *(name for name in Training.model_fields if name not in _EVALUATE_IN_TRAINING), "seed",
-    "deterministic", "summary_steps", "histograms",
-)  # fmt: skip
-EVERY_MODE_READS = ("mode", "exit_code_style", "log_format", "log_every_secs")
-_MODEL = ("spec", "model", "model_params", "model_dir", "generate_default_data")
-_TRAIN_DATA = ("train_files", "train_days", "train_mix")
-_OWN_DATA = ("input_fn", "input_version")
-_EVAL_DATA = ("eval_files", "eval_days")
-# What a training reads, whether or not it evaluates its checkpoints.
-_TRAINING = (
-    *_MODEL, *_TRAIN_DATA, "batch_size", "shuffle", "keep_negatives", *_BAD_DATA,
-    *_INPUT_CACHE, *_TRAINING_AREA, *_PROFILE, *_MACHINE, "lock_stale_secs",
-)  # fmt: skip
-_CLUSTER = (*Cluster.model_fields, "data_service", "data_service_timeout_secs")
-# What a training or a cycle tells people and services at its end.
-_TOLD = ("report", "prometheus_file", "tracking")
-_ONE_MODEL = (*_MODEL, *_BAD_DATA, *_MACHINE, "seed", "deterministic")
+_OTHER_FILES = "Remove the flag; it is for other files than this mode reads."
+_NO_FUNCTION = "Write the rows to files with ek.write_examples, and name the files."
+_TRAIN_ONLY = "Use --mode=train_and_evaluate, which also evaluates and exports."
 
-MODES: Mapping[str, ModeEntry] = {
-    "analyze": ModeEntry(
-        "prepare data", "write a first spec for some records, or refresh the files of a spec",
-        "analyze",
-        {"train_files": (), "analysis_dir": ("spec",), "labels": ("spec",)},
-        ("spec", "train_files", "train_days", *Analysis.model_fields, *Tables.model_fields),
-        but_not=("schema_file",), estimators=False,
-    ),
-    "convert": ModeEntry(
-        "prepare data", "write tables (Parquet, CSV, JSON lines) as sharded TFRecord files",
-        "convert",
-        {"convert_files": (), "convert_dir": ()},
-        ("spec", "seed", "beam_options", *Conversion.model_fields, *Tables.model_fields),
-        estimators=False,
-    ),
-    "check_data": ModeEntry(
-        "prepare data", "read all records, and list those that are damaged or do not fit the spec",
-        "check_data",
-        {"train_files": ("train_mix", "eval_files", "predict_files")},
-        ("spec", "model_dir", *_TRAIN_DATA, *_EVAL_DATA, "predict_files"),
-        estimators=False,
-    ),
-    "import_schema": ModeEntry(
-        "prepare data", "write a first spec from a TensorFlow Metadata Schema",
-        "schema",
-        {"schema_file": (), "analysis_dir": ()},
-        ("schema_file", "analysis_dir", "labels"), estimators=False,
-    ),
-    "export_schema": ModeEntry(
-        "prepare data", "write a spec as a TensorFlow Metadata Schema",
-        "schema",
-        {"spec": (), "schema_file": ()},
-        ("spec", "schema_file"), estimators=False,
-    ),
-    "data_service_dispatcher": ModeEntry(
-        "prepare data", "run the dispatcher of a tf.data service until you stop it",
-        "data_service",
-        {},
-        ("data_service_port", "data_service_host", "data_service_dir"), estimators=False,
-    ),
-    "data_service_worker": ModeEntry(
-        "prepare data", "run a worker of a tf.data service until you stop it",
-        "data_service",
-        {"data_service": ()},
-        (*DataService.model_fields,), but_not=("data_service_dir",), estimators=False,
-    ),
-    "train_and_evaluate": ModeEntry(
-        "train", "train, evaluate every checkpoint, and export (the default)",
-        "train",
-        {"spec": (), "model_dir": (), "train_files": ("train_mix", "input_fn"),
-         "eval_files": ("input_fn",)},
-        (*_TRAINING, *_OWN_DATA, *_CLUSTER, *_EVAL_DATA, "predict_files", *_EVALUATION,
-         *_EXPORTS, *_REPORT),
-        but_not=("eval_name", "compare"),
-    ),
-    "train": ModeEntry(
-        "train", "train without evaluating or exporting",
-        "train",
-        {"spec": (), "model_dir": (), "train_files": ("train_mix", "input_fn")},
-        (*_TRAINING, *_OWN_DATA, *_CLUSTER, *_TOLD),
-    ),
-    "tune": ModeEntry(
-        "train", "search the settings with the best metric, in many trainings",
-        "tune",
-        {"spec": (), "model_dir": (), "search": (), "train_files": ("train_mix",),
-         "eval_files": ()},
-        (*_TRAINING, *_EVAL_DATA, "predict_files", *_EVALUATION, *_EXPORTS,
-         *_REPORT, "strategy", "mirrored_devices", *Tuning.model_fields),
-        but_not=("eval_name", "compare", "prometheus_file"),
-    ),
-    "evaluate": ModeEntry(
-        "train", "evaluate the latest checkpoint, or an export, on --eval_files",
-        "evaluate",
-        {"spec": ("export_dir",), "model_dir": ("export_dir",), "eval_files": ("input_fn",)},
-        (*_ONE_MODEL, *_EVAL_DATA, *_OWN_DATA, "eval_batch_size", "eval_steps", "eval_name",
-         "export_dir", *_INPUT_CACHE),
-        answers=True,
-    ),
-    "export": ModeEntry(
-        "train", "write the latest checkpoint as a SavedModel",
-        "export",
-        {"spec": (), "model_dir": ()},
-        (*_ONE_MODEL, *_TRAIN_DATA, *_OWN_DATA, *_EVAL_DATA, "predict_files", "warm_start_from",
-         "export_check_rows", "default_signature"),
-    ),
-    "predict": ModeEntry(
-        "train", "predict --predict_files with the latest checkpoint or with an export",
-        "predict",
-        {"spec": ("export_dir", "predict_dir"), "model_dir": ("export_dir", "predict_dir"),
-         "predict_files": ()},
-        (*_ONE_MODEL, "predict_files", "eval_batch_size", "export_dir", *Prediction.model_fields,
-         *Tables.model_fields),
-        but_not=("beam_options",), answers=True,
-    ),
-    "validate": ModeEntry(
-        "look", "check flags and spec, and rows if you ask for it, before anything runs",
-        "validate",
-        {"spec": ()},
-        EVERYTHING, estimators=False,
-    ),
-    "report": ModeEntry(
-        "look", "write the report page of a training again, or compare several trainings",
-        "report",
-        {"model_dir": ("compare",)},
-        ("model_dir", "compare"), estimators=False,
-    ),
-    "inspect": ModeEntry(
-        "look", "show what is in a model, an export, a checkpoint or a model directory",
-        "inspect",
-        {"inspect_path": ("spec",)},
-        ("inspect_path", "graph_dir", "spec", "model", "model_params"),
-    ),
-    "transform": ModeEntry(
-        "look", "write an export in another form (frozen, TensorFlow Lite, items, ...)",
-        "transform",
-        {"export_dir": (), "transform": (), "transform_dir": (), "predict_files": ()},
-        ("export_dir", "transform", "transform_dir", "transform_inputs", "representative_files",
-         "transform_tolerance", "transform_max_loss_increase", "predict_files", "eval_files",
-         "keep_columns", "item_vectors_format", "index_recall"),
-    ),
-    "serve": ModeEntry(
-        "serve", "answer gRPC and REST requests as TensorFlow Serving does, for development",
-        "serve",
-        {"serving_models": ()},
-        (*Serving.model_fields, "intra_op_threads", "inter_op_threads"),
-        but_not=("serving_config_dir", "serving_batch_rows"),
-        estimators=False,
-    ),
-    "serving_config": ModeEntry(
-        "serve", "write the files that TensorFlow Serving needs to start",
-        "serving_config",
-        {"serving_models": (), "serving_config_dir": ()},
-        (*Serving.model_fields,),
-        estimators=False,
-    ),
-    "retrain": ModeEntry(
-        "retrain", "run one cycle: train on new days, compare with the live model, promote",
-        "retrain",
-        {"spec": (), "model_dir": (), "train_files": (), "window_days": ()},
-        (*_TRAINING, "eval_files", *_EVALUATION, *_EXPORTS, *Retraining.model_fields,
-         "min_count", *_TOLD),
-        # What a cycle decides, and what is for the other modes of retraining.
-        but_not=("train_days", "train_mix", "max_bad_records", "max_bad_fraction",
-                 "warm_start_from", "eval_name", "to", "cycle"),
-    ),
-    "rollback": ModeEntry(
-        "retrain", "make the version --to live again",
-        "retrain",
-        {"model_dir": (), "to": ()},
-        ("model_dir", "serving_dir", "to", "lock_stale_secs", "tracking"),
-    ),
-    "history": ModeEntry(
-        "retrain", "show a table of all cycles",
-        "retrain",
-        {"model_dir": ()},
-        ("model_dir", "serving_dir"),
-    ),
-    "reproduce": ModeEntry(
-        "retrain", "train --cycle again, and show what differs",
-        "retrain",
-        {"model_dir": (), "cycle": ()},
-        ("model_dir", "cycle", "lock_stale_secs"),
-    ),
-}  # fmt: skip
+
+class Analyze(Command):
+    purpose = "prepare data"
+    help = "write a first spec for some records, or refresh the files of a spec"
+    needs = {"train_files": (), "analysis_dir": ("spec",), "labels": ("spec",)}
+    refuses = {
+        "model_dir": "Use --analysis_dir for the files that it writes.",
+        "train_mix input_fn input_version": "Use --train_files.",
+        "eval_files eval_days predict_files generate_default_data": _OTHER_FILES,
+        "schema_file": "Use --mode=import_schema to read a Schema.",
+    }
+    estimators = False
+
+    run: Run
+    data: Data
+    tables: Tables
+    analysis: Analysis
+
+
+class Convert(Command):
+    purpose = "prepare data"
+    help = "write tables (Parquet, CSV, JSON lines) as sharded TFRecord files"
+    needs = {"convert_files": (), "convert_dir": ()}
+    refuses = {
+        "model_dir": "Use --convert_dir for the shards.",
+        "model model_params": "Remove the flag; a conversion has no model.",
+    }
+    estimators = False
+
+    run: Run
+    model: ModelChoice  # For the seed of a shuffled order.
+    tables: Tables
+    conversion: Conversion
+
+
+class CheckData(Command):
+    purpose = "prepare data"
+    help = "read all records, and list those that are damaged or do not fit the spec"
+    needs = {"train_files": ("train_mix", "eval_files", "predict_files")}
+    refuses = {"input_fn input_version generate_default_data": _NO_FUNCTION}
+    estimators = False
+
+    run: Run
+    data: Data
+
+
+class ImportSchema(Command):
+    purpose = "prepare data"
+    help = "write a first spec from a TensorFlow Metadata Schema"
+    module = "schema"
+    needs = {"schema_file": (), "analysis_dir": ()}
+    refuses = {"min_count": "Remove the flag; a Schema has no counts of words."}
+    estimators = False
+
+    analysis: Analysis
+
+
+class ExportSchema(Command):
+    purpose = "prepare data"
+    help = "write a spec as a TensorFlow Metadata Schema"
+    module = "schema"
+    needs = {"spec": (), "schema_file": ()}
+    refuses = {
+        "model_dir": "Remove the flag; only --schema_file is written.",
+        "analysis_dir labels min_count": "Remove the flag; it is for a first spec.",
+    }
+    estimators = False
+
+    run: Run
+    analysis: Analysis
+
+
+class Dispatcher(Command):
+    purpose = "prepare data"
+    help = "run the dispatcher of a tf.data service until you stop it"
+    module = "data_service"
+    needs = {}
+    refuses = {"data_service data_service_timeout_secs": "Use --mode=data_service_worker."}
+    estimators = False
+
+    data_service: DataService
+
+
+class Worker(Command):
+    purpose = "prepare data"
+    help = "run a worker of a tf.data service until you stop it"
+    module = "data_service"
+    needs = {"data_service": ()}
+    refuses = {"data_service_dir": "Remove the flag; only a dispatcher has a state."}
+    estimators = False
+
+    data_service: DataService
+
+
+class Train(Command):
+    purpose = "train"
+    help = "train without evaluating or exporting"
+    module = "train"
+    needs = {"spec": (), "model_dir": (), "train_files": ("train_mix", "input_fn")}
+    refuses = {
+        "eval_files eval_days predict_files eval_batch_size eval_steps eval_throttle_secs "
+        "early_stopping_metric early_stopping_direction early_stopping_patience": _TRAIN_ONLY,
+        "eval_name": "Use --mode=evaluate.",
+        "data_service_port data_service_host data_service_dir": "Use --data_service.",
+    }
+
+    run: Run
+    model: ModelChoice
+    data: Data
+    reading: Reading
+    training: Training
+    warm_start: WarmStart
+    watching: Watching
+    cluster: Cluster
+    data_service: DataService
+
+
+class TrainAndEvaluate(Train):
+    help = "train, evaluate every checkpoint, and export (the default)"
+    needs = {**Train.needs, "eval_files": ("input_fn",)}
+    refuses = {
+        "eval_name": "Use --mode=evaluate for another evaluation.",
+        "data_service_port data_service_host data_service_dir": "Use --data_service.",
+    }
+
+    exports: Exports
+
+
+class Tune(Command):
+    purpose = "train"
+    help = "search the settings with the best metric, in many trainings"
+    needs = {
+        "spec": (), "model_dir": (), "search": (), "train_files": ("train_mix",), "eval_files": (),
+    }  # fmt: skip
+    refuses = {
+        "input_fn input_version": _NO_FUNCTION,
+        "eval_name": "Use --mode=evaluate for another evaluation.",
+        "prometheus_file": "Train with the best flags to write metrics for Prometheus.",
+        "job_name task_index worker_hosts ps_hosts launch_local cluster_timeout_secs "
+        "listen_on_all_interfaces backup_workers partition_mib": "Each trial trains in one "
+        "process. Use --tune_processes, or start the command on several machines.",
+    }
+
+    run: Run
+    model: ModelChoice
+    data: Data
+    reading: Reading
+    training: Training
+    warm_start: WarmStart
+    watching: Watching
+    exports: Exports
+    cluster: Cluster
+    tuning: Tuning
+
+
+class Evaluate(Command):
+    purpose = "train"
+    help = "evaluate the latest checkpoint, or an export, on --eval_files"
+    needs = {"spec": ("export_dir",), "model_dir": ("export_dir",), "eval_files": ("input_fn",)}
+    refuses = {"train_files train_days train_mix predict_files": "Use --eval_files."}
+    answers = True
+
+    run: Run
+    model: ModelChoice
+    export: FromExport
+    data: Data
+    reading: Reading
+
+
+class Predict(Command):
+    purpose = "train"
+    help = "predict --predict_files with the latest checkpoint or with an export"
+    needs = {
+        "spec": ("export_dir", "predict_dir"), "model_dir": ("export_dir", "predict_dir"),
+        "predict_files": (),
+    }  # fmt: skip
+    refuses = {
+        "train_files train_days train_mix eval_files eval_days input_fn input_version": "Use "
+        "--predict_files.",
+        "input_cache_dir input_cache_gib": "Remove the flag; rows are predicted once.",
+        "eval_steps": "Use --predict_limit.",
+        "eval_name": "Use --predict_output or --predict_dir.",
+        "beam_options": "It is for --mode=convert and --mode=analyze. Remove it.",
+    }
+    answers = True
+
+    run: Run
+    model: ModelChoice
+    export: FromExport
+    data: Data
+    reading: Reading
+    tables: Tables
+    prediction: Prediction
+
+
+class Export(Command):
+    purpose = "train"
+    help = "write the latest checkpoint as a SavedModel"
+    needs = {"spec": (), "model_dir": ()}
+    refuses = {
+        "input_cache_dir input_cache_gib eval_batch_size eval_steps eval_name": "Use "
+        "--mode=evaluate to evaluate the checkpoint.",
+        "exporters best_metric best_direction best_k export_every_steps exports_to_keep": "It "
+        "writes one export, of the latest checkpoint. Remove the flag.",
+        "slices importance": "Use --mode=train_and_evaluate, which measures them.",
+        "warm_start_mode warm_start_vars warm_start_rename": "It trains nothing. Remove the flag.",
+    }
+
+    run: Run
+    model: ModelChoice
+    data: Data
+    reading: Reading
+    warm_start: WarmStart  # For the lineage: where the training started.
+    exports: Exports
+
+
+class Inspect(Command):
+    purpose = "look"
+    help = "show what is in a model, an export, a checkpoint or a model directory"
+    needs = {"inspect_path": ("spec",)}
+    refuses = {
+        "model_dir": "Use --inspect_path.",
+        "compare": "Use --mode=report.",
+        "validate_rows baseline_files baseline_statistics": "Use --mode=validate.",
+    }
+
+    run: Run
+    model: ModelChoice
+    looking: Looking
+
+
+class Report(Command):
+    purpose = "look"
+    help = "write the report page of a training again, or compare several trainings"
+    needs = {"model_dir": ("compare",)}
+    refuses = {
+        "spec": "Remove the flag; --model_dir has the spec of its training.",
+        "inspect_path graph_dir": "Use --mode=inspect.",
+        "validate_rows baseline_files baseline_statistics": "Use --mode=validate.",
+    }
+    estimators = False
+
+    run: Run
+    looking: Looking
+
+
+class Transform(Command):
+    purpose = "look"
+    help = "write an export in another form (frozen, TensorFlow Lite, items, ...)"
+    needs = {"export_dir": (), "transform": (), "transform_dir": (), "predict_files": ()}
+    refuses = {
+        "train_files train_days train_mix eval_days input_fn input_version "
+        "generate_default_data": _OTHER_FILES,
+        "predict_output predict_limit predict_outputs top_k predict_dir predict_processes": "Use "
+        "--mode=predict.",
+    }
+
+    export: FromExport
+    data: Data
+    prediction: Prediction  # For --keep_columns, which names an item.
+    transforming: Transforming
+
+
+class Serve(Command):
+    purpose = "serve"
+    help = "answer gRPC and REST requests as TensorFlow Serving does, for development"
+    needs = {"serving_models": ()}
+    refuses = {"serving_config_dir serving_batch_rows": "Use --mode=serving_config."}
+    estimators = False
+
+    serving: Serving
+
+
+class ServingConfig(Command):
+    purpose = "serve"
+    help = "write the files that TensorFlow Serving needs to start"
+    needs = {"serving_models": (), "serving_config_dir": ()}
+    estimators = False
+
+    serving: Serving
+
+
+_OF_CYCLES = (
+    "as_of window_days eval_window_days window_min_days window_min_rows window_max_age_days force "
+    "keep_cycles keep_cycle_days keep_versions stage_limits webhook_url_file webhook_timeout_secs"
+)
+
+
+class Retrain(Command):
+    purpose = "retrain"
+    help = "run one cycle: train on new days, compare with the live model, promote"
+    needs = {"spec": (), "model_dir": (), "train_files": (), "window_days": ()}
+    decides = {
+        "train_days": "Use --window_days for the number of days.",
+        "eval_days": "Use --eval_window_days for the number of days.",
+        "train_mix": "A cycle reads all days of its window as one. Use --train_files.",
+        "max_bad_records max_bad_fraction": "A cycle leaves out whole files that are damaged. Use "
+        "--window_min_rows as the limit.",
+        "warm_start_from": "The section retraining of the spec says where a cycle starts. Remove "
+        "the flag.",
+        "data_service": "One process trains and evaluates a cycle. Remove the flag.",
+        "export_dir": "A cycle writes its own candidate. Remove the flag.",
+    }
+    refuses = {
+        "predict_files eval_name slices importance": "Remove the flag; a cycle has its own report.",
+        "analysis_dir labels schema_file": "Use --mode=analyze.",
+        "input_fn input_version": _NO_FUNCTION,
+        "to": "Use --mode=rollback.",
+        "cycle": "Use --mode=reproduce.",
+    }
+
+    run: Run
+    model: ModelChoice
+    data: Data
+    reading: Reading
+    training: Training
+    warm_start: WarmStart
+    watching: Watching
+    exports: Exports
+    analysis: Analysis  # For --min_count of its vocabularies.
+    retraining: Retraining
+
+
+class Rollback(Command):
+    purpose = "retrain"
+    help = "make the version --to live again"
+    module = "retrain"
+    needs = {"model_dir": (), "to": ()}
+    refuses = {
+        f"spec cycle {_OF_CYCLES}": "Remove the flag; it is for other modes of retraining.",
+        "summary_steps histograms profile profile_input timeline report prometheus_file": "Only "
+        "--tracking is told of a rollback. Remove the flag.",
+    }
+
+    run: Run
+    watching: Watching
+    retraining: Retraining
+
+
+class History(Command):
+    purpose = "retrain"
+    help = "show a table of all cycles"
+    module = "retrain"
+    needs = {"model_dir": ()}
+    refuses = {f"spec to cycle {_OF_CYCLES}": "Remove the flag; it is for --mode=retrain."}
+
+    run: Run
+    retraining: Retraining
+
+
+class Reproduce(Command):
+    purpose = "retrain"
+    help = "train --cycle again, and show what differs"
+    module = "retrain"
+    needs = {"model_dir": (), "cycle": ()}
+    refuses = {
+        f"spec to serving_dir {_OF_CYCLES}": "Remove the flag; the cycle has its own flags.",
+    }
+
+    run: Run
+    retraining: Retraining
+
+
+class Validate(Command):
+    purpose = "look"
+    help = "check flags and spec, and rows if you ask for it, before anything runs"
+    needs = {"spec": ()}
+    estimators = False
+
+    settings: AllSettings
+
+
+MODES: Mapping[str, type[Command]] = {
+    "analyze": Analyze,
+    "convert": Convert,
+    "check_data": CheckData,
+    "import_schema": ImportSchema,
+    "export_schema": ExportSchema,
+    "data_service_dispatcher": Dispatcher,
+    "data_service_worker": Worker,
+    "train_and_evaluate": TrainAndEvaluate,
+    "train": Train,
+    "tune": Tune,
+    "evaluate": Evaluate,
+    "export": Export,
+    "predict": Predict,
+    "validate": Validate,
+    "report": Report,
+    "inspect": Inspect,
+    "transform": Transform,
+    "serve": Serve,
+    "serving_config": ServingConfig,
+    "retrain": Retrain,
+    "rollback": Rollback,
+    "history": History,
+    "reproduce": Reproduce,
+}
 
 # What is missing, for settings whose name does not say it.
 _MEANING = {
@@ -264,12 +486,32 @@ _MEANING = {
 }
 
 
+def module_of(mode: str) -> str:
+    """The name of the module in `commands` that has the function of a mode."""
+    return MODES[mode].module or mode
+
+
+def areas_of(command: type[Command]) -> dict[str, type[Settings]]:
+    """The areas that a command reads, by the names of its fields."""
+    return {name: field.annotation for name, field in command.model_fields.items()}  # type: ignore
+
+
+@functools.cache
+def refusals(mode: str) -> Mapping[str, str]:
+    """The settings of its areas that a mode does not use, and what to do instead."""
+    return by_name({**MODES[mode].decides, **MODES[mode].refuses})
+
+
+def by_name(remedies: Mapping[str, str]) -> dict[str, str]:
+    """The remedy of each setting; the keys of `remedies` have one or several names."""
+    return {name: remedy for names, remedy in remedies.items() for name in names.split()}
+
+
+@functools.cache
 def settings_of(mode: str) -> frozenset[str]:
     """The names of the settings that a mode reads."""
-    entry = MODES[mode]
-    if entry.reads == EVERYTHING:
-        return frozenset(AllSettings.model_fields)
-    return frozenset([*EVERY_MODE_READS, *entry.reads]).difference(entry.but_not)
+    areas = areas_of(MODES[mode]).values()
+    return frozenset(name for area in areas for name in area.model_fields) - {*refusals(mode)}
 
 
 def modes_that_read(name: str) -> list[str]:

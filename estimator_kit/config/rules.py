@@ -26,10 +26,11 @@ from estimator_kit.config.areas import (
     training,
     transforming,
     tuning,
+    warm_start,
     watching,
 )
 from estimator_kit.config.areas.program import TRAINING_MODES
-from estimator_kit.config.modes import missing_settings
+from estimator_kit.config.modes import MODES, by_name, missing_settings
 
 _FILES = (
     "train_files",
@@ -53,22 +54,6 @@ _WHY = {
     "data_service": f"Its workers do not run your code. {_WRITE_FILES}",
 }
 
-# Settings that a cycle decides itself, and what to use instead.
-_WHOLE_FILES = (
-    "A cycle leaves out whole files that are damaged. Use --window_min_rows as the limit."
-)
-_DECIDED = {
-    "train_days": "Use --window_days for the number of days.",
-    "eval_days": "Use --eval_window_days for the number of days.",
-    "train_mix": "A cycle reads all days of its window as one. Use --train_files.",
-    "warm_start_from": "The section retraining of the spec says where a cycle starts. Remove the "
-    "flag.",
-    "data_service": "One process trains and evaluates a cycle. Remove the flag.",
-    "export_dir": "A cycle writes its own candidate. Remove the flag.",
-    "max_bad_records": _WHOLE_FILES,
-    "max_bad_fraction": _WHOLE_FILES,
-}
-
 
 def problems_of(config: AllSettings) -> list[str]:
     """All problems of a config; none if the list is empty."""
@@ -78,7 +63,8 @@ def problems_of(config: AllSettings) -> list[str]:
         *analysis.problems(config, config, config),
         *(conversion.problems(config, config, config) if config.mode == "convert" else []),
         *tables.problems(config, config),
-        *training.problems(config, config, config, config),
+        *training.problems(config, config, config),
+        *warm_start.problems(config, config),
         *watching.problems(config, config),
         *data_service.problems(config),
         *_service_problems(config),
@@ -87,7 +73,7 @@ def problems_of(config: AllSettings) -> list[str]:
         *serving.problems(config, config),
         *prediction.problems(config, config, config),
         *retraining.problems(config, config, config, config),
-        *_retraining_problems(config),
+        *_decided_problems(config),
         *exports.problems(config, config),
         *tuning.problems(config, config, config, config),
         *looking.problems(config, config, config),
@@ -103,13 +89,11 @@ def _cluster_problems(config: AllSettings) -> list[str]:
     return []
 
 
-def _retraining_problems(config: AllSettings) -> list[str]:
-    if config.mode != "retrain":
-        return []
+def _decided_problems(config: AllSettings) -> list[str]:
     return [
-        f"--{field} does not go with --mode=retrain. {why}"
-        for field, why in _DECIDED.items()
-        if getattr(config, field) not in (None, (), "")
+        f"--{name} does not go with --mode={config.mode}. {remedy}"
+        for name, remedy in by_name(MODES[config.mode].decides).items()
+        if getattr(config, name) not in (None, (), "")
     ]
 
 

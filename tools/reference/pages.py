@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from estimator_kit import exit_codes
 from estimator_kit.config.areas import AREAS, AllSettings
 from estimator_kit.config.areas.base import changes_of as of_setting
+from estimator_kit.config.areas.program import Program
 from estimator_kit.config.modes import (
-    EVERY_MODE_READS,
     MODES,
     PURPOSES,
     modes_that_read,
@@ -37,10 +37,10 @@ def flags_page() -> str:
         "error. The fields of `estimator_kit.ExperimentConfig` have the same names.",
         "## Modes",
         table(("for", "mode", "what it does"), *modes),
-        "All modes read " + ", ".join(map(_link, EVERY_MODE_READS)) + ".",
+        "All modes read " + ", ".join(map(_link, Program.model_fields)) + ".",
     ]
     for mode in MODES:
-        read = settings_of(mode) - {*EVERY_MODE_READS}
+        read = settings_of(mode) - Program.model_fields.keys()
         rows = [
             (area.heading, [name for name in area.model_fields if name in read]) for area in AREAS
         ]

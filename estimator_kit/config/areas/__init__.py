@@ -17,22 +17,26 @@ from estimator_kit.config.areas.prediction import Prediction
 from estimator_kit.config.areas.program import Program
 from estimator_kit.config.areas.reading import Reading
 from estimator_kit.config.areas.retraining import Retraining
-from estimator_kit.config.areas.run import Run
+from estimator_kit.config.areas.run import FromExport, ModelChoice, Run
 from estimator_kit.config.areas.serving import Serving
 from estimator_kit.config.areas.tables import Tables
 from estimator_kit.config.areas.training import Training
 from estimator_kit.config.areas.transforming import Transforming
 from estimator_kit.config.areas.tuning import Tuning
+from estimator_kit.config.areas.warm_start import WarmStart
 from estimator_kit.config.areas.watching import Watching
 
 # In the order of `--helpfull`.
 AREAS: tuple[type[Settings], ...] = (
     Program,
     Run,
+    ModelChoice,
+    FromExport,
     Data,
     Reading,
     DataService,
     Training,
+    WarmStart,
     Watching,
     Exports,
     Tuning,
@@ -61,10 +65,13 @@ class AllSettings(
     Tuning,
     Exports,
     Watching,
+    WarmStart,
     Training,
     DataService,
     Reading,
     Data,
+    FromExport,
+    ModelChoice,
     Run,
     Program,
 ):

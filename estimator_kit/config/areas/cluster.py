@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, Optional
 from pydantic import Field
 
 from estimator_kit.config.areas.base import MOST_DEVICES, Count, Settings, setting
-from estimator_kit.config.areas.training import Training
+from estimator_kit.config.areas.warm_start import WarmStart
 from feature_specs.entry import PositiveFloat
 
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
@@ -101,7 +101,7 @@ class Cluster(Settings):
     )
 
 
-def problems(cluster: Cluster, training: Training) -> list[str]:
+def problems(cluster: Cluster, warm_start: WarmStart) -> list[str]:
     """What does not go together, whatever TF_CONFIG says."""
     found = []
     by_hand = {name: getattr(cluster, name) for name in ("ps_hosts", "worker_hosts")}
@@ -126,7 +126,7 @@ def problems(cluster: Cluster, training: Training) -> list[str]:
             "--mirrored_devices is only for --strategy=mirrored and "
             "--strategy=multi_worker_mirrored. Remove it."
         )
-    if cluster.partition_mib and training.warm_start_from:
+    if cluster.partition_mib and warm_start.warm_start_from:
         found.append(
             "--partition_mib does not go with --warm_start_from, which moves whole tables. Start "
             "without --partition_mib, and add it when training continues from the first checkpoint."

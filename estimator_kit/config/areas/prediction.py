@@ -6,7 +6,7 @@ from typing import ClassVar, Optional
 
 from estimator_kit.config.areas.base import PositiveInt, Settings, name_problems, setting
 from estimator_kit.config.areas.program import Program
-from estimator_kit.config.areas.run import Run
+from estimator_kit.config.areas.run import FromExport
 
 
 class Prediction(Settings):
@@ -65,13 +65,13 @@ class Prediction(Settings):
     )
 
 
-def problems(prediction: Prediction, program: Program, run: Run) -> list[str]:
+def problems(prediction: Prediction, program: Program, export: FromExport) -> list[str]:
     """What does not go together, with and without `--predict_dir`."""
     if program.mode != "predict":
         return []
     found = name_problems("predict_outputs", prediction.predict_outputs)
     found += name_problems("keep_columns", prediction.keep_columns)
-    if prediction.top_k is not None and run.export_dir is None:
+    if prediction.top_k is not None and export.export_dir is None:
         found.append(
             "--export_dir is missing. --top_k needs an export; write one from a checkpoint with "
             "--mode=export."
@@ -83,7 +83,7 @@ def problems(prediction: Prediction, program: Program, run: Run) -> list[str]:
                 "export. Remove --predict_processes."
             )
         return found
-    if run.export_dir is None and prediction.top_k is None:
+    if export.export_dir is None and prediction.top_k is None:
         found.append(
             "--export_dir is missing. --predict_dir needs an export; write one from a checkpoint "
             "with --mode=export."

@@ -1,4 +1,4 @@
-"""The spec, model and folder of a run. Imports no TensorFlow."""
+"""The spec, folder and model of a run, or an export. Imports no TensorFlow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOP_OF_MODULE = "a class at the top level of a module, not inside a function or
 
 
 class Run(Settings):
-    """The spec, model and folder of a run."""
+    """The spec and folder of a run."""
 
     heading: ClassVar[str] = "The run"
 
@@ -29,6 +29,19 @@ class Run(Settings):
         changes="",
         named=True,
     )
+    model_dir: Optional[str] = setting(
+        None,
+        "The folder of the run: checkpoints, exports, TensorBoard events and result.json. If "
+        "you start again with the same folder, training continues from the last checkpoint.",
+        changes="nothing",
+    )
+
+
+class ModelChoice(Settings):
+    """The model, its parameters, and its initial values."""
+
+    heading: ClassVar[str] = "The model"
+
     model: str = setting(
         "wide_deep",
         "linear, dnn, wide_deep, fm, deepfm, dcn, xdeepfm, autoint (these cross features); "
@@ -54,20 +67,6 @@ class Run(Settings):
         "Decides the order of rows and the initial values of variables.",
         changes="records rows training",
     )
-    model_dir: Optional[str] = setting(
-        None,
-        "The folder of the run: checkpoints, exports, TensorBoard events and result.json. If "
-        "you start again with the same folder, training continues from the last checkpoint.",
-        changes="nothing",
-    )
-    export_dir: Optional[str] = setting(
-        None,
-        "--mode=predict and --mode=evaluate: the export (a SavedModel) to use instead of the "
-        "latest checkpoint, or a folder of versions, whose newest version is used. You do not need "
-        "--spec if the export keeps its feature spec. --mode=transform: the export to transform.",
-        changes="",
-        named=True,
-    )
 
     @pydantic.field_validator("model", mode="before")
     @classmethod
@@ -80,3 +79,18 @@ class Run(Settings):
         if not isinstance(model, str):
             raise PydanticCustomError("model", _NAME_OR_CLASS)
         return model
+
+
+class FromExport(Settings):
+    """An export instead of the latest checkpoint."""
+
+    heading: ClassVar[str] = "An export"
+
+    export_dir: Optional[str] = setting(
+        None,
+        "--mode=predict and --mode=evaluate: the export (a SavedModel) to use instead of the "
+        "latest checkpoint, or a folder of versions, whose newest version is used. You do not need "
+        "--spec if the export keeps its feature spec. --mode=transform: the export to transform.",
+        changes="",
+        named=True,
+    )

@@ -1,4 +1,4 @@
-"""How long a training takes, what it starts from, what it saves, and how it computes.
+"""How long a training takes, what it saves, and how it computes.
 
 Imports no TensorFlow.
 """
@@ -10,17 +10,10 @@ from typing import ClassVar, Literal, Optional
 from estimator_kit.config.areas.base import Count, PositiveInt, Settings, setting
 from estimator_kit.config.areas.exports import Exports
 from estimator_kit.config.areas.program import TRAINING_MODES, Program
-from estimator_kit.config.areas.run import Run
-from estimator_kit.config.patterns import pattern_problem
-
-WarmStartMode = Literal["weights", "weights_and_stats", "all_but_step", "all"]
-
-# The characters that have a meaning in a pattern of TensorFlow.
-_WILDCARDS = "*?[\\"
 
 
 class Training(Settings):
-    """How long a training takes, what it starts from, what it saves, and how it computes."""
+    """How long a training takes, what it saves, and how it computes."""
 
     heading: ClassVar[str] = "Training"
 
@@ -69,35 +62,6 @@ class Training(Settings):
         "How many of the latest checkpoints to keep.",
         changes="nothing",
     )
-    warm_start_from: Optional[str] = setting(
-        None,
-        "A checkpoint, model directory or SavedModel whose variables a new training starts "
-        "from. Their shapes must fit. If words of a vocabulary or classes have moved, their "
-        "rows move with them. This flag has no effect if --model_dir already has a checkpoint.",
-        changes="training",
-        named=True,
-    )
-    warm_start_mode: WarmStartMode = setting(
-        "weights_and_stats",
-        "What a warm start takes. weights: trainable variables and embedding tables. "
-        "weights_and_stats: also other variables of layers, such as moving means. "
-        "all_but_step: also the slots of optimizers. all: also the global step. The slots of "
-        "FTRL come with the weights.",
-        changes="training",
-    )
-    warm_start_vars: str = setting(
-        ".*",
-        "A regular expression: a warm start takes the variables whose full name matches. The "
-        "slots of optimizers follow their variables.",
-        changes="training",
-    )
-    warm_start_rename: tuple[str, ...] = setting(
-        (),
-        "Variables that have another name in the source, as old=new: old is a regular "
-        "expression for a full name in the source, and new is the name in the model, such as "
-        "dnn/(.*)=tower/\\1.",
-        changes="training",
-    )
     eval_throttle_secs: Count = setting(
         0,
         "The fewest seconds between two evaluations; 0 evaluates every checkpoint.",
@@ -135,17 +99,9 @@ class Training(Settings):
     )
 
 
-def problems(training: Training, program: Program, run: Run, exports: Exports) -> list[str]:
-    """What does not go together in the length, the checkpoints and the start of a training."""
+def problems(training: Training, program: Program, exports: Exports) -> list[str]:
+    """What does not go together in the length and the checkpoints of a training."""
     found = []
-    paths = {"model_dir": run.model_dir, "warm_start_from": training.warm_start_from}
-    for field, path in paths.items():
-        if path is not None and set(path) & set(_WILDCARDS):
-            found.append(
-                f"--{field}: expected a path without {' '.join(_WILDCARDS)}, got {path!r}. "
-                "TensorFlow reads the path of a checkpoint as a pattern, and does not find it. "
-                "Rename the folder."
-            )
     if program.mode in (*TRAINING_MODES, "retrain") and not (training.max_steps or training.epochs):
         found.append(
             "--max_steps and --epochs are missing. Give at least one of them, so that training "
@@ -162,23 +118,7 @@ def problems(training: Training, program: Program, run: Run, exports: Exports) -
             "--deterministic with --early_stopping_metric needs --save_checkpoints_steps. "
             "Checkpoints that are saved by the clock would stop each training at another step."
         )
-    return found + _warm_start_problems(training) + _direction_problems(training, exports)
-
-
-def _warm_start_problems(training: Training) -> list[str]:
-    found = []
-    problem = pattern_problem(training.warm_start_vars)
-    if problem is not None:
-        found.append(f"--warm_start_vars: {problem}")
-    for rename in training.warm_start_rename:
-        old, _, new = rename.rpartition("=")
-        if not old or not new:
-            found.append(f"--warm_start_rename: expected old=new, got {rename!r}.")
-            continue
-        problem = pattern_problem(old)
-        if problem is not None:
-            found.append(f"--warm_start_rename: {problem}")
-    return found
+    return found + _direction_problems(training, exports)
 
 
 def _direction_problems(training: Training, exports: Exports) -> list[str]:

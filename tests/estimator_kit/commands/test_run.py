@@ -10,7 +10,7 @@ import pytest
 import estimator_kit as ek
 from estimator_kit import commands
 from estimator_kit.config.flags import resolved_flags
-from estimator_kit.config.modes import MODES, settings_of
+from estimator_kit.config.modes import MODES, module_of, settings_of
 from estimator_kit.main import main
 from estimator_kit.result import EvaluationResult, RunResult
 from estimator_kit.scoring import export_evaluation
@@ -35,7 +35,7 @@ def fields_of(mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_runs_through_both(monkeypatch, tmp_path, capsys, mode):
-    module = importlib.import_module(f"estimator_kit.commands.{MODES[mode].module}")
+    module = importlib.import_module(f"estimator_kit.commands.{module_of(mode)}")
     seen = []
 
     def run(config: ek.ExperimentConfig, tell, answers=None):

@@ -8,7 +8,7 @@ import pytest
 from estimator_kit.config.areas import AREAS
 from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.program import Program
-from estimator_kit.config.areas.run import Run
+from estimator_kit.config.areas.run import ModelChoice
 from estimator_kit.config.areas.training import Training
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import resolved_flags
@@ -418,9 +418,9 @@ def test_a_setting_that_is_given_flat_and_in_an_area():
         "epochs: the setting is given twice, in Training and by name. Remove one of them."
     )
     with pytest.raises(ConfigError) as error:
-        ExperimentConfig(Run(seed=2), Run(seed=2), **TRAINING)
+        ExperimentConfig(ModelChoice(seed=2), ModelChoice(seed=2), **TRAINING)
     assert str(error.value) == (
-        "seed: the setting is given twice, in Run and in Run. Remove one of them."
+        "seed: the setting is given twice, in ModelChoice and in ModelChoice. Remove one of them."
     )
 
 
