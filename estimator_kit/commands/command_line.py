@@ -20,10 +20,10 @@ from estimator_kit import exit_codes
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import CommandLine, value_type
 from estimator_kit.config.modes import EVERY_MODE_READS, MODES, PURPOSES
+from estimator_kit.config.removed import mode_hint
 from estimator_kit.config.rules.required import alternatives
 from estimator_kit.config.settings import AREAS, modes_that_read, settings_of
 from estimator_kit.errors import ConfigError
-from feature_specs.errors import did_you_mean
 
 _WIDTH = 100
 
@@ -56,7 +56,7 @@ def with_mode(arguments: Sequence[str]) -> list[str]:
     if word not in MODES:
         raise ConfigError(
             f"the command line: expected --flag=value or a mode, got {word!r}"
-            f"{did_you_mean(word, MODES)}"
+            f"{mode_hint(word)}"
         )
     return [f"--mode={word}", *rest]
 
@@ -71,7 +71,7 @@ def asked_help(line: CommandLine) -> Optional[str]:
     if not mode.present:
         return overview()
     if mode.value not in MODES:
-        raise ConfigError(f"--mode: unknown mode {mode.value!r}{did_you_mean(mode.value, MODES)}")
+        raise ConfigError(f"--mode: unknown mode {mode.value!r}{mode_hint(mode.value)}")
     return mode_help(str(mode.value))
 
 

@@ -11,8 +11,7 @@ from typing import Any, Optional, TypeVar, cast
 
 import pydantic
 
-from estimator_kit.config.modes import MODES
-from estimator_kit.config.removed import instead
+from estimator_kit.config.removed import instead, mode_hint
 from estimator_kit.config.rules import problems_of
 from estimator_kit.config.settings import AllSettings
 from estimator_kit.config.settings.base import Settings
@@ -131,7 +130,7 @@ def _problem(item: Any, fields: Any) -> str:
     if item["type"] == "missing":
         return f"--{name} is missing."
     if name == "mode":
-        return f"--mode: unknown mode {item['input']!r}{did_you_mean(item['input'], MODES)}"
+        return f"--mode: unknown mode {item['input']!r}{mode_hint(item['input'])}"
     return f"--{name}: expected {_expected(item)}, got {item['input']!r}."
 
 

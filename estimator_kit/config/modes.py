@@ -11,7 +11,7 @@ from typing import Literal
 
 Mode = Literal[
     "train_and_evaluate", "train", "tune", "evaluate", "predict", "export", "validate", "analyze",
-    "inspect", "transform", "convert", "import_schema", "export_schema", "check_data",
+    "inspect", "transform", "convert", "schema", "check_data",
     "data_service_dispatcher", "data_service_worker", "serve", "serving_config", "retrain",
     "rollback", "history", "reproduce", "report",
 ]  # fmt: skip
@@ -90,17 +90,11 @@ MODES: Mapping[str, ModeEntry] = {
         ("spec", "model_dir", *_TRAIN_DATA, *_EVAL_DATA, "predict_files"),
         estimators=False,
     ),
-    "import_schema": ModeEntry(
-        "prepare data", "write a first spec from a TensorFlow Metadata Schema",
+    "schema": ModeEntry(
+        "prepare data", "write a spec as a TensorFlow Metadata Schema, or a first spec from one",
         "schema",
-        {"schema_file": (), "analysis_dir": ()},
-        ("schema_file", "analysis_dir", "labels"), estimators=False,
-    ),
-    "export_schema": ModeEntry(
-        "prepare data", "write a spec as a TensorFlow Metadata Schema",
-        "schema",
-        {"spec": (), "schema_file": ()},
-        ("spec", "schema_file"), estimators=False,
+        {"schema_file": (), "spec": ("analysis_dir",)},
+        ("schema_file", "spec", "analysis_dir", "labels"), estimators=False,
     ),
     "data_service_dispatcher": ModeEntry(
         "prepare data", "run the dispatcher of a tf.data service until you stop it",

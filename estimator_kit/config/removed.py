@@ -1,4 +1,4 @@
-"""Settings of earlier versions that are constants now, and what to do instead of setting them.
+"""Settings and modes of earlier versions, and what to write instead of them.
 
 Every `flags.txt` has all settings. One of an earlier version can still be read, unless it gives
 such a setting another value than the constant.
@@ -8,6 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple, Optional
+
+from estimator_kit.config.modes import MODES
+from feature_specs.errors import did_you_mean
+
+# The modes of earlier versions, and how to write them now.
+REMOVED_MODES: Mapping[str, str] = {
+    "import_schema": "schema, with --analysis_dir",
+    "export_schema": "schema, with --spec",
+}
 
 
 class Removed(NamedTuple):
@@ -47,6 +56,14 @@ REMOVED: Mapping[str, Removed] = {
         "1000", "A request waits 1000 microseconds for others. Edit batching_parameters.txt."
     ),
 }
+
+
+def mode_hint(name: str) -> str:
+    """What to write instead of a mode that does not exist."""
+    if name in REMOVED_MODES:
+        return f". The mode was merged into another one. Write {REMOVED_MODES[name]}."
+    return did_you_mean(name, MODES)
+
 
 # An argument for absl, which then ignores these flags.
 PASS_OVER = f"--undefok={','.join(REMOVED)}"

@@ -91,7 +91,7 @@ def test_a_folder_on_an_unknown_file_system():
 OUTPUTS = {
     "check_data": ("model_dir", {"train_files": "t.tfrecord"}),
     "convert": ("convert_dir", {"convert_files": "t.csv"}),
-    "export_schema": ("schema_file", {"spec": "s.yaml"}),
+    "schema": ("schema_file", {"spec": "s.yaml"}),
     "inspect": ("graph_dir", {"inspect_path": "m"}),
     "serving_config": ("serving_config_dir", {"serving_models": "a=b"}),
     "transform": (

@@ -33,9 +33,9 @@ class AnalysisSettings(Settings):
     )
     schema_file: Optional[str] = setting(
         None,
-        "--mode=import_schema: the TensorFlow Metadata Schema to read, in text format "
-        "(schema.pbtxt). --mode=export_schema: the file to write. A file that holds anything "
-        "else is never overwritten.",
+        "A TensorFlow Metadata Schema in text format (schema.pbtxt). --mode=schema reads it and "
+        "writes a first spec to --analysis_dir, or writes it from --spec. A file that holds "
+        "anything else is never overwritten.",
         changes="nothing",
     )
     beam_options: Optional[str] = setting(

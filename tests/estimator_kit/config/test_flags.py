@@ -369,7 +369,7 @@ def test_resolved_flags_make_the_same_config_again(tmp_path_factory, fields):
 
 def test_resolved_flags_of_every_mode(tmp_path):
     for mode in MODES:
-        schema = {"schema_file": "s", "analysis_dir": "a"} if mode.endswith("_schema") else {}
+        schema = {"schema_file": "s"} if mode == "schema" else {}
         schema |= {"convert_files": ("a", "b"), "convert_dir": "c"} if mode == "convert" else {}
         schema |= {"inspect_path": "i"} if mode == "inspect" else {}
         schema |= {"search": "s.yaml"} if mode == "tune" else {}

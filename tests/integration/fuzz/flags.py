@@ -36,7 +36,7 @@ _RUNS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (1, ("--mode=train", "--max_steps=6")),
     (1, ("--mode=train_and_evaluate", "--model_dir=new", "--exporters=")),
     (1, ("--mode=export",)),
-    (2, ("--mode=export_schema", "--schema_file=out.pbtxt")),
+    (2, ("--mode=schema", "--schema_file=out.pbtxt")),
     (1, ("--mode=transform", f"--export_dir=model/{EXPORT}", "--transform=text",
          "--transform_dir=out")),
     (2, ("--mode=serving_config", "--serving_models=ads=model/export/best",
