@@ -55,8 +55,7 @@ def with_mode(arguments: Sequence[str]) -> list[str]:
         return list(arguments)
     if word not in MODES:
         raise ConfigError(
-            f"the command line: expected --flag=value or a mode, got {word!r}"
-            f"{mode_hint(word)}"
+            f"the command line: expected --flag=value or a mode, got {word!r}{mode_hint(word)}"
         )
     return [f"--mode={word}", *rest]
 

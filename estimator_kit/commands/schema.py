@@ -1,6 +1,7 @@
 """`--mode=schema`: a spec as a TensorFlow Metadata Schema, or a first spec from one.
 
-With `analysis_dir` it reads the Schema, with `spec` it writes it. Passes the settings to `input_pipelines/prepare/metadata_schema`, which does the work.
+With `analysis_dir` it reads the Schema, with `spec` it writes it. Passes the settings to
+`input_pipelines/prepare/metadata_schema`, which does the work.
 """
 
 from __future__ import annotations

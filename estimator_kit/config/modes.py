@@ -12,7 +12,7 @@ from typing import Literal
 Mode = Literal[
     "train_and_evaluate", "train", "tune", "evaluate", "predict", "export", "validate", "analyze",
     "inspect", "transform", "convert", "schema", "check_data",
-    "data_service_dispatcher", "data_service_worker", "serve", "serving_config", "retrain",
+    "data_service", "serve", "serving_config", "retrain",
     "rollback", "history", "reproduce", "report",
 ]  # fmt: skip
 TRAINING_MODES = ("train_and_evaluate", "train")
@@ -96,17 +96,11 @@ MODES: Mapping[str, ModeEntry] = {
         {"schema_file": (), "spec": ("analysis_dir",)},
         ("schema_file", "spec", "analysis_dir", "labels"), estimators=False,
     ),
-    "data_service_dispatcher": ModeEntry(
-        "prepare data", "run the dispatcher of a tf.data service until you stop it",
+    "data_service": ModeEntry(
+        "prepare data", "run the dispatcher of a tf.data service, or a worker, until you stop it",
         "data_service",
         {},
-        ("data_service_port", "data_service_host", "data_service_dir"), estimators=False,
-    ),
-    "data_service_worker": ModeEntry(
-        "prepare data", "run a worker of a tf.data service until you stop it",
-        "data_service",
-        {"data_service": ()},
-        ("DataServiceSettings",), but_not=("data_service_dir",), estimators=False,
+        ("DataServiceSettings",), estimators=False,
     ),
     "train_and_evaluate": ModeEntry(
         "train", "train, evaluate every checkpoint, and export (the default)",

@@ -16,6 +16,8 @@ from feature_specs.errors import did_you_mean
 REMOVED_MODES: Mapping[str, str] = {
     "import_schema": "schema, with --analysis_dir",
     "export_schema": "schema, with --spec",
+    "data_service_dispatcher": "data_service, without --data_service",
+    "data_service_worker": "data_service, with --data_service",
 }
 
 

@@ -106,7 +106,7 @@ def wait_for_service(
                 known = ask(b"", timeout=min(left, 5.0))
                 if known or not workers:
                     return
-                problem = "it has no worker; start one with --mode=data_service_worker"
+                problem = "it has no worker; start one with --mode=data_service"
             except grpc.RpcError as error:
                 problem = str(error.details() or error.code()).strip()
             if not said:

@@ -63,15 +63,15 @@ class Processes:
         raise AssertionError(f"no {pattern!r} in {LIMIT} seconds")
 
     def dispatcher(self, *arguments: str) -> tuple[subprocess.Popen, str]:
-        mode = "data_service_dispatcher"
-        process = self.start(f"--mode={mode}", "--data_service_host=localhost", *arguments)
-        return process, self.wait_for(process, rf"{mode}: (grpc://localhost:\d+)\n")
+        arguments = ("--mode=data_service", "--data_service_host=localhost", *arguments)
+        process = self.start(*arguments)
+        return process, self.wait_for(process, r"dispatcher: (grpc://localhost:\d+)\n")
 
     def workers(self, address: str, count: int) -> list[subprocess.Popen]:
-        mode = "data_service_worker"
-        made = [self.start(f"--mode={mode}", f"--data_service={address}") for _ in range(count)]
+        arguments = ("--mode=data_service", f"--data_service={address}")
+        made = [self.start(*arguments) for _ in range(count)]
         for process in made:
-            self.wait_for(process, rf"{mode}: (grpc://localhost:\d+) of {address}\n")
+            self.wait_for(process, rf"worker: (grpc://localhost:\d+) of {address}\n")
         return made
 
     def end(self, process: subprocess.Popen, number: int = signal.SIGTERM) -> int:
@@ -164,7 +164,7 @@ def test_servers_say_what_is_missing_and_come_back(processes, rows, tmp_path, ca
         ek.run(config)
     assert error.value.message == (
         f"--data_service={address}: the dispatcher got no worker within 0.5 seconds (it has no "
-        "worker; start one with --mode=data_service_worker). Check that it runs and that this "
+        "worker; start one with --mode=data_service). Check that it runs and that this "
         "machine can reach it, or raise --data_service_timeout_secs."
     )
     assert not os.path.exists(config.model_dir)  # Nothing was written.
@@ -267,10 +267,10 @@ def test_a_worker_ends_while_it_waits_for_its_dispatcher(rows, tmp_path):
     """And it does not stop a server whose dispatcher is away: TensorFlow would block."""
     ended = threading.Event()
     ended.set()
-    config = ek.ExperimentConfig(mode="data_service_worker", data_service="grpc://localhost:1")
+    config = ek.ExperimentConfig(mode="data_service", data_service="grpc://localhost:1")
     assert commands._worker(config, ended) == (None, "")
     assert not commands._stops(config)
-    assert commands._stops(config.model_copy(update={"mode": "data_service_dispatcher"}))
+    assert commands._stops(config.model_copy(update={"data_service": None}))
 
 
 def test_a_step_without_a_batch_ends_the_run(rows, tmp_path):

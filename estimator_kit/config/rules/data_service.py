@@ -21,6 +21,11 @@ def problems(config: AllSettings) -> list[str]:
                 "--data_service: expected the address of a dispatcher, such as "
                 f"grpc://host:5000, got {config.data_service!r}."
             )
+    if config.mode == "data_service" and config.data_service and config.data_service_dir:
+        found.append(
+            "--data_service_dir is the state of a dispatcher, but --data_service makes this "
+            "process a worker. Remove one of the two."
+        )
     if config.data_service is None or config.mode not in TRAINING_MODES:
         return found
     why = "does not go with --data_service"

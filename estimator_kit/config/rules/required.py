@@ -11,7 +11,6 @@ from estimator_kit.config.settings import AllSettings
 _MEANING = {
     "analysis_dir": "the folder for the first spec",
     "labels": "the features to learn, such as --labels=click,purchase",
-    "data_service": "the address of its dispatcher, such as grpc://host:5000",
     "serving_models": "names and folders of versions, such as ads=runs/ads/export/best",
     "serving_config_dir": "a folder for the files that it writes",
     "window_days": "the number of days to train on",

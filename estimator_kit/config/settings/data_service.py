@@ -20,8 +20,9 @@ class DataServiceSettings(Settings):
         "grpc://host:port of the dispatcher of a tf.data service. The workers of the service "
         "then read, shuffle, parse and transform the training rows on other machines, which "
         "must reach the files by the same paths. Each row is read once an epoch, in no fixed "
-        "order. If a worker is lost, the rows that it holds are lost too. For "
-        "--mode=data_service_worker: the dispatcher of the worker.",
+        "order. If a worker is lost, the rows that it holds are lost too. With "
+        "--mode=data_service, this process becomes a worker of this dispatcher; without the flag, "
+        "it becomes a dispatcher.",
         changes="rows",
     )
     data_service_timeout_secs: PositiveFloat = setting(

@@ -28,7 +28,7 @@ NEEDED = {
 
 def fields_of(mode):
     """Settings with which a mode can be asked for."""
-    unfit = {"analyze": ("spec",), "retrain": ("data_service", "export_dir"),
+    unfit = {"analyze": ("spec",), "schema": ("spec",), "retrain": ("data_service", "export_dir"),
              "train": (), "predict": ()}.get(mode, ())  # fmt: skip
     read = settings_of(mode)
     return {name: value for name, value in NEEDED.items() if name in read and name not in unfit}

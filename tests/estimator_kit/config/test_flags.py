@@ -375,7 +375,7 @@ def test_resolved_flags_of_every_mode(tmp_path):
         schema |= {"search": "s.yaml"} if mode == "tune" else {}
         if mode == "transform":
             schema |= {"export_dir": "e", "transform": "text", "transform_dir": "d"}
-        schema |= {"data_service": "grpc://h:1"} if mode == "data_service_worker" else {}
+        schema |= {"data_service": "grpc://h:1"} if mode == "data_service" else {}
         schema |= {"serving_models": ("a=b",), "serving_config_dir": "d"} if "serv" in mode else {}
         schema |= {"to": 3} if mode == "rollback" else {}
         schema |= {"cycle": "0007"} if mode == "reproduce" else {}

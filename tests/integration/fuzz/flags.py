@@ -48,7 +48,7 @@ _RUNS: tuple[tuple[int, tuple[str, ...]], ...] = (
 
 # These wait until they are stopped, start processes, connect to other machines, or write much.
 _LEFT_OUT = {
-    "serve", "data_service_dispatcher", "data_service_worker", "reproduce",
+    "serve", "data_service", "reproduce",
 }  # fmt: skip
 _NOT_CHANGED = {"generate_default_data", "launch_local", "beam_options", "webhook_url_file"}
 

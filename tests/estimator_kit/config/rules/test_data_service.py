@@ -61,9 +61,9 @@ NOT = "does not go with --data_service"
             "and the workers do not run it. Use quarantine, which leaves such files out.",
         ),
         (
-            {"mode": "data_service_worker", "data_service": None},
-            "--data_service is missing. --mode=data_service_worker needs the address of its "
-            "dispatcher, such as grpc://host:5000.",
+            {"mode": "data_service", "data_service_dir": "state"},
+            "--data_service_dir is the state of a dispatcher, but --data_service makes this "
+            "process a worker. Remove one of the two.",
         ),
     ],
 )
@@ -76,8 +76,8 @@ def test_what_cannot_be_kept_is_refused(changes, message):
 def test_it_goes_with_the_rest():
     ek.ExperimentConfig(**TRAINING, corrupt_data_policy="quarantine", keep_negatives="0.5")
     ek.ExperimentConfig(**TRAINING | {"data_service": "grpc://[::1]:5000"})
-    ek.ExperimentConfig(mode="data_service_dispatcher")
-    ek.ExperimentConfig(mode="data_service_worker", data_service="grpc://host:5000")
+    ek.ExperimentConfig(mode="data_service")
+    ek.ExperimentConfig(mode="data_service", data_service="grpc://host:5000")
 
 
 def test_rows_to_rank_are_refused(document, tmp_path):
