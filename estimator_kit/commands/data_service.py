@@ -2,9 +2,9 @@
 
 The servers are TensorFlow's own. When a server is ready, one line says what it is and its address.
 It runs until SIGTERM or Ctrl-C, and then exits with status 0. A worker whose dispatcher is gone is
-not stopped before that: TensorFlow's `stop` would wait for the dispatcher, and block the whole process.
-The servers have no authentication: everyone who reaches their ports can read files and run graphs,
-so keep them inside a private network.
+not stopped before that: TensorFlow's `stop` would wait for the dispatcher, and block the whole
+process. The servers have no authentication: everyone who reaches their ports can read files and run
+graphs, so keep them inside a private network.
 
 With --data_service_dir, a dispatcher writes down its state. If you start it again with the same
 folder, it continues the trainings that it served, on the same port.

@@ -12,11 +12,10 @@ from typing import Literal
 Mode = Literal[
     "train_and_evaluate", "train", "tune", "evaluate", "predict", "export", "validate", "analyze",
     "inspect", "transform", "convert", "schema", "check_data",
-    "data_service", "serve", "serving_config", "retrain",
+    "data_service", "serve", "retrain",
     "rollback", "history", "reproduce", "report",
 ]  # fmt: skip
 TRAINING_MODES = ("train_and_evaluate", "train")
-SERVING_MODES = ("serve", "serving_config")
 # They work on one retraining directory. Only `retrain` also reads a spec and data.
 RETRAINING_MODES = ("retrain", "rollback", "history", "reproduce")
 
@@ -177,18 +176,10 @@ MODES: Mapping[str, ModeEntry] = {
          "keep_columns", "item_vectors_format", "index_recall"),
     ),
     "serve": ModeEntry(
-        "serve", "answer gRPC and REST requests as TensorFlow Serving does, for development",
+        "serve", "answer requests as TensorFlow Serving does, or write the files to start it",
         "serve",
         {"serving_models": ()},
         ("ServingSettings", "intra_op_threads", "inter_op_threads"),
-        but_not=("serving_config_dir", "serving_batch_rows"),
-        estimators=False,
-    ),
-    "serving_config": ModeEntry(
-        "serve", "write the files that TensorFlow Serving needs to start",
-        "serving_config",
-        {"serving_models": (), "serving_config_dir": ()},
-        ("ServingSettings",),
         estimators=False,
     ),
     "retrain": ModeEntry(

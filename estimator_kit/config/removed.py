@@ -18,6 +18,7 @@ REMOVED_MODES: Mapping[str, str] = {
     "export_schema": "schema, with --spec",
     "data_service_dispatcher": "data_service, without --data_service",
     "data_service_worker": "data_service, with --data_service",
+    "serving_config": "serve, with --serving_config_dir",
 }
 
 

@@ -93,7 +93,7 @@ OUTPUTS = {
     "convert": ("convert_dir", {"convert_files": "t.csv"}),
     "schema": ("schema_file", {"spec": "s.yaml"}),
     "inspect": ("graph_dir", {"inspect_path": "m"}),
-    "serving_config": ("serving_config_dir", {"serving_models": "a=b"}),
+    "serve": ("serving_config_dir", {"serving_models": "a=b"}),
     "transform": (
         "transform_dir",
         {"export_dir": "e", "transform": "text", "predict_files": "p.tfrecord"},

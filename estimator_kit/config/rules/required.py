@@ -12,7 +12,6 @@ _MEANING = {
     "analysis_dir": "the folder for the first spec",
     "labels": "the features to learn, such as --labels=click,purchase",
     "serving_models": "names and folders of versions, such as ads=runs/ads/export/best",
-    "serving_config_dir": "a folder for the files that it writes",
     "window_days": "the number of days to train on",
     "search": "a YAML file with what to search",
     "to": "the version to make live again",

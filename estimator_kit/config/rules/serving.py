@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Optional
 
-from estimator_kit.config.modes import SERVING_MODES
 from estimator_kit.config.settings import AllSettings
 from feature_specs.files.versions import LARGEST
 
@@ -63,15 +62,16 @@ def problems(config: AllSettings) -> list[str]:
     """What is wrong with the settings of serving."""
     found = _parsed(config)[1]
     port = config.serving_grpc_port
-    if config.mode in SERVING_MODES and port and port == config.serving_rest_port:
+    if config.mode == "serve" and port and port == config.serving_rest_port:
         found.append(
             f"--serving_grpc_port and --serving_rest_port: expected different ports, got {port} "
             "twice."
         )
-    if config.mode == "serving_config" and not (port and config.serving_rest_port):
+    writes = config.mode == "serve" and config.serving_config_dir is not None
+    if writes and not (port and config.serving_rest_port):
         found.append(
             "--serving_grpc_port and --serving_rest_port: expected fixed ports, got 0. Only "
-            "--mode=serve can choose free ports."
+            "--mode=serve without --serving_config_dir can choose free ports."
         )
     return found
 

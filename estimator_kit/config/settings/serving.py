@@ -41,27 +41,26 @@ class ServingSettings(Settings):
     )
     serving_grpc_port: Annotated[int, Field(ge=0, le=65535)] = setting(
         8500,
-        "The port for gRPC. With --mode=serve, 0 takes a free port, and a line of output says "
-        "which.",
+        "The port for gRPC; 0 takes a free port, and a line of output says which.",
         changes="nothing",
     )
     serving_rest_port: Annotated[int, Field(ge=0, le=65535)] = setting(
         8501,
-        "The port for REST. With --mode=serve, 0 takes a free port, and a line of output says "
-        "which.",
+        "The port for REST; 0 takes a free port, and a line of output says which.",
         changes="nothing",
     )
     serving_config_dir: Optional[str] = setting(
         None,
-        "The folder for models.config, batching_parameters.txt, monitoring.config, "
-        "docker-compose.yaml and kubernetes.yaml. Existing files with these names are "
+        "Do not serve, but write the files that TensorFlow Serving needs to start into this "
+        "folder: models.config, batching_parameters.txt, monitoring.config, docker-compose.yaml "
+        "and kubernetes.yaml. Existing files with these names are "
         "replaced.",
         changes="nothing",
     )
     serving_batch_rows: Count = setting(
         128,
-        "The most rows that TensorFlow Serving joins into one batch; 0 turns batching off. "
-        "TensorFlow Serving splits larger requests, up to 1000 rows or this number, and "
+        "With --serving_config_dir: the most rows that TensorFlow Serving joins into one batch; 0 "
+        "turns batching off. TensorFlow Serving splits larger requests, up to 1000 rows or this number, and "
         "refuses requests with more rows. If the width of an output differs between batches, or "
         "a model cannot be read, it splits no request, and joins up to 1000 rows or this number. "
         "Requests to predict_raw whose lists differ in width cannot share a batch.",

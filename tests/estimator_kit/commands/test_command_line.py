@@ -63,7 +63,7 @@ def test_every_setting_is_read_by_a_mode_that_does_something_with_it():
         ("predict", ("eval_files", "mirrored_devices", "input_cache_dir")),
         ("analyze", ("train_mix", "schema_file")),
         ("transform", ("eval_days",)),
-        ("serve", ("serving_batch_rows", "serving_config_dir", "memory_growth")),
+        ("serve", ("memory_growth",)),
         ("retrain", ("train_days", "train_mix", "warm_start_from", "to", "cycle", "eval_name",
                      "strategy")),
         ("rollback", ("keep_versions",)),

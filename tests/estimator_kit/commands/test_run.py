@@ -57,14 +57,14 @@ def test_every_mode_runs_through_both(monkeypatch, tmp_path, capsys, mode):
 
 
 def test_a_text_of_ek_run_is_logged(monkeypatch, caplog):
-    module = importlib.import_module("estimator_kit.commands.serving_config")
+    module = importlib.import_module("estimator_kit.commands.serve")
 
     def run(config: ek.ExperimentConfig, tell):
         tell("written")
         return RunResult(mode=config.mode)
 
     monkeypatch.setattr(module, "run", run)
-    config = ek.ExperimentConfig(mode="serving_config", **fields_of("serving_config"))
+    config = ek.ExperimentConfig(mode="serve", **fields_of("serve"))
     with caplog.at_level("INFO", "estimator_kit"):
         commands.run(config)
     assert caplog.messages == ["written"]
@@ -105,7 +105,7 @@ def test_only_the_program_prints_the_metrics_of_an_export(monkeypatch, capsys):
 
 
 def test_modes_that_fell_through_now_run(tmp_path):
-    """convert, serve and serving_config were read as trainings by `ek.run`."""
+    """convert and serve were read as trainings by `ek.run`."""
     table = tmp_path / "a.jsonl"
     table.write_text(json.dumps({"x": 1}) + "\n")
     result = ek.run(

@@ -39,7 +39,7 @@ _RUNS_OF_EXPORT: tuple[tuple[int, tuple[str, ...]], ...] = (
     (
         2,
         (
-            "--mode=serving_config",
+            "--mode=serve",
             "--serving_models=ads=model/export/final",
             "--serving_config_dir=out",
         ),

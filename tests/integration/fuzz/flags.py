@@ -39,8 +39,6 @@ _RUNS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (2, ("--mode=schema", "--schema_file=out.pbtxt")),
     (1, ("--mode=transform", f"--export_dir=model/{EXPORT}", "--transform=text",
          "--transform_dir=out")),
-    (2, ("--mode=serving_config", "--serving_models=ads=model/export/best",
-         "--serving_config_dir=out")),
     (1, ("--mode=history", "--model_dir=retraining/model")),
     (1, ("--mode=rollback", "--model_dir=retraining/model", "--to=1")),
     (1, ("--mode=reproduce", "--model_dir=retraining/model", "--cycle=7")),
