@@ -81,6 +81,8 @@ def check_read(line: CommandLine, mode: str) -> None:
       ConfigError: it does not; the message names the modes that do.
     """
     read = settings_of(mode)
+    if mode == "retrain" and line.values["cycle"].value:  # Its own flags say everything else.
+        read = read & {*EVERY_MODE_READS, "model_dir", "cycle", "lock_stale_secs"}
     problems = [
         f"--mode={mode} does not read --{name}. Remove the flag; it is for {_listed(_users(name))}."
         for name in line.named

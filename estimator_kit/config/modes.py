@@ -13,11 +13,11 @@ Mode = Literal[
     "train_and_evaluate", "train", "tune", "evaluate", "predict", "export", "validate", "analyze",
     "inspect", "transform", "convert", "schema", "check_data",
     "data_service", "serve", "retrain",
-    "rollback", "history", "reproduce", "report",
+    "rollback", "report",
 ]  # fmt: skip
 TRAINING_MODES = ("train_and_evaluate", "train")
-# They work on one retraining directory. Only `retrain` also reads a spec and data.
-RETRAINING_MODES = ("retrain", "rollback", "history", "reproduce")
+# They work on one retraining directory.
+RETRAINING_MODES = ("retrain", "rollback")
 
 PURPOSES = ("prepare data", "train", "look", "serve", "retrain")
 
@@ -162,10 +162,10 @@ MODES: Mapping[str, ModeEntry] = {
         ("model_dir", "compare"), estimators=False,
     ),
     "inspect": ModeEntry(
-        "look", "show what is in a model, an export, a checkpoint or a model directory",
+        "look", "show what is in a model, an export or a model directory, or all cycles",
         "inspect",
-        {"inspect_path": ("spec",)},
-        ("inspect_path", "graph_dir", "spec", "model", "model_params"),
+        {"model_dir": ("export_dir", "spec")},
+        ("model_dir", "export_dir", "serving_dir", "graph_dir", "spec", "model", "model_params"),
     ),
     "transform": ModeEntry(
         "look", "write an export in another form (frozen, TensorFlow Lite, items, ...)",
@@ -185,29 +185,17 @@ MODES: Mapping[str, ModeEntry] = {
     "retrain": ModeEntry(
         "retrain", "run one cycle: train on new days, compare with the live model, promote",
         "retrain",
-        {"spec": (), "model_dir": (), "train_files": (), "window_days": ()},
+        {"spec": ("cycle",), "model_dir": (), "train_files": ("cycle",), "window_days": ("cycle",)},
         (*_TRAINING, "eval_files", "EvaluationSettings", "ExportSettings", "RetrainingSettings",
          "min_count", *_TOLD),
         # What a cycle decides, and what is for the other modes of retraining.
         but_not=("train_days", "train_mix", "max_bad_records", "max_bad_fraction",
-                 "warm_start_from", "eval_name", "to", "cycle"),
+                 "warm_start_from", "eval_name", "to"),
     ),
     "rollback": ModeEntry(
         "retrain", "make the version --to live again",
         "retrain",
         {"model_dir": (), "to": ()},
         ("model_dir", "serving_dir", "to", "lock_stale_secs", "tracking"),
-    ),
-    "history": ModeEntry(
-        "retrain", "show a table of all cycles",
-        "retrain",
-        {"model_dir": ()},
-        ("model_dir", "serving_dir"),
-    ),
-    "reproduce": ModeEntry(
-        "retrain", "train --cycle again, and show what differs",
-        "retrain",
-        {"model_dir": (), "cycle": ()},
-        ("model_dir", "cycle", "lock_stale_secs"),
     ),
 }  # fmt: skip

@@ -19,6 +19,8 @@ REMOVED_MODES: Mapping[str, str] = {
     "data_service_dispatcher": "data_service, without --data_service",
     "data_service_worker": "data_service, with --data_service",
     "serving_config": "serve, with --serving_config_dir",
+    "history": "inspect, with the --model_dir of the retraining",
+    "reproduce": "retrain, with --cycle",
 }
 
 
@@ -30,6 +32,10 @@ class Removed(NamedTuple):
 
 
 REMOVED: Mapping[str, Removed] = {
+    "inspect_path": Removed(
+        None,
+        "Give an export as --export_dir, and a model directory or a checkpoint as --model_dir.",
+    ),
     "serving_threads": Removed(
         "16", "16 requests of each protocol run at once. For more, use TensorFlow Serving."
     ),

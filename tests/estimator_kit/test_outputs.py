@@ -92,7 +92,7 @@ OUTPUTS = {
     "check_data": ("model_dir", {"train_files": "t.tfrecord"}),
     "convert": ("convert_dir", {"convert_files": "t.csv"}),
     "schema": ("schema_file", {"spec": "s.yaml"}),
-    "inspect": ("graph_dir", {"inspect_path": "m"}),
+    "inspect": ("graph_dir", {"model_dir": "m"}),
     "serve": ("serving_config_dir", {"serving_models": "a=b"}),
     "transform": (
         "transform_dir",

@@ -15,7 +15,6 @@ _MEANING = {
     "window_days": "the number of days to train on",
     "search": "a YAML file with what to search",
     "to": "the version to make live again",
-    "cycle": "the cycle to train again, such as 0007",
 }
 
 

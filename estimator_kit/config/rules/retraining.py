@@ -40,7 +40,7 @@ def problems(config: AllSettings) -> list[str]:
                 f"--{field}: expected a local or mounted folder, got {path!r}. Retraining needs "
                 "locks and atomic renames, which other file systems do not have."
             )
-    if config.mode != "retrain":
+    if config.mode != "retrain" or config.cycle is not None:
         return found
     if config.window_days is not None and config.window_min_days > config.window_days:
         found.append(

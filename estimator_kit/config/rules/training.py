@@ -23,7 +23,8 @@ def problems(config: AllSettings) -> list[str]:
                 "TensorFlow reads the path of a checkpoint as a pattern, and does not find it. "
                 "Rename the folder."
             )
-    if config.mode in (*TRAINING_MODES, "retrain") and not (config.max_steps or config.epochs):
+    trains = config.mode in (*TRAINING_MODES, "retrain") and config.cycle is None
+    if trains and not (config.max_steps or config.epochs):
         found.append(
             "--max_steps and --epochs are missing. Give at least one of them, so that training "
             "ends."

@@ -16,7 +16,8 @@ class PredictionSettings(Settings):
         None,
         "--mode=predict and --mode=evaluate: the export (a SavedModel) to use instead of the "
         "latest checkpoint, or a folder of versions, whose newest version is used. You do not need "
-        "--spec if the export keeps its feature spec. --mode=transform: the export to transform.",
+        "--spec if the export keeps its feature spec. --mode=transform and --mode=inspect: the "
+        "export to transform or to show.",
         changes="",
         named=True,
     )

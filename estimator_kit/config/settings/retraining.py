@@ -116,6 +116,7 @@ class RetrainingSettings(Settings):
     )
     cycle: Optional[str] = setting(
         None,
-        "The cycle to train again, such as 0007.",
+        "Train this cycle again with its own flags, such as 0007, and show what differs. Nothing "
+        "goes live.",
         changes="nothing",
     )

@@ -59,7 +59,9 @@ class RunSettings(Settings):
     model_dir: Optional[str] = setting(
         None,
         "The folder of the run: checkpoints, exports, TensorBoard events and result.json. If "
-        "you start again with the same folder, training continues from the last checkpoint.",
+        "you start again with the same folder, training continues from the last checkpoint. "
+        "--mode=inspect also takes the path of a checkpoint; an empty --model_dir= shows the model "
+        "of --spec, --model and --model_params.",
         changes="nothing",
     )
     generate_default_data: Optional[str] = setting(

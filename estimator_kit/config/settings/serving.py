@@ -60,7 +60,7 @@ class ServingSettings(Settings):
     serving_batch_rows: Count = setting(
         128,
         "With --serving_config_dir: the most rows that TensorFlow Serving joins into one batch; 0 "
-        "turns batching off. TensorFlow Serving splits larger requests, up to 1000 rows or this number, and "
+        "turns batching off. It splits larger requests, up to 1000 rows or this number, and "
         "refuses requests with more rows. If the width of an output differs between batches, or "
         "a model cannot be read, it splits no request, and joins up to 1000 rows or this number. "
         "Requests to predict_raw whose lists differ in width cannot share a batch.",

@@ -15,12 +15,6 @@ class TransformSettings(Settings):
 
     heading: ClassVar[str] = "Inspecting and transforming"
 
-    inspect_path: Optional[str] = setting(
-        None,
-        "An export, a checkpoint or a model directory. Without it, --mode=inspect shows the model "
-        "of --spec, --model and --model_params; with it, these three are not read.",
-        changes="nothing",
-    )
     graph_dir: Optional[str] = setting(
         None,
         "The folder for an events file with the graph, for TensorBoard.",

@@ -64,7 +64,7 @@ def test_every_setting_is_read_by_a_mode_that_does_something_with_it():
         ("analyze", ("train_mix", "schema_file")),
         ("transform", ("eval_days",)),
         ("serve", ("memory_growth",)),
-        ("retrain", ("train_days", "train_mix", "warm_start_from", "to", "cycle", "eval_name",
+        ("retrain", ("train_days", "train_mix", "warm_start_from", "to", "eval_name",
                      "strategy")),
         ("rollback", ("keep_versions",)),
     ],
@@ -127,8 +127,6 @@ def test_the_first_word_goes_before_the_mode_of_a_flagfile(tmp_path, capsys):
         ("--noforce", "--mode=convert does not read --force. Remove the flag; it is for retrain."),
         ("--validate_rows=3", "--mode=convert does not read --validate_rows. Remove the flag; it "
                               "is for validate."),
-        ("--cycle=3", "--mode=convert does not read --cycle. Remove the flag; it is for "
-                      "reproduce."),
     ],
 )  # fmt: skip
 def test_a_flag_on_the_command_line_that_the_mode_does_not_read(capsys, argument, message):

@@ -18,7 +18,7 @@ from estimator_kit.scoring import export_evaluation
 
 NEEDED = {
     "spec": "s", "model_dir": "m", "epochs": 1, "train_files": "dt=*/t", "eval_files": "dt=*/e",
-    "predict_files": "p", "inspect_path": "i", "schema_file": "s", "analysis_dir": "a",
+    "predict_files": "p", "schema_file": "s", "analysis_dir": "a",
     "convert_files": "c", "convert_dir": "c", "export_dir": "e", "transform": "text",
     "transform_dir": "t", "data_service": "grpc://h:1", "serving_models": "a=b",
     "serving_config_dir": "d", "to": 3, "cycle": "0007", "window_days": 5, "labels": "l",

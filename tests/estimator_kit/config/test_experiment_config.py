@@ -334,7 +334,7 @@ def test_defaults():
         "predict_limit": None, "predict_outputs": (), "top_k": None, "export_dir": None,
         "predict_dir": None,
         "keep_columns": (), "predict_processes": None,
-        "inspect_path": None, "graph_dir": None, "transform": None,
+        "graph_dir": None, "transform": None,
         "transform_dir": None, "transform_tolerance": 1e-5, "transform_max_loss_increase": 0.01,
         "transform_inputs": "features", "representative_files": (),
         "item_vectors_format": "npy", "index_recall": 0.95,

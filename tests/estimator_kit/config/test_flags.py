@@ -371,14 +371,12 @@ def test_resolved_flags_of_every_mode(tmp_path):
     for mode in MODES:
         schema = {"schema_file": "s"} if mode == "schema" else {}
         schema |= {"convert_files": ("a", "b"), "convert_dir": "c"} if mode == "convert" else {}
-        schema |= {"inspect_path": "i"} if mode == "inspect" else {}
         schema |= {"search": "s.yaml"} if mode == "tune" else {}
         if mode == "transform":
             schema |= {"export_dir": "e", "transform": "text", "transform_dir": "d"}
         schema |= {"data_service": "grpc://h:1"} if mode == "data_service" else {}
         schema |= {"serving_models": ("a=b",), "serving_config_dir": "d"} if "serv" in mode else {}
         schema |= {"to": 3} if mode == "rollback" else {}
-        schema |= {"cycle": "0007"} if mode == "reproduce" else {}
         days = ("dt=*/t",) if mode == "retrain" else ("t",)
         schema |= {"window_days": 5} if mode == "retrain" else {}
         config = ExperimentConfig(

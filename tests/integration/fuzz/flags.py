@@ -30,8 +30,8 @@ _RUNS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (4, ("--mode=predict", "--predict_output=out.jsonl")),
     (2, ("--mode=predict", f"--export_dir=model/{EXPORT}", "--predict_output=out.tfrecord")),
     (2, ("--mode=predict", f"--export_dir=model/{EXPORT}", "--predict_dir=out", "--spec=")),
-    (2, ("--mode=inspect", "--inspect_path=model")),
-    (3, ("--mode=inspect", f"--inspect_path=model/{EXPORT}")),
+    (2, ("--mode=inspect", "--model_dir=model")),
+    (3, ("--mode=inspect", f"--export_dir=model/{EXPORT}")),
     (6, ("--mode=train", "--model_dir=new")),
     (1, ("--mode=train", "--max_steps=6")),
     (1, ("--mode=train_and_evaluate", "--model_dir=new", "--exporters=")),
@@ -39,14 +39,14 @@ _RUNS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (2, ("--mode=schema", "--schema_file=out.pbtxt")),
     (1, ("--mode=transform", f"--export_dir=model/{EXPORT}", "--transform=text",
          "--transform_dir=out")),
-    (1, ("--mode=history", "--model_dir=retraining/model")),
+    (1, ("--mode=inspect", "--model_dir=retraining/model")),
     (1, ("--mode=rollback", "--model_dir=retraining/model", "--to=1")),
-    (1, ("--mode=reproduce", "--model_dir=retraining/model", "--cycle=7")),
+    (1, ("--mode=retrain", "--model_dir=retraining/model", "--cycle=7")),
 )  # fmt: skip
 
 # These wait until they are stopped, start processes, connect to other machines, or write much.
 _LEFT_OUT = {
-    "serve", "data_service", "reproduce",
+    "serve", "data_service",
 }  # fmt: skip
 _NOT_CHANGED = {"generate_default_data", "launch_local", "beam_options", "webhook_url_file"}
 
