@@ -18,9 +18,9 @@ from typing import NoReturn, Optional
 
 from estimator_kit import commands, exit_codes
 from estimator_kit.commands.command_line import asked_help, check_read, with_mode
+from estimator_kit.config.areas.program import TRAINING_MODES
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import config_from_flags, read_command_line
-from estimator_kit.config.modes import TRAINING_MODES
 from estimator_kit.distributed import launcher
 from estimator_kit.errors import NothingToDo, Refused
 from estimator_kit.observing import console

@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]):
 def only_declared_settings(monkeypatch):
     """Fails if a mode reads a setting that the table of modes does not give to it."""
     from estimator_kit.config.experiment_config import ExperimentConfig
-    from estimator_kit.config.settings import settings_of
+    from estimator_kit.config.modes import settings_of
 
     construct = ExperimentConfig.model_construct.__func__
 

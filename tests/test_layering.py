@@ -57,7 +57,7 @@ WITHOUT_TENSORFLOW = {
         "__init__", "commands/__init__", "commands/command_line", "commands/validate",
         "commands/validation/checks", "commands/validation/pretrained",
         "config/cluster", "config/code_digests", "config/experiment_config", "config/flagfile",
-        "config/flags", "config/modes", "config/rules/*", "config/settings/*",
+        "config/areas/*", "config/flags", "config/modes", "config/rules",
         "distributed/__init__", "distributed/child", "distributed/launcher", "errors", "exit_codes",
         "main",
         "observing/__init__", "observing/console", "observing/progress", "result",

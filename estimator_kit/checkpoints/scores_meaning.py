@@ -31,7 +31,7 @@ from pydantic import JsonValue
 
 from estimator_kit.checkpoints import run_record
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.settings import counted
+from estimator_kit.config.modes import counted
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.model_params import changes_of
 from feature_specs.files import documents, file_systems

@@ -18,8 +18,9 @@ from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, Optional, TextIO
 
+from estimator_kit.config.areas.program import TRAINING_MODES
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
-from estimator_kit.config.modes import MODES, TRAINING_MODES
+from estimator_kit.config.modes import MODES
 from estimator_kit.errors import ConfigError
 from estimator_kit.result import RunResult
 

@@ -17,12 +17,18 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, Optional
 
 from estimator_kit import exit_codes
+from estimator_kit.config.areas import AREAS
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import CommandLine, value_type
-from estimator_kit.config.modes import EVERY_MODE_READS, MODES, PURPOSES
+from estimator_kit.config.modes import (
+    EVERY_MODE_READS,
+    MODES,
+    PURPOSES,
+    alternatives,
+    modes_that_read,
+    settings_of,
+)
 from estimator_kit.config.removed import mode_hint
-from estimator_kit.config.rules.required import alternatives
-from estimator_kit.config.settings import AREAS, modes_that_read, settings_of
 from estimator_kit.errors import ConfigError
 
 _WIDTH = 100

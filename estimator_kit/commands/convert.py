@@ -72,7 +72,7 @@ def _converted(
     progress: ShardProgress,
 ) -> Union[conversion.Result, sequences.SequenceResult]:
     """Writes the rows as records or, with --sequence_by, as sequences."""
-    options = config.convert_options()
+    options = config.convert_options(config.seed)
     folder = config.convert_dir
     if options.sequences is not None:
         return sequences.convert(

@@ -15,7 +15,7 @@ import os
 import time
 
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.settings import settings_of
+from estimator_kit.config.modes import settings_of
 from estimator_kit.observing import prometheus
 from estimator_kit.observing.page import page
 from estimator_kit.observing.tracking import run_log

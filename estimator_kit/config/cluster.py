@@ -18,12 +18,20 @@ import re
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Optional
 
-from estimator_kit.config.modes import TRAINING_MODES
-from estimator_kit.config.settings import AllSettings
+from estimator_kit.config.areas import AllSettings
+from estimator_kit.config.areas.cluster import (
+    CHIEF,
+    EVALUATOR,
+    JOBS,
+    PS,
+    WITH_PS,
+    WORKER,
+    Cluster,
+    shape_problems,
+)
+from estimator_kit.config.areas.program import TRAINING_MODES
+from estimator_kit.config.rules import unfit
 from estimator_kit.errors import ConfigError
-
-CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
-JOBS = (CHIEF, WORKER, PS, EVALUATOR)
 
 # The name of the chief in a TF_CONFIG of TensorFlow 1.
 MASTER = "master"
@@ -244,7 +252,7 @@ def _same_address(hosts: Sequence[str]) -> Optional[str]:
     return None
 
 
-def _from_flags(config: AllSettings) -> Optional[ClusterView]:
+def _from_flags(config: Cluster) -> Optional[ClusterView]:
     """The view that the flags describe: the first of --worker_hosts is the chief."""
     if config.job_name is None:
         return None
@@ -301,6 +309,46 @@ def _addresses(part: str, hosts: Any) -> tuple[str, ...]:
 def _wrong(part: str, got: str, expected: str) -> ConfigError:
     tail = f" An example is {_EXAMPLE}" if part.startswith("TF_CONFIG") else ""
     return ConfigError(f"{part}: expected {expected}, {got}.{tail}")
+
+
+def strategy_of(config: Cluster, view: Optional[ClusterView]) -> Optional[str]:
+    """The strategy to use: the one that is set, or parameter_server in a cluster with ps."""
+    if config.strategy is not None or view is None:
+        return config.strategy
+    return "parameter_server" if view.ps else None
+
+
+def view_problems(config: AllSettings, view: Optional[ClusterView]) -> list[str]:
+    """What does not go together with the cluster of this process, or with being in none."""
+    if config.mode not in TRAINING_MODES:
+        if view is None:
+            return []
+        return [
+            f"TF_CONFIG describes a cluster of {len(view.tasks())} tasks, but --mode={config.mode} "
+            "runs in one process. Unset TF_CONFIG."
+        ]
+    if config.partition_mib and (view is None or not view.ps):
+        return [
+            "--partition_mib is only for a cluster with ps tasks, which share the pieces of a "
+            "table. Remove it, or add a ps."
+        ]
+    if view is None:
+        if config.strategy in (None, "mirrored"):
+            return []
+        return [
+            f"--strategy={config.strategy} needs a cluster, but this process is in none. Set "
+            "TF_CONFIG or --job_name, or try it on this machine with "
+            "--launch_local=chief:1,worker:1,"
+            f"{'ps:1,' if config.strategy in WITH_PS else ''}evaluator:1"
+        ]
+    counts = {"chief": 1, "worker": len(view.workers), "ps": len(view.ps)}
+    found = shape_problems(config, {job: n for job, n in counts.items() if n})
+    if view.task_type == "evaluator" and config.mode == "train":
+        found.append(
+            "--mode=train does not evaluate, but this task is an evaluator. Do not start it, or "
+            "use --mode=train_and_evaluate."
+        )
+    return found + unfit(config, "a cluster")
 
 
 @contextlib.contextmanager

@@ -1,36 +1,30 @@
 """`ExperimentConfig`: all settings of one run, checked when it is made.
 
-Its fields are the fields of `settings`. `flags` makes a config from the command line; a program
+Its fields are the fields of `areas`. `flags` makes a config from the command line; a program
 makes one itself. Imports no TensorFlow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Optional, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import pydantic
 
+from estimator_kit.config.areas import AllSettings
+from estimator_kit.config.areas.base import Settings
 from estimator_kit.config.removed import instead, mode_hint
 from estimator_kit.config.rules import problems_of
-from estimator_kit.config.settings import AllSettings
-from estimator_kit.config.settings.base import Settings
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import did_you_mean
-from input_pipelines.prepare.convert.options import (
-    ConvertOptions,
-    DerivedLabel,
-    SequenceOptions,
-)
 
 
 class ExperimentConfig(AllSettings):
     """The settings of one run. Each field has the name of a flag, and `--help` describes it.
 
-    Write settings by name, as areas of `estimator_kit.config.settings`, or both:
+    Write settings by name, as areas of `estimator_kit.config.areas`, or both:
 
         ExperimentConfig(spec="spec.yaml", model_dir="run", train_files="a.tfrecord", max_steps=20)
-        ExperimentConfig(TrainingSettings(max_steps=20), spec="spec.yaml", ...)
+        ExperimentConfig(Training(max_steps=20), spec="spec.yaml", ...)
 
     `model` may be a subclass of `ModelFn`; the config keeps its name, `package.module:ClassName`.
     `input_fn` may be any function, also a local one; the config keeps the function and its name. A
@@ -40,15 +34,13 @@ class ExperimentConfig(AllSettings):
       ConfigError: a value is out of range, or fields do not go together.
     """
 
-    _own_function: Optional[Callable[[str], Any]] = None
-
     def __init__(self, *areas: Settings, **values: Any):
         places = dict.fromkeys(values, "by name")
         for area in areas:
             if not isinstance(area, Settings):
                 raise ConfigError(
                     "ExperimentConfig: expected settings by name, such as mode='evaluate', or an "
-                    f"area of estimator_kit.config.settings, got {area!r}."
+                    f"area of estimator_kit.config.areas, got {area!r}."
                 )
             place = f"in {type(area).__name__}"
             for name, value in area.model_dump(exclude_unset=True).items():
@@ -68,38 +60,6 @@ class ExperimentConfig(AllSettings):
         problems = problems_of(self)
         if problems:
             raise ConfigError("\n".join(problems))
-
-    @property
-    def own_function(self) -> Optional[Callable[[str], Any]]:
-        """The function that was given as `input_fn`; None if only its name was."""
-        return self._own_function
-
-    def convert_options(self) -> ConvertOptions:
-        """How rows become shards."""
-        sequences = None
-        if self.sequence_by is not None:
-            assert self.order_by is not None, "the rules require it"
-            sequences = SequenceOptions(
-                by=self.sequence_by,
-                order_by=self.order_by,
-                columns=self.sequence_columns,
-                steps=self.sequence_steps,
-                targets=self.targets,
-            )
-        return ConvertOptions(
-            shard_mib=self.shard_mib,
-            compression=self.shard_compression,
-            order=self.convert_order,
-            seed=self.seed,
-            split_key=self.split_key,
-            split_rows=self.split_rows,
-            split_time=self.split_time,
-            eval_fraction=self.eval_fraction or 0.0,
-            eval_from=self.eval_from,
-            step_columns=self.step_columns,
-            derived_labels=tuple(map(DerivedLabel.parse, self.derive_labels)),
-            sequences=sequences,
-        )
 
 
 _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}

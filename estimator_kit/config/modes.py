@@ -6,18 +6,23 @@ To add a mode, add an entry here and a module in `commands` with `run(config, te
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
 
-Mode = Literal[
-    "train_and_evaluate", "train", "tune", "evaluate", "predict", "export", "validate", "analyze",
-    "inspect", "transform", "convert", "schema", "check_data",
-    "data_service", "serve", "retrain",
-    "rollback", "report",
-]  # fmt: skip
-TRAINING_MODES = ("train_and_evaluate", "train")
-# They work on one retraining directory.
-RETRAINING_MODES = ("retrain", "rollback")
+from estimator_kit.config.areas import (
+    AllSettings,
+    Analysis,
+    Cluster,
+    Conversion,
+    DataService,
+    Exports,
+    Prediction,
+    Retraining,
+    Serving,
+    Tables,
+    Training,
+    Tuning,
+)
+from estimator_kit.config.areas.base import changes_of
 
 PURPOSES = ("prepare data", "train", "look", "serve", "retrain")
 
@@ -33,8 +38,7 @@ class ModeEntry:
       help: one line.
       module: the module in `commands` that has `run(config, tell)`.
       needs: the settings that must be given, each with the settings that can take its place.
-      reads: the settings that the mode reads: names of whole areas in `settings`, such as
-        "DataSettings", names of single settings, or `EVERYTHING`.
+      reads: the names of the settings that the mode reads, or `EVERYTHING`.
       but_not: settings of these areas that the mode does not read.
       estimators: whether the mode makes an Estimator or a Keras model, and so needs `compat`.
       answers: whether the mode writes its answers to a stream if no setting names a file for them;
@@ -51,6 +55,21 @@ class ModeEntry:
     answers: bool = False
 
 
+_BAD_DATA = ("corrupt_data_policy", "max_bad_records", "max_bad_fraction")
+_INPUT_CACHE = ("input_cache_dir", "input_cache_gib")
+_PROFILE = ("profile", "profile_input", "timeline")
+_MACHINE = ("intra_op_threads", "inter_op_threads", "memory_growth")
+_EVALUATE_IN_TRAINING = (
+    "eval_throttle_secs", "early_stopping_metric", "early_stopping_direction",
+    "early_stopping_patience",
+)  # fmt: skip
+_EVALUATION = ("eval_batch_size", "eval_steps", "eval_name", *_EVALUATE_IN_TRAINING)
+_REPORT = ("report", "slices", "importance", "compare", "prometheus_file", "tracking")
+_EXPORTS = tuple(name for name in Exports.model_fields if name not in ("slices", "importance"))
+_TRAINING_AREA = (
+    *(name for name in Training.model_fields if name not in _EVALUATE_IN_TRAINING), "seed",
+    "deterministic", "summary_steps", "histograms",
+)  # fmt: skip
 EVERY_MODE_READS = ("mode", "exit_code_style", "log_format", "log_every_secs")
 _MODEL = ("spec", "model", "model_params", "model_dir", "generate_default_data")
 _TRAIN_DATA = ("train_files", "train_days", "train_mix")
@@ -58,28 +77,27 @@ _OWN_DATA = ("input_fn", "input_version")
 _EVAL_DATA = ("eval_files", "eval_days")
 # What a training reads, whether or not it evaluates its checkpoints.
 _TRAINING = (
-    *_MODEL, *_TRAIN_DATA, "batch_size", "shuffle", "keep_negatives", "BadDataSettings",
-    "InputCacheSettings", "TrainingSettings", "ComputeSettings", "ProfileSettings",
-    "MachineSettings", "lock_stale_secs",
+    *_MODEL, *_TRAIN_DATA, "batch_size", "shuffle", "keep_negatives", *_BAD_DATA,
+    *_INPUT_CACHE, *_TRAINING_AREA, *_PROFILE, *_MACHINE, "lock_stale_secs",
 )  # fmt: skip
-_CLUSTER = ("ClusterSettings", "data_service", "data_service_timeout_secs")
+_CLUSTER = (*Cluster.model_fields, "data_service", "data_service_timeout_secs")
 # What a training or a cycle tells people and services at its end.
 _TOLD = ("report", "prometheus_file", "tracking")
-_ONE_MODEL = (*_MODEL, "BadDataSettings", "MachineSettings", "seed", "deterministic")
+_ONE_MODEL = (*_MODEL, *_BAD_DATA, *_MACHINE, "seed", "deterministic")
 
 MODES: Mapping[str, ModeEntry] = {
     "analyze": ModeEntry(
         "prepare data", "write a first spec for some records, or refresh the files of a spec",
         "analyze",
         {"train_files": (), "analysis_dir": ("spec",), "labels": ("spec",)},
-        ("spec", "train_files", "train_days", "AnalysisSettings", "TableSettings"),
+        ("spec", "train_files", "train_days", *Analysis.model_fields, *Tables.model_fields),
         but_not=("schema_file",), estimators=False,
     ),
     "convert": ModeEntry(
         "prepare data", "write tables (Parquet, CSV, JSON lines) as sharded TFRecord files",
         "convert",
         {"convert_files": (), "convert_dir": ()},
-        ("spec", "seed", "beam_options", "ConversionSettings", "TableSettings"),
+        ("spec", "seed", "beam_options", *Conversion.model_fields, *Tables.model_fields),
         estimators=False,
     ),
     "check_data": ModeEntry(
@@ -99,15 +117,15 @@ MODES: Mapping[str, ModeEntry] = {
         "prepare data", "run the dispatcher of a tf.data service, or a worker, until you stop it",
         "data_service",
         {},
-        ("DataServiceSettings",), estimators=False,
+        (*DataService.model_fields,), estimators=False,
     ),
     "train_and_evaluate": ModeEntry(
         "train", "train, evaluate every checkpoint, and export (the default)",
         "train",
         {"spec": (), "model_dir": (), "train_files": ("train_mix", "input_fn"),
          "eval_files": ("input_fn",)},
-        (*_TRAINING, *_OWN_DATA, *_CLUSTER, *_EVAL_DATA, "predict_files", "EvaluationSettings",
-         "ExportSettings", "ReportSettings"),
+        (*_TRAINING, *_OWN_DATA, *_CLUSTER, *_EVAL_DATA, "predict_files", *_EVALUATION,
+         *_EXPORTS, *_REPORT),
         but_not=("eval_name", "compare"),
     ),
     "train": ModeEntry(
@@ -121,8 +139,8 @@ MODES: Mapping[str, ModeEntry] = {
         "tune",
         {"spec": (), "model_dir": (), "search": (), "train_files": ("train_mix",),
          "eval_files": ()},
-        (*_TRAINING, *_EVAL_DATA, "predict_files", "EvaluationSettings", "ExportSettings",
-         "ReportSettings", "strategy", "mirrored_devices", "TuningSettings"),
+        (*_TRAINING, *_EVAL_DATA, "predict_files", *_EVALUATION, *_EXPORTS,
+         *_REPORT, "strategy", "mirrored_devices", *Tuning.model_fields),
         but_not=("eval_name", "compare", "prometheus_file"),
     ),
     "evaluate": ModeEntry(
@@ -130,7 +148,7 @@ MODES: Mapping[str, ModeEntry] = {
         "evaluate",
         {"spec": ("export_dir",), "model_dir": ("export_dir",), "eval_files": ("input_fn",)},
         (*_ONE_MODEL, *_EVAL_DATA, *_OWN_DATA, "eval_batch_size", "eval_steps", "eval_name",
-         "export_dir", "InputCacheSettings"),
+         "export_dir", *_INPUT_CACHE),
         answers=True,
     ),
     "export": ModeEntry(
@@ -145,9 +163,9 @@ MODES: Mapping[str, ModeEntry] = {
         "predict",
         {"spec": ("export_dir", "predict_dir"), "model_dir": ("export_dir", "predict_dir"),
          "predict_files": ()},
-        (*_ONE_MODEL, "predict_files", "eval_batch_size", "PredictionSettings",
-         "TableSettings"),
-        answers=True,
+        (*_ONE_MODEL, "predict_files", "eval_batch_size", "export_dir", *Prediction.model_fields,
+         *Tables.model_fields),
+        but_not=("beam_options",), answers=True,
     ),
     "validate": ModeEntry(
         "look", "check flags and spec, and rows if you ask for it, before anything runs",
@@ -179,14 +197,14 @@ MODES: Mapping[str, ModeEntry] = {
         "serve", "answer requests as TensorFlow Serving does, or write the files to start it",
         "serve",
         {"serving_models": ()},
-        ("ServingSettings", "intra_op_threads", "inter_op_threads"),
+        (*Serving.model_fields, "intra_op_threads", "inter_op_threads"),
         estimators=False,
     ),
     "retrain": ModeEntry(
         "retrain", "run one cycle: train on new days, compare with the live model, promote",
         "retrain",
         {"spec": ("cycle",), "model_dir": (), "train_files": ("cycle",), "window_days": ("cycle",)},
-        (*_TRAINING, "eval_files", "EvaluationSettings", "ExportSettings", "RetrainingSettings",
+        (*_TRAINING, "eval_files", *_EVALUATION, *_EXPORTS, *Retraining.model_fields,
          "min_count", *_TOLD),
         # What a cycle decides, and what is for the other modes of retraining.
         but_not=("train_days", "train_mix", "max_bad_records", "max_bad_fraction",
@@ -199,3 +217,57 @@ MODES: Mapping[str, ModeEntry] = {
         ("model_dir", "serving_dir", "to", "lock_stale_secs", "tracking"),
     ),
 }  # fmt: skip
+
+# What is missing, for settings whose name does not say it.
+_MEANING = {
+    "analysis_dir": "the folder for the first spec",
+    "labels": "the features to learn, such as --labels=click,purchase",
+    "serving_models": "names and folders of versions, such as ads=runs/ads/export/best",
+    "window_days": "the number of days to train on",
+    "search": "a YAML file with what to search",
+    "to": "the version to make live again",
+}
+
+
+def settings_of(mode: str) -> frozenset[str]:
+    """The names of the settings that a mode reads."""
+    entry = MODES[mode]
+    if entry.reads == EVERYTHING:
+        return frozenset(AllSettings.model_fields)
+    return frozenset([*EVERY_MODE_READS, *entry.reads]).difference(entry.but_not)
+
+
+def modes_that_read(name: str) -> list[str]:
+    """The modes that read a setting."""
+    return [mode for mode in MODES if name in settings_of(mode)]
+
+
+def counted(mode: str, aspects: Iterable[str]) -> frozenset[str]:
+    """The settings of a mode whose own values change one of these aspects.
+
+    Settings that only point at something, such as files, are not among them: what they point at
+    counts.
+    """
+    found = {name: changes_of(AllSettings, name) for name in settings_of(mode)}
+    return frozenset(n for n, c in found.items() if not c.named and c.aspects & {*aspects})
+
+
+def missing_settings(config: AllSettings) -> list[str]:
+    """A line for each setting that the mode needs and the config does not have."""
+    return [
+        missing(name, config.mode, instead)
+        for name, instead in MODES[config.mode].needs.items()
+        if not any(getattr(config, given) for given in (name, *instead))
+    ]
+
+
+def missing(name: str, mode: str, instead: tuple[str, ...] = ()) -> str:
+    """The problem of a setting that is missing; `instead` names those that can take its place."""
+    unless = f" unless you give {alternatives(instead)}" if instead else ""
+    return f"--{name} is missing. --mode={mode} needs {_MEANING.get(name, 'it')}{unless}."
+
+
+def alternatives(names: Sequence[str]) -> str:
+    """`--a, --b or --c`."""
+    flags = [f"--{name}" for name in names]
+    return " or ".join([*filter(None, [", ".join(flags[:-1])]), flags[-1]])

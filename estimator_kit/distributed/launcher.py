@@ -17,9 +17,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
+from estimator_kit.config.areas.cluster import local_jobs
 from estimator_kit.config.cluster import CHIEF, EVALUATOR, PS, WORKER, ClusterView
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.rules.cluster import local_jobs
 from estimator_kit.distributed import child
 from estimator_kit.exit_codes import DONE, NOTHING_TO_DO
 from estimator_kit.observing import console

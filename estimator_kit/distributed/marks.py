@@ -23,7 +23,7 @@ import tensorflow as tf
 from pydantic import JsonValue
 
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.settings import counted, settings_of
+from estimator_kit.config.modes import counted, settings_of
 from estimator_kit.errors import ConfigError
 from feature_specs.files import documents, file_systems
 from feature_specs.meaning import compared

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Optional
 
+from estimator_kit.config.areas.cluster import ALL_REDUCE
 from estimator_kit.config.cluster import EVALUATOR, PS, ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.rules.cluster import ALL_REDUCE
 from estimator_kit.distributed import all_reduce, evaluation, servers, sessions
 from estimator_kit.distributed.all_reduce import Mirrored
 from estimator_kit.distributed.collective import AllReduceChief, AllReduceWorker

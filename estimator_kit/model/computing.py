@@ -41,7 +41,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.config.settings.computing import ComputeSettings
+from estimator_kit.config.areas.training import Training
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.operations import PRODUCTS
 
@@ -217,7 +217,7 @@ def _is_dense(node: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Computing:
-    """The settings of `ComputeSettings`; the defaults change nothing.
+    """The settings of `Training`; the defaults change nothing.
 
     Attributes:
       precision: `bfloat16` or `float16`.
@@ -228,7 +228,7 @@ class Computing:
     xla: bool = False
 
     @staticmethod
-    def of(settings: ComputeSettings) -> Computing:
+    def of(settings: Training) -> Computing:
         """What the settings of a training say."""
         return Computing(settings.mixed_precision, xla=settings.xla == "on")
 

@@ -26,8 +26,8 @@ from collections.abc import Callable
 from typing import Optional
 
 from estimator_kit import exit_codes
+from estimator_kit.config.areas.retraining import stage_limits
 from estimator_kit.config.mode_configs import RetrainConfig
-from estimator_kit.config.rules.retraining import stage_limits
 from estimator_kit.errors import ConfigError, Locked, NothingToDo, Refused, Stopped, TimedOut
 from estimator_kit.observing import prometheus
 from estimator_kit.result import RunResult

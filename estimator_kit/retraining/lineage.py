@@ -15,10 +15,10 @@ from pydantic import Field
 
 from estimator_kit.checkpoints import run_record
 from estimator_kit.config import code_digests
+from estimator_kit.config.areas.retraining import STAGES
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import resolved_flags
-from estimator_kit.config.settings import counted
-from estimator_kit.config.settings.retraining import STAGES
+from estimator_kit.config.modes import counted
 from estimator_kit.model.model_params import checked_params
 from estimator_kit.models import find_model
 from estimator_kit.retraining.facts import FileFacts

@@ -18,9 +18,10 @@ import tensorflow as tf
 from pydantic import Field
 
 from estimator_kit.checkpoints import reading
+from estimator_kit.config.areas.retraining import Retraining
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.settings import RetrainingSettings, settings_of
+from estimator_kit.config.modes import settings_of
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import CheckpointError, NothingToDo
 from estimator_kit.result import RunResult, read_result
@@ -35,7 +36,7 @@ _log = logging.getLogger("estimator_kit")
 
 # Settings of the cycle that its training does not use.
 CYCLE_FIELDS = (
-    *RetrainingSettings.model_fields,
+    *Retraining.model_fields,
     "exit_code_style",
     "generate_default_data",
     "prometheus_file",

@@ -23,8 +23,8 @@ from google.protobuf import text_format
 
 from estimator_kit.client import messages
 from estimator_kit.client.base import BATCH_ROWS
+from estimator_kit.config.areas.serving import ServedModel, served_models
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.rules.serving import ServedModel, served_models
 from estimator_kit.serving import splitting
 from feature_specs.files import documents, staged
 from input_pipelines.errors import MissingPackageError

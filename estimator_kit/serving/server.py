@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Optional
 
+from estimator_kit.config.areas.serving import served_models
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.rules.serving import served_models
 from estimator_kit.errors import ConfigError
 from estimator_kit.serving import addresses
 from estimator_kit.signals import until_signalled

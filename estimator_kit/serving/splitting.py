@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from estimator_kit.client import messages
-from estimator_kit.config.rules.serving import ServedModel
+from estimator_kit.config.areas.serving import ServedModel
 
 
 def reason_against(models: Sequence[ServedModel]) -> Optional[str]:

@@ -20,7 +20,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.config.rules.serving import ServedModel
+from estimator_kit.config.areas.serving import ServedModel
 from estimator_kit.serving import warm_up
 from estimator_kit.serving.errors import RequestError, invalid
 from estimator_kit.serving.loaded_model import LoadedModel

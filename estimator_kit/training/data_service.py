@@ -3,7 +3,7 @@
 Waits for the service, makes the input_fn that reads from it, and reports lost rows. The service's
 job belongs to this training alone, and ends with it. `input_pipelines.data_service` defines what
 the workers compute, and `commands.data_service` starts the dispatcher and the workers.
-`config.rules.data_service` checks the flags.
+`config.rules` checks the flags.
 
 TensorFlow waits without end for a missing dispatcher, for a first worker, and for a batch. Here
 each of these waits has a limit, which `--data_service_timeout_secs` sets.

@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from estimator_kit.checkpoints import kept_params, run_record
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.settings import counted
+from estimator_kit.config.modes import counted
 from estimator_kit.model.model_fn import ModelFn
 from feature_specs.meaning import compared
 from feature_specs.spec import FeatureSpec

@@ -17,10 +17,10 @@ from typing import Any, Optional
 
 from estimator_kit.checkpoints import kept_params, reading, run_record
 from estimator_kit.config import cluster, user_errors
+from estimator_kit.config.cluster import view_problems
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.rules.cluster import view_problems
-from estimator_kit.config.settings import settings_of
+from estimator_kit.config.modes import settings_of
 from estimator_kit.embeddings import table_memory
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import user_code

@@ -9,9 +9,9 @@ from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config import cluster
+from estimator_kit.config.areas.program import TRAINING_MODES
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.modes import TRAINING_MODES
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.training import eval_loss
 

@@ -14,8 +14,8 @@ from typing import Any, Optional, Union
 
 import tensorflow as tf
 
+from estimator_kit.config.areas.data_service import kept_together_problem
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.rules.data_service import kept_together_problem
 from estimator_kit.errors import ConfigError
 from estimator_kit.training import data_service, own_input
 from estimator_kit.training.bad_data import Screened

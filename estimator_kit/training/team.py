@@ -8,9 +8,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from estimator_kit.config.cluster import ClusterView
+from estimator_kit.config.cluster import ClusterView, strategy_of
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.rules.cluster import strategy_of
 from input_pipelines.record_files.sharding import Shard
 
 

@@ -15,9 +15,9 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.checkpoints import reading
+from estimator_kit.config.cluster import view_problems
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import ModelDirConfig, TuneConfig
-from estimator_kit.config.rules.cluster import view_problems
 from estimator_kit.embeddings import table_memory
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_params import checked_params

@@ -12,7 +12,7 @@ from typing import Any
 
 from estimator_kit.config import code_digests
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.settings import counted
+from estimator_kit.config.modes import counted
 from feature_specs.embeddings import pretrained_files
 from feature_specs.files import file_systems
 from feature_specs.meaning import compared

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from estimator_kit.config.mode_configs import ModelDirConfig, TuneConfig
-from estimator_kit.config.settings import settings_of
+from estimator_kit.config.modes import settings_of
 
 # The flags that a search may set. All other names are parameters of the model.
 FLAGS = (

@@ -27,10 +27,12 @@ from estimator_kit.checkpoints import reading
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start import warm_start
 from estimator_kit.commands import convert
+from estimator_kit.config.areas import AllSettings
+from estimator_kit.config.areas.base import changes_of
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.experiment_config import complete
 from estimator_kit.config.mode_configs import ModelDirConfig, RetrainConfig
-from estimator_kit.config.settings import AllSettings, changes_of, settings_of
+from estimator_kit.config.modes import settings_of
 from estimator_kit.distributed.lost_tasks import Watch
 from estimator_kit.distributed.marks import DONE, Marks, goal_of
 from estimator_kit.errors import CheckpointError, NothingToDo, Refused

@@ -15,7 +15,8 @@ import tensorflow as tf
 import yaml
 
 import estimator_kit as ek
-from estimator_kit.config.settings import AllSettings, settings_of
+from estimator_kit.config.areas import AllSettings
+from estimator_kit.config.modes import settings_of
 from input_pipelines.record_files import writing
 from tests.conformance.declared import by_type
 from tests.conformance.observed import example

@@ -15,8 +15,8 @@ import pathlib
 import pytest
 
 import feature_specs
-from estimator_kit.config.settings import AllSettings
-from estimator_kit.config.settings import changes_of as of_setting
+from estimator_kit.config.areas import AllSettings
+from estimator_kit.config.areas.base import changes_of as of_setting
 from estimator_kit.model.model_params import changes_of
 from estimator_kit.models import MODELS
 from feature_specs.entry import Declared

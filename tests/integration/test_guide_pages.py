@@ -17,7 +17,7 @@ import yaml
 from absl import flags
 
 from estimator_kit.config.flags import define_flags
-from estimator_kit.config.settings import settings_of
+from estimator_kit.config.modes import settings_of
 from estimator_kit.tuning import search_file
 from feature_specs import json_schema
 

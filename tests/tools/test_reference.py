@@ -10,8 +10,8 @@ import pytest
 
 import estimator_kit
 from estimator_kit import client, exit_codes
+from estimator_kit.config.areas import AllSettings
 from estimator_kit.config.modes import MODES
-from estimator_kit.config.settings import AllSettings
 from estimator_kit.models import MODELS
 from estimator_kit.serving import errors, grpc_service
 from feature_specs.heads import metric_meanings

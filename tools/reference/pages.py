@@ -6,9 +6,15 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 
 from estimator_kit import exit_codes
-from estimator_kit.config.modes import EVERY_MODE_READS, MODES, PURPOSES
-from estimator_kit.config.settings import AREAS, AllSettings, modes_that_read, settings_of
-from estimator_kit.config.settings.base import changes_of as of_setting
+from estimator_kit.config.areas import AREAS, AllSettings
+from estimator_kit.config.areas.base import changes_of as of_setting
+from estimator_kit.config.modes import (
+    EVERY_MODE_READS,
+    MODES,
+    PURPOSES,
+    modes_that_read,
+    settings_of,
+)
 from estimator_kit.model.model_params import changes_of as of_parameter
 from feature_specs.heads.objectives import HEADS
 from feature_specs.kinds import COLUMN_KINDS

@@ -21,7 +21,7 @@ import tensorflow as tf
 import yaml
 
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.settings import settings_of
+from estimator_kit.config.modes import settings_of
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.observing.tensorboard import plugin_data, summaries
 from feature_specs.spec import FeatureSpec

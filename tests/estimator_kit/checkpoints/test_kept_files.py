@@ -10,7 +10,7 @@ import os
 import pytest
 
 from estimator_kit.checkpoints import kept_files, run_record
-from estimator_kit.config.rules.serving import ServedModel
+from estimator_kit.config.areas.serving import ServedModel
 from estimator_kit.errors import CheckpointError, ExportError
 from estimator_kit.exporters.saved_model_graph import read_saved_model
 from estimator_kit.serving.loaded_model import LoadedModel

@@ -8,10 +8,11 @@ import pytest
 
 from estimator_kit import main as program
 from estimator_kit.commands import command_line
+from estimator_kit.config.areas.program import Mode
+from estimator_kit.config.areas.training import Training
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import read_command_line
-from estimator_kit.config.modes import MODES, PURPOSES, Mode
-from estimator_kit.config.settings import TrainingSettings, modes_that_read, settings_of
+from estimator_kit.config.modes import MODES, PURPOSES, modes_that_read, settings_of
 from estimator_kit.errors import ConfigError
 
 pytestmark = pytest.mark.no_tensorflow
@@ -162,7 +163,7 @@ def test_help_is_one_screen(capsys, flag):
 def test_the_help_of_a_mode_has_its_flags_alone(capsys):
     code, out, _ = told(capsys, "serve", "--help")
     assert code == 0 and "  --serving_rest_port=INTEGER  (default: 8501)\n" in out
-    assert not [name for name in TrainingSettings.model_fields if f"--{name}" in out]
+    assert not [name for name in Training.model_fields if f"--{name}" in out]
     assert told(capsys, "--mode=serve", "--help")[1] == out
 
 

@@ -10,8 +10,7 @@ import pytest
 import estimator_kit as ek
 from estimator_kit import commands
 from estimator_kit.config.flags import resolved_flags
-from estimator_kit.config.modes import MODES
-from estimator_kit.config.settings import settings_of
+from estimator_kit.config.modes import MODES, settings_of
 from estimator_kit.main import main
 from estimator_kit.result import EvaluationResult, RunResult
 from estimator_kit.scoring import export_evaluation

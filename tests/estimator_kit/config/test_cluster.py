@@ -9,8 +9,7 @@ import pytest
 
 import estimator_kit as ek
 from estimator_kit.config import cluster
-from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.rules.cluster import strategy_of, view_problems
+from estimator_kit.config.cluster import ClusterView, strategy_of, view_problems
 from estimator_kit.training.team import Team
 
 pytestmark = pytest.mark.no_tensorflow

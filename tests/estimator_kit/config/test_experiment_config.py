@@ -5,15 +5,14 @@ from __future__ import annotations
 import pydantic
 import pytest
 
+from estimator_kit.config.areas import AREAS
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.program import Program
+from estimator_kit.config.areas.run import Run
+from estimator_kit.config.areas.training import Training
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.modes import MODES
-from estimator_kit.config.settings import (
-    AREAS,
-    DataSettings,
-    MachineSettings,
-    TrainingSettings,
-)
 from estimator_kit.errors import ConfigError
 
 pytestmark = pytest.mark.no_tensorflow
@@ -128,14 +127,15 @@ TWICE = "is listed twice. Remove one of them."
         ({"batch_size": 0}, ["--batch_size: expected at least 1, got 0."]),
         (
             {"serving_batch_rows": 2**63, "validate_rows": 10**30},
-            ["--serving_batch_rows: expected at most 9223372036854775807, got 9223372036854775808.",
-             "--validate_rows: expected at most 9223372036854775807, got "
-             "1000000000000000000000000000000."],
+            ["--validate_rows: expected at most 9223372036854775807, got "
+             "1000000000000000000000000000000.",
+             "--serving_batch_rows: expected at most 9223372036854775807, got "
+             "9223372036854775808."],
         ),
         (
             {"intra_op_threads": 1025, "mirrored_devices": 2**31},
-            ["--mirrored_devices: expected at most 1024, got 2147483648.",
-             "--intra_op_threads: expected at most 1024, got 1025."],
+            ["--intra_op_threads: expected at most 1024, got 1025.",
+             "--mirrored_devices: expected at most 1024, got 2147483648."],
         ),
         (
             {"spec": "a\0b", "train_files": ("a", "b\udcff")},
@@ -404,26 +404,23 @@ def test_a_seed_may_be_negative():
 
 
 def test_settings_may_be_written_as_areas():
-    training = TrainingSettings(epochs=2, seed=7)
+    training = Training(epochs=2, batch_size=7)
     flat = {name: value for name, value in TRAINING.items() if name != "epochs"}
-    assert ExperimentConfig(training, **flat) == ExperimentConfig(**flat, epochs=2, seed=7)
+    assert ExperimentConfig(training, **flat) == ExperimentConfig(**flat, epochs=2, batch_size=7)
     # What an area has at its default is not said.
-    assert ExperimentConfig(TrainingSettings(), MachineSettings(), **TRAINING) == ExperimentConfig(
-        **TRAINING
-    )
+    assert ExperimentConfig(Training(), Program(), **TRAINING) == ExperimentConfig(**TRAINING)
 
 
 def test_a_setting_that_is_given_flat_and_in_an_area():
     with pytest.raises(ConfigError) as error:
-        ExperimentConfig(TrainingSettings(epochs=2), **TRAINING)
+        ExperimentConfig(Training(epochs=2), **TRAINING)
     assert str(error.value) == (
-        "epochs: the setting is given twice, in TrainingSettings and by name. Remove one of them."
+        "epochs: the setting is given twice, in Training and by name. Remove one of them."
     )
     with pytest.raises(ConfigError) as error:
-        ExperimentConfig(TrainingSettings(seed=2), TrainingSettings(seed=2), **TRAINING)
+        ExperimentConfig(Run(seed=2), Run(seed=2), **TRAINING)
     assert str(error.value) == (
-        "seed: the setting is given twice, in TrainingSettings and in TrainingSettings. Remove one "
-        "of them."
+        "seed: the setting is given twice, in Run and in Run. Remove one of them."
     )
 
 
@@ -440,10 +437,10 @@ def test_what_is_no_area():
         ExperimentConfig("evaluate", **TRAINING)
     assert str(error.value) == (
         "ExperimentConfig: expected settings by name, such as mode='evaluate', or an area of "
-        "estimator_kit.config.settings, got 'evaluate'."
+        "estimator_kit.config.areas, got 'evaluate'."
     )
 
 
 def test_an_area_takes_what_the_config_takes():
     flat = {name: value for name, value in TRAINING.items() if name != "train_files"}
-    assert ExperimentConfig(DataSettings(train_files="a"), **flat) == ExperimentConfig(**TRAINING)
+    assert ExperimentConfig(Data(train_files="a"), **flat) == ExperimentConfig(**TRAINING)

@@ -8,8 +8,9 @@ import pydantic
 import pytest
 
 import estimator_kit as ek
-from estimator_kit.config.settings import AllSettings, settings_of
-from estimator_kit.config.settings.base import Settings, changes_of, setting
+from estimator_kit.config.areas import AllSettings
+from estimator_kit.config.areas.base import Settings, changes_of, setting
+from estimator_kit.config.modes import settings_of
 from estimator_kit.retraining import lineage
 from estimator_kit.tuning import definition
 from feature_specs.meaning.aspects import ASPECTS, Changes, changes

@@ -15,9 +15,9 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
+from estimator_kit.config.areas.cluster import local_jobs
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.rules.cluster import local_jobs
-from estimator_kit.config.settings import counted
+from estimator_kit.config.modes import counted
 from estimator_kit.distributed import chief as chief_module
 from estimator_kit.distributed import (
     collective,

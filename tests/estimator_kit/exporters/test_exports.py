@@ -16,9 +16,9 @@ from google.protobuf import text_format
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.commands import inspect, transform
+from estimator_kit.config.areas.serving import ServedModel
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.rules.serving import ServedModel
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import (
     c_session,

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.client import GrpcClient, RestClient, RowError, ServingError
-from estimator_kit.config.rules.serving import ServedModel
+from estimator_kit.config.areas.serving import ServedModel
 from estimator_kit.exporters import c_session, quality_change, sample_rows, saved_model, warm_up
 from estimator_kit.models import find_model
 from estimator_kit.serving import splitting

@@ -16,7 +16,7 @@ from tensorflow_serving.config import model_server_config_pb2
 import estimator_kit as ek
 from estimator_kit.client import messages
 from estimator_kit.client.base import BATCH_ROWS
-from estimator_kit.config.rules.serving import ServedModel
+from estimator_kit.config.areas.serving import ServedModel
 from estimator_kit.serving import config_files, splitting
 
 IMAGE = config_files.default_image()

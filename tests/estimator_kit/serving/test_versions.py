@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from estimator_kit.config.rules.serving import ServedModel
+from estimator_kit.config.areas.serving import ServedModel
 from estimator_kit.serving.errors import RequestError
 from estimator_kit.serving.loaded_model import LoadedModel
 from estimator_kit.serving.versions import Models, Versions

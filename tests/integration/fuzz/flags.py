@@ -9,8 +9,7 @@ from typing import Any
 from absl import flags as absl_flags
 
 from estimator_kit.config.flags import define_flags
-from estimator_kit.config.modes import MODES
-from estimator_kit.config.settings import settings_of
+from estimator_kit.config.modes import MODES, settings_of
 from tests.integration.fuzz import draws
 from tests.integration.fuzz.place import Drawn, Place
 from tests.integration.fuzz.start import EXPORT

@@ -1,0 +1,74 @@
+"""All settings of the kit: one module for each area. No setting is declared anywhere else.
+
+An area has the settings that the same commands read, and the rules between them.
+"""
+
+from __future__ import annotations
+
+from estimator_kit.config.areas.analysis import Analysis
+from estimator_kit.config.areas.base import Settings
+from estimator_kit.config.areas.cluster import Cluster
+from estimator_kit.config.areas.conversion import Conversion
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.data_service import DataService
+from estimator_kit.config.areas.exports import Exports
+from estimator_kit.config.areas.looking import Looking
+from estimator_kit.config.areas.prediction import Prediction
+from estimator_kit.config.areas.program import Program
+from estimator_kit.config.areas.reading import Reading
+from estimator_kit.config.areas.retraining import Retraining
+from estimator_kit.config.areas.run import Run
+from estimator_kit.config.areas.serving import Serving
+from estimator_kit.config.areas.tables import Tables
+from estimator_kit.config.areas.training import Training
+from estimator_kit.config.areas.transforming import Transforming
+from estimator_kit.config.areas.tuning import Tuning
+from estimator_kit.config.areas.watching import Watching
+
+# In the order of `--helpfull`.
+AREAS: tuple[type[Settings], ...] = (
+    Program,
+    Run,
+    Data,
+    Reading,
+    DataService,
+    Training,
+    Watching,
+    Exports,
+    Tuning,
+    Prediction,
+    Looking,
+    Transforming,
+    Serving,
+    Tables,
+    Analysis,
+    Conversion,
+    Retraining,
+    Cluster,
+)
+
+
+class AllSettings(
+    Cluster,
+    Retraining,
+    Conversion,
+    Analysis,
+    Tables,
+    Serving,
+    Transforming,
+    Looking,
+    Prediction,
+    Tuning,
+    Exports,
+    Watching,
+    Training,
+    DataService,
+    Reading,
+    Data,
+    Run,
+    Program,
+):
+    """Every setting: `rules` read it, and `ExperimentConfig` checks it.
+
+    pydantic takes the fields of the last base first, so the bases are in reverse order of `AREAS`.
+    """

@@ -1,0 +1,63 @@
+"""The first spec for records, and specs from and to other schemas. Imports no TensorFlow."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Optional
+
+from estimator_kit.config.areas.base import PositiveInt, Settings, name_problems, setting
+from estimator_kit.config.areas.program import Program
+from estimator_kit.config.areas.run import Run
+
+
+class Analysis(Settings):
+    """The first spec for records, and specs from and to other schemas."""
+
+    heading: ClassVar[str] = "Analysis and schemas"
+
+    analysis_dir: Optional[str] = setting(
+        None,
+        "The folder for the first spec, its vocabularies and its statistics. Files that "
+        "analysis did not write are never overwritten.",
+        changes="nothing",
+    )
+    labels: tuple[str, ...] = setting(
+        (),
+        "The features to learn. A Schema can name them itself: by the tag label, or because "
+        "they are absent in serving.",
+        changes="nothing",
+    )
+    min_count: PositiveInt = setting(
+        5,
+        "Words that are rarer than this are left out of vocabulary files.",
+        changes="values",
+        named=True,
+    )
+    schema_file: Optional[str] = setting(
+        None,
+        "A TensorFlow Metadata Schema in text format (schema.pbtxt). --mode=schema reads it and "
+        "writes a first spec to --analysis_dir, or writes it from --spec. A file that holds "
+        "anything else is never overwritten.",
+        changes="nothing",
+    )
+
+
+def problems(analysis: Analysis, program: Program, run: Run) -> list[str]:
+    """What does not go together in `--mode=analyze` and `--mode=schema`."""
+    if program.mode == "analyze" and run.spec:
+        return [
+            f"--{field} is for a first spec, but with --spec, --mode=analyze refreshes the files "
+            "that this spec refers to. Remove one of the two flags."
+            for field in ("analysis_dir", "labels")
+            if getattr(analysis, field)
+        ]
+    if program.mode == "schema" and run.spec:
+        if analysis.analysis_dir:
+            return [
+                "--spec and --analysis_dir do not go together in --mode=schema. Give --spec to "
+                "write it as a Schema, or --analysis_dir to write a first spec from a Schema."
+            ]
+        if analysis.labels:
+            return ["--labels is for a first spec, but --spec has its own. Remove --labels."]
+    if program.mode in ("analyze", "schema"):
+        return name_problems("labels", analysis.labels)
+    return []

@@ -1,0 +1,96 @@
+"""`Settings`, the base class of all areas of settings, and `setting`, which declares one setting.
+
+A setting is written once: its name, type, default, bounds and help are a field of an area. The kit
+makes its flag, its `--help`, the check of a flagfile and the field of `ExperimentConfig` from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar
+
+import pydantic
+from pydantic import Field
+from pydantic_core import PydanticCustomError
+
+from feature_specs.meaning import aspects
+
+# The largest number that TensorFlow holds, as int64.
+LARGEST = 2**63 - 1
+
+PositiveInt = Annotated[int, Field(ge=1, le=LARGEST, strict=True)]
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
+
+# More than any machine has. TensorFlow would start as many threads and devices as it is told to.
+MOST_THREADS = 1024
+MOST_DEVICES = 1024
+Threads = Annotated[int, Field(ge=0, le=MOST_THREADS)]
+
+
+class Settings(pydantic.BaseModel):
+    """Settings that belong together. A subclass declares each field with `setting`.
+
+    Attributes:
+      heading: the heading above these settings in `--help`.
+    """
+
+    model_config = pydantic.ConfigDict(
+        frozen=True, extra="forbid", protected_namespaces=(), defer_build=True
+    )
+
+    heading: ClassVar[str] = ""
+
+    @pydantic.field_validator("*", mode="before")
+    @classmethod
+    def _readable(cls, value: Any) -> Any:
+        for text in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(text, str) and not _is_readable(text):
+                raise PydanticCustomError("text", "text in UTF-8 without a NUL character")
+        return value
+
+    @pydantic.field_validator("*", mode="before")
+    @classmethod
+    def _list_of_one(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
+        several = cls.model_fields[str(info.field_name)].annotation == tuple[str, ...]
+        return (value,) if several and isinstance(value, str) else value
+
+
+def setting(default: Any, help_text: str, *, changes: str, named: bool = False) -> Any:
+    """A field of settings.
+
+    Args:
+      default: its default.
+      help_text: its text in `--help`.
+      changes: the aspects that it changes, or `nothing`; see `feature_specs.meaning.aspects`.
+      named: whether it only points at what counts, as a path does.
+    """
+    field: Any = Field(default, description=help_text)
+    field.metadata.append(aspects.changes(changes, named=named))
+    return field
+
+
+def changes_of(kind: type[Settings], name: str) -> aspects.Changes:
+    """What a setting changes, as its field declares it."""
+    found = aspects.of_field(kind.model_fields[name])
+    assert found is not None, f"{name} is not declared with `setting`"
+    return found
+
+
+def _is_readable(text: str) -> bool:
+    """Whether a text may be part of a path; Python shows bytes that are not UTF-8 as surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
+def name_problems(flag: str, names: Sequence[str]) -> list[str]:
+    """A line for each empty name, and for each name that is listed again."""
+    found = []
+    for i, name in enumerate(names):
+        if not name:
+            found.append(f"--{flag}: got an empty name. Remove it.")
+        elif name in names[:i]:
+            found.append(f"--{flag}: {name!r} is listed twice. Remove one of them.")
+    return found

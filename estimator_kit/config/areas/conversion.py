@@ -1,0 +1,298 @@
+"""How tables become sharded TFRecord files. Imports no TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, Optional
+
+from pydantic import Field
+
+from estimator_kit.config.areas.base import PositiveInt, Settings, name_problems, setting
+from estimator_kit.config.areas.run import Run
+from estimator_kit.config.areas.tables import Tables
+from input_pipelines.prepare.convert.options import ConvertOptions, DerivedLabel, SequenceOptions
+
+
+class Conversion(Settings):
+    """How tables become sharded TFRecord files."""
+
+    heading: ClassVar[str] = "Conversion"
+
+    convert_files: tuple[str, ...] = setting(
+        (),
+        "The tables to write as TFRecord files, as paths or globs: Parquet (.parquet), CSV "
+        "(.csv, .tsv) or JSON lines (.jsonl, .json), all of the same kind. With --spec, the "
+        "features and labels of the spec are written with its types, and a row that a training "
+        "would refuse is an error. Without --spec, all columns are written.",
+        changes="records",
+        named=True,
+    )
+    convert_dir: Optional[str] = setting(
+        None,
+        "The folder for the shards, with _MANIFEST.json and, at the end, _SUCCESS. If you "
+        "start the same command again, it writes the shards that are missing. It never changes "
+        "a folder that holds anything else.",
+        changes="nothing",
+    )
+    convert_order: Literal["stable", "shuffled"] = setting(
+        "stable",
+        "stable: keep the order of the rows in the sorted files. shuffled: put every row into "
+        "a random shard, by --seed; until the conversion ends, --convert_dir then needs "
+        "additional space for all shards without compression.",
+        changes="records",
+    )
+    convert_processes: Optional[PositiveInt] = setting(
+        None,
+        "How many processes share the work; by default one for each core. The output does not "
+        "depend on it.",
+        changes="nothing",
+    )
+    shard_mib: PositiveInt = setting(
+        100,
+        "About how many MiB of records each shard has, before compression.",
+        changes="records",
+    )
+    shard_compression: Literal["none", "gzip"] = setting(
+        "none",
+        "gzip writes .tfrecord.gz files, which are smaller, and slower to write and to read.",
+        changes="records",
+    )
+    split_key: Optional[str] = setting(
+        None,
+        "Write train-* and eval-* instead of data-*, with all rows that share a value of this "
+        "column (such as user_id) on the same side. A hash of the value decides the side, so "
+        "it is the same in every conversion with the same --eval_fraction.",
+        changes="records",
+    )
+    split_rows: bool = setting(
+        False,
+        "Like --split_key, but a hash of the number of each row decides its side. For rows that "
+        "do not belong together. Equal rows may be on both sides.",
+        changes="records",
+    )
+    split_time: Optional[Annotated[str, Field(min_length=1)]] = setting(
+        None,
+        "Like --split_key, but the rows with the latest values of this column are for evaluation: "
+        "integers, dates, or times such as 2026-01-31 10:00:00. --eval_from or --eval_fraction "
+        "says how many. Rows with the same value are on the same side.",
+        changes="records",
+    )
+    eval_from: Optional[Annotated[str, Field(min_length=1)]] = setting(
+        None,
+        "With --split_time: the first value that is for evaluation, such as 2026-01-25.",
+        changes="records",
+    )
+    eval_fraction: Optional[Annotated[float, Field(gt=0, lt=1)]] = setting(
+        None,
+        "The share that is for evaluation, such as 0.1: of the values of --split_key, or of the "
+        "rows with --split_rows and --split_time.",
+        changes="records",
+    )
+    step_columns: tuple[str, ...] = setting(
+        (),
+        "Without --spec: columns of lists whose items are the steps of a sequence. They become "
+        "feature lists, and the records become SequenceExamples. Other lists become features "
+        "with several values.",
+        changes="records",
+    )
+    derive_labels: tuple[str, ...] = setting(
+        (),
+        "Labels to make from columns, each with the value 1 or 0: bought=event:equals:buy, "
+        "liked=rating:above:3 or bought=event:in:buy|order. A row without a value has no label. A "
+        "spec names the label as any other label, with dtype: int64.",
+        changes="records",
+    )
+    sequence_by: Optional[Annotated[str, Field(min_length=1)]] = setting(
+        None,
+        "Make sequences from a plain log, in which each row is one event. All rows with the same "
+        "value of this column, such as user_id, are one history. The log is held in memory.",
+        changes="records",
+    )
+    order_by: Optional[Annotated[str, Field(min_length=1)]] = setting(
+        None,
+        "With --sequence_by: the column that orders the rows of a history: numbers, dates, or "
+        "times such as 2026-01-31 10:00:00. Rows may be in any order in the files. Rows with the "
+        "same time stay in the order of the files.",
+        changes="records",
+    )
+    sequence_columns: tuple[str, ...] = setting(
+        (),
+        "With --sequence_by: the columns that become lists, with one value for each step. The "
+        "first one is the item to predict: with item_id, the records have the feature "
+        "next_item_id, a list of the same length.",
+        changes="records",
+    )
+    sequence_steps: Optional[PositiveInt] = setting(
+        None,
+        "With --sequence_by: the most steps of a record, such as 50. A longer history becomes "
+        "several records, and each row except for the first one is a target once. By default a "
+        "history is one record.",
+        changes="records",
+    )
+    targets: Literal["next", "leave_one_out"] = setting(
+        "next",
+        "With --sequence_by: next writes data-*, in which the target of each step is the next "
+        "item. leave_one_out writes train-*, eval-* and test-*: the last item of each history is "
+        "only in test-*, the item before it is the last target in eval-*, and train-* has all "
+        "earlier items.",
+        changes="records",
+    )
+
+    def convert_options(self, seed: int) -> ConvertOptions:
+        """How rows become shards."""
+        sequences = None
+        if self.sequence_by is not None:
+            assert self.order_by is not None, "the rules require it"
+            sequences = SequenceOptions(
+                by=self.sequence_by,
+                order_by=self.order_by,
+                columns=self.sequence_columns,
+                steps=self.sequence_steps,
+                targets=self.targets,
+            )
+        return ConvertOptions(
+            shard_mib=self.shard_mib,
+            compression=self.shard_compression,
+            order=self.convert_order,
+            seed=seed,
+            split_key=self.split_key,
+            split_rows=self.split_rows,
+            split_time=self.split_time,
+            eval_fraction=self.eval_fraction or 0.0,
+            eval_from=self.eval_from,
+            step_columns=self.step_columns,
+            derived_labels=tuple(map(DerivedLabel.parse, self.derive_labels)),
+            sequences=sequences,
+        )
+
+
+def problems(conversion: Conversion, run: Run, tables: Tables) -> list[str]:
+    """What does not go together in `--mode=convert`."""
+    found = _split_problems(conversion) + _label_problems(conversion)
+    if conversion.step_columns and run.spec:
+        found.append(
+            "--step_columns is for a conversion without --spec. Write feature_list: true in the "
+            "spec instead."
+        )
+    found += name_problems("step_columns", conversion.step_columns)
+    if tables.beam_options is not None and conversion.convert_processes is not None:
+        found.append(
+            "--convert_processes is for a conversion without --beam_options. Use the flag of the "
+            "Beam runner for the number of workers."
+        )
+    return found + _sequence_problems(conversion, tables)
+
+
+def _split_problems(conversion: Conversion) -> list[str]:
+    given = [
+        name for name in ("split_key", "split_rows", "split_time") if getattr(conversion, name)
+    ]
+    found = []
+    if len(given) > 1:
+        names_given = " and ".join(f"--{name}" for name in given)
+        found.append(f"{names_given} each decide which rows are for evaluation. Remove one.")
+    if conversion.eval_from is not None and "split_time" not in given:
+        found.append("--split_time is missing. Name the column that --eval_from is a value of.")
+    elif conversion.eval_from is not None and conversion.eval_fraction is not None:
+        found.append(
+            "--eval_from and --eval_fraction each decide which rows are for evaluation. Remove one."
+        )
+    if conversion.eval_fraction is not None and not given and conversion.eval_from is None:
+        found.append(
+            "--split_key is missing. Name the column, such as user_id, whose values decide which "
+            "rows are for evaluation, or use --split_rows or --split_time."
+        )
+    if given and conversion.eval_fraction is None and conversion.eval_from is None:
+        what = "values of --split_key" if conversion.split_key is not None else "rows"
+        also = ", or give --eval_from" if given == ["split_time"] else ""
+        found.append(
+            f"--eval_fraction is missing. Say which share of the {what} is for evaluation, such as "
+            f"0.1{also}."
+        )
+    return found
+
+
+def _label_problems(conversion: Conversion) -> list[str]:
+    found = []
+    for text in conversion.derive_labels:
+        try:
+            DerivedLabel.parse(text)
+        except ValueError as error:
+            found.append(str(error))
+    return found + name_problems("derive_labels", _labels(conversion))
+
+
+def _labels(conversion: Conversion) -> list[str]:
+    """The names of derived labels, whether or not the rest of them can be read."""
+    return [text.partition("=")[0] for text in conversion.derive_labels]
+
+
+def _sequence_problems(conversion: Conversion, tables: Tables) -> list[str]:
+    given = {
+        "order_by": conversion.order_by,
+        "sequence_columns": conversion.sequence_columns,
+        "sequence_steps": conversion.sequence_steps,
+        "targets": None if conversion.targets == "next" else conversion.targets,
+    }
+    if conversion.sequence_by is None:
+        return [
+            f"--{name} is for sequences. Name the column of a history, such as user_id, with "
+            "--sequence_by."
+            for name, value in given.items()
+            if value
+        ]
+    found = name_problems("sequence_columns", conversion.sequence_columns)
+    if conversion.order_by is None:
+        found.append("--order_by is missing. Name the column with the time of each row.")
+    if not conversion.sequence_columns:
+        found.append("--sequence_columns is missing. Name the column with the item of each row.")
+    elif not found:
+        found += _problems_of_names(conversion)
+    if conversion.split_key is not None and conversion.targets == "leave_one_out":
+        found.append(
+            "--split_key is for --targets=next. --targets=leave_one_out splits each history itself."
+        )
+    elif conversion.split_key not in (None, conversion.sequence_by):
+        found.append(
+            f"--split_key: expected {conversion.sequence_by}, as in --sequence_by, got "
+            f"{conversion.split_key}. All rows of a history must be on the same side."
+        )
+    for label in _labels(conversion):
+        if label not in conversion.sequence_columns:
+            found.append(
+                f"--derive_labels: expected {label!r} in --sequence_columns, because records of "
+                "sequences have only these columns. Add it."
+            )
+    for name in ("split_rows", "split_time"):
+        if getattr(conversion, name):
+            found.append(
+                f"--{name} is for a conversion without --sequence_by. Use --split_key="
+                f"{conversion.sequence_by}, or --targets=leave_one_out."
+            )
+    workers = {
+        "convert_processes": conversion.convert_processes,
+        "beam_options": tables.beam_options,
+    }
+    for name, value in workers.items():
+        if value is not None:
+            found.append(
+                f"--{name} is for a conversion without --sequence_by. One process makes all "
+                "sequences. Remove it."
+            )
+    return found
+
+
+def _problems_of_names(conversion: Conversion) -> list[str]:
+    """Features of sequences that would have the same name."""
+    assert conversion.sequence_by is not None
+    options = SequenceOptions(conversion.sequence_by, "", conversion.sequence_columns)
+    if options.by in options.columns:
+        return [
+            f"--sequence_columns: {options.by!r} is also --sequence_by, and has the same value in "
+            "each step. Remove it."
+        ]
+    return [
+        f"--sequence_columns: {name!r} is the name of a feature that the conversion adds. Rename "
+        "the column."
+        for name in (options.by, *options.columns)
+        if name == options.target
+    ]

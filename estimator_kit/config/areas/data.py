@@ -1,0 +1,151 @@
+"""Which records are read. Imports no TensorFlow."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar, Optional
+
+import pydantic
+from pydantic_core import PydanticCustomError
+
+from estimator_kit.config.areas.base import Settings, setting
+from input_pipelines.reading import days
+
+
+class Data(Settings):
+    """Which records are read."""
+
+    heading: ClassVar[str] = "Records"
+
+    train_files: tuple[str, ...] = setting(
+        (),
+        "TFRecord files to train on: paths or globs, separated by commas. --mode=analyze, and "
+        "--mode=validate with a baseline, also take tables: Parquet, CSV or JSON lines.",
+        changes="rows",
+        named=True,
+    )
+    train_days: Optional[str] = setting(
+        None,
+        "Days to train on: 2026-01-01..2026-01-07, 7d..2026-01-07 (the seven days that end "
+        "with it) or 2026-01-07. Each day replaces dt=* in --train_files "
+        "(data/dt=*/*.tfrecord). A day without a file is an error.",
+        changes="rows",
+        named=True,
+    )
+    train_mix: tuple[str, ...] = setting(
+        (),
+        "Instead of --train_files: several patterns and the share of each, such as "
+        "a/*.tfrecord=3,b/*.tfrecord=1. Then three of four rows in every batch come from a, "
+        "however many rows a and b have. When a part ends, it starts again. An epoch has as "
+        "many rows as all parts together.",
+        changes="rows",
+        named=True,
+    )
+    input_fn: Optional[str] = setting(
+        None,
+        "Instead of --train_files: your function that gives the rows, as package.module:function. "
+        "It takes the mode, 'train' or 'eval', and returns the rows of one epoch: an iterable of "
+        "dictionaries, or a tf.data.Dataset of them. Without --eval_files, it also gives the rows "
+        "to evaluate on.",
+        changes="rows scores",
+        named=True,
+    )
+    input_version: Optional[str] = setting(
+        None,
+        "A name for the rows of --input_fn and their order, such as a day. Give it if each call "
+        "returns the same rows in the same order; then a training that starts again goes on with "
+        "the next row. With another name, rows and epochs are counted again from 0.",
+        changes="rows scores",
+    )
+    eval_files: tuple[str, ...] = setting(
+        (),
+        "TFRecord files to evaluate on. Each evaluation reads all of them.",
+        changes="scores",
+        named=True,
+    )
+    eval_days: Optional[str] = setting(
+        None,
+        "Days to evaluate on, such as 2026-01-08, in the form of --train_days. Each day "
+        "replaces dt=* in --eval_files.",
+        changes="scores",
+        named=True,
+    )
+    predict_files: tuple[str, ...] = setting(
+        (),
+        "TFRecord files to predict. Their records need no labels. With --predict_dir, the "
+        "files may also be tables.",
+        changes="",
+        named=True,
+    )
+    generate_default_data: Optional[str] = setting(
+        None,
+        "A folder for the default data, a synthetic advertising log (200,000 rows in 8 days). "
+        "If the data do not exist there, the program generates them first.",
+        changes="nothing",
+    )
+
+    _own_function: Optional[Callable[[str], Any]] = None
+
+    @property
+    def own_function(self) -> Optional[Callable[[str], Any]]:
+        """The function that was given as `input_fn`; None if only its name was."""
+        return self._own_function
+
+    @pydantic.field_validator("input_fn", mode="before")
+    @classmethod
+    def _name_of_function(cls, function: Any) -> Any:
+        if isinstance(function, str) and not re.fullmatch(r"[\w.]+:[^\s:]+", function):
+            raise PydanticCustomError("input_fn", "package.module:function, such as my_rows:read")
+        return name_of_function(function) if callable(function) else function
+
+    def days_of(self, which: str) -> tuple[str, ...]:
+        """The days of `train_days` or `eval_days`, first to last; none if it is not set."""
+        text = getattr(self, f"{which}_days")
+        return days.parse(text) if text is not None else ()
+
+    def patterns_of(self, which: str) -> tuple[str, ...]:
+        """The patterns of `train_files` or `eval_files`, one for each day if days are set."""
+        window, patterns = self.days_of(which), getattr(self, f"{which}_files")
+        if not window:
+            return patterns
+        return tuple(of_day for p in patterns for of_day in days.of_days(p, window))
+
+
+def name_of_function(function: Any) -> str:
+    """`package.module:function` of a function, a method, or another object that can be called."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}:{named.__qualname__}"
+
+
+def problems(data: Data) -> list[str]:
+    """What does not go together in the choice of records."""
+    found = []
+    for which in ("train", "eval"):
+        try:
+            window = data.days_of(which)
+        except ValueError as error:
+            found.append(f"--{which}_days: {error}")
+            continue
+        fields = ("train_files", "train_mix") if which == "train" else ("eval_files",)
+        if window and not any(getattr(data, field) for field in fields):
+            found.append(f"--{which}_files is missing. --{which}_days chooses days from it.")
+        for field in fields if window else ():
+            for entry in getattr(data, field):
+                pattern = entry.rpartition("=")[0] if field == "train_mix" else entry
+                try:
+                    days.of_days(pattern, window)
+                except ValueError as error:
+                    found.append(f"--{field}, with --{which}_days: {error}")
+    if data.train_mix and data.train_files:
+        found.append("--train_files and --train_mix do not go together. Give one of them.")
+    for entry in data.train_mix:
+        if not re.fullmatch(r".+=0*([1-9]\d{0,3}|10000)", entry):
+            found.append(
+                "--train_mix: expected pattern=share with a whole number from 1 to 10000, such as "
+                f"data/ads/*.tfrecord=3, got {entry!r}."
+            )
+    return found

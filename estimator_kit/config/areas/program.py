@@ -1,0 +1,79 @@
+"""The mode, the lines of the log, and how much of this machine a run uses.
+
+Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from estimator_kit.config.areas.base import Settings, Threads, setting
+from feature_specs.entry import PositiveFloat
+
+Mode = Literal[
+    "train_and_evaluate", "train", "tune", "evaluate", "predict", "export", "validate", "analyze",
+    "inspect", "transform", "convert", "schema", "check_data", "data_service", "serve", "retrain",
+    "rollback", "report",
+]  # fmt: skip
+TRAINING_MODES = ("train_and_evaluate", "train")
+# They work on one retraining directory.
+RETRAINING_MODES = ("retrain", "rollback")
+
+
+class Program(Settings):
+    """The mode, the lines of the log, and how much of this machine a run uses."""
+
+    heading: ClassVar[str] = "The program"
+
+    mode: Mode = setting(
+        "train_and_evaluate",
+        "What to do; --help lists the modes. The mode may also be the first word after the "
+        "program.",
+        changes="nothing",
+    )
+    log_format: Literal["text", "json"] = setting(
+        "text",
+        "json: write each line as one JSON object with time, level and message, and the numbers of "
+        "progress and evaluations under their names.",
+        changes="nothing",
+    )
+    log_every_secs: PositiveFloat = setting(
+        10.0,
+        "Seconds between two lines of progress, if the output is not a terminal.",
+        changes="nothing",
+    )
+    exit_code_style: Literal["kit", "kubernetes"] = setting(
+        "kit",
+        "kubernetes: exit with status 0 instead of 99 (nothing to do), which a Kubernetes Job "
+        "would treat as a failure.",
+        changes="nothing",
+    )
+    deterministic: bool = setting(
+        False,
+        "Two trainings with the same start give the same checkpoint, bit for bit, on the same "
+        "machine, TensorFlow and number of threads. TensorFlow then adds in a fixed order, "
+        "which is slower, and fails at an op that has no fixed order. Without this flag, the "
+        "rows are the same and sums differ in their last bits.",
+        changes="nothing",
+    )
+    intra_op_threads: Threads = setting(
+        0,
+        "Threads inside one op; 0 lets TensorFlow choose.",
+        changes="nothing",
+    )
+    inter_op_threads: Threads = setting(
+        0,
+        "Ops that run at the same time; 0 lets TensorFlow choose.",
+        changes="nothing",
+    )
+    memory_growth: bool = setting(
+        True,
+        "Take GPU memory when it is needed, and not all of it at the start.",
+        changes="nothing",
+    )
+    lock_stale_secs: PositiveFloat = setting(
+        120.0,
+        "Take over the lock of a process on another machine if it has shown no sign of life "
+        "for this many seconds.",
+        changes="nothing",
+    )

@@ -1,0 +1,191 @@
+"""How long a training takes, what it starts from, what it saves, and how it computes.
+
+Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, Optional
+
+from estimator_kit.config.areas.base import Count, PositiveInt, Settings, setting
+from estimator_kit.config.areas.exports import Exports
+from estimator_kit.config.areas.program import Program
+from estimator_kit.config.areas.run import Run
+from estimator_kit.config.patterns import pattern_problem
+
+WarmStartMode = Literal["weights", "weights_and_stats", "all_but_step", "all"]
+
+# The characters that have a meaning in a pattern of TensorFlow.
+_WILDCARDS = "*?[\\"
+
+
+class Training(Settings):
+    """How long a training takes, what it starts from, what it saves, and how it computes."""
+
+    heading: ClassVar[str] = "Training"
+
+    max_steps: Optional[PositiveInt] = setting(
+        None,
+        "Training ends at this global step, counted over all starts.",
+        changes="training",
+    )
+    epochs: Optional[PositiveInt] = setting(
+        None,
+        "Training ends when every row was read this many times, counted over all starts. If "
+        "you also give --max_steps, training ends at whichever comes first.",
+        changes="training",
+    )
+    batch_size: PositiveInt = setting(
+        512,
+        "Rows in each training step.",
+        changes="training",
+    )
+    shuffle: bool = setting(
+        True,
+        "Shuffle the training rows.",
+        changes="rows",
+    )
+    keep_negatives: Optional[str] = setting(
+        None,
+        "Train on this share of the rows whose label is 0, such as 0.1. If several objectives "
+        "are binary, name one: click=0.1. Each epoch keeps other rows, and the same rows if "
+        "you train again. A kept row weighs 1 / share in the losses of all objectives, so "
+        "predictions stay calibrated. Evaluation reads all rows.",
+        changes="rows",
+    )
+    save_checkpoints_steps: Optional[PositiveInt] = setting(
+        None,
+        "Steps between two checkpoints.",
+        changes="training",
+    )
+    save_checkpoints_secs: Optional[PositiveInt] = setting(
+        None,
+        "Seconds between two checkpoints; 600 if neither this flag nor "
+        "--save_checkpoints_steps is given.",
+        changes="training",
+    )
+    keep_checkpoint_max: PositiveInt = setting(
+        5,
+        "How many of the latest checkpoints to keep.",
+        changes="nothing",
+    )
+    warm_start_from: Optional[str] = setting(
+        None,
+        "A checkpoint, model directory or SavedModel whose variables a new training starts "
+        "from. Their shapes must fit. If words of a vocabulary or classes have moved, their "
+        "rows move with them. This flag has no effect if --model_dir already has a checkpoint.",
+        changes="training",
+        named=True,
+    )
+    warm_start_mode: WarmStartMode = setting(
+        "weights_and_stats",
+        "What a warm start takes. weights: trainable variables and embedding tables. "
+        "weights_and_stats: also other variables of layers, such as moving means. "
+        "all_but_step: also the slots of optimizers. all: also the global step. The slots of "
+        "FTRL come with the weights.",
+        changes="training",
+    )
+    warm_start_vars: str = setting(
+        ".*",
+        "A regular expression: a warm start takes the variables whose full name matches. The "
+        "slots of optimizers follow their variables.",
+        changes="training",
+    )
+    warm_start_rename: tuple[str, ...] = setting(
+        (),
+        "Variables that have another name in the source, as old=new: old is a regular "
+        "expression for a full name in the source, and new is the name in the model, such as "
+        "dnn/(.*)=tower/\\1.",
+        changes="training",
+    )
+    eval_throttle_secs: Count = setting(
+        0,
+        "The fewest seconds between two evaluations; 0 evaluates every checkpoint.",
+        changes="training",
+    )
+    early_stopping_metric: Optional[str] = setting(
+        None,
+        "Stop when this metric has not improved in --early_stopping_patience evaluations. "
+        "Metrics are named <metric>/<objective>, such as auc/click.",
+        changes="training",
+    )
+    early_stopping_direction: Optional[Literal["min", "max"]] = setting(
+        None,
+        "Whether a better --early_stopping_metric is lower (min) or higher (max). Required for "
+        "every metric except a loss.",
+        changes="training",
+    )
+    early_stopping_patience: PositiveInt = setting(
+        3,
+        "How many evaluations without improvement stop the training.",
+        changes="training",
+    )
+    mixed_precision: Optional[Literal["bfloat16", "float16"]] = setting(
+        None,
+        "Training multiplies the matrices of dense layers in this type. Variables, tables, losses "
+        "and metrics stay float32, and evaluation, prediction and exports compute in float32. It "
+        "pays on a GPU, or on a CPU with AMX.",
+        changes="training",
+    )
+    xla: Literal["on", "off"] = setting(
+        "off",
+        "on: training compiles the dense part of the model with XLA. Lookups in tables stay "
+        "outside. Evaluation, prediction and exports are not compiled.",
+        changes="nothing",
+    )
+
+
+def problems(training: Training, program: Program, run: Run, exports: Exports) -> list[str]:
+    """What does not go together in the length, the checkpoints and the start of a training."""
+    found = []
+    paths = {"model_dir": run.model_dir, "warm_start_from": training.warm_start_from}
+    for field, path in paths.items():
+        if path is not None and set(path) & set(_WILDCARDS):
+            found.append(
+                f"--{field}: expected a path without {' '.join(_WILDCARDS)}, got {path!r}. "
+                "TensorFlow reads the path of a checkpoint as a pattern, and does not find it. "
+                "Rename the folder."
+            )
+    if training.save_checkpoints_steps is not None and training.save_checkpoints_secs is not None:
+        found.append(
+            "--save_checkpoints_steps and --save_checkpoints_secs do not go together. Give one of "
+            "them."
+        )
+    by_clock = program.deterministic and training.save_checkpoints_steps is None
+    if by_clock and training.early_stopping_metric is not None:
+        found.append(
+            "--deterministic with --early_stopping_metric needs --save_checkpoints_steps. "
+            "Checkpoints that are saved by the clock would stop each training at another step."
+        )
+    return found + _warm_start_problems(training) + _direction_problems(training, exports)
+
+
+def _warm_start_problems(training: Training) -> list[str]:
+    found = []
+    problem = pattern_problem(training.warm_start_vars)
+    if problem is not None:
+        found.append(f"--warm_start_vars: {problem}")
+    for rename in training.warm_start_rename:
+        old, _, new = rename.rpartition("=")
+        if not old or not new:
+            found.append(f"--warm_start_rename: expected old=new, got {rename!r}.")
+            continue
+        problem = pattern_problem(old)
+        if problem is not None:
+            found.append(f"--warm_start_rename: {problem}")
+    return found
+
+
+def _direction_problems(training: Training, exports: Exports) -> list[str]:
+    """Metrics whose better direction is not given; a loss needs none, because lower is better."""
+    watched = {
+        "early_stopping": (training.early_stopping_metric, training.early_stopping_direction)
+    }
+    if {"best", "best_k"}.intersection(exports.exporters):
+        watched["best"] = (exports.best_metric, exports.best_direction)
+    return [
+        f"--{what}_direction is missing. Say whether a better {metric} is lower (min) or higher "
+        "(max)."
+        for what, (metric, direction) in watched.items()
+        if metric is not None and metric.partition("/")[0] != "loss" and direction is None
+    ]

@@ -1,0 +1,63 @@
+"""What `--mode=tune` searches, in how many processes, and what scores its result.
+
+Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Optional
+
+from pydantic import Field
+
+from estimator_kit.config.areas.base import MOST_DEVICES, Settings, setting
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.program import Program
+from estimator_kit.config.areas.run import Run
+
+
+class Tuning(Settings):
+    """What `--mode=tune` searches, in how many processes, and what scores its result."""
+
+    heading: ClassVar[str] = "Search for settings"
+
+    search: Optional[str] = setting(
+        None,
+        "A YAML file with the parameters to search, their ranges and choices, the metric, and the "
+        "number of trials. The guide Search describes it. --eval_files guide the search.",
+        changes="",
+        named=True,
+    )
+    tune_processes: Annotated[int, Field(ge=1, le=MOST_DEVICES, strict=True)] = setting(
+        1,
+        "How many trials this command trains at the same time, each in its own process. The same "
+        "command on other machines, with the same --model_dir on a shared disk, works at the same "
+        "search.",
+        changes="nothing",
+    )
+    test_files: tuple[str, ...] = setting(
+        (),
+        "TFRecord files that score the best trial once, at the end of the search. They never "
+        "guide it.",
+        changes="scores",
+        named=True,
+    )
+
+
+def problems(tuning: Tuning, program: Program, run: Run, data: Data) -> list[str]:
+    """What does not go together in `--mode=tune`."""
+    if program.mode != "tune":
+        return []
+    found = []
+    if run.model_dir is not None and "://" in run.model_dir:
+        found.append(
+            f"--model_dir: expected a local or mounted folder, got {run.model_dir!r}. A search "
+            "needs locks, which other file systems do not have."
+        )
+    for flag in ("train_files", "eval_files"):
+        shared = sorted(set(getattr(data, flag)) & set(tuning.test_files))
+        if shared:
+            found.append(
+                f"--{flag} and --test_files share {', '.join(shared)}. Score the best trial on "
+                "files that the search has not seen."
+            )
+    return found

@@ -1,0 +1,95 @@
+"""What is measured, drawn and told to other services in a training and after it.
+
+Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, Optional
+
+from estimator_kit.config import step_range
+from estimator_kit.config.areas.base import PositiveInt, Settings, setting
+from estimator_kit.config.areas.training import Training
+
+
+class Watching(Settings):
+    """What is measured, drawn and told to other services in a training and after it."""
+
+    heading: ClassVar[str] = "The report page and monitoring"
+
+    summary_steps: PositiveInt = setting(
+        100,
+        "Steps between two summaries of the training for TensorBoard.",
+        changes="nothing",
+    )
+    histograms: bool = setting(
+        False,
+        "Write the distribution of the values of each trainable variable for TensorBoard at each "
+        "summary. Reads whole tables.",
+        changes="nothing",
+    )
+    profile: Optional[str] = setting(
+        None,
+        "Profile these steps of this start, such as 100..200. Report the ten most expensive ops, "
+        "and how the time of a step divides into input, host and devices. The trace stays below "
+        "--model_dir/plugins/profile; TensorBoard shows it with the extra 'profile'.",
+        changes="nothing",
+    )
+    profile_input: bool = setting(
+        False,
+        "Profile a hundred of the first steps, or the steps of --profile. Report how much of their "
+        "time they wait for input, which stage of the input is slowest, and what to change. The "
+        "trace stays below --model_dir/plugins/profile.",
+        changes="nothing",
+    )
+    timeline: bool = setting(
+        False,
+        "Write a trace of one step in every --summary_steps steps to --model_dir/timeline, as JSON "
+        "that Chrome shows under chrome://tracing.",
+        changes="nothing",
+    )
+    report: Literal["on", "off"] = setting(
+        "on",
+        "Write --model_dir/report.html at the end of a training: one file with charts that opens "
+        "without a network. It needs the extra 'report'; without it, a line says how to install "
+        "it, and the training succeeds all the same.",
+        changes="nothing",
+    )
+    prometheus_file: Optional[str] = setting(
+        None,
+        "A file for the textfile collector of Prometheus, such as "
+        "/var/lib/node_exporter/ads.prom. Each training and each cycle of retraining updates it at "
+        "its end. Needs the extra 'prometheus'.",
+        changes="nothing",
+    )
+    tracking: Optional[str] = setting(
+        None,
+        "mlflow, or your own estimator_kit.Tracker as package.module:ClassName. At the end of a "
+        "training or a cycle, it gets the flags, the metrics by step, the report page and the path "
+        "of the SavedModel; after a promotion or rollback also the live version. mlflow needs the "
+        "extra 'mlflow' and reads MLFLOW_TRACKING_URI.",
+        changes="nothing",
+    )
+
+
+def problems(watching: Watching, training: Training) -> list[str]:
+    """What is wrong with `--profile`, and what does not go together with `--timeline`."""
+    found = []
+    if watching.profile is not None:
+        try:
+            steps = step_range.parse(watching.profile)
+        except ValueError as error:
+            found.append(f"--profile: {error}.")
+        else:
+            if training.max_steps is not None and steps[0] > training.max_steps:
+                found.append(
+                    f"--profile: expected a first step of at most --max_steps={training.max_steps}"
+                    f", got {watching.profile!r}. Choose earlier steps, or raise --max_steps."
+                )
+    if watching.timeline and (watching.profile is not None or watching.profile_input):
+        flag = "--profile" if watching.profile is not None else "--profile_input"
+        found.append(
+            f"--timeline does not go with {flag}: a device can be traced by only one of them. Give "
+            "one of them."
+        )
+    return found
