@@ -88,7 +88,7 @@ def check_read(line: CommandLine, mode: str) -> None:
     """
     read = settings_of(mode)
     if mode == "retrain" and line.values["cycle"].value:  # Its own flags say everything else.
-        read = read & {*EVERY_MODE_READS, "model_dir", "cycle", "lock_stale_secs"}
+        read = read & {*EVERY_MODE_READS, "model_dir", "cycle"}
     problems = [
         f"--mode={mode} does not read --{name}. Remove the flag; it is for {_listed(_users(name))}."
         for name in line.named

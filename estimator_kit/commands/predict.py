@@ -72,7 +72,6 @@ def _with_export(
             damaged=damaged,
             intra_op_threads=config.intra_op_threads,
             inter_op_threads=config.inter_op_threads,
-            memory_growth=config.memory_growth,
         )
 
     cannot = f"--export_dir={export.path} cannot answer"

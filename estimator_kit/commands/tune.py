@@ -60,7 +60,6 @@ def run(config: TuneConfig, tell: Callable[[str], None]) -> RunResult:
         config.model_dir,
         search,
         definition(config, spec, models),
-        stale_secs=config.lock_stale_secs,
     )
     _check_left(config, study)
     board.write(os.path.join(config.model_dir, "trials"), search, spec)

@@ -58,7 +58,10 @@ class ModeEntry:
 _BAD_DATA = ("corrupt_data_policy", "max_bad_records", "max_bad_fraction")
 _INPUT_CACHE = ("input_cache_dir", "input_cache_gib")
 _PROFILE = ("profile", "profile_input", "timeline")
-_MACHINE = ("intra_op_threads", "inter_op_threads", "memory_growth")
+_MACHINE = (
+    "intra_op_threads",
+    "inter_op_threads",
+)
 _EVALUATE_IN_TRAINING = (
     "eval_throttle_secs", "early_stopping_metric", "early_stopping_direction",
     "early_stopping_patience",
@@ -78,7 +81,7 @@ _EVAL_DATA = ("eval_files", "eval_days")
 # What a training reads, whether or not it evaluates its checkpoints.
 _TRAINING = (
     *_MODEL, *_TRAIN_DATA, "batch_size", "shuffle", "keep_negatives", *_BAD_DATA,
-    *_INPUT_CACHE, *_TRAINING_AREA, *_PROFILE, *_MACHINE, "lock_stale_secs",
+    *_INPUT_CACHE, *_TRAINING_AREA, *_PROFILE, *_MACHINE,
 )  # fmt: skip
 _CLUSTER = (*Cluster.model_fields, "data_service", "data_service_timeout_secs")
 # What a training or a cycle tells people and services at its end.
@@ -156,7 +159,7 @@ MODES: Mapping[str, ModeEntry] = {
         "export",
         {"spec": (), "model_dir": ()},
         (*_ONE_MODEL, *_TRAIN_DATA, *_OWN_DATA, *_EVAL_DATA, "predict_files", "warm_start_from",
-         "export_check_rows", "default_signature"),
+         "default_signature"),
     ),
     "predict": ModeEntry(
         "train", "predict --predict_files with the latest checkpoint or with an export",
@@ -214,7 +217,7 @@ MODES: Mapping[str, ModeEntry] = {
         "retrain", "make the version --to live again",
         "retrain",
         {"model_dir": (), "to": ()},
-        ("model_dir", "serving_dir", "to", "lock_stale_secs", "tracking"),
+        ("model_dir", "serving_dir", "to", "tracking"),
     ),
 }  # fmt: skip
 

@@ -27,7 +27,7 @@ def roll_back(config: RollbackConfig) -> str:
     """
     serving = serving_of(config)
     serving.find(config.to)  # An error must come before the lock makes a folder.
-    with owners.held(config.model_dir, stale_secs=config.lock_stale_secs) as held:
+    with owners.held(config.model_dir) as held:
         serving = serving_of(config, held)
         version = serving.find(config.to)
         live = serving.live

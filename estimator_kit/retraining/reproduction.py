@@ -43,7 +43,7 @@ def reproduce(config: ReproduceConfig) -> str:
             f"--cycle={config.cycle}: cycle {folder.name} has no lineage.json yet. Choose a cycle "
             "that has ended."
         )
-    with owners.held(config.model_dir, stale_secs=config.lock_stale_secs):
+    with owners.held(config.model_dir):
         _check_there(kept, os.path.join(config.model_dir, "facts"))
         flags = os.path.join(folder.train_dir, "flags.txt")
         if not os.path.exists(flags):

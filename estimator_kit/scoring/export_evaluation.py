@@ -222,7 +222,6 @@ def _metrics(
         export.path,
         intra_op_threads=config.intra_op_threads,
         inter_op_threads=config.inter_op_threads,
-        memory_growth=config.memory_growth,
     )
     # Not entered, which would end the eager execution that reads the files.
     session = tf.compat.v1.Session(graph=made.graph, config=on_cpu())

@@ -306,7 +306,6 @@ def _context(
         batch_size=config.eval_batch_size,
         damaged=damaged,
         threads=(config.intra_op_threads or share, config.inter_op_threads or share),
-        memory_growth=config.memory_growth,
     )
 
 

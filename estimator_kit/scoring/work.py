@@ -53,7 +53,6 @@ class Context:
       batch_size: the number of rows in a batch.
       damaged: the TFRecord files that are read in part.
       threads: intra-op and inter-op threads; 0 lets TensorFlow choose.
-      memory_growth: whether TensorFlow allocates the memory of a GPU as it needs it.
     """
 
     folder: str
@@ -71,7 +70,6 @@ class Context:
     batch_size: int
     damaged: tfrecords.Damaged
     threads: tuple[int, int]
-    memory_growth: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,7 +142,6 @@ def _model(context: Context) -> LoadedModel:
             path,
             intra_op_threads=intra,
             inter_op_threads=inter,
-            memory_growth=context.memory_growth,
         )
     return _loaded[path]
 

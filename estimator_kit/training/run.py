@@ -135,8 +135,7 @@ class Training:
         with self._trainer.announcing_the_end():
             self.check()
             self.plan()
-            resumed_at, stale_secs = self._plan.resumed_at, self._config.lock_stale_secs
-            with model_dir.held(self._model_dir, resumed_at=resumed_at, stale_secs=stale_secs):
+            with model_dir.held(self._model_dir, resumed_at=self._plan.resumed_at):
                 self.begin()
                 with self._reporting(), self._at_work():
                     self.train()

@@ -28,7 +28,7 @@ def session_config(config: ModelDirConfig) -> Any:
     # TensorFlow would optimize a graph twice. The second time finds next to nothing, and takes a
     # tenth of a short run with 400 columns.
     session.graph_options.rewrite_options.meta_optimizer_iterations = RewriterConfig.ONE
-    session.gpu_options.allow_growth = config.memory_growth
+    session.gpu_options.allow_growth = True  # TF_FORCE_GPU_ALLOW_GROWTH overrides it.
     if config.mode in TRAINING_MODES and config.mirrored_devices:
         session.device_count["CPU"] = config.mirrored_devices
     return session

@@ -189,7 +189,6 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         "exporters": _cases(exporters=("step", "best", "best_k", "latest")),
         "best_metric": _both({"best_direction": "max"}, best_metric="auc/y"),
         "best_direction": _cases(best_direction="max"),
-        "export_check_rows": _cases(export_check_rows=1),
         "default_signature": _cases(default_signature="predict_raw"),
         "slices": _cases(slices=("city",)),
         "prometheus_file": _cases(prometheus_file=f"{folder}/metrics.prom"),

@@ -66,14 +66,3 @@ class Program(Settings):
         "Ops that run at the same time; 0 lets TensorFlow choose.",
         changes="nothing",
     )
-    memory_growth: bool = setting(
-        True,
-        "Take GPU memory when it is needed, and not all of it at the start.",
-        changes="nothing",
-    )
-    lock_stale_secs: PositiveFloat = setting(
-        120.0,
-        "Take over the lock of a process on another machine if it has shown no sign of life "
-        "for this many seconds.",
-        changes="nothing",
-    )

@@ -13,7 +13,6 @@ from estimator_kit.config.areas.base import PositiveInt, Settings, setting
 from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.program import RETRAINING_MODES, Program
 from estimator_kit.config.areas.run import Run
-from feature_specs.entry import PositiveFloat
 from feature_specs.errors import did_you_mean
 from input_pipelines.reading import days
 
@@ -106,11 +105,6 @@ class Retraining(Settings):
         None,
         "A file whose first line is an http(s) address. Each cycle sends its report there as "
         "JSON, by POST. The address is in a file because it is a secret.",
-        changes="nothing",
-    )
-    webhook_timeout_secs: PositiveFloat = setting(
-        10.0,
-        "Seconds that the webhook may take. If it fails, the cycle only logs a warning.",
         changes="nothing",
     )
     to: Optional[PositiveInt] = setting(

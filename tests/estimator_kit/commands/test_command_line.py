@@ -54,7 +54,7 @@ def test_every_setting_is_read_by_a_mode_that_does_something_with_it():
     ("mode", "settings"),
     [
         ("train", ("eval_files", "eval_days", "eval_batch_size", "exporters", "best_metric",
-                   "early_stopping_metric", "predict_files", "export_check_rows")),
+                   "early_stopping_metric", "predict_files")),
         ("train_and_evaluate", ("eval_name",)),
         ("tune", ("eval_name", "compare", "launch_local", "job_name", "data_service",
                   "prometheus_file")),
@@ -64,7 +64,6 @@ def test_every_setting_is_read_by_a_mode_that_does_something_with_it():
         ("predict", ("eval_files", "mirrored_devices", "input_cache_dir")),
         ("analyze", ("train_mix", "schema_file")),
         ("transform", ("eval_days",)),
-        ("serve", ("memory_growth",)),
         ("retrain", ("train_days", "train_mix", "warm_start_from", "to", "eval_name",
                      "strategy")),
         ("rollback", ("keep_versions",)),

@@ -329,7 +329,7 @@ def test_defaults():
         "early_stopping_metric": None, "early_stopping_direction": None,
         "early_stopping_patience": 3, "exporters": ("best", "final"), "best_metric": "loss",
         "best_direction": None, "best_k": 3, "export_every_steps": None, "exports_to_keep": 5,
-        "export_check_rows": 100,
+
         "default_signature": "predict_examples", "predict_output": None,
         "predict_limit": None, "predict_outputs": (), "top_k": None, "export_dir": None,
         "predict_dir": None,
@@ -357,16 +357,16 @@ def test_defaults():
         "split_key": None, "eval_fraction": None, "step_columns": (),
         "schema_file": None, "validate_rows": 0, "baseline_files": (), "baseline_statistics": None,
         "log_every_secs": 10.0, "log_format": "text", "intra_op_threads": 0, "inter_op_threads": 0,
-        "memory_growth": True, "strategy": None, "job_name": None, "task_index": 0,
+        "strategy": None, "job_name": None, "task_index": 0,
         "worker_hosts": (), "ps_hosts": (), "launch_local": None, "cluster_timeout_secs": 600.0,
         "listen_on_all_interfaces": False, "backup_workers": 0, "mirrored_devices": None,
         "partition_mib": None,
         "as_of": None, "window_days": None, "eval_window_days": 1, "window_min_days": 1,
         "window_min_rows": 1, "window_max_age_days": None, "serving_dir": None, "force": False,
         "keep_cycles": 7, "keep_cycle_days": None, "keep_versions": 3, "stage_limits": (),
-        "lock_stale_secs": 120.0, "webhook_url_file": None, "tracking": None,
+        "webhook_url_file": None, "tracking": None,
         "prometheus_file": None,
-        "webhook_timeout_secs": 10.0, "exit_code_style": "kit", "to": None, "cycle": None,
+        "exit_code_style": "kit", "to": None, "cycle": None,
     }  # fmt: skip
 
 

@@ -232,7 +232,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --eval_throttle_secs=0
         --eval_window_days=1
         --exit_code_style=kit
-        --export_check_rows=100
         --exporters=final
         --exports_to_keep=5
         --noforce
@@ -246,11 +245,9 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --keep_cycles=7
         --keep_versions=3
         --nolisten_on_all_interfaces
-        --lock_stale_secs=120.0
         --log_every_secs=2.5
         --log_format=text
         --max_steps=5
-        --memory_growth
         --min_count=5
         --mode=train
         --model=wide_deep
@@ -283,7 +280,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --validate_rows=0
         --warm_start_mode=weights_and_stats
         --warm_start_vars=.*/weights$
-        --webhook_timeout_secs=10.0
         --window_min_days=1
         --window_min_rows=1
         --xla=off
