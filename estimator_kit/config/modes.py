@@ -57,7 +57,10 @@ class ModeEntry:
 
 _BAD_DATA = ("corrupt_data_policy", "max_bad_records", "max_bad_fraction")
 _INPUT_CACHE = ("input_cache_dir", "input_cache_gib")
-_PROFILE = ("profile", "profile_input", "timeline")
+_PROFILE = (
+    "profile",
+    "profile_input",
+)
 _MACHINE = (
     "intra_op_threads",
     "inter_op_threads",

@@ -58,6 +58,12 @@ REMOVED: Mapping[str, Removed] = {
     "lock_stale_secs": Removed(
         "120.0", "A lock without a sign of life for 120 seconds is taken over.", _not_needed
     ),
+    "keep_cycle_days": Removed(
+        None, "--keep_cycles says how many cycles are kept, whatever their age.", _not_needed
+    ),
+    "timeline": Removed(
+        "false", "Write --profile, and open its trace in TensorBoard or Perfetto.", _not_needed
+    ),
     "webhook_timeout_secs": Removed("10.0", "The webhook may take 10 seconds.", _not_needed),
     "inspect_path": Removed(
         None,

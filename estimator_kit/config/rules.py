@@ -225,7 +225,7 @@ def unfit(config: AllSettings, what: str) -> list[str]:
             f"--deterministic does not go with {what}, where sums depend on which task is first. "
             "Remove one of the two."
         )
-    for flag in ("profile", "profile_input", "timeline"):
+    for flag in ("profile", "profile_input"):
         if getattr(config, flag):
             found.append(
                 f"--{flag} does not go with {what}. Profile a run in one process, which reads its "

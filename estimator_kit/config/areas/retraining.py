@@ -81,12 +81,6 @@ class Retraining(Settings):
         "in their folder) always stays. Reports and lineage are never removed.",
         changes="nothing",
     )
-    keep_cycle_days: Optional[PositiveInt] = setting(
-        None,
-        "Also remove the checkpoints, exports and vocabularies of cycles that are more than "
-        "this many days before --as_of.",
-        changes="nothing",
-    )
     keep_versions: PositiveInt = setting(
         3,
         "Keep this many of the newest versions in --serving_dir, at least 2. Pinned versions stay "

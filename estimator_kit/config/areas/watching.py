@@ -42,12 +42,6 @@ class Watching(Settings):
         "trace stays below --model_dir/plugins/profile.",
         changes="nothing",
     )
-    timeline: bool = setting(
-        False,
-        "Write a trace of one step in every --summary_steps steps to --model_dir/timeline, as JSON "
-        "that Chrome shows under chrome://tracing.",
-        changes="nothing",
-    )
     report: Literal["on", "off"] = setting(
         "on",
         "Write --model_dir/report.html at the end of a training: one file with charts that opens "
@@ -73,7 +67,7 @@ class Watching(Settings):
 
 
 def problems(watching: Watching, training: Training) -> list[str]:
-    """What is wrong with `--profile`, and what does not go together with `--timeline`."""
+    """What is wrong with `--profile`."""
     found = []
     if watching.profile is not None:
         try:
@@ -86,10 +80,4 @@ def problems(watching: Watching, training: Training) -> list[str]:
                     f"--profile: expected a first step of at most --max_steps={training.max_steps}"
                     f", got {watching.profile!r}. Choose earlier steps, or raise --max_steps."
                 )
-    if watching.timeline and (watching.profile is not None or watching.profile_input):
-        flag = "--profile" if watching.profile is not None else "--profile_input"
-        found.append(
-            f"--timeline does not go with {flag}: a device can be traced by only one of them. Give "
-            "one of them."
-        )
     return found

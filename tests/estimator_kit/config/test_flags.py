@@ -271,7 +271,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --summary_steps=100
         --targets=next
         --task_index=0
-        --notimeline
         --train_files=a,b
         --transform_inputs=features
         --transform_max_loss_increase=0.01

@@ -94,12 +94,3 @@ def test_a_training_keeps_its_profile(ads, tmp_path):
     assert result["profile"]["steps"] == 3
     assert 0 < len(result["profile"]["ops"]) <= 10
     assert result["profile"]["trace"] != kept["trace"]
-
-
-@pytest.mark.ci
-def test_timelines_are_json_for_chrome(ads, tmp_path):
-    ek.run(config_of(ads, tmp_path / "m", timeline=True, summary_steps=10))
-    files = sorted((tmp_path / "m" / "timeline").glob("timeline-*.json"))
-    assert [file.name for file in files] == [f"timeline-{n}.json" for n in (10, 20, 30)]
-    events = json.loads(files[0].read_text())["traceEvents"]
-    assert {"SparseApplyFtrl", "ResourceGather"} & {event["name"] for event in events}

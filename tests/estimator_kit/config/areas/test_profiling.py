@@ -1,4 +1,4 @@
-"""`--profile` and what `--timeline` does not go with."""
+"""`--profile`."""
 
 from __future__ import annotations
 
@@ -49,16 +49,6 @@ def test_a_profile_may_end_after_the_training():
             {"profile": "100..200", "max_steps": 99},
             "--profile: expected a first step of at most --max_steps=99, got '100..200'. Choose "
             "earlier steps, or raise --max_steps.",
-        ),
-        (
-            {"profile": "1..5", "timeline": True},
-            "--timeline does not go with --profile: a device can be traced by only one of them. "
-            "Give one of them.",
-        ),
-        (
-            {"profile_input": True, "timeline": True},
-            "--timeline does not go with --profile_input: a device can be traced by only one of "
-            "them. Give one of them.",
         ),
         (
             {"profile": "1..5", "strategy": "mirrored"},
