@@ -61,10 +61,7 @@ _PROFILE = (
     "profile",
     "profile_input",
 )
-_MACHINE = (
-    "intra_op_threads",
-    "inter_op_threads",
-)
+_MACHINE = ("threads",)
 _EVALUATE_IN_TRAINING = (
     "eval_throttle_secs", "early_stopping_metric", "early_stopping_direction",
     "early_stopping_patience",
@@ -203,7 +200,7 @@ MODES: Mapping[str, ModeEntry] = {
         "serve", "answer requests as TensorFlow Serving does, or write the files to start it",
         "serve",
         {"serving_models": ()},
-        (*Serving.model_fields, "intra_op_threads", "inter_op_threads"),
+        (*Serving.model_fields, "threads", ),
         estimators=False,
     ),
     "retrain": ModeEntry(

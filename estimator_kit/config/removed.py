@@ -46,7 +46,14 @@ def _not_needed(value: str, others: Mapping[str, str]) -> list[str]:
     return []
 
 
+def _as(name: str) -> Callable[[str, Mapping[str, str]], list[str]]:
+    """For settings that only have another name."""
+    return lambda value, others: [f"--{name}={value}"]
+
+
 REMOVED: Mapping[str, Removed] = {
+    "intra_op_threads": Removed("0", "Use --threads.", _as("threads")),
+    "inter_op_threads": Removed("0", "Use --threads.", _not_needed),
     "export_check_rows": Removed(
         "100", "Each export is checked with 100 rows, and rows with unusual values.", _not_needed
     ),

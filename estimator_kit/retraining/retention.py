@@ -96,7 +96,7 @@ def clean(
     """Removes what is not kept, and returns what it removed.
 
     Args:
-      cycles, newest, days, today: see `kept_cycles`.
+      cycles, newest: see `kept_cycles`.
       serving: the serving directory. Old versions of these cycles are removed, except the versions
         of pinned cycles, the versions that a pinned cycle started from, and those that `keep.json`
         names.

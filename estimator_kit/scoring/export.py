@@ -214,7 +214,7 @@ def choose(export: Export, names: Sequence[str]) -> Export:
     return dataclasses.replace(export, outputs=tuple(outputs[name] for name in names))
 
 
-def load(path: str, *, intra_op_threads: int = 0, inter_op_threads: int = 0) -> LoadedModel:
+def load(path: str, *, threads: int = 0) -> LoadedModel:
     """Loads an export. The caller closes it.
 
     Raises:
@@ -224,8 +224,7 @@ def load(path: str, *, intra_op_threads: int = 0, inter_op_threads: int = 0) -> 
         return LoadedModel(
             path,
             0,
-            intra_op_threads=intra_op_threads,
-            inter_op_threads=inter_op_threads,
+            threads=threads,
         )
 
 
@@ -265,8 +264,7 @@ def predictions(
     *,
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     filtered_by: Optional[FeatureSpec] = None,
-    intra_op_threads: int = 0,
-    inter_op_threads: int = 0,
+    threads: int = 0,
     model: Optional[LoadedModel] = None,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Batches of predictions for the records of TFRecord files, which are read as they are given.
@@ -279,7 +277,7 @@ def predictions(
       batch_size: the number of records in each batch but the last.
       damaged: the files of which only the good records are read.
       filtered_by: leaves out the records that the filter of this spec drops; None predicts all.
-      intra_op_threads, inter_op_threads: of the export's session; 0 lets TensorFlow choose.
+      threads: of the export's session; 0 lets TensorFlow choose.
       model: the export, if it is loaded already. It stays open.
 
     Raises:
@@ -288,8 +286,7 @@ def predictions(
     """
     loaded = model or load(
         export.path,
-        intra_op_threads=intra_op_threads,
-        inter_op_threads=inter_op_threads,
+        threads=threads,
     )
     try:
         names = [output.name for output in export.outputs]

@@ -305,7 +305,7 @@ def _context(
         csv=plan.csv,
         batch_size=config.eval_batch_size,
         damaged=damaged,
-        threads=(config.intra_op_threads or share, config.inter_op_threads or share),
+        threads=config.threads or share,
     )
 
 

@@ -41,7 +41,7 @@ class LoadedModel:
     Args:
       path: the folder of the SavedModel.
       version: its number.
-      intra_op_threads, inter_op_threads: the threads of its session; 0 lets TensorFlow choose.
+      threads: the threads of its session; 0 lets TensorFlow choose.
       longest_run_secs: the time limit of `run`; 0 for no limit.
 
     Attributes:
@@ -59,16 +59,15 @@ class LoadedModel:
         path: str,
         version: int,
         *,
-        intra_op_threads: int = 0,
-        inter_op_threads: int = 0,
+        threads: int = 0,
         longest_run_secs: float = 0.0,
     ):
         self.path = path
         self._longest_run_ms = int(1000 * longest_run_secs)
         self.version = version
         config = tf.compat.v1.ConfigProto(
-            intra_op_parallelism_threads=intra_op_threads,
-            inter_op_parallelism_threads=inter_op_threads,
+            intra_op_parallelism_threads=threads,
+            inter_op_parallelism_threads=threads,
             gpu_options=tf.compat.v1.GPUOptions(allow_growth=True),
         )
         kept_files.check_export(path)

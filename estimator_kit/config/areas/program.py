@@ -56,13 +56,8 @@ class Program(Settings):
         "rows are the same and sums differ in their last bits.",
         changes="nothing",
     )
-    intra_op_threads: Threads = setting(
+    threads: Threads = setting(
         0,
-        "Threads inside one op; 0 lets TensorFlow choose.",
-        changes="nothing",
-    )
-    inter_op_threads: Threads = setting(
-        0,
-        "Ops that run at the same time; 0 lets TensorFlow choose.",
+        "Threads inside one op, and ops that run at the same time; 0 lets TensorFlow choose.",
         changes="nothing",
     )

@@ -133,8 +133,8 @@ TWICE = "is listed twice. Remove one of them."
              "9223372036854775808."],
         ),
         (
-            {"intra_op_threads": 1025, "mirrored_devices": 2**31},
-            ["--intra_op_threads: expected at most 1024, got 1025.",
+            {"threads": 1025, "mirrored_devices": 2**31},
+            ["--threads: expected at most 1024, got 1025.",
              "--mirrored_devices: expected at most 1024, got 2147483648."],
         ),
         (
@@ -356,7 +356,7 @@ def test_defaults():
         "convert_processes": None, "shard_mib": 100, "shard_compression": "none",
         "split_key": None, "eval_fraction": None, "step_columns": (),
         "schema_file": None, "validate_rows": 0, "baseline_files": (), "baseline_statistics": None,
-        "log_every_secs": 10.0, "log_format": "text", "intra_op_threads": 0, "inter_op_threads": 0,
+        "log_every_secs": 10.0, "log_format": "text", "threads": 0,
         "strategy": None, "job_name": None, "task_index": 0,
         "worker_hosts": (), "ps_hosts": (), "launch_local": None, "cluster_timeout_secs": 600.0,
         "listen_on_all_interfaces": False, "backup_workers": 0, "mirrored_devices": None,

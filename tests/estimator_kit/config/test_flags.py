@@ -238,8 +238,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --nohistograms
         --noimportance
         --index_recall=0.95
-        --inter_op_threads=0
-        --intra_op_threads=0
         --item_vectors_format=npy
         --keep_checkpoint_max=5
         --keep_cycles=7
@@ -271,6 +269,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --summary_steps=100
         --targets=next
         --task_index=0
+        --threads=0
         --train_files=a,b
         --transform_inputs=features
         --transform_max_loss_increase=0.01
@@ -347,7 +346,7 @@ configs = st.fixed_dictionaries(
         "export_dir": st.none() | texts,
         "log_every_secs": st.floats(0, exclude_min=True, allow_infinity=False),
         "log_format": st.sampled_from(["text", "json"]),
-        "intra_op_threads": st.integers(0, 64),
+        "threads": st.integers(0, 64),
     },
 )
 

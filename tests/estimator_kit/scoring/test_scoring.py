@@ -750,7 +750,7 @@ def test_the_settings_of_the_session(made, tmp_path, monkeypatch):
             super().__init__(path, version, **settings)
 
     monkeypatch.setattr(exports, "LoadedModel", Seen)
-    settings = {"intra_op_threads": 3, "inter_op_threads": 2}
+    settings = {"threads": 3}
     fields = {"export_dir": made.export, "predict_files": (str(record),), **settings}
     ek.run(ek.ExperimentConfig(mode="predict", predict_output=f"{tmp_path}/out.jsonl", **fields))
     predict(made, record, tmp_path / "out", **settings)
