@@ -70,7 +70,7 @@ def run(config: TuneConfig, tell: Callable[[str], None]) -> RunResult:
         loop = SearchLoop(
             study,
             lambda claim: _start(config, claim, search.metric),
-            processes=config.tune_processes,
+            processes=config.processes or 1,
             ended=ended,
             every_secs=config.log_every_secs,
         )

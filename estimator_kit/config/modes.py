@@ -100,7 +100,7 @@ MODES: Mapping[str, ModeEntry] = {
         "prepare data", "write tables (Parquet, CSV, JSON lines) as sharded TFRecord files",
         "convert",
         {"convert_files": (), "convert_dir": ()},
-        ("spec", "seed", "beam_options", *Conversion.model_fields, *Tables.model_fields),
+        ("spec", "seed", "processes", "beam_options", *Conversion.model_fields, *Tables.model_fields),
         estimators=False,
     ),
     "check_data": ModeEntry(
@@ -143,7 +143,7 @@ MODES: Mapping[str, ModeEntry] = {
         {"spec": (), "model_dir": (), "search": (), "train_files": ("train_mix",),
          "eval_files": ()},
         (*_TRAINING, *_EVAL_DATA, "predict_files", *_EVALUATION, *_EXPORTS,
-         *_REPORT, "strategy", "mirrored_devices", *Tuning.model_fields),
+         *_REPORT, "strategy", "mirrored_devices", "processes", *Tuning.model_fields),
         but_not=("eval_name", "compare", "prometheus_file"),
     ),
     "evaluate": ModeEntry(
@@ -166,7 +166,7 @@ MODES: Mapping[str, ModeEntry] = {
         "predict",
         {"spec": ("export_dir", "predict_dir"), "model_dir": ("export_dir", "predict_dir"),
          "predict_files": ()},
-        (*_ONE_MODEL, "predict_files", "eval_batch_size", "export_dir", *Prediction.model_fields,
+        (*_ONE_MODEL, "predict_files", "eval_batch_size", "export_dir", "processes", *Prediction.model_fields,
          *Tables.model_fields),
         but_not=("beam_options",), answers=True,
     ),

@@ -52,6 +52,9 @@ def _as(name: str) -> Callable[[str, Mapping[str, str]], list[str]]:
 
 
 REMOVED: Mapping[str, Removed] = {
+    "convert_processes": Removed(None, "Use --processes.", _not_needed),
+    "predict_processes": Removed(None, "Use --processes.", _not_needed),
+    "tune_processes": Removed("1", "Use --processes.", _as("processes")),
     "intra_op_threads": Removed("0", "Use --threads.", _as("threads")),
     "inter_op_threads": Removed("0", "Use --threads.", _not_needed),
     "export_check_rows": Removed(

@@ -5,9 +5,11 @@ Imports no TensorFlow.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Optional
 
-from estimator_kit.config.areas.base import Settings, Threads, setting
+from pydantic import Field
+
+from estimator_kit.config.areas.base import MOST_PROCESSES, Settings, Threads, setting
 from feature_specs.entry import PositiveFloat
 
 Mode = Literal[
@@ -54,6 +56,13 @@ class Program(Settings):
         "machine, TensorFlow and number of threads. TensorFlow then adds in a fixed order, "
         "which is slower, and fails at an op that has no fixed order. Without this flag, the "
         "rows are the same and sums differ in their last bits.",
+        changes="nothing",
+    )
+    processes: Optional[Annotated[int, Field(ge=1, le=MOST_PROCESSES, strict=True)]] = setting(
+        None,
+        "How many processes share the work: the files of --mode=convert and of --predict_dir, by "
+        "default one for each core, or the trials of --mode=tune, by default one at a time. The "
+        "output does not depend on it.",
         changes="nothing",
     )
     threads: Threads = setting(
