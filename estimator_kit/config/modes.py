@@ -57,10 +57,7 @@ class ModeEntry:
 
 _BAD_DATA = ("corrupt_data_policy", "max_bad_records", "max_bad_fraction")
 _INPUT_CACHE = ("input_cache_dir", "input_cache_gib")
-_PROFILE = (
-    "profile",
-    "profile_input",
-)
+_PROFILE = ("profile",)
 _MACHINE = ("threads",)
 _EVALUATE_IN_TRAINING = (
     "eval_throttle_secs", "early_stopping_metric", "early_stopping_direction",
@@ -83,7 +80,7 @@ _TRAINING = (
     *_MODEL, *_TRAIN_DATA, "batch_size", "shuffle", "keep_negatives", *_BAD_DATA,
     *_INPUT_CACHE, *_TRAINING_AREA, *_PROFILE, *_MACHINE,
 )  # fmt: skip
-_CLUSTER = (*Cluster.model_fields, "data_service", "data_service_timeout_secs")
+_CLUSTER = (*Cluster.model_fields, "data_service")
 # What a training or a cycle tells people and services at its end.
 _TOLD = ("report", "prometheus_file", "tracking")
 _ONE_MODEL = (*_MODEL, *_BAD_DATA, *_MACHINE, "seed", "deterministic")
@@ -100,7 +97,8 @@ MODES: Mapping[str, ModeEntry] = {
         "prepare data", "write tables (Parquet, CSV, JSON lines) as sharded TFRecord files",
         "convert",
         {"convert_files": (), "convert_dir": ()},
-        ("spec", "seed", "processes", "beam_options", *Conversion.model_fields, *Tables.model_fields),
+        ("spec", "seed", "processes", "beam_options", *Conversion.model_fields,
+         *Tables.model_fields),
         estimators=False,
     ),
     "check_data": ModeEntry(
@@ -120,7 +118,7 @@ MODES: Mapping[str, ModeEntry] = {
         "prepare data", "run the dispatcher of a tf.data service, or a worker, until you stop it",
         "data_service",
         {},
-        (*DataService.model_fields,), estimators=False,
+        (*DataService.model_fields, "cluster_timeout_secs"), estimators=False,
     ),
     "train_and_evaluate": ModeEntry(
         "train", "train, evaluate every checkpoint, and export (the default)",
@@ -166,8 +164,8 @@ MODES: Mapping[str, ModeEntry] = {
         "predict",
         {"spec": ("export_dir", "predict_dir"), "model_dir": ("export_dir", "predict_dir"),
          "predict_files": ()},
-        (*_ONE_MODEL, "predict_files", "eval_batch_size", "export_dir", "processes", *Prediction.model_fields,
-         *Tables.model_fields),
+        (*_ONE_MODEL, "predict_files", "eval_batch_size", "export_dir", "processes",
+         *Prediction.model_fields, *Tables.model_fields),
         but_not=("beam_options",), answers=True,
     ),
     "validate": ModeEntry(

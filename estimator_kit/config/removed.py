@@ -52,6 +52,10 @@ def _as(name: str) -> Callable[[str, Mapping[str, str]], list[str]]:
 
 
 REMOVED: Mapping[str, Removed] = {
+    "data_service_timeout_secs": Removed("60.0", "Use --cluster_timeout_secs.", _not_needed),
+    "profile_input": Removed(
+        "false", "Use --profile=auto. A profile also says how the input works.", _not_needed
+    ),
     "convert_processes": Removed(None, "Use --processes.", _not_needed),
     "predict_processes": Removed(None, "Use --processes.", _not_needed),
     "tune_processes": Removed("1", "Use --processes.", _as("processes")),

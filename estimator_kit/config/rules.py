@@ -189,11 +189,6 @@ def _service_problems(config: AllSettings) -> list[str]:
             f"--noshuffle {why}, because its workers read the files in no fixed order. Remove one "
             "of the two."
         )
-    if config.profile_input:
-        found.append(
-            f"--profile_input {why}: it profiles only this process, but the workers compute the "
-            "input. Remove one of the two."
-        )
     if config.input_cache_dir:
         found.append(
             f"--input_cache_dir {why}, because the workers transform the rows and keep none. "
@@ -225,7 +220,7 @@ def unfit(config: AllSettings, what: str) -> list[str]:
             f"--deterministic does not go with {what}, where sums depend on which task is first. "
             "Remove one of the two."
         )
-    for flag in ("profile", "profile_input"):
+    for flag in ("profile",):
         if getattr(config, flag):
             found.append(
                 f"--{flag} does not go with {what}. Profile a run in one process, which reads its "

@@ -9,7 +9,6 @@ from pydantic import Field
 
 from estimator_kit.config.areas.base import Settings, setting
 from estimator_kit.config.areas.program import Program
-from feature_specs.entry import PositiveFloat
 
 _ADDRESS = re.compile(r"grpc://(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):([1-9]\d{0,4})")
 
@@ -28,13 +27,6 @@ class DataService(Settings):
         "--mode=data_service, this process becomes a worker of this dispatcher; without the flag, "
         "it becomes a dispatcher.",
         changes="rows",
-    )
-    data_service_timeout_secs: PositiveFloat = setting(
-        60.0,
-        "With --data_service: seconds to wait for the dispatcher and a first worker, and for "
-        "rows that are missing at the end, before they count as lost with a worker. A step may "
-        "take three times as long.",
-        changes="nothing",
     )
     data_service_port: Annotated[int, Field(ge=0, le=65535)] = setting(
         0,

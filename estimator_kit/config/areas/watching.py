@@ -30,16 +30,10 @@ class Watching(Settings):
     )
     profile: Optional[str] = setting(
         None,
-        "Profile these steps of this start, such as 100..200. Report the ten most expensive ops, "
-        "and how the time of a step divides into input, host and devices. The trace stays below "
-        "--model_dir/plugins/profile; TensorBoard shows it with the extra 'profile'.",
-        changes="nothing",
-    )
-    profile_input: bool = setting(
-        False,
-        "Profile a hundred of the first steps, or the steps of --profile. Report how much of their "
-        "time they wait for input, which stage of the input is slowest, and what to change. The "
-        "trace stays below --model_dir/plugins/profile.",
+        "Profile these steps of this start, such as 100..200, or auto for a hundred of the first "
+        "steps. Report the ten most expensive ops, how the time of a step divides into input, host "
+        "and devices, which stage of the input is slowest, and what to change. The trace stays "
+        "below --model_dir/plugins/profile; TensorBoard shows it with the extra 'profile'.",
         changes="nothing",
     )
     report: Literal["on", "off"] = setting(
@@ -75,7 +69,8 @@ def problems(watching: Watching, training: Training) -> list[str]:
         except ValueError as error:
             found.append(f"--profile: {error}.")
         else:
-            if training.max_steps is not None and steps[0] > training.max_steps:
+            too_late = training.max_steps is not None and steps[0] > training.max_steps
+            if too_late and steps != step_range.AUTO:
                 found.append(
                     f"--profile: expected a first step of at most --max_steps={training.max_steps}"
                     f", got {watching.profile!r}. Choose earlier steps, or raise --max_steps."

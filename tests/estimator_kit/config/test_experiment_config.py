@@ -347,7 +347,7 @@ def test_defaults():
         "derive_labels": (),
         "beam_options": None,
         "data_service": None, "data_service_port": 0, "data_service_host": None,
-        "data_service_dir": None, "data_service_timeout_secs": 60.0, "profile_input": False,
+        "data_service_dir": None,
         "profile": None, "mixed_precision": None, "xla": "off",
         "summary_steps": 100, "histograms": False,
         "serving_models": (), "serving_versions": (), "serving_labels": (),

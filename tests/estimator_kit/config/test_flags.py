@@ -223,7 +223,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --convert_order=stable
         --corrupt_data_policy=fail
         --data_service_port=0
-        --data_service_timeout_secs=60.0
         --default_signature=predict_examples
         --nodeterministic
         --early_stopping_patience=3
@@ -254,7 +253,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --model_params=bias=true
         --model_params=rate=0.1
         --model_params=units=[8, 4]
-        --noprofile_input
         --report=on
         --seed=1
         --serving_batch_rows=128

@@ -40,6 +40,7 @@ def test_flags_of_an_earlier_run_can_still_be_read(tmp_path):
 
 # Lines of `flags.txt` of an earlier version, and what this version reads.
 REWRITTEN = [
+    (["--data_service_timeout_secs=5.0", "--profile_input"], {}),
     (["--convert_processes=2", "--tune_processes=3"], {"processes": 3}),
     (["--intra_op_threads=3", "--inter_op_threads=2"], {"threads": 3}),
     (["--lock_stale_secs=5.0", "--nomemory_growth", "--export_check_rows=7"], {}),

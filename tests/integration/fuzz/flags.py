@@ -153,7 +153,7 @@ def draw(rng: random.Random, place: Place) -> Drawn:
         done.append(_changed(rng, place, arguments))
     arguments = [draws.safe(argument) for argument in arguments]
     # So that nothing waits long for other machines.
-    limits = ("cluster_timeout_secs", "data_service_timeout_secs")
+    limits = ("cluster_timeout_secs",)
     arguments += [f"--{name}=1" for name in limits if name in _read_by(arguments)]
     return Drawn(arguments, "; ".join(done) or "nothing")
 

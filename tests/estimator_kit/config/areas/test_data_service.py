@@ -41,11 +41,6 @@ NOT = "does not go with --data_service"
             "of the two.",
         ),
         (
-            {"profile_input": True},
-            f"--profile_input {NOT}: it profiles only this process, but the workers compute the "
-            "input. Remove one of the two.",
-        ),
-        (
             {"input_cache_dir": "cache"},
             f"--input_cache_dir {NOT}, because the workers transform the rows and keep none. "
             "Remove one of the two.",
