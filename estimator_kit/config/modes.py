@@ -83,7 +83,7 @@ class Analyze(Command):
         "model_dir": "Use --analysis_dir for the files that it writes.",
         "train_mix input_fn input_version": "Use --train_files.",
         "eval_files eval_days predict_files generate_default_data": _OTHER_FILES,
-        "schema_file": "Use --mode=import_schema to read a Schema.",
+        "schema_file": "Use --mode=schema.",
     }
     estimators = False
 
@@ -120,25 +120,13 @@ class CheckData(Command):
     data: Data
 
 
-class ImportSchema(Command):
+class Schema(Command):
     purpose = "prepare data"
-    help = "write a first spec from a TensorFlow Metadata Schema"
-    module = "schema"
-    needs = {"schema_file": (), "analysis_dir": ()}
-    refuses = {"min_count": "Remove the flag; a Schema has no counts of words."}
-    estimators = False
-
-    analysis: Analysis
-
-
-class ExportSchema(Command):
-    purpose = "prepare data"
-    help = "write a spec as a TensorFlow Metadata Schema"
-    module = "schema"
-    needs = {"spec": (), "schema_file": ()}
+    help = "write a spec as a TensorFlow Metadata Schema, or a first spec from one"
+    needs = {"schema_file": (), "spec": ("analysis_dir",)}
     refuses = {
-        "model_dir": "Remove the flag; only --schema_file is written.",
-        "analysis_dir labels min_count": "Remove the flag; it is for a first spec.",
+        "model_dir": "Remove the flag; only --schema_file or --analysis_dir is written.",
+        "min_count": "Remove the flag; a Schema has no counts of words.",
     }
     estimators = False
 
@@ -146,25 +134,19 @@ class ExportSchema(Command):
     analysis: Analysis
 
 
-class Dispatcher(Command):
+class ServeData(Command):
     purpose = "prepare data"
-    help = "run the dispatcher of a tf.data service until you stop it"
+    help = "run the dispatcher of a tf.data service, or a worker, until you stop it"
     module = "data_service"
     needs = {}
-    refuses = {"data_service data_service_timeout_secs": "Use --mode=data_service_worker."}
+    refuses = {
+        "strategy job_name task_index worker_hosts ps_hosts launch_local mirrored_devices "
+        "listen_on_all_interfaces backup_workers partition_mib": "Remove the flag; it is for tasks "
+        "that train.",
+    }
     estimators = False
 
-    data_service: DataService
-
-
-class Worker(Command):
-    purpose = "prepare data"
-    help = "run a worker of a tf.data service until you stop it"
-    module = "data_service"
-    needs = {"data_service": ()}
-    refuses = {"data_service_dir": "Remove the flag; only a dispatcher has a state."}
-    estimators = False
-
+    cluster: Cluster  # For --cluster_timeout_secs.
     data_service: DataService
 
 
@@ -214,7 +196,7 @@ class Tune(Command):
         "prometheus_file": "Train with the best flags to write metrics for Prometheus.",
         "job_name task_index worker_hosts ps_hosts launch_local cluster_timeout_secs "
         "listen_on_all_interfaces backup_workers partition_mib": "Each trial trains in one "
-        "process. Use --tune_processes, or start the command on several machines.",
+        "process. Use --processes, or start the command on several machines.",
     }
 
     run: Run
@@ -290,19 +272,28 @@ class Export(Command):
     exports: Exports
 
 
+_OF_CYCLES = (
+    "as_of window_days eval_window_days window_min_days window_min_rows window_max_age_days force "
+    "keep_cycles keep_versions stage_limits webhook_url_file"
+)
+
+
 class Inspect(Command):
     purpose = "look"
-    help = "show what is in a model, an export, a checkpoint or a model directory"
-    needs = {"inspect_path": ("spec",)}
+    help = "show what is in a model, an export or a model directory, or all cycles"
+    needs = {"model_dir": ("export_dir", "spec")}
     refuses = {
-        "model_dir": "Use --inspect_path.",
+        "seed": "Remove the flag; no variable gets a value.",
         "compare": "Use --mode=report.",
         "validate_rows baseline_files baseline_statistics": "Use --mode=validate.",
+        f"to cycle {_OF_CYCLES}": "Remove the flag; it is for --mode=retrain.",
     }
 
     run: Run
     model: ModelChoice
+    export: FromExport
     looking: Looking
+    retraining: Retraining  # For --serving_dir.
 
 
 class Report(Command):
@@ -311,7 +302,7 @@ class Report(Command):
     needs = {"model_dir": ("compare",)}
     refuses = {
         "spec": "Remove the flag; --model_dir has the spec of its training.",
-        "inspect_path graph_dir": "Use --mode=inspect.",
+        "graph_dir": "Use --mode=inspect.",
         "validate_rows baseline_files baseline_statistics": "Use --mode=validate.",
     }
     estimators = False
@@ -327,8 +318,7 @@ class Transform(Command):
     refuses = {
         "train_files train_days train_mix eval_days input_fn input_version "
         "generate_default_data": _OTHER_FILES,
-        "predict_output predict_limit predict_outputs top_k predict_dir predict_processes": "Use "
-        "--mode=predict.",
+        "predict_output predict_limit predict_outputs top_k predict_dir": "Use --mode=predict.",
     }
 
     export: FromExport
@@ -339,33 +329,22 @@ class Transform(Command):
 
 class Serve(Command):
     purpose = "serve"
-    help = "answer gRPC and REST requests as TensorFlow Serving does, for development"
+    help = "answer requests as TensorFlow Serving does, or write the files to start it"
     needs = {"serving_models": ()}
-    refuses = {"serving_config_dir serving_batch_rows": "Use --mode=serving_config."}
     estimators = False
 
     serving: Serving
-
-
-class ServingConfig(Command):
-    purpose = "serve"
-    help = "write the files that TensorFlow Serving needs to start"
-    needs = {"serving_models": (), "serving_config_dir": ()}
-    estimators = False
-
-    serving: Serving
-
-
-_OF_CYCLES = (
-    "as_of window_days eval_window_days window_min_days window_min_rows window_max_age_days force "
-    "keep_cycles keep_cycle_days keep_versions stage_limits webhook_url_file webhook_timeout_secs"
-)
 
 
 class Retrain(Command):
     purpose = "retrain"
     help = "run one cycle: train on new days, compare with the live model, promote"
-    needs = {"spec": (), "model_dir": (), "train_files": (), "window_days": ()}
+    needs = {
+        "spec": ("cycle",),
+        "model_dir": (),
+        "train_files": ("cycle",),
+        "window_days": ("cycle",),
+    }
     decides = {
         "train_days": "Use --window_days for the number of days.",
         "eval_days": "Use --eval_window_days for the number of days.",
@@ -382,7 +361,6 @@ class Retrain(Command):
         "analysis_dir labels schema_file": "Use --mode=analyze.",
         "input_fn input_version": _NO_FUNCTION,
         "to": "Use --mode=rollback.",
-        "cycle": "Use --mode=reproduce.",
     }
 
     run: Run
@@ -404,36 +382,12 @@ class Rollback(Command):
     needs = {"model_dir": (), "to": ()}
     refuses = {
         f"spec cycle {_OF_CYCLES}": "Remove the flag; it is for other modes of retraining.",
-        "summary_steps histograms profile profile_input timeline report prometheus_file": "Only "
+        "summary_steps histograms profile report prometheus_file": "Only "
         "--tracking is told of a rollback. Remove the flag.",
     }
 
     run: Run
     watching: Watching
-    retraining: Retraining
-
-
-class History(Command):
-    purpose = "retrain"
-    help = "show a table of all cycles"
-    module = "retrain"
-    needs = {"model_dir": ()}
-    refuses = {f"spec to cycle {_OF_CYCLES}": "Remove the flag; it is for --mode=retrain."}
-
-    run: Run
-    retraining: Retraining
-
-
-class Reproduce(Command):
-    purpose = "retrain"
-    help = "train --cycle again, and show what differs"
-    module = "retrain"
-    needs = {"model_dir": (), "cycle": ()}
-    refuses = {
-        f"spec to serving_dir {_OF_CYCLES}": "Remove the flag; the cycle has its own flags.",
-    }
-
-    run: Run
     retraining: Retraining
 
 
@@ -450,10 +404,8 @@ MODES: Mapping[str, type[Command]] = {
     "analyze": Analyze,
     "convert": Convert,
     "check_data": CheckData,
-    "import_schema": ImportSchema,
-    "export_schema": ExportSchema,
-    "data_service_dispatcher": Dispatcher,
-    "data_service_worker": Worker,
+    "schema": Schema,
+    "data_service": ServeData,
     "train_and_evaluate": TrainAndEvaluate,
     "train": Train,
     "tune": Tune,
@@ -465,24 +417,18 @@ MODES: Mapping[str, type[Command]] = {
     "inspect": Inspect,
     "transform": Transform,
     "serve": Serve,
-    "serving_config": ServingConfig,
     "retrain": Retrain,
     "rollback": Rollback,
-    "history": History,
-    "reproduce": Reproduce,
 }
 
 # What is missing, for settings whose name does not say it.
 _MEANING = {
     "analysis_dir": "the folder for the first spec",
     "labels": "the features to learn, such as --labels=click,purchase",
-    "data_service": "the address of its dispatcher, such as grpc://host:5000",
     "serving_models": "names and folders of versions, such as ads=runs/ads/export/best",
-    "serving_config_dir": "a folder for the files that it writes",
     "window_days": "the number of days to train on",
     "search": "a YAML file with what to search",
     "to": "the version to make live again",
-    "cycle": "the cycle to train again, such as 0007",
 }
 
 

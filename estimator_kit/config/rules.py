@@ -61,12 +61,13 @@ def problems_of(config: AllSettings) -> list[str]:
         *missing_settings(config),
         *transforming.problems(config, config, config, config),
         *analysis.problems(config, config, config),
-        *(conversion.problems(config, config, config) if config.mode == "convert" else []),
+        *(conversion.problems(config, config, config, config) if config.mode == "convert" else []),
         *tables.problems(config, config),
+        *_length_problems(config),
         *training.problems(config, config, config),
         *warm_start.problems(config, config),
         *watching.problems(config, config),
-        *data_service.problems(config),
+        *data_service.problems(config, config),
         *_service_problems(config),
         *cluster.problems(config, config),
         *_cluster_problems(config),
@@ -83,6 +84,15 @@ def problems_of(config: AllSettings) -> list[str]:
     ]
 
 
+def _length_problems(config: AllSettings) -> list[str]:
+    trains = config.mode in (*TRAINING_MODES, "retrain") and config.cycle is None
+    if not trains or config.max_steps or config.epochs:
+        return []
+    return [
+        "--max_steps and --epochs are missing. Give at least one of them, so that training ends."
+    ]
+
+
 def _cluster_problems(config: AllSettings) -> list[str]:
     if config.mode in TRAINING_MODES and config.strategy is not None:
         return unfit(config, f"--strategy={config.strategy}")
@@ -90,6 +100,8 @@ def _cluster_problems(config: AllSettings) -> list[str]:
 
 
 def _decided_problems(config: AllSettings) -> list[str]:
+    if config.cycle is not None:  # It has its own flags.
+        return []
     return [
         f"--{name} does not go with --mode={config.mode}. {remedy}"
         for name, remedy in by_name(MODES[config.mode].decides).items()
@@ -163,11 +175,6 @@ def _service_problems(config: AllSettings) -> list[str]:
             f"--noshuffle {why}, because its workers read the files in no fixed order. Remove one "
             "of the two."
         )
-    if config.profile_input:
-        found.append(
-            f"--profile_input {why}: it profiles only this process, but the workers compute the "
-            "input. Remove one of the two."
-        )
     if config.input_cache_dir:
         found.append(
             f"--input_cache_dir {why}, because the workers transform the rows and keep none. "
@@ -199,12 +206,11 @@ def unfit(config: AllSettings, what: str) -> list[str]:
             f"--deterministic does not go with {what}, where sums depend on which task is first. "
             "Remove one of the two."
         )
-    for flag in ("profile", "profile_input", "timeline"):
-        if getattr(config, flag):
-            found.append(
-                f"--{flag} does not go with {what}. Profile a run in one process, which reads its "
-                "input in the same way."
-            )
+    if config.profile:
+        found.append(
+            f"--profile does not go with {what}. Profile a run in one process, which reads its "
+            "input in the same way."
+        )
     if config.xla == "on":
         found.append(
             f"--xla=on does not go with {what}: it is for a training in one process with one "

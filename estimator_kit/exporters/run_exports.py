@@ -24,6 +24,10 @@ def export_folder(model_dir: str, exporter: str) -> str:
     return os.path.join(model_dir, "export", exporter)
 
 
+# How many of the first rows of --eval_files each export is checked with.
+_CHECKED_ROWS = 100
+
+
 class RunExports:
     """Writes the exports of a run.
 
@@ -121,6 +125,6 @@ class RunExports:
                     self._spec,
                     self._files,
                     damaged=self._damaged,
-                    count=self._config.export_check_rows,
+                    count=_CHECKED_ROWS,
                 )
         return self._rows

@@ -1,8 +1,8 @@
-"""`--mode=reproduce`: repeats the training of a cycle from its lineage, and reports differences.
+"""`--mode=retrain --cycle`: repeats the training of a cycle, and reports differences.
 
 The data files must not have changed, and the model that the training started from must still exist.
 Pin a cycle to keep what its reproduction needs. The result is in `reproduction/` of the cycle's
-folder. This mode never changes what is served.
+folder. It never changes what is served.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def reproduce(config: ReproduceConfig) -> str:
             f"--cycle={config.cycle}: cycle {folder.name} has no lineage.json yet. Choose a cycle "
             "that has ended."
         )
-    with owners.held(config.model_dir, stale_secs=config.lock_stale_secs):
+    with owners.held(config.model_dir):
         _check_there(kept, os.path.join(config.model_dir, "facts"))
         flags = os.path.join(folder.train_dir, "flags.txt")
         if not os.path.exists(flags):

@@ -2,7 +2,7 @@
 
     model_dir/serving.json    {"serving_dir": "/live/ads"}
 
-The file appears when a model goes live. So `history` and `rollback`, and a later cycle, need no
+The file appears when a model goes live. So `inspect` and `rollback`, and a later cycle, need no
 `--serving_dir`. The file has an absolute path, or null for the default, `model_dir/serving`. So a
 model directory with the default can be moved. This module never changes what is served.
 """

@@ -8,7 +8,7 @@
                        health service and reflection
     rest_app.py        the REST paths; json_requests.py and json_answers.py have their bodies
     server.py          runs both servers until a signal; rest_server.py is the REST server
-    config_files.py    `--mode=serving_config`: the files of TensorFlow Serving
+    config_files.py    `--serving_config_dir`: the files of TensorFlow Serving
 
 grpcio and waitress are the transport. Use TensorFlow Serving for production.
 """

@@ -1,4 +1,4 @@
-"""`--mode=serving_config`: writes the files to start TensorFlow Serving with.
+"""`--serving_config_dir`: writes the files to start TensorFlow Serving with.
 
     models.config              models, version policies, labels      ModelServerConfig
     batching_parameters.txt    how requests share batches             BatchingParameters
@@ -25,12 +25,11 @@ from estimator_kit.client import messages
 from estimator_kit.client.base import BATCH_ROWS
 from estimator_kit.config.areas.serving import ServedModel, served_models
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.mode_configs import ServingFilesConfig
 from estimator_kit.serving import splitting
 from feature_specs.files import documents, staged
 from input_pipelines.errors import MissingPackageError
 
-_HEAD = "# Written by estimator-kit --mode=serving_config; the next run overwrites it.\n"
+_HEAD = "# Written by estimator-kit serve; the next run overwrites it.\n"
 _MODELS, _CONFIG = "/models", "/config"
 _PROMETHEUS_PATH = "/monitoring/prometheus/metrics"
 _GRPC, _REST = 8500, 8501
@@ -45,15 +44,17 @@ _LAME_DUCK_SECS = 10
 _SERVER_MIB, _MODEL_MIB = 512, 512
 
 
-def write(config: ServingFilesConfig) -> str:
-    """Writes the files and returns the summary for the user.
+def write(config: ExperimentConfig) -> str:
+    """Writes the files to `config.serving_config_dir`; returns the summary for the user.
 
     Raises:
       ConfigError: the folder cannot be written.
       MissingPackageError: the extra `serving` is not installed, or TensorFlow has no file system
         for the folder.
     """
-    staged.check_writable(config.serving_config_dir, flag="--serving_config_dir")
+    folder = config.serving_config_dir
+    assert folder is not None, "without it, --mode=serve serves"
+    staged.check_writable(folder, flag="--serving_config_dir")
     models = served_models(config)
     image = default_image()
     files = {
@@ -67,7 +68,6 @@ def write(config: ServingFilesConfig) -> str:
         files["batching_parameters.txt"] = parameters
     protos = {name: text for name, text in files.items() if not name.endswith(".yaml")}
     files["kubernetes.yaml"] = kubernetes(config, models, image, protos)
-    folder = config.serving_config_dir
     for name, text in sorted(files.items()):
         documents.write_text(os.path.join(folder, name), _HEAD + text)
     lines = [f"wrote to {folder}: {', '.join(sorted(files))}", f"  image: {image}"]
@@ -368,6 +368,6 @@ def _yaml(document: Any) -> str:
 
 def _missing(error: Exception) -> MissingPackageError:
     return MissingPackageError(
-        f"--mode=serving_config needs the package tensorflow-serving-api ({error}). Install it "
+        f"--serving_config_dir needs the package tensorflow-serving-api ({error}). Install it "
         "with `pip install 'estimator-kit[serving]'`."
     )

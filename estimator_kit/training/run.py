@@ -51,7 +51,6 @@ from estimator_kit.training import (
 )
 from estimator_kit.training.after_evaluation import AfterEvaluation
 from estimator_kit.training.eval_input import EvalInput, eval_paths
-from estimator_kit.training.hooks import timeline
 from estimator_kit.training.hooks.profile import Profile
 from estimator_kit.training.hooks.progress import PauseAtSave, ProgressHook
 from estimator_kit.training.hooks.stop import (
@@ -135,8 +134,7 @@ class Training:
         with self._trainer.announcing_the_end():
             self.check()
             self.plan()
-            resumed_at, stale_secs = self._plan.resumed_at, self._config.lock_stale_secs
-            with model_dir.held(self._model_dir, resumed_at=resumed_at, stale_secs=stale_secs):
+            with model_dir.held(self._model_dir, resumed_at=self._plan.resumed_at):
                 self.begin()
                 with self._reporting(), self._at_work():
                     self.train()
@@ -330,7 +328,7 @@ class Training:
         config, request = self._config, self._trainer.request
         log = TrainingLog(self._model_dir, self._start_step or 0)
         watching = [self._progress, TrainingLogHook(log, self._progress), self._summaries()]
-        hooks = [*watching, StopHook(request), *data_service.hooks(config), *timeline.hooks(config)]
+        hooks = [*watching, StopHook(request), *data_service.hooks(config)]
         if self._profile is not None:
             hooks.append(self._profile)
         eval_spec = None

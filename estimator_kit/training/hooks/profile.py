@@ -1,4 +1,4 @@
-"""`--profile` and `--profile_input`: TensorFlow's profiler runs for some steps of a training.
+"""`--profile`: TensorFlow's profiler runs for some steps of a training.
 
     profile = Profile(model_dir, range(100, 201), of_ops=True)
     estimator.train(input_fn, hooks=[profile])
@@ -24,9 +24,6 @@ from estimator_kit.observing.profile import costs, input_work, trace
 from estimator_kit.result import InputProfile
 
 _log = logging.getLogger("estimator_kit")
-
-# The steps of --profile_input without --profile: the first ten fill buffers and caches.
-_INPUT_STEPS = range(11, 111)
 
 
 class Profile(tf.compat.v1.train.SessionRunHook):
@@ -64,15 +61,13 @@ class Profile(tf.compat.v1.train.SessionRunHook):
     @staticmethod
     def of(config: ExperimentConfig) -> Optional[Profile]:
         """The hook for the flags of a training, or None if they ask for no profile."""
-        if config.profile is None and not config.profile_input:
+        if config.profile is None:
             return None
-        given = config.profile
-        steps = step_range.parse(given) if given is not None else _INPUT_STEPS
         return Profile(
             str(config.model_dir),
-            steps,
-            of_ops=given is not None,
-            of_input=config.profile_input,
+            step_range.parse(config.profile),
+            of_ops=True,
+            of_input=config.data_service is None,  # Else other processes compute the input.
         )
 
     def before_run(self, run_context: Any) -> None:
