@@ -55,7 +55,6 @@ WITHOUT_TENSORFLOW = {
     },
     "estimator_kit": {
         "__init__", "commands/__init__", "commands/command_line", "commands/validate",
-        "commands/validation/checks", "commands/validation/pretrained",
         "config/cluster", "config/code_digests", "config/experiment_config", "config/flagfile",
         "config/areas/*", "config/flags", "config/modes", "config/rules",
         "distributed/__init__", "distributed/child", "distributed/launcher", "errors", "exit_codes",

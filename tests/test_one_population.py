@@ -16,7 +16,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.commands.validation import data
+from estimator_kit.commands.validate import data
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.training import records
 from feature_specs import statistics
@@ -156,8 +156,8 @@ READERS = {
     "estimator_kit.commands.export:_export": KIND,
     "estimator_kit.commands.predict:_predict": KIND,
     "estimator_kit.commands.transform:_records": ALL,
-    "estimator_kit.commands.validation.data:_summary": validated,
-    "estimator_kit.commands.validation.data:data_report": "`row_groups` selects among them",
+    "estimator_kit.commands.validated_data:_summary": validated,
+    "estimator_kit.commands.validated_data:data_report": "`row_groups` selects among them",
     "estimator_kit.exporters.sample_rows:sample_rows": "is asked for all rows, or has no filter",
     "estimator_kit.retraining.day_summaries:of": of_facts,
     "estimator_kit.scoring.eval_rows:__init__": "is given blocks of Selection",

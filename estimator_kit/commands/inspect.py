@@ -22,7 +22,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_kit.checkpoints import reading, run_record
-from estimator_kit.commands.inspection.model import describe, statistics_beside
+from estimator_kit.commands.inspected_model import describe, statistics_beside
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
 from estimator_kit.config.flags import config_from_flagfile

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable
 from typing import Optional
 
-from estimator_kit.commands.validation import checks as validation_checks
+from estimator_kit.commands.validate import checked_files
 from estimator_kit.config.mode_configs import TuneConfig
 from estimator_kit.errors import NothingToDo
 from estimator_kit.observing.page import page as report_page
@@ -50,7 +50,7 @@ def run(config: TuneConfig, tell: Callable[[str], None]) -> RunResult:
     preparation.generate_data(config, None)
     # The default data exist now, so their files can be checked.
     written = configs[0][1].model_copy(update={"generate_default_data": None})
-    for line in validation_checks.files_of(written):
+    for line in checked_files(written):
         _log.info("%s", line.strip())
     test_files = checks.check_test_files(config)
     checks.check_models(configs, search, spec)

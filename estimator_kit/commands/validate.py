@@ -1,20 +1,35 @@
-"""`--mode=validate`: checks flags and spec, and rows if you ask for it, before anything runs.
+"""`--mode=validate`: checks flags, spec and model, and rows if you ask for it. Changes nothing.
 
-Imports TensorFlow only if a check needs it: for a model that a flag names, or for rows.
+Each line says what was checked, or what was not checked and why. Files must exist, but only files
+of pretrained vectors are opened; `feature_specs.embeddings.pretrained_files` says how far.
+TensorFlow is imported only if a check needs it: for a model, its parameters or a metric that a flag
+names, or for rows.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable
+import importlib.util
+import os
+from collections.abc import Callable, Iterable, Iterator
 
-from estimator_kit.commands.validation import checks, pretrained
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.experiment_config import ExperimentConfig, complete
+from estimator_kit.config.mode_configs import TuneConfig
+from estimator_kit.errors import ConfigError
 from estimator_kit.result import RunResult
+from estimator_kit.tuning import search_file
+from feature_specs.embeddings import pretrained_files
+from feature_specs.files import file_systems
 from feature_specs.parser import parser
+from feature_specs.spec import FeatureSpec
+from input_pipelines.errors import DataError
+from input_pipelines.reading import files
 
 # How many names of each kind the report of a spec lists.
 _NAMED = 12
+
+# If one of these is set, the model is built.
+_OF_MODELS = ("model", "model_params", "best_metric", "early_stopping_metric")
 
 
 def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
@@ -26,7 +41,7 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
     """
     tell(validation_report(config))
     if config.validate_rows or config.has_baseline:
-        data = importlib.import_module("estimator_kit.commands.validation.data")
+        data = importlib.import_module("estimator_kit.commands.validated_data")
         for found in data.reports(config):
             tell(found)
         tell(f"{config.spec}: the spec, the flags and the data fit together")
@@ -49,8 +64,8 @@ def validation_report(config: ExperimentConfig) -> str:
         lines.append(f"  {len(names):>3} {what}: {_some(names)}")
     for group, columns in spec.groups.items():
         lines.append(f"  group {group}, {len(columns)} columns: {_some(columns)}")
-    lines += pretrained.report(config, spec)
-    lines += checks.report(config, spec)
+    lines += pretrained_lines(config, spec)
+    lines += _checks(config, spec)
     if with_data:
         lines.append("  data: the result comes below")
     else:
@@ -68,3 +83,112 @@ def _some(names: Iterable[str]) -> str:
     every = list(names)
     more = f", and {len(every) - _NAMED} more" if len(every) > _NAMED else ""
     return ", ".join(every[:_NAMED]) + more
+
+
+def _checks(config: ExperimentConfig, spec: FeatureSpec) -> Iterator[str]:
+    """One line for each check; all checks are done when the last line comes.
+
+    Raises:
+      ConfigError: a pattern matches no file, the search cannot begin, the model does not accept its
+        parameters or the spec, or it has no metric with the name that a flag asks for.
+    """
+    yield from checked_files(config)
+    if config.input_fn is not None:
+        yield _input_fn(config)
+    if config.search is not None:
+        yield _search(config, spec)
+    yield _model(config, spec)
+
+
+def checked_files(config: ExperimentConfig) -> Iterator[str]:
+    """One line for each flag that names files.
+
+    Raises:
+      ConfigError: a pattern matches no file.
+    """
+    given = {
+        "train_files": config.train_files,
+        "train_mix": tuple(entry.rpartition("=")[0] for entry in config.train_mix),
+        "eval_files": config.eval_files,
+        "predict_files": config.predict_files,
+    }
+    given = {flag: patterns for flag, patterns in given.items() if patterns}
+    if config.generate_default_data is not None:
+        if given:
+            yield "  files: not checked, because --generate_default_data may still write them"
+        return
+    for flag, patterns in given.items():
+        local = [pattern for pattern in patterns if file_systems.scheme_of(pattern) is None]
+        days = config.days_of(flag.partition("_")[0]) if flag != "predict_files" else ()
+        found = 0
+        for pattern in local:
+            try:
+                found += len(files.expand([pattern], flag=f"--{flag}", days=days))
+            except DataError as error:
+                raise ConfigError(str(error)) from error
+        line = f"  --{flag}: {found:,} files"
+        if len(local) < len(patterns):
+            line += (
+                f", and {len(patterns) - len(local)} patterns on other file systems, not checked"
+            )
+        yield line
+    if not given and config.input_fn is None:
+        yield "  files: not checked, because no flag names any"
+
+
+def _input_fn(config: ExperimentConfig) -> str:
+    if importlib.util.find_spec("tensorflow") is None:
+        return f"  --input_fn={config.input_fn}: not checked, because TensorFlow is not installed"
+    importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
+    importlib.import_module("estimator_kit.training.own_input").find(config)
+    return f"  --input_fn={config.input_fn}: can be imported; its rows were not read"
+
+
+def _search(config: ExperimentConfig, spec: FeatureSpec) -> str:
+    search = search_file.load(str(config.search))
+    found = f"  --search: {len(search.parameters)} parameters"
+    if importlib.util.find_spec("tensorflow") is None:
+        return f"{found}; their names were not checked, because TensorFlow is not installed"
+    importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
+    checks = importlib.import_module("estimator_kit.tuning.checks")
+    made = config.model_copy(update={"model_dir": config.model_dir or "search"})
+    configs = checks.check_names(complete(made, TuneConfig), search, spec)
+    checks.check_models(configs, search, spec)
+    return f"{found}; the model has them and the metric {search.metric}"
+
+
+def _model(config: ExperimentConfig, spec: FeatureSpec) -> str:
+    if not config.model_fields_set.intersection(_OF_MODELS):
+        return "  model: not checked. Name it with --model."
+    if importlib.util.find_spec("tensorflow") is None:
+        return f"  model {config.model}: not checked, because TensorFlow is not installed"
+    importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
+    importlib.import_module("estimator_kit.commands.validated_data").check_model(config, spec)
+    return (
+        f"  model {config.model}: accepts its parameters and the spec, and has the metrics that "
+        "flags name"
+    )
+
+
+def pretrained_lines(config: ExperimentConfig, spec: FeatureSpec) -> list[str]:
+    """A line for each column with pretrained vectors, followed by its warning if it has one.
+
+    A run that continues from a checkpoint does not read these files, so they may be missing then.
+
+    Raises:
+      SpecError: files are missing or do not fit.
+    """
+    columns = pretrained_files.columns_with(spec)
+    if not columns:
+        return []
+    if config.model_dir and os.path.exists(os.path.join(config.model_dir, "checkpoint")):
+        return [
+            "  pretrained vectors: not checked, because the checkpoint in --model_dir has them: "
+            f"{', '.join(columns)}"
+        ]
+    lines = []
+    for looked in pretrained_files.check(spec):
+        lines.append(f"  pretrained {looked.column}: {looked.file}: {looked.text}")
+        if looked.warning is not None:
+            lines.append(f"  warning: {looked.warning}")
+    return lines

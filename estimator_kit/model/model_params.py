@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, TypeVar, Union
 
 import pydantic
 
-from estimator_kit.config.patterns import Prefix
+from estimator_kit.config.areas.base import Prefix
 from estimator_kit.errors import ConfigError
 from estimator_kit.optimizers.choice import OptimizerChoice
 from feature_specs.errors import did_you_mean

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from estimator_kit.config import user_class
+from estimator_kit.config import choices
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.models.aitm import AITMModel
@@ -60,7 +60,7 @@ def find_model(name: str) -> type[ModelFn]:
             )
         return MODELS[name]
     with eager.kept():  # Old modules begin with `tf.disable_v2_behavior()`.
-        return user_class.find(
+        return choices.find(
             "model",
             name,
             ModelFn,  # type: ignore[type-abstract]

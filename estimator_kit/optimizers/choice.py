@@ -20,7 +20,7 @@ from typing import Any, Optional, Union
 
 import tensorflow as tf
 
-from estimator_kit.config.named_choice import parse_choice
+from estimator_kit.config.choices import parse_choice
 from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.optimizers import freezing, gradient_changes, moving_average

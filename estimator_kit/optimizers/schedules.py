@@ -16,7 +16,7 @@ import pydantic
 import tensorflow as tf
 from pydantic import Field
 
-from estimator_kit.config.named_choice import parse_choice
+from estimator_kit.config.choices import parse_choice
 
 Steps = Annotated[int, Field(ge=1, strict=True)]
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -17,7 +17,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.config import user_class
+from estimator_kit.config import choices
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing.progress import ShardProgress
@@ -68,7 +68,7 @@ def find(config: ExperimentConfig) -> Callable[[str], Any]:
 def _imported(name: str) -> Any:
     module_name, _, function_name = name.partition(":")
     place = f"--input_fn={name}: cannot import {module_name!r}"
-    module = user_class.imported(place, module_name)
+    module = choices.imported(place, module_name)
     function = getattr(module, function_name, None)
     if function is None:
         known = [key for key, value in vars(module).items() if inspect.isfunction(value)]

@@ -2,12 +2,14 @@
 
 A setting is written once: its name, type, default, bounds and help are a field of an area. The kit
 makes its flag, its `--help`, the check of a flagfile and the field of `ExperimentConfig` from it.
+Imports no TensorFlow.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Optional
 
 import pydantic
 from pydantic import Field
@@ -95,3 +97,23 @@ def name_problems(flag: str, names: Sequence[str]) -> list[str]:
         elif name in names[:i]:
             found.append(f"--{flag}: {name!r} is listed twice. Remove one of them.")
     return found
+
+
+def pattern_problem(text: str) -> Optional[str]:
+    """What is wrong with a regular expression, as a sentence; None if it is valid."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        return f"{text!r} is not a regular expression: {error}"
+    return None
+
+
+def _pattern(text: str) -> str:
+    problem = pattern_problem(text)
+    if problem is not None:
+        raise ValueError(problem)
+    return text
+
+
+# A field of a pydantic model: a regular expression for the start of a variable's name.
+Prefix = Annotated[str, pydantic.AfterValidator(_pattern)]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, Optional
 
-from estimator_kit.config.areas.base import Settings, setting
+from estimator_kit.config.areas.base import Settings, pattern_problem, setting
 from estimator_kit.config.areas.run import Run
-from estimator_kit.config.patterns import pattern_problem
 
 WarmStartMode = Literal["weights", "weights_and_stats", "all_but_step", "all"]
 

@@ -5,11 +5,41 @@ Imports no TensorFlow.
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, Literal, Optional
 
-from estimator_kit.config import step_range
 from estimator_kit.config.areas.base import PositiveInt, Settings, setting
 from estimator_kit.config.areas.training import Training
+
+# A trace of more steps is too large to look at.
+_MOST = 1000
+
+# The steps of `auto`: the first ten fill buffers and caches.
+AUTO = range(11, 111)
+
+
+def steps_of(text: str) -> range:
+    """The steps of a range, first to last, both included.
+
+    Raises:
+      ValueError: the text is not a range of steps; the message says what was expected.
+    """
+    if text == "auto":
+        return AUTO
+    match = re.fullmatch(r"\s*(\d{1,18})\.\.(\d{1,18})\s*", text)
+    if match is None:
+        raise ValueError(
+            f"expected a first and a last step, such as 100..200, or auto, got {text!r}"
+        )
+    first, last = int(match[1]), int(match[2])
+    if not 1 <= first <= last:
+        raise ValueError(
+            f"expected a first step of at least 1 and a last step that is not before it, got "
+            f"{text!r}"
+        )
+    if last - first + 1 > _MOST:
+        raise ValueError(f"expected at most {_MOST:,} steps, got {last - first + 1:,} ({text!r})")
+    return range(first, last + 1)
 
 
 class Watching(Settings):
@@ -65,12 +95,12 @@ def problems(watching: Watching, training: Training) -> list[str]:
     found = []
     if watching.profile is not None:
         try:
-            steps = step_range.parse(watching.profile)
+            steps = steps_of(watching.profile)
         except ValueError as error:
             found.append(f"--profile: {error}.")
         else:
             too_late = training.max_steps is not None and steps[0] > training.max_steps
-            if too_late and steps != step_range.AUTO:
+            if too_late and steps != AUTO:
                 found.append(
                     f"--profile: expected a first step of at most --max_steps={training.max_steps}"
                     f", got {watching.profile!r}. Choose earlier steps, or raise --max_steps."

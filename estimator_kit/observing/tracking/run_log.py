@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 from estimator_kit.checkpoints import run_record
-from estimator_kit.config import user_class
+from estimator_kit.config import choices
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing.page import numbers
 from estimator_kit.observing.tracking.tracker import Tracker
@@ -51,7 +51,7 @@ def make(tracking: str, model_dir: str) -> Tracker:
         )
     else:
         with eager.kept():
-            kind = user_class.find(
+            kind = choices.find(
                 "tracker",
                 tracking,
                 Tracker,  # type: ignore[type-abstract]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Union
 
-from estimator_kit.config.named_choice import parse_choice
+from estimator_kit.config.choices import parse_choice
 from estimator_kit.errors import ConfigError
 from estimator_kit.optimizers.combining.base import COMBINED, Combination, Uncertainty, Weights
 from estimator_kit.optimizers.combining.gradnorm import GradNorm

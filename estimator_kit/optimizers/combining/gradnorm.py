@@ -30,7 +30,7 @@ from typing import Annotated, Any, Optional
 import tensorflow as tf
 from pydantic import Field
 
-from estimator_kit.config.patterns import Prefix
+from estimator_kit.config.areas.base import Prefix
 from estimator_kit.errors import ConfigError
 from estimator_kit.optimizers.combining.base import (
     Combination,

@@ -18,7 +18,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.config import step_range
+from estimator_kit.config.areas import watching
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.observing.profile import costs, input_work, trace
 from estimator_kit.result import InputProfile
@@ -65,7 +65,7 @@ class Profile(tf.compat.v1.train.SessionRunHook):
             return None
         return Profile(
             str(config.model_dir),
-            step_range.parse(config.profile),
+            watching.steps_of(config.profile),
             of_ops=True,
             of_input=config.data_service is None,  # Else other processes compute the input.
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from estimator_kit.config import step_range
+from estimator_kit.config.areas import watching
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 
@@ -16,9 +16,9 @@ TRAINING = {
 
 
 def test_a_range_has_both_ends():
-    assert list(step_range.parse("3..5")) == [3, 4, 5]
-    assert list(step_range.parse(" 7..7 ")) == [7]
-    assert step_range.parse("auto") == range(11, 111)
+    assert list(watching.steps_of("3..5")) == [3, 4, 5]
+    assert list(watching.steps_of(" 7..7 ")) == [7]
+    assert watching.steps_of("auto") == range(11, 111)
 
 
 def test_a_profile_may_end_after_the_training():

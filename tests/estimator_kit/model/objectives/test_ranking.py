@@ -17,7 +17,7 @@ from sklearn.metrics import ndcg_score
 
 import estimator_kit as ek
 from estimator_kit.checkpoints import run_record
-from estimator_kit.commands.validation import data
+from estimator_kit.commands.validate import data
 from input_pipelines.record_files import writing
 from tests.conformance.table import losses_of_head
 from tests.estimator_kit.model.objectives.test_objectives import evaluate, make

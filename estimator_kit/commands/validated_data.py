@@ -1,4 +1,4 @@
-"""The checks of `--mode=validate` that read data.
+"""The checks of `--mode=validate` that need TensorFlow: of rows, and of the model that flags name.
 
 `input_pipelines.integrity.spec_check` compares records with the spec, and
 `input_pipelines.prepare.analyze.drift` compares them with earlier records.
@@ -10,9 +10,13 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Union
 
+from estimator_kit.checkpoints import reading
 from estimator_kit.config import table_settings
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.embeddings import table_memory
 from estimator_kit.errors import ConfigError
+from estimator_kit.model.computing import Computing
+from estimator_kit.training import plan, preparation
 from feature_specs import statistics
 from feature_specs.feature import Feature
 from feature_specs.label import Label
@@ -120,3 +124,18 @@ def _text(
     if errors:
         raise ConfigError("\n".join([heading, *errors, *lines]))
     return "\n".join(lines)
+
+
+def check_model(config: ExperimentConfig, spec: FeatureSpec) -> None:
+    """Builds the graphs of the model that `config` names; trains nothing.
+
+    Raises:
+      ConfigError: the model does not accept its parameters or the spec, its tables do not fit into
+        memory, or it has no metric with the name that a flag asks for.
+    """
+    model = preparation.make_model(config, spec)
+    model.computing = Computing.of(config)
+    if config.strategy is None and not config.worker_hosts:
+        table_memory.check(spec, model.groups())
+    outline = reading.outline(model)
+    plan.check_metrics(config.model_copy(update={"mode": "train_and_evaluate"}), outline)

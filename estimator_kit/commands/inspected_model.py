@@ -1,8 +1,9 @@
-"""Advice that follows from the parts of a model and from its spec. Each rule is a function.
+"""What `--mode=inspect` says about a model: its parts, the memory that training takes, and advice.
 
-    for sentence in advice(spec, groups, parts): ...
+    lines = describe(model, "dnn", statistics_beside("specs/ads.yaml"))
 
-A rule reads numbers and says nothing if they give no reason.
+Advice follows from the parts of a model, its spec and its statistics. Each rule is a function, and
+says nothing if the numbers give no reason.
 """
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import os
+import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
-from estimator_kit.commands.inspection.parts import Parts
+from estimator_kit.commands.model_parts import Parts, parts_of
+from estimator_kit.embeddings import table_memory
+from estimator_kit.errors import ConfigError
+from estimator_kit.model.model_fn import ModelFn
 from feature_specs.kinds import Embedding, HashBucket
 from feature_specs.spec import FeatureSpec
-from feature_specs.statistics import FeatureStatistics, Statistics
+from feature_specs.statistics import FeatureStatistics, Statistics, StatisticsError, load
+from input_pipelines.prepare.analyze.columns import STATISTICS_FILE
 
 # A table with fewer numbers takes well under a millisecond of a step.
 LARGE_TABLE = 1_000_000
@@ -149,3 +156,86 @@ def _top_words(known: Optional[FeatureStatistics]) -> frozenset[str]:
     if known is None or known.words is None:
         return frozenset()
     return frozenset(word for word, _ in known.words.top)
+
+
+_HEADER = ("parameters", "bytes", "with slots", "FLOPs a row", "part")
+
+
+def describe(model: ModelFn, name: str, statistics: Optional[Statistics]) -> list[str]:
+    """The lines about a model.
+
+    Args:
+      model: the model.
+      name: its name, as in --model.
+      statistics: of the training data, or None if they are not known.
+    """
+    parts = parts_of(model)
+    found = advice(model.spec, model.groups(), parts, statistics)
+    lines = [f"model {name}, by part", *_table(parts), *_memory(parts)]
+    if statistics is None:
+        found.append(
+            f"The folder of the spec has no {STATISTICS_FILE}, so the sizes of hash buckets were "
+            "not compared with the words. Write it with --mode=analyze."
+        )
+    return [*lines, "advice", *(f"  {sentence}" for sentence in found or ["none"])]
+
+
+def statistics_beside(spec: str) -> Optional[Statistics]:
+    """The statistics in the folder of a spec, or None if it has none.
+
+    Raises:
+      ConfigError: the file cannot be read.
+    """
+    path = os.path.join(os.path.dirname(spec), STATISTICS_FILE)
+    if not os.path.exists(path):
+        return None
+    try:
+        return load(pathlib.Path(path))
+    except StatisticsError as error:
+        raise ConfigError(str(error)) from error
+
+
+def _table(parts: Parts) -> list[str]:
+    lines = [_row(*_HEADER)]
+    for part in parts.parts:
+        numbers = (part.parameters, part.bytes, part.bytes + part.slot_bytes, part.operations)
+        lines.append(_row(*(f"{number:,}" for number in numbers), part.name))
+    total = [
+        sum(part.parameters for part in parts.parts),
+        sum(part.bytes for part in parts.parts),
+        sum(part.bytes + part.slot_bytes for part in parts.parts),
+        sum(part.operations for part in parts.parts),
+    ]
+    lines.append(_row(*(f"{number:,}" for number in total), "together"))
+    lines.append("  FLOPs count matrix products; a multiplication and an addition count as two.")
+    if parts.varies:
+        lines.append("  Sizes that differ between rows, such as the steps of a list, count as 1.")
+    if parts.growing:
+        lines.append("  Tables that grow are not counted.")
+    return lines
+
+
+def _row(*cells: str) -> str:
+    parameters, size, with_slots, operations, name = cells
+    return f"  {parameters:>14}  {size:>16}  {with_slots:>16}  {operations:>14}  {name}"
+
+
+def _memory(parts: Parts) -> list[str]:
+    weights = sum(part.bytes for part in parts.parts)
+    slots = sum(part.slot_bytes for part in parts.parts)
+    memory = table_memory.machine_memory()
+    here = f" of {_mib(memory)} on this machine" if memory is not None else ""
+    lines = [
+        f"training keeps {_mib(weights + slots)}{here}: {_mib(weights)} of weights, and "
+        f"{_mib(slots)} that the optimizer adds. Gradients and batches come on top."
+    ]
+    if memory is not None and weights + slots > memory:
+        lines.append(
+            "  This is more than the machine has. Lower the dimension of an embedding or the size "
+            "of its column, or train on several machines with --strategy=parameter_server."
+        )
+    return lines
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB"

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from estimator_kit.config import user_class
+from estimator_kit.config import choices
 from estimator_kit.errors import ConfigError
 
 pytestmark = pytest.mark.no_tensorflow
@@ -27,7 +27,7 @@ def refused(tmp_path, monkeypatch):
         (tmp_path / "mine_b.py").write_text(other)
         try:
             with pytest.raises(ConfigError) as error:
-                user_class.find("model", "mine_a:A", Base, base_name="Base", example="a:A")
+                choices.find("model", "mine_a:A", Base, base_name="Base", example="a:A")
         finally:
             for name in ("mine_a", "mine_b"):
                 sys.modules.pop(name, None)
