@@ -16,7 +16,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.commands.validate import data
+from estimator_kit.commands import validated_data as data
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.training import records
 from feature_specs import statistics

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import pydantic
 
@@ -37,6 +37,8 @@ from estimator_kit.config.areas.tuning import Tuning
 from estimator_kit.config.areas.warm_start import WarmStart
 from estimator_kit.config.areas.watching import Watching
 
+C = TypeVar("C", bound="Command")
+
 PURPOSES = ("prepare data", "train", "look", "serve", "retrain")
 
 
@@ -52,6 +54,7 @@ class Command(pydantic.BaseModel):
         do instead. A flagfile may have them, because several modes can share it.
       decides: settings that it decides itself, in the same form. A flagfile may not have them.
       estimators: whether it makes an Estimator or a Keras model, and so needs `compat`.
+      settings: all settings, for what compares or writes them by name, such as flags.txt.
       answers: whether it writes its answers to a stream if no setting names a file for them; then
         its function is `run(config, tell, answers)`.
     """
@@ -68,6 +71,70 @@ class Command(pydantic.BaseModel):
     answers: ClassVar[bool] = False
 
     program: Program
+    settings: AllSettings = pydantic.Field(exclude=True)
+
+    @classmethod
+    def of(cls: type[C], config: AllSettings) -> C:
+        """The command with its areas of a config, which has been checked."""
+        areas: dict[str, Any] = {name: area.of(config) for name, area in areas_of(cls).items()}
+        return cast(C, cls.model_construct(settings=config, **areas))
+
+
+# Areas of commands that need a setting: in them, the setting is never None.
+
+
+class InFolder(Run):
+    model_dir: str
+
+
+class GivenExport(FromExport):
+    export_dir: str
+
+
+class IntoShards(Conversion):
+    convert_dir: str
+
+
+class OfSchema(Analysis):
+    schema_file: str
+
+
+class Searching(Tuning):
+    search: str
+
+
+class IntoFolder(Transforming):
+    transform_dir: str
+
+
+class OnDays(Retraining):
+    window_days: int
+
+
+class ToVersion(Retraining):
+    to: int
+
+
+class OneModel(Command):
+    """A command that works with one model, from a checkpoint or from an export."""
+
+    run: Run
+    choice: ModelChoice
+    data: Data
+    reading: Reading
+
+
+class Trained(OneModel):
+    """A command that works with one model in its folder."""
+
+    run: InFolder
+
+
+class Exporting(Trained):
+    """A command that writes exports."""
+
+    warm_start: WarmStart
+    exports: Exports
 
 
 _OTHER_FILES = "Remove the flag; it is for other files than this mode reads."
@@ -104,9 +171,9 @@ class Convert(Command):
     estimators = False
 
     run: Run
-    model: ModelChoice  # For the seed of a shuffled order.
+    choice: ModelChoice  # For the seed of a shuffled order.
     tables: Tables
-    conversion: Conversion
+    conversion: IntoShards
 
 
 class CheckData(Command):
@@ -131,7 +198,7 @@ class Schema(Command):
     estimators = False
 
     run: Run
-    analysis: Analysis
+    analysis: OfSchema
 
 
 class ServeData(Command):
@@ -147,30 +214,27 @@ class ServeData(Command):
     estimators = False
 
     cluster: Cluster  # For --cluster_timeout_secs.
-    data_service: DataService
+    service: DataService
 
 
-class Train(Command):
+class Train(Exporting):
     purpose = "train"
     help = "train without evaluating or exporting"
     module = "train"
     needs = {"spec": (), "model_dir": (), "train_files": ("train_mix", "input_fn")}
     refuses = {
+        "exporters best_metric best_direction best_k export_every_steps exports_to_keep "
+        "default_signature slices importance": _TRAIN_ONLY,
         "eval_files eval_days predict_files eval_batch_size eval_steps eval_throttle_secs "
         "early_stopping_metric early_stopping_direction early_stopping_patience": _TRAIN_ONLY,
         "eval_name": "Use --mode=evaluate.",
         "data_service_port data_service_host data_service_dir": "Use --data_service.",
     }
 
-    run: Run
-    model: ModelChoice
-    data: Data
-    reading: Reading
     training: Training
-    warm_start: WarmStart
     watching: Watching
     cluster: Cluster
-    data_service: DataService
+    service: DataService
 
 
 class TrainAndEvaluate(Train):
@@ -181,10 +245,8 @@ class TrainAndEvaluate(Train):
         "data_service_port data_service_host data_service_dir": "Use --data_service.",
     }
 
-    exports: Exports
 
-
-class Tune(Command):
+class Tune(Exporting):
     purpose = "train"
     help = "search the settings with the best metric, in many trainings"
     needs = {
@@ -199,33 +261,23 @@ class Tune(Command):
         "process. Use --processes, or start the command on several machines.",
     }
 
-    run: Run
-    model: ModelChoice
-    data: Data
-    reading: Reading
     training: Training
-    warm_start: WarmStart
     watching: Watching
-    exports: Exports
     cluster: Cluster
-    tuning: Tuning
+    tuning: Searching
 
 
-class Evaluate(Command):
+class Evaluate(OneModel):
     purpose = "train"
     help = "evaluate the latest checkpoint, or an export, on --eval_files"
     needs = {"spec": ("export_dir",), "model_dir": ("export_dir",), "eval_files": ("input_fn",)}
     refuses = {"train_files train_days train_mix predict_files": "Use --eval_files."}
     answers = True
 
-    run: Run
-    model: ModelChoice
     export: FromExport
-    data: Data
-    reading: Reading
 
 
-class Predict(Command):
+class Predict(OneModel):
     purpose = "train"
     help = "predict --predict_files with the latest checkpoint or with an export"
     needs = {
@@ -242,16 +294,12 @@ class Predict(Command):
     }
     answers = True
 
-    run: Run
-    model: ModelChoice
     export: FromExport
-    data: Data
-    reading: Reading
     tables: Tables
     prediction: Prediction
 
 
-class Export(Command):
+class Export(Exporting):
     purpose = "train"
     help = "write the latest checkpoint as a SavedModel"
     needs = {"spec": (), "model_dir": ()}
@@ -263,13 +311,6 @@ class Export(Command):
         "slices importance": "Use --mode=train_and_evaluate, which measures them.",
         "warm_start_mode warm_start_vars warm_start_rename": "It trains nothing. Remove the flag.",
     }
-
-    run: Run
-    model: ModelChoice
-    data: Data
-    reading: Reading
-    warm_start: WarmStart  # For the lineage: where the training started.
-    exports: Exports
 
 
 _OF_CYCLES = (
@@ -290,7 +331,7 @@ class Inspect(Command):
     }
 
     run: Run
-    model: ModelChoice
+    choice: ModelChoice
     export: FromExport
     looking: Looking
     retraining: Retraining  # For --serving_dir.
@@ -321,10 +362,10 @@ class Transform(Command):
         "predict_output predict_limit predict_outputs top_k predict_dir": "Use --mode=predict.",
     }
 
-    export: FromExport
+    export: GivenExport
     data: Data
     prediction: Prediction  # For --keep_columns, which names an item.
-    transforming: Transforming
+    transforming: IntoFolder
 
 
 class Serve(Command):
@@ -336,7 +377,7 @@ class Serve(Command):
     serving: Serving
 
 
-class Retrain(Command):
+class Retrain(Exporting):
     purpose = "retrain"
     help = "run one cycle: train on new days, compare with the live model, promote"
     needs = {
@@ -363,16 +404,10 @@ class Retrain(Command):
         "to": "Use --mode=rollback.",
     }
 
-    run: Run
-    model: ModelChoice
-    data: Data
-    reading: Reading
     training: Training
-    warm_start: WarmStart
     watching: Watching
-    exports: Exports
     analysis: Analysis  # For --min_count of its vocabularies.
-    retraining: Retraining
+    retraining: OnDays
 
 
 class Rollback(Command):
@@ -386,9 +421,9 @@ class Rollback(Command):
         "--tracking is told of a rollback. Remove the flag.",
     }
 
-    run: Run
+    run: InFolder
     watching: Watching
-    retraining: Retraining
+    retraining: ToVersion
 
 
 class Validate(Command):
@@ -397,7 +432,7 @@ class Validate(Command):
     needs = {"spec": ()}
     estimators = False
 
-    settings: AllSettings
+    everything: AllSettings
 
 
 MODES: Mapping[str, type[Command]] = {
@@ -439,7 +474,12 @@ def module_of(mode: str) -> str:
 
 def areas_of(command: type[Command]) -> dict[str, type[Settings]]:
     """The areas that a command reads, by the names of its fields."""
-    return {name: field.annotation for name, field in command.model_fields.items()}  # type: ignore
+    fields = {name: field.annotation for name, field in command.model_fields.items()}
+    return {
+        name: kind
+        for name, kind in fields.items()
+        if isinstance(kind, type) and issubclass(kind, Settings) and name != "settings"
+    }
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Optional
+from typing import Annotated, Any, ClassVar, Optional, TypeVar, cast
 
 import pydantic
 from pydantic import Field
@@ -29,6 +29,8 @@ MOST_DEVICES = 1024
 MOST_PROCESSES = 1024
 Threads = Annotated[int, Field(ge=0, le=MOST_THREADS)]
 
+S = TypeVar("S", bound="Settings")
+
 
 class Settings(pydantic.BaseModel):
     """Settings that belong together. A subclass declares each field with `setting`.
@@ -42,6 +44,13 @@ class Settings(pydantic.BaseModel):
     )
 
     heading: ClassVar[str] = ""
+
+    @classmethod
+    def of(cls: type[S], config: Settings) -> S:
+        """The settings of this area in a config that has them, which was checked."""
+        values = {name: getattr(config, name) for name in cls.model_fields}
+        set_in_config = config.model_fields_set & values.keys()
+        return cast(S, cls.model_construct(set_in_config, **values))
 
     @pydantic.field_validator("*", mode="before")
     @classmethod

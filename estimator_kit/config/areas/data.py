@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar, Optional, TypeVar
 
 import pydantic
 from pydantic_core import PydanticCustomError
 
 from estimator_kit.config.areas.base import Settings, setting
 from input_pipelines.reading import days
+
+D = TypeVar("D", bound="Data")
 
 
 class Data(Settings):
@@ -87,6 +89,14 @@ class Data(Settings):
     )
 
     _own_function: Optional[Callable[[str], Any]] = None
+
+    @classmethod
+    def of(cls: type[D], config: Settings) -> D:
+        """As of other areas, with the function that was given as `input_fn`."""
+        made = super().of(config)
+        if isinstance(config, Data):
+            made._own_function = config._own_function
+        return made
 
     @property
     def own_function(self) -> Optional[Callable[[str], Any]]:

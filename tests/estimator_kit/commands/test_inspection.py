@@ -10,8 +10,8 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.commands import inspect
+from estimator_kit.commands import inspected_model as description
 from estimator_kit.commands.inspected_model import advice
-from estimator_kit.commands.inspected_model import model as description
 from estimator_kit.commands.model_parts import parts_of
 from estimator_kit.embeddings import table_memory
 from estimator_kit.models import find_model
