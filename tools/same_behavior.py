@@ -40,7 +40,7 @@ BAD = [
     [*TRAIN, "--best_metric=auc/click"],
     [*TRAIN, "--early_stopping_metric=auc/click"],
     [*TRAIN, "--save_checkpoints_steps=1", "--save_checkpoints_secs=1"],
-    [*TRAIN, "--max_bad_records=1"],
+    [*TRAIN, "--max_bad=1"],
     [*TRAIN, "--input_cache_gib=1"],
     [*TRAIN, "--train_days=yesterday"],
     [*TRAIN, "--train_mix=a=1"],

@@ -52,6 +52,8 @@ def _as(name: str) -> Callable[[str, Mapping[str, str]], list[str]]:
 
 
 REMOVED: Mapping[str, Removed] = {
+    "max_bad_records": Removed(None, "Use --max_bad, such as --max_bad=10.", _as("max_bad")),
+    "max_bad_fraction": Removed(None, "Use --max_bad, such as --max_bad=1%.", _as("max_bad")),
     "data_service_timeout_secs": Removed("60.0", "Use --cluster_timeout_secs.", _not_needed),
     "profile_input": Removed(
         "false", "Use --profile=auto. A profile also says how the input works.", _not_needed

@@ -65,8 +65,7 @@ _DECIDED = {
     "flag.",
     "data_service": "One process trains and evaluates a cycle. Remove the flag.",
     "export_dir": "A cycle writes its own candidate. Remove the flag.",
-    "max_bad_records": _WHOLE_FILES,
-    "max_bad_fraction": _WHOLE_FILES,
+    "max_bad": _WHOLE_FILES,
 }
 
 

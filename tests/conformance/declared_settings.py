@@ -141,12 +141,8 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         "predict_files": _cases(predict_files=(f"{again}/c.tfrecord",)),
         "keep_negatives": _cases(keep_negatives="0.5"),
         "corrupt_data_policy": _both(damaged, corrupt_data_policy="quarantine"),
-        "max_bad_records": [({**damaged, "max_bad_records": n}, {**damaged, "max_bad_records": m})
-                            for n, m in ((5, 6), (5, 0))],
-        "max_bad_fraction": [
-            ({**damaged, "max_bad_fraction": n}, {**damaged, "max_bad_fraction": m})
-            for n, m in ((0.5, 0.6), (0.5, 0.01))
-        ],
+        "max_bad": [({**damaged, "max_bad": n}, {**damaged, "max_bad": m})
+                    for n, m in ((5, 6), (5, 0), (0.5, 0.6), ("50%", "1%"))],
         "input_cache_dir": _cases(input_cache_dir=f"{folder}/cache"),
         "input_cache_gib": _both({"input_cache_dir": f"{folder}/cache"}, input_cache_gib=1.0),
         # Training.

@@ -321,7 +321,7 @@ def test_defaults():
         "keep_negatives": None, "deterministic": False,
         "batch_size": 512, "eval_batch_size": 2048, "shuffle": True, "seed": 1,
         "input_cache_dir": None, "input_cache_gib": None,
-        "corrupt_data_policy": "fail", "max_bad_records": None, "max_bad_fraction": None,
+        "corrupt_data_policy": "fail", "max_bad": None,
         "max_steps": None, "epochs": None, "save_checkpoints_steps": None,
         "save_checkpoints_secs": None, "keep_checkpoint_max": 5, "warm_start_from": None,
         "warm_start_mode": "weights_and_stats", "warm_start_vars": ".*", "warm_start_rename": (),
@@ -444,3 +444,25 @@ def test_what_is_no_area():
 def test_an_area_takes_what_the_config_takes():
     flat = {name: value for name, value in TRAINING.items() if name != "train_files"}
     assert ExperimentConfig(Data(train_files="a"), **flat) == ExperimentConfig(**TRAINING)
+
+
+@pytest.mark.parametrize(
+    ("given", "records", "share"),
+    [(10, 10, None), ("0", 0, None), (0.01, None, 0.01), ("1%", None, 0.01), ("0%", None, 0.0),
+     (1e-05, None, 1e-05)],
+)  # fmt: skip
+def test_a_limit_of_bad_data_is_records_or_a_share(given, records, share):
+    config = ExperimentConfig(
+        mode="validate", spec="s", corrupt_data_policy="skip_record", max_bad=given
+    )
+    assert (config.max_bad_records, config.max_bad_share) == (records, share)
+
+
+@pytest.mark.parametrize("given", ["many", "-1", "1.0", "100%", True, "1 %"])
+def test_a_wrong_limit_of_bad_data(given):
+    with pytest.raises(ConfigError) as error:
+        ExperimentConfig(mode="validate", spec="s", max_bad=given)
+    assert str(error.value) == (
+        "--max_bad: expected a number of records, such as 10, or a share below 1, such as 0.01 or "
+        f"1%, got {given!r}."
+    )

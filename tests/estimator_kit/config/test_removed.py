@@ -40,6 +40,8 @@ def test_flags_of_an_earlier_run_can_still_be_read(tmp_path):
 
 # Lines of `flags.txt` of an earlier version, and what this version reads.
 REWRITTEN = [
+    (["--max_bad_records=10"], {"max_bad": "10"}),
+    (["--max_bad_fraction=0.01"], {"max_bad": "0.01"}),
     (["--data_service_timeout_secs=5.0", "--profile_input"], {}),
     (["--convert_processes=2", "--tune_processes=3"], {"processes": 3}),
     (["--intra_op_threads=3", "--inter_op_threads=2"], {"threads": 3}),
@@ -52,6 +54,7 @@ def test_an_earlier_run_can_be_read_and_a_flagfile_of_a_person_says_what_to_writ
     tmp_path, lines, fields
 ):
     common = {"mode": "train", "spec": "s", "model_dir": "m", "train_files": "t", "max_steps": 3}
+    common |= {"corrupt_data_policy": "quarantine"} if "max_bad" in fields else {}
     text = "\n".join([*lines, *(f"--{name}={value}" for name, value in common.items())])
     expected = ek.ExperimentConfig(**{**common, **fields})
     kept, own = tmp_path / "flags.txt", tmp_path / "own.flags"
