@@ -36,7 +36,7 @@ BAD = [
     [*TRAIN, "--epochs=-1"],
     [*TRAIN, "--exporters=best,bets"],
     [*TRAIN, "--exporters=best,best"],
-    [*TRAIN, "--exporters=step"],
+    [*TRAIN, "--exporters=step:0"],
     [*TRAIN, "--best_metric=auc/click"],
     [*TRAIN, "--early_stopping_metric=auc/click"],
     [*TRAIN, "--save_checkpoints_steps=1", "--save_checkpoints_secs=1"],

@@ -67,8 +67,7 @@ def write_files(folder: pathlib.Path) -> None:
     (folder / "long.jsonl").write_text(long * 4)
     (folder / "rows.csv").write_text("y;note\n1; a|b\n#2;c\n?;d\n")
     training = {**base("train_and_evaluate", folder), "model_dir": f"{folder}/trained"}
-    ek.run(ek.ExperimentConfig(**{**training, "seed": 5, "max_steps": 2, "exporters": (),
-                                  "export_every_steps": None}))  # fmt: skip
+    ek.run(ek.ExperimentConfig(**{**training, "seed": 5, "max_steps": 2, "exporters": ()}))  # fmt: skip
 
 
 def base(mode: str, folder: pathlib.Path) -> Values:
@@ -77,8 +76,8 @@ def base(mode: str, folder: pathlib.Path) -> Values:
     found: dict[str, Values] = {
         "train_and_evaluate": {
             **model, "train_files": (f"{folder}/a.tfrecord", f"{folder}/b.tfrecord"), "epochs": 2,
-            "eval_files": (f"{folder}/c.tfrecord",), "batch_size": 4, "export_every_steps": 5,
-            "exporters": ("best", "best_k", "final", "latest", "step"),
+            "eval_files": (f"{folder}/c.tfrecord",), "batch_size": 4,
+            "exporters": ("best", "best_k", "final", "latest", "step:5"),
         },
         "evaluate": {**model, "eval_files": (f"{folder}/c.tfrecord",)},
         "retrain": {**model, "train_files": (f"{folder}/days/dt=*/*.tfrecord",), "epochs": 2,
@@ -182,7 +181,7 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         ),
         "early_stopping_patience": _both({"early_stopping_metric": "loss"},
                                          early_stopping_patience=4),
-        "exporters": _cases(exporters=("step", "best", "best_k", "latest")),
+        "exporters": _cases(exporters=("step:5", "best", "best_k", "latest")),
         "best_metric": _both({"best_direction": "max"}, best_metric="auc/y"),
         "best_direction": _cases(best_direction="max"),
         "default_signature": _cases(default_signature="predict_raw"),

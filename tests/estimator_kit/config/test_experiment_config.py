@@ -178,12 +178,12 @@ TWICE = "is listed twice. Remove one of them."
         ),
         pytest.param(
             {"exporters": ("step",)},
-            ["--export_every_steps is missing. The exporter step needs the number of steps between "
-             "its exports."],
+            ["--exporters: expected step:1000, got 'step'."],
         ),
         pytest.param(
-            {"export_every_steps": 5},
-            ["--export_every_steps is for the exporter step. Add step to --exporters."],
+            {"exporters": ("best_k:0", "final:3")},
+            ["--exporters: expected best_k or best_k:3, got 'best_k:0'.",
+             "--exporters: expected final, got 'final:3'."],
         ),
         pytest.param(
             {"exporters": (), "slices": ("city",), "importance": True},
@@ -328,7 +328,7 @@ def test_defaults():
         "eval_steps": None, "eval_throttle_secs": 0, "eval_name": "evaluate",
         "early_stopping_metric": None, "early_stopping_direction": None,
         "early_stopping_patience": 3, "exporters": ("best", "final"), "best_metric": "loss",
-        "best_direction": None, "best_k": 3, "export_every_steps": None, "exports_to_keep": 5,
+        "best_direction": None, "exports_to_keep": 5,
 
         "default_signature": "predict_examples", "predict_output": None,
         "predict_limit": None, "predict_outputs": (), "top_k": None, "export_dir": None,

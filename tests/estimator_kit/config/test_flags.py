@@ -217,7 +217,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
     assert resolved_flags(config) == textwrap.dedent("""\
         --backup_workers=0
         --batch_size=512
-        --best_k=3
         --best_metric=loss
         --cluster_timeout_secs=600.0
         --convert_order=stable

@@ -40,6 +40,10 @@ def test_flags_of_an_earlier_run_can_still_be_read(tmp_path):
 
 # Lines of `flags.txt` of an earlier version, and what this version reads.
 REWRITTEN = [
+    (
+        ["--exporters=latest,best_k,step", "--best_k=2", "--export_every_steps=7"],
+        {"exporters": ("latest", "best_k:2", "step:7")},
+    ),
     (["--max_bad_records=10"], {"max_bad": "10"}),
     (["--max_bad_fraction=0.01"], {"max_bad": "0.01"}),
     (["--data_service_timeout_secs=5.0", "--profile_input"], {}),
