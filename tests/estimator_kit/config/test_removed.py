@@ -12,7 +12,7 @@ from estimator_kit.config.flags import (
     resolved_flags,
     values_in,
 )
-from estimator_kit.config.removed import REMOVED
+from estimator_kit.config.removed import REMOVED, instead
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -72,8 +72,9 @@ def test_an_earlier_run_can_be_read_and_a_flagfile_of_a_person_says_what_to_writ
     )
     with pytest.raises(ek.ConfigError) as error:
         read_command_line([f"--flagfile={own}"])
-    assert len(str(error.value).splitlines()) == len(lines)
-    assert str(error.value).count(". It was removed. ") == len(lines)
+    old = [line for line in lines if instead(line[2:].partition("=")[0])]
+    assert len(str(error.value).splitlines()) == len(old)
+    assert str(error.value).count(". It was removed. ") == len(old)
 
 
 @pytest.mark.parametrize("name", sorted(REMOVED))

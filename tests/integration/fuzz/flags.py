@@ -69,7 +69,7 @@ _LIKELY: dict[str, tuple[str, ...]] = {
                      "hidden_units=[99999999999999]", "learning_rate=1e300", "dropout=1",
                      "activation=relu",
                      "activation=nothing"),
-    "exporters": ("latest", "best", "best_k:2", "step:3", "latest,best,final", "best,best", "final,",
+    "exporters": ("latest", "best", "best_k:2", "step:3", "latest,final", "best,best", "final,",
                   "none"),
     "best_metric": ("auc/click", "loss", "loss/click", "auc", "auc/buy", "recall/click"),
     "early_stopping_metric": ("auc/click", "loss", "auc"),
