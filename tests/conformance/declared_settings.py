@@ -67,7 +67,7 @@ def write_files(folder: pathlib.Path) -> None:
     (folder / "long.jsonl").write_text(long * 4)
     (folder / "rows.csv").write_text("y;note\n1; a|b\n#2;c\n?;d\n")
     training = {**base("train_and_evaluate", folder), "model_dir": f"{folder}/trained"}
-    ek.run(ek.ExperimentConfig(**{**training, "seed": 5, "max_steps": 2, "exporters": ()}))  # fmt: skip
+    ek.run(ek.ExperimentConfig(**{**training, "seed": 5, "max_steps": 2, "exporters": ()}))
 
 
 def base(mode: str, folder: pathlib.Path) -> Values:
