@@ -190,7 +190,7 @@ MODES: Mapping[str, ModeEntry] = {
         "look", "write an export in another form (frozen, TensorFlow Lite, items, ...)",
         "transform",
         {"export_dir": (), "transform": (), "transform_dir": (), "predict_files": ()},
-        ("export_dir", "transform", "transform_dir", "transform_inputs", "representative_files",
+        ("export_dir", "transform", "transform_dir", "transform_inputs",
          "transform_tolerance", "transform_max_loss_increase", "predict_files", "eval_files",
          "keep_columns", "item_vectors_format", "index_recall"),
     ),

@@ -60,6 +60,9 @@ def _exporters(value: str, others: Mapping[str, str]) -> list[str]:
 
 
 REMOVED: Mapping[str, Removed] = {
+    "representative_files": Removed(
+        None, "The first 500 rows of --predict_files show the ranges.", _not_needed
+    ),
     "best_k": Removed("3", "Give the number to the exporter: best_k:3.", _exporters),
     "export_every_steps": Removed(None, "Give the number to the exporter: step:1000.", _exporters),
     "max_bad_records": Removed(None, "Use --max_bad, such as --max_bad=10.", _as("max_bad")),

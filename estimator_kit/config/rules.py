@@ -37,7 +37,6 @@ _FILES = (
     "predict_files",
     "baseline_files",
     "convert_files",
-    "representative_files",
 )
 
 _WRITE_FILES = "Write the rows to files with ek.write_examples, and use --train_files"

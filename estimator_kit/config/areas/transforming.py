@@ -36,8 +36,8 @@ class Transforming(Settings):
         "The form to write --export_dir in. freeze: variables become constants. optimize: as "
         "freeze, and Grappler prunes and folds the graph. text, binary: saved_model.pbtxt or "
         "saved_model.pb. tflite: a file for TensorFlow Lite. tflite_dynamic: as tflite, with "
-        "large weights as int8. tflite_int8: weights and activations as int8, with ranges from "
-        "--representative_files. onnx: a file for ONNX Runtime, which needs `pip install "
+        "large weights as int8. tflite_int8: weights and activations as int8, with the ranges of "
+        "the first 500 rows of --predict_files. onnx: a file for ONNX Runtime, which needs `pip install "
         "'estimator-kit[onnx]'`. item_vectors: the vectors of the items of a retrieval model, and "
         "their words or ids. item_index: a FAISS index over these vectors, which needs `pip "
         "install 'estimator-kit[index]'`.",
@@ -53,12 +53,6 @@ class Transforming(Settings):
         "The inputs of a file for TensorFlow Lite or ONNX. features: one tensor for each "
         "feature, as in the signature predict_raw. columns: the ids and numbers that the model "
         "reads, so that the app does the hashing and the lookup of strings.",
-        changes="nothing",
-    )
-    representative_files: tuple[str, ...] = setting(
-        (),
-        "With --transform=tflite_int8: TFRecord files whose first 500 rows show the ranges of "
-        "the numbers inside the model.",
         changes="nothing",
     )
     transform_tolerance: PositiveFloat = setting(
@@ -94,13 +88,6 @@ def problems(
 ) -> list[str]:
     """Settings that the chosen form does not read, or lacks."""
     found = []
-    if transforming.transform == "tflite_int8" and not transforming.representative_files:
-        found.append(
-            "--representative_files is missing. --transform=tflite_int8 needs rows that show the "
-            "ranges of numbers inside the model."
-        )
-    if transforming.representative_files and transforming.transform != "tflite_int8":
-        found.append("--representative_files is only for --transform=tflite_int8. Remove it.")
     if transforming.transform_inputs != "features":
         if transforming.transform not in ("tflite", "tflite_dynamic", "tflite_int8", "onnx"):
             found.append(
