@@ -192,7 +192,7 @@ MODES: Mapping[str, ModeEntry] = {
         {"export_dir": (), "transform": (), "transform_dir": (), "predict_files": ()},
         ("export_dir", "transform", "transform_dir", "transform_inputs",
          "transform_tolerance", "transform_max_loss_increase", "predict_files", "eval_files",
-         "keep_columns", "item_vectors_format", "index_recall"),
+         "keep_columns", "index_recall"),
     ),
     "serve": ModeEntry(
         "serve", "answer requests as TensorFlow Serving does, or write the files to start it",

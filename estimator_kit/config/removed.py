@@ -60,6 +60,7 @@ def _exporters(value: str, others: Mapping[str, str]) -> list[str]:
 
 
 REMOVED: Mapping[str, Removed] = {
+    "item_vectors_format": Removed("npy", "Use --transform=item_vectors_parquet.", _not_needed),
     "representative_files": Removed(
         None, "The first 500 rows of --predict_files show the ranges.", _not_needed
     ),

@@ -337,7 +337,7 @@ def test_defaults():
         "graph_dir": None, "transform": None,
         "transform_dir": None, "transform_tolerance": 1e-5, "transform_max_loss_increase": 0.01,
         "transform_inputs": "features",
-        "item_vectors_format": "npy", "index_recall": 0.95,
+        "index_recall": 0.95,
         "analysis_dir": None, "labels": (), "min_count": 5,
         "csv_columns": (), "csv_delimiter": None, "csv_skip_spaces": None,
         "csv_comment": None, "csv_missing": (), "csv_list_separator": None,

@@ -236,7 +236,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --nohistograms
         --noimportance
         --index_recall=0.95
-        --item_vectors_format=npy
         --keep_checkpoint_max=5
         --keep_cycles=7
         --keep_versions=3
