@@ -60,6 +60,10 @@ def _exporters(value: str, others: Mapping[str, str]) -> list[str]:
 
 
 REMOVED: Mapping[str, Removed] = {
+    "baseline_files": Removed(None, "Use --baseline.", _not_needed),
+    "baseline_statistics": Removed(
+        None, "Use --baseline, with a file whose name ends with statistics.json.", _not_needed
+    ),
     "item_vectors_format": Removed("npy", "Use --transform=item_vectors_parquet.", _not_needed),
     "representative_files": Removed(
         None, "The first 500 rows of --predict_files show the ranges.", _not_needed

@@ -35,7 +35,7 @@ _FILES = (
     "train_files",
     "eval_files",
     "predict_files",
-    "baseline_files",
+    "baseline",
     "convert_files",
 )
 

@@ -47,7 +47,7 @@ def test_a_mode_reads_what_it_needs(mode):
 
 def test_every_setting_is_read_by_a_mode_that_does_something_with_it():
     unused = [n for n in ExperimentConfig.model_fields if modes_that_read(n) == ["validate"]]
-    assert unused == ["validate_rows", "baseline_files", "baseline_statistics"]
+    assert unused == ["validate_rows", "baseline"]
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ TWICE = "is listed twice. Remove one of them."
             ["--csv_delimiter: got '||', expected one character, such as ; or \\t"],
         ),
         (
-            {"mode": "validate", "baseline_statistics": "s", "csv_delimiter": "||"},
+            {"mode": "validate", "baseline": "statistics.json", "csv_delimiter": "||"},
             ["--csv_delimiter: got '||', expected one character, such as ; or \\t"],
         ),
         # Fields, one by one.
@@ -355,7 +355,7 @@ def test_defaults():
         "serving_config_dir": None, "serving_batch_rows": 128,
         "shard_mib": 100, "shard_compression": "none",
         "split_key": None, "eval_fraction": None, "step_columns": (),
-        "schema_file": None, "validate_rows": 0, "baseline_files": (), "baseline_statistics": None,
+        "schema_file": None, "validate_rows": 0, "baseline": (),
         "log_every_secs": 10.0, "log_format": "text", "threads": 0, "processes": None,
         "strategy": None, "job_name": None, "task_index": 0,
         "worker_hosts": (), "ps_hosts": (), "launch_local": None, "cluster_timeout_secs": 600.0,

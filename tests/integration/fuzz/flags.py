@@ -18,7 +18,7 @@ from tests.integration.fuzz.start import EXPORT
 _RUNS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (8, ("--mode=validate",)),
     (2, ("--mode=validate", "--validate_rows=10")),
-    (1, ("--mode=validate", "--baseline_files=eval.tfrecord")),
+    (1, ("--mode=validate", "--baseline=eval.tfrecord")),
     (6, ("--mode=check_data",)),
     (4, ("--mode=analyze", "--spec=", "--labels=click", "--analysis_dir=out")),
     (5, ("--mode=convert", "--spec=", "--convert_files=table.csv", "--convert_dir=out")),

@@ -44,7 +44,7 @@ def draw(rng: random.Random, place: Place) -> Drawn:
          "--split_time=row", "--eval_fraction=0.5", "--derive_labels=high=price:above:1"),
         ("--mode=analyze", "--spec=", f"--train_files={name}", "--labels=click",
          "--analysis_dir=out"),
-        ("--mode=validate", f"--train_files={name}", "--baseline_files=eval.tfrecord"),
+        ("--mode=validate", f"--train_files={name}", "--baseline=eval.tfrecord"),
         ("--mode=predict", f"--predict_files={name}", f"--export_dir=model/{EXPORT}",
          "--predict_dir=out",
          "--spec=", "--keep_columns=row"),
