@@ -54,7 +54,7 @@ BAD = [
     [*TRAIN, "--model=no_such_model"],
     [*TRAIN, "--model_params=hidden_unit=[8]"],
     [*TRAIN, "--eval_files=a"],
-    ["--mode=convert", "--convert_files=a", "--convert_dir=b", "--split_key=k"],
+    ["--mode=convert", "--convert_files=a", "--convert_dir=b", "--split=key:k"],
     ["--mode=analyze", "--train_files=a"],
     ["--mode=serve"],
     ["--mode=serve", "--serving_models=a=b", "--serving_labels=a:x=1,a:y=2"],

@@ -60,6 +60,11 @@ def _exporters(value: str, others: Mapping[str, str]) -> list[str]:
 
 
 REMOVED: Mapping[str, Removed] = {
+    "split_key": Removed(None, "Use --split=key:column.", _not_needed),
+    "split_rows": Removed("false", "Use --split=rows.", _not_needed),
+    "split_time": Removed(None, "Use --split=time:column.", _not_needed),
+    "eval_fraction": Removed(None, "Use --split_eval.", _not_needed),
+    "eval_from": Removed(None, "Use --split_eval.", _not_needed),
     "baseline_files": Removed(None, "Use --baseline.", _not_needed),
     "baseline_statistics": Removed(
         None, "Use --baseline, with a file whose name ends with statistics.json.", _not_needed

@@ -122,8 +122,8 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
     own = {"train_files": (), "eval_files": (), "input_fn": f"{here}:own_rows"}
     towers = {"model": "two_tower", "model_params": _TOWERS}
     table = {"convert_files": (f"{folder}/rows.csv",), "csv_delimiter": ";"}
-    split = {"split_key": "user", "eval_fraction": 0.5}
-    timed = {"split_time": "time", "eval_from": "5"}
+    split = {"split": "key:user", "split_eval": 0.5}
+    timed = {"split": "time:time", "split_eval": "5"}
     items = {"sequence_by": "user", "order_by": "time", "sequence_columns": ("city",),
              "processes": None}  # fmt: skip
     return {
@@ -208,11 +208,8 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         "convert_files": _cases(convert_files=(f"{folder}/more.jsonl",)),
         "convert_dir": _cases(convert_dir=f"{folder}/elsewhere"),
         "shard_mib": _both({"convert_files": (f"{folder}/long.jsonl",)}, shard_mib=1),
-        "split_key": _both(split, split_key="time"),
-        "split_rows": _cases(split_rows=True, eval_fraction=0.5),
-        "split_time": _both(timed, split_time="number"),
-        "eval_from": _both(timed, eval_from="7"),
-        "eval_fraction": _both(split, eval_fraction=0.1),
+        "split": [*_both(split, split="key:time"), *_both(timed, split="time:number")],
+        "split_eval": [*_both(split, split_eval=0.1), *_both(timed, split_eval="7")],
         "step_columns": _cases(step_columns=("tags",)),
         "derive_labels": _cases(derive_labels=("cheap=price:above:1",)),
         "sequence_by": _both(items, sequence_by="note"),

@@ -261,7 +261,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --shard_mib=100
         --noshuffle
         --spec=a.yaml
-        --nosplit_rows
         --summary_steps=100
         --targets=next
         --task_index=0
