@@ -18,6 +18,7 @@ from typing import Any, Literal, Union
 
 from absl import flags
 
+from estimator_kit.config.areas import AllSettings
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flagfile import check_flagfiles, flag_hint, split_flagfiles
 from estimator_kit.config.modes import MODES
@@ -229,7 +230,7 @@ def _model_params(entries: Sequence[str]) -> dict[str, Any]:
     return params
 
 
-def resolved_flags(config: ExperimentConfig) -> str:
+def resolved_flags(config: AllSettings) -> str:
     """A flagfile that makes the same config again, with one flag on each line, sorted."""
     lines = []
     for name, value in sorted(config.model_dump().items()):

@@ -299,6 +299,18 @@ class Predict(OneModel):
     prediction: Prediction
 
 
+class TrainedEvaluate(Evaluate, Trained):
+    """An evaluation of a checkpoint."""
+
+    run: InFolder
+
+
+class TrainedPredict(Predict, Trained):
+    """Predictions with a checkpoint."""
+
+    run: InFolder
+
+
 class Export(Exporting):
     purpose = "train"
     help = "write the latest checkpoint as a SavedModel"
@@ -326,7 +338,7 @@ class Inspect(Command):
     refuses = {
         "seed": "Remove the flag; no variable gets a value.",
         "compare": "Use --mode=report.",
-        "validate_rows baseline_files baseline_statistics": "Use --mode=validate.",
+        "validate_rows baseline": "Use --mode=validate.",
         f"to cycle {_OF_CYCLES}": "Remove the flag; it is for --mode=retrain.",
     }
 
@@ -344,7 +356,7 @@ class Report(Command):
     refuses = {
         "spec": "Remove the flag; --model_dir has the spec of its training.",
         "graph_dir": "Use --mode=inspect.",
-        "validate_rows baseline_files baseline_statistics": "Use --mode=validate.",
+        "validate_rows baseline": "Use --mode=validate.",
     }
     estimators = False
 
@@ -390,7 +402,7 @@ class Retrain(Exporting):
         "train_days": "Use --window_days for the number of days.",
         "eval_days": "Use --eval_window_days for the number of days.",
         "train_mix": "A cycle reads all days of its window as one. Use --train_files.",
-        "max_bad_records max_bad_fraction": "A cycle leaves out whole files that are damaged. Use "
+        "max_bad": "A cycle leaves out whole files that are damaged. Use "
         "--window_min_rows as the limit.",
         "warm_start_from": "The section retraining of the spec says where a cycle starts. Remove "
         "the flag.",
@@ -432,7 +444,26 @@ class Validate(Command):
     needs = {"spec": ()}
     estimators = False
 
-    everything: AllSettings
+    run: Run
+    choice: ModelChoice
+    export: FromExport
+    data: Data
+    reading: Reading
+    training: Training
+    warm_start: WarmStart
+    watching: Watching
+    cluster: Cluster
+    service: DataService
+    exports: Exports
+    tuning: Tuning
+    prediction: Prediction
+    looking: Looking
+    transforming: Transforming
+    serving: Serving
+    tables: Tables
+    analysis: Analysis
+    conversion: Conversion
+    retraining: Retraining
 
 
 MODES: Mapping[str, type[Command]] = {
@@ -465,6 +496,11 @@ _MEANING = {
     "search": "a YAML file with what to search",
     "to": "the version to make live again",
 }
+
+
+def command_of(config: AllSettings) -> Any:
+    """The command of a config, by its mode."""
+    return MODES[config.mode].of(config)
 
 
 def module_of(mode: str) -> str:

@@ -36,9 +36,8 @@ _FILES = (
     "train_files",
     "eval_files",
     "predict_files",
-    "baseline_files",
+    "baseline",
     "convert_files",
-    "representative_files",
 )
 
 _WRITE_FILES = "Write the rows to files with ek.write_examples, and use --train_files"

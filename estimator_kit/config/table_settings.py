@@ -1,6 +1,6 @@
 """The format of CSV files, from the flags and the section `tables` of the spec.
 
-    csv = table_settings.csv_options(config, spec, paths)
+    csv = table_settings.csv_options(tables, spec, paths)
 
 `--csv_missing`, `--csv_skip_spaces` and `--csv_list_separator` change values. If the spec has the
 section, a flag that contradicts it is an error. The other flags describe the layout of one file,
@@ -16,18 +16,18 @@ import json
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.areas.tables import Tables
 from estimator_kit.errors import ConfigError
-from feature_specs.sections.tables import Tables, TextOfValues
+from feature_specs.sections import tables as section_tables
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.record_files import kinds
 
-_VALUES = tuple(TextOfValues.model_fields)
+_VALUES = tuple(section_tables.TextOfValues.model_fields)
 
 
 def csv_options(
-    config: ExperimentConfig,
+    tables: Tables,
     spec: Optional[FeatureSpec],
     paths: Sequence[str],
     *,
@@ -36,7 +36,7 @@ def csv_options(
     """The format of the CSV files among `paths`.
 
     Args:
-      config: its fields `csv_...` are the flags.
+      tables: the flags `--csv_...`.
       spec: the spec for the rows, if there is one.
       paths: files of one kind; if they are not CSV, the section has no effect.
       written: whether the records are for training. Then a setting that changes values must be in
@@ -45,10 +45,14 @@ def csv_options(
     Raises:
       ConfigError: a flag contradicts the spec, or must be written in the spec.
     """
-    given = config.csv_options()
+    given = tables.csv_options()
     if spec is None or kinds.kind_of_all(paths) != kinds.CSV:
         return given
-    flags = {name: getattr(config, name) for name in Tables.model_fields if _says(config, name)}
+    flags = {
+        name: getattr(tables, name)
+        for name in section_tables.Tables.model_fields
+        if _says(tables, name)
+    }
     section = spec.tables.given
     # An analysis of an earlier version wrote only this for an ordinary file.
     is_plain = section in ({}, {"csv_skip_spaces": False})
@@ -83,8 +87,8 @@ def csv_options(
         raise ConfigError(f"{spec.source}: tables: {error}") from error
 
 
-def _says(config: ExperimentConfig, name: str) -> bool:
-    return getattr(config, name) not in (None, (), "")
+def _says(tables: Tables, name: str) -> bool:
+    return getattr(tables, name) not in (None, (), "")
 
 
 def _yaml(value: Any) -> str:

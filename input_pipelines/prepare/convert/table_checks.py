@@ -2,7 +2,7 @@
 
     kind_of_tables(files)
     check_column(table, "time", "--order_by")
-    check_key(table, "user_id", "--split_key")
+    check_key(table, "user_id", "--split")
 
 Each function returns nothing if all is well, and raises a DataError that names the flag.
 """
