@@ -111,6 +111,10 @@ class OnDays(Retraining):
     window_days: int
 
 
+class OfCycle(Retraining):
+    cycle: str
+
+
 class ToVersion(Retraining):
     to: int
 
