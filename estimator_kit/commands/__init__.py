@@ -64,18 +64,23 @@ def run(
     kind = typing.get_type_hints(module.run)["config"]
     more: dict[str, Any] = {"answers": answers} if mode.answers else {}
     with _eagerly(), _own_rows(config):
-        return module.run(complete(config, kind), tell, **more)
+        result: RunResult = module.run(complete(config, kind), tell, **more)
+        return result
 
 
 def _eagerly() -> AbstractContextManager[None]:
     """`eager.kept`, unless nothing has imported TensorFlow: then nothing has changed it either."""
     if "tensorflow" not in sys.modules:
         return contextlib.nullcontext()
-    return importlib.import_module("input_pipelines.eager").kept()
+    eager: Any = importlib.import_module("input_pipelines.eager")
+    kept: AbstractContextManager[None] = eager.kept()
+    return kept
 
 
 def _own_rows(config: ExperimentConfig) -> AbstractContextManager[None]:
     """`own_input.stored_until_the_end` if the config has a function of rows."""
     if config.input_fn is None or not MODES[config.mode].estimators:
         return contextlib.nullcontext()
-    return importlib.import_module("estimator_kit.training.own_input").stored_until_the_end()
+    own_input: Any = importlib.import_module("estimator_kit.training.own_input")
+    stored: AbstractContextManager[None] = own_input.stored_until_the_end()
+    return stored

@@ -13,9 +13,9 @@ from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing.progress import ShardProgress
 from estimator_kit.result import RunResult
+from feature_specs.files.jobs import FolderError
 from feature_specs.parser import parser
 from input_pipelines.prepare.analyze import first_spec, refresh
-from input_pipelines.prepare.analyze.folder import FolderError
 from input_pipelines.prepare.beam.flags import BeamFlagsError
 from input_pipelines.reading import files
 

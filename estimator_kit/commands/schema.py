@@ -15,8 +15,8 @@ from estimator_kit.config.mode_configs import SchemaConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.result import RunResult
 from feature_specs.files import documents, file_systems, staged
+from feature_specs.files.jobs import FolderError
 from feature_specs.parser import parser
-from input_pipelines.prepare.analyze.folder import FolderError
 from input_pipelines.prepare.metadata_schema import from_spec, to_spec
 from input_pipelines.prepare.metadata_schema.proto import SchemaError
 

@@ -90,7 +90,8 @@ def find(what: str, name: str, base: type[Base], *, base_name: str, example: str
         raise ConfigError(f"{what} {name!r}: {module_name!r} has no {class_name!r}{hint}")
     if not _is_a(found, base):
         raise ConfigError(f"{what} {name!r} is not a subclass of {base_name}. Make it one.")
-    return found
+    kind: type[Base] = found
+    return kind
 
 
 def imported(what: str, name: str) -> Any:

@@ -24,7 +24,8 @@ from estimator_kit.config.flagfile import check_flagfiles, flag_hint, split_flag
 from estimator_kit.config.modes import MODES
 from estimator_kit.config.removed import PASS_OVER, rewritten
 from estimator_kit.errors import ConfigError
-from feature_specs.errors import SpecError, path_text
+from feature_specs.errors import SpecError
+from feature_specs.files.errors import path_text
 from feature_specs.parser.yaml_reader import read_text
 
 DEFAULTS = {name: field.default for name, field in ExperimentConfig.model_fields.items()}
@@ -38,7 +39,7 @@ _OF_ONE_TYPE: dict[Any, Any] = {
 }
 
 
-class _OrEmpty(flags.ArgumentParser):
+class _OrEmpty(flags.ArgumentParser[Any]):
     """Also takes an empty value, for a setting without a default."""
 
     def parse(self, argument: Any) -> Any:
@@ -114,7 +115,7 @@ def read_command_line(arguments: Sequence[str]) -> CommandLine:
       ConfigError, flags.Error: an argument is not a flag, a value does not have the type of its
         flag, a flagfile cannot be used, or the mode is given twice.
     """
-    values = flags.FlagValues()
+    values = flags.FlagValues()  # type: ignore[no-untyped-call]
     define_flags(values)
     check_flagfiles(arguments, known_names(values))
     here: dict[str, Any] = {"flag_values": values, "module_name": "estimator_kit"}
@@ -175,7 +176,7 @@ def config_from_flags(values: flags.FlagValues = flags.FLAGS) -> ExperimentConfi
     )
 
 
-def _is_default(flag: flags.Flag, name: str) -> bool:
+def _is_default(flag: flags.Flag[Any], name: str) -> bool:
     default = DEFAULTS[name]
     value = tuple(flag.value) if isinstance(default, tuple) and flag.value else flag.value
     return flag.using_default_value and (value == default or not (value or default))
@@ -188,7 +189,7 @@ def config_from_flagfile(path: str) -> ExperimentConfig:
       ConfigError: it cannot be read, a value is wrong, or flags do not go together.
     """
     argument = f"--flagfile={path}"
-    values = flags.FlagValues()
+    values = flags.FlagValues()  # type: ignore[no-untyped-call]
     define_flags(values)
     check_flagfiles([argument], known_names(values))
     try:
@@ -251,7 +252,7 @@ def values_in(lines: Sequence[str], names: Collection[str]) -> dict[str, Any]:
 
     Another version may have written the lines. What this version cannot read is left out.
     """
-    values = flags.FlagValues()
+    values = flags.FlagValues()  # type: ignore[no-untyped-call]
     define_flags(values)
     for line in [*lines, *rewritten(lines)]:
         name = line[2:].partition("=")[0]

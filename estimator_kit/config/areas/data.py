@@ -117,7 +117,8 @@ class Data(Settings):
 
     def patterns_of(self, which: str) -> tuple[str, ...]:
         """The patterns of `train_files` or `eval_files`, one for each day if days are set."""
-        window, patterns = self.days_of(which), getattr(self, f"{which}_files")
+        window = self.days_of(which)
+        patterns = self.train_files if which == "train" else self.eval_files
         if not window:
             return patterns
         return tuple(of_day for p in patterns for of_day in days.of_days(p, window))
