@@ -25,8 +25,8 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.model import operations, user_code
 from estimator_kit.model.collecting import Collector
 from estimator_kit.model.example_losses import Weighted
-from estimator_kit.model.objectives import Objective, reductions
-from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_sum
+from estimator_kit.model.heads import Head, reductions
+from estimator_kit.model.heads.streaming import Metric, ratio, streaming_sum
 
 # The prefix of the names of metrics and summaries.
 ADDED_LOSS = "added_loss"
@@ -165,9 +165,9 @@ def check_used(model: str, added: Added, losses: Sequence[tf.Tensor]) -> None:
             )
 
 
-def reduction(objectives: Mapping[str, Objective]) -> str:
+def reduction(heads: Mapping[str, Head]) -> str:
     """The reduction of added losses: the objectives' if all have the same, or `mean`."""
-    names = {objective.config.reduction for objective in objectives.values()}
+    names = {head.config.reduction for head in heads.values()}
     return names.pop() if len(names) == 1 else "mean"
 
 

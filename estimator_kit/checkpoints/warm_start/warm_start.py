@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 _STEP = "global_step"
 
-# The variables of `model.objectives.item_frequency`.
+# The variables of `model.heads.item_frequency`.
 _ITEM_FREQUENCY = re.compile(r"(^|/)item_frequency/(last_step|gap)$")
 
 # How many variables of each status the log names. The report file names all of them.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.model.objectives import observed
+from estimator_kit.model.heads import observed
 from estimator_kit.observing import curves
 from estimator_kit.observing.tensorboard import summaries
 

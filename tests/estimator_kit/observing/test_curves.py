@@ -8,10 +8,10 @@ import tensorflow as tf
 from sklearn import metrics as sk
 
 import estimator_kit as ek
-from estimator_kit.model.objectives import observed, score_bins
+from estimator_kit.model.heads import observed, score_bins
 from estimator_kit.observing import curves
 from tests.conftest import small_run
-from tests.estimator_kit.model.objectives.test_objectives import make
+from tests.estimator_kit.model.heads.test_objectives import make
 
 RNG = np.random.default_rng(5)
 ROWS = 2000
