@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import user_code
-from estimator_kit.model.heads import Head, reductions
+from estimator_kit.model.heads import Head, streaming
 from estimator_kit.model.heads.streaming import Metric, ratio, streaming_sum
 from feature_specs.errors import nearest
 
@@ -94,13 +94,13 @@ def _flat(place: str, name: str, losses: tf.Tensor, weights: tf.Tensor) -> Weigh
 
 def loss(head: Head, rows: Weighted) -> tf.Tensor:
     """The loss of a batch; 0 if all its weights are 0."""
-    parts = reductions.sums(*rows)
-    return reductions.reduced(parts, head.config.reduction, divide=tf.math.divide_no_nan)
+    parts = streaming.sums(*rows)
+    return streaming.reduced(parts, head.config.reduction, divide=tf.math.divide_no_nan)
 
 
 def metric(head: Head, rows: Weighted) -> Metric:
     """The loss over all rows of an evaluation; NaN if all weights are 0."""
     losses, weights = (tf.cast(value, tf.float64) for value in rows)
     with tf.compat.v1.variable_scope(f"metrics/{head.name}"):
-        totals, update = streaming_sum(reductions.sums(losses, weights), "example_losses")
-    return reductions.reduced(totals, head.config.reduction, divide=ratio), update
+        totals, update = streaming_sum(streaming.sums(losses, weights), "example_losses")
+    return streaming.reduced(totals, head.config.reduction, divide=ratio), update

@@ -16,7 +16,7 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.model import user_code
 from estimator_kit.model.heads.base import Head
 from estimator_kit.model.heads.next_item import NextItemHead
-from estimator_kit.model.heads.step_scores import StepScores
+from estimator_kit.model.heads.steps import StepScores
 from estimator_kit.model.places import input_places
 from feature_specs.errors import nearest
 

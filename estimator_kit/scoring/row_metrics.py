@@ -117,7 +117,7 @@ class Concordance:
     """The share of pairs of rows whose earlier event has the higher risk. Equal risks count half.
 
     Two rows are a pair if one has its event in an interval that the other one survived. So each
-    interval with events has the pairs of an AUC. `model.heads.concordance` computes the same
+    interval with events has the pairs of an AUC. `model.heads.survival` computes the same
     in an evaluation.
 
     For example, a row with an event in the first interval has the risk 0.5, and two rows that

@@ -5,21 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from estimator_kit.model.heads.base import Head
-from estimator_kit.model.heads.binary import BinaryHead
-from estimator_kit.model.heads.cosine import CosineHead
-from estimator_kit.model.heads.delayed_feedback import DelayedFeedbackHead
-from estimator_kit.model.heads.lifetime_value import ZeroInflatedLognormalHead
-from estimator_kit.model.heads.multi_class import MultiClassHead
-from estimator_kit.model.heads.multi_label import MultiLabelHead
+from estimator_kit.model.heads.binary import BinaryHead, DelayedFeedbackHead, MultiLabelHead
+from estimator_kit.model.heads.multi_class import MultiClassHead, OrdinalHead
 from estimator_kit.model.heads.next_item import NextItemHead
-from estimator_kit.model.heads.ordinal import OrdinalHead
-from estimator_kit.model.heads.quantile import QuantileHead
-from estimator_kit.model.heads.ranking import RankingHead
-from estimator_kit.model.heads.regression import (
+from estimator_kit.model.heads.numbers import (
+    CosineHead,
     LogisticRegressionHead,
     PoissonHead,
+    QuantileHead,
     RegressionHead,
+    ZeroInflatedLognormalHead,
 )
+from estimator_kit.model.heads.ranking import RankingHead
 from estimator_kit.model.heads.steps import StepHead
 from estimator_kit.model.heads.survival import SurvivalHead
 from feature_specs.heads.objectives import Binary

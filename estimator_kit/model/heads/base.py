@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.model.heads import reductions
+from estimator_kit.model.heads import streaming
 from estimator_kit.model.heads.streaming import Metric, ratio, streaming_sum
 from feature_specs.heads.metric_choices import MetricChoice
 from feature_specs.spec import FeatureSpec
@@ -115,12 +115,12 @@ class Head(abc.ABC):
         weights: tf.Tensor,
         group: Optional[tf.Tensor] = None,
     ) -> tf.Tensor:
-        """The loss of a batch, with the `reduction` of the spec (see `reductions.reduced`).
+        """The loss of a batch, with the `reduction` of the spec (see `streaming.reduced`).
 
         It is 0 if all weights of the batch are 0. `metrics` describes the arguments.
         """
-        parts = reductions.sums(*self.losses_and_weights(logits, labels, weights, group))
-        return reductions.reduced(parts, self.config.reduction, divide=tf.math.divide_no_nan)
+        parts = streaming.sums(*self.losses_and_weights(logits, labels, weights, group))
+        return streaming.reduced(parts, self.config.reduction, divide=tf.math.divide_no_nan)
 
     def mean_values(self, logits: tf.Tensor, labels: tf.Tensor) -> dict[str, tf.Tensor]:
         """float32 [rows]. Training shows their weighted means, as evaluation does.
@@ -154,12 +154,12 @@ class Head(abc.ABC):
         weights = tf.cast(weights, tf.float64)
         losses = tf.cast(values["loss"], tf.float64)
         others = {name: value for name, value in values.items() if name != "loss"}
-        sums = [reductions.sums(losses, weights)]
+        sums = [streaming.sums(losses, weights)]
         if others:
             rows = tf.cast(tf.stack(list(others.values()), axis=1), tf.float64)
             sums.append(tf.reduce_sum(rows * weights[:, tf.newaxis], axis=0))
         totals, update = streaming_sum(tf.concat(sums, axis=0), "means")
-        loss = reductions.reduced(totals[:4], self.config.reduction, divide=ratio)
+        loss = streaming.reduced(totals[:4], self.config.reduction, divide=ratio)
         weight_sum = totals[1]
         metrics = {"loss": (loss, update)}
         if others:

@@ -17,9 +17,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_kit.model.heads import observed
+from estimator_kit.model.heads import streaming
 from estimator_kit.model.heads.base import Head
-from estimator_kit.model.heads.item_ranks import NO_STEP
+from estimator_kit.model.heads.item_metrics import NO_STEP
 from estimator_kit.model.heads.streaming import Metric, also_updating, streaming_sum
 from feature_specs.heads.metric_meanings import WITHOUT_PREDICTIONS
 
@@ -84,7 +84,7 @@ def metrics_of(
                 labels.get(f"{label}/group"),
                 **({"seen": labels[f"{label}/seen"]} if f"{label}/seen" in labels else {}),
             )
-            observed.change(name, functools.partial(_or_nan, broken))
+            streaming.change(name, functools.partial(_or_nan, broken))
             metrics = {
                 key: metric
                 if key in WITHOUT_PREDICTIONS

@@ -8,12 +8,11 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import estimator
-from estimator_kit.model.heads import list_losses, reductions
+from estimator_kit.model.heads import list_losses, streaming
 from estimator_kit.model.heads.base import Head
 from estimator_kit.model.heads.group_metrics import group_metrics
 from estimator_kit.model.heads.list_losses import Lists
-from estimator_kit.model.heads.observed import observe
-from estimator_kit.model.heads.streaming import Metric, also_updating, ratio, streaming_sum
+from estimator_kit.model.heads.streaming import Metric, also_updating, observe, ratio, streaming_sum
 
 # The last one has all lists of more than 2 to the 11th rows.
 LIST_LENGTHS = 12
@@ -69,7 +68,7 @@ class RankingHead(Head):
         labels = tf.cast(labels, tf.float32)
         sums = tf.concat(
             [
-                reductions.sums(tf.cast(losses, tf.float64), tf.cast(list_weights, tf.float64)),
+                streaming.sums(tf.cast(losses, tf.float64), tf.cast(list_weights, tf.float64)),
                 tf.cast(without_order, tf.float64),
                 [tf.reduce_sum(tf.cast(weights, tf.float64))],
                 [tf.reduce_sum(tf.cast(weights * labels, tf.float64))],
@@ -78,7 +77,7 @@ class RankingHead(Head):
         )
         totals, update = streaming_sum(sums, "lists")
         values = {
-            "loss": reductions.reduced(totals[:4], self.config.reduction, divide=ratio),
+            "loss": streaming.reduced(totals[:4], self.config.reduction, divide=ratio),
             "lists": totals[2],
             "rows_without_order_share": ratio(totals[4], totals[5]),
             "weight_sum": totals[6],

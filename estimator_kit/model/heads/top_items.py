@@ -1,4 +1,6 @@
-"""The best items of a catalogue for each row: the signature `top_k/<objective>` of an export.
+"""The signatures of the head `next_item`: the best items, and vectors for an index.
+
+`top_k/<objective>` has the best items of the catalogue for each row:
 
     inputs    examples      string [rows], serialized records
               k             int32 [rows], how many items; 0 for the head's `top_k`
@@ -17,6 +19,18 @@ For the same reason no input has a default, which could not have as many values 
 rows. In the graph, inputs that are not fed have the values of the head.
 
 The search compares all items, so it is exact. Of equal scores, the smaller id comes first.
+
+Two signatures of a model that returns `StepScores` have vectors of users and items:
+
+    user_vector/<objective>    from `examples`: user_vector, float32 [rows, n]
+    item_vectors/<objective>   from `ids`, int64 [k], by default (0,): items, string [k], and
+                               vectors, float32 [k, n]
+
+The product of a user's vector and an item's vector is the score of the item for this user. If items
+have a bias, it is the last number of an item's vector, and the last number of a user's vector is 1.
+So the best items of a user are the items with the largest product. `user_vector` does not compute
+the scores of all items.
+
 """
 
 from __future__ import annotations
@@ -26,6 +40,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import estimator
+from estimator_kit.model.heads.steps import StepScores
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import checks
 
@@ -126,3 +141,45 @@ def names_of(spec: FeatureSpec, column: str, ids: tf.Tensor) -> tf.Tensor:
     else:
         names = tf.gather(tf.constant(list(words)), tf.maximum(ids, 0))
     return tf.where(ids >= 0, names, tf.fill(tf.shape(names), ""))
+
+
+IDS = "ids"
+
+
+class ItemVectorsOutput(estimator.export.PredictOutput):
+    """The ExportOutput of `item_vectors`, which takes ids in the place of records."""
+
+    def __init__(self, outputs: dict[str, tf.Tensor], ids: tf.Tensor, default: list[int]):
+        super().__init__(outputs)
+        self._ids, self._default = ids, default
+
+    def as_signature_def(self, receiver_tensors: dict[str, tf.Tensor]) -> Any:
+        made = super().as_signature_def({IDS: self._ids})
+        made.defaults[IDS].CopyFrom(tf.make_tensor_proto(self._default, self._ids.dtype))
+        return made
+
+
+def user_output(vectors: tf.Tensor) -> Any:
+    """The ExportOutput of `user_vector` from float32 [rows, n]."""
+    return estimator.export.PredictOutput({"user_vector": vectors})
+
+
+def item_output(spec: FeatureSpec, column: str, scores: StepScores) -> ItemVectorsOutput:
+    """The ExportOutput of `item_vectors`.
+
+    Args:
+      spec: the feature spec.
+      column: the column whose ids are the items.
+      scores: the factors of the scores.
+    """
+    size, default = spec.named_ids(column), [0]
+    given = tf.compat.v1.placeholder_with_default(tf.constant(default, tf.int64), [None], name=IDS)
+    message = f"the input {IDS} has a number that is not an item, expected 0 to {size - 1}"
+    checks = [
+        tf.debugging.assert_non_negative(given, message=message),
+        tf.debugging.assert_less(given, tf.constant(size, tf.int64), message=message),
+    ]
+    with tf.control_dependencies(checks):
+        ids = tf.ensure_shape(given, [None])
+    outputs = {"items": names_of(spec, column, ids), "vectors": scores.item_vectors(ids)}
+    return ItemVectorsOutput(outputs, given, default)

@@ -11,7 +11,7 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.model import example_losses
-from estimator_kit.model.heads.item_frequency import log_probability
+from estimator_kit.model.heads.sampled_items import log_probability
 from estimator_kit.models import MODELS
 from estimator_kit.models.two_tower import in_batch_losses, in_batch_scores
 from input_pipelines.record_files import writing

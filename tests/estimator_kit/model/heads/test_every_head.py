@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
-from estimator_kit.model.heads import joint, make_heads, observed
+from estimator_kit.model.heads import joint, make_heads, streaming
 from feature_specs.heads.metric_choices import choice
 from feature_specs.heads.metric_meanings import WITHOUT_PREDICTIONS
 from feature_specs.heads.objectives import HEADS
@@ -94,7 +94,7 @@ class Evaluation:
             weights = {name: w * factors[name] for name, w in weights.items()}
             metrics = joint.metrics_of(self.heads, self._logits, labels, weights)
             self._values = {name: value for name, (value, _) in metrics.items()}
-            self._totals = {each.objective: each.total for each in observed.take(graph)}
+            self._totals = {each.objective: each.total for each in streaming.take(graph)}
             self._updates = [update for _, update in metrics.values()]
             self._begin = [
                 tf.compat.v1.local_variables_initializer(), tf.compat.v1.tables_initializer(),

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.model.heads import _BY_HEAD
-from estimator_kit.model.heads.classes import words_of_classes
+from estimator_kit.model.heads.class_metrics import words_of_classes
 from feature_specs.heads.objectives import HEADS
 from input_pipelines.integrity import diagnosis
 from input_pipelines.record_files import writing

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_kit.model.heads import item_losses, item_ranks, item_spread, sampled_items
-from estimator_kit.model.heads.item_ranks import NO_STEP
-from estimator_kit.model.heads.step_scores import StepScores
+from estimator_kit.model.heads import item_metrics, next_item, sampled_items
+from estimator_kit.model.heads.item_metrics import NO_STEP
+from estimator_kit.model.heads.steps import StepScores
 from feature_specs.heads.objectives import NextItem
 from tests.estimator_kit.model.heads.test_objectives import make
 
@@ -59,7 +59,7 @@ def test_the_gradient_of_the_sampled_softmax_equals_numpys(negatives):
         original, sampled_items.draw = sampled_items.draw, remember
         try:
             scores = StepScores(given[0][:, tf.newaxis], tf.ones(n, tf.int64), *given[1:])
-            losses = item_losses.step_losses(
+            losses = next_item.step_losses(
                 loss, scores, given[0], tf.constant(targets), ITEMS, "scope"
             )
         finally:
@@ -228,7 +228,7 @@ def test_a_loss_without_a_negative_is_finite_and_has_a_gradient(name):
     there = tf.constant([[False, True], [False, False]])
     with tf.GradientTape() as tape:
         tape.watch([own, others])
-        losses = item_losses.negatives_loss(loss_entry(name), own, others, there)
+        losses = next_item.negatives_loss(loss_entry(name), own, others, there)
     gradients = tape.gradient(losses, [own, others])
     assert np.isfinite(np.concatenate([losses, *(np.ravel(g) for g in gradients)])).all()
     assert losses.numpy()[0] == pytest.approx(np.log1p(np.exp(-2)), rel=1e-5)
@@ -404,10 +404,10 @@ def test_the_example_of_the_docstring_of_item_spread():
     assert found["popularity_lift_at_1"] == pytest.approx(9 / 7 - 1, rel=1e-12)
     assert found["coverage_at_1"] == pytest.approx(1 / ITEMS)
     np.testing.assert_array_equal(
-        item_spread.once(tf.constant([[7, 2, 7, -2]], tf.int64)), [[-1, 2, 7, -1]]
+        item_metrics.once(tf.constant([[7, 2, 7, -2]], tf.int64)), [[-1, 2, 7, -1]]
     )
 
 
 def test_seen_items_of_a_row():
-    found = item_ranks.seen_mask(tf.constant([[2, 2, NO_STEP], [-1, 0, 3]], tf.int64), 4)
+    found = item_metrics.seen_mask(tf.constant([[2, 2, NO_STEP], [-1, 0, 3]], tf.int64), 4)
     np.testing.assert_array_equal(found, [[0, 0, 1, 0], [1, 0, 0, 1]])

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
-from estimator_kit.model.heads import make_heads, ranking_curve
+from estimator_kit.model.heads import make_heads, score_bins
 
 
 def make(objective: dict, label: dict):
@@ -153,9 +153,9 @@ def test_metrics_equal_those_of_tensorflows_heads():
 def test_auc_by_hand():
     # Positives score 1 and 3, the negative 2: one of two pairs is right.
     counts = tf.constant([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
-    assert float(ranking_curve.area_under_roc(counts)) == 0.5
+    assert float(score_bins.area_under_roc(counts)) == 0.5
     # Precision 1 at recall 1/2, then 2/3 at recall 1.
-    assert float(ranking_curve.average_precision(counts)) == pytest.approx((1 + 2 / 3) / 2)
+    assert float(score_bins.average_precision(counts)) == pytest.approx((1 + 2 / 3) / 2)
 
 
 def test_large_logits_and_those_near_zero_count_right():

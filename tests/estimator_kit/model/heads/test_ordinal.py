@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_kit.model.heads.ordinal import class_log_probabilities
+from estimator_kit.model.heads.multi_class import class_log_probabilities
 from tests.estimator_kit.model.heads.test_objectives import evaluate, make
 
 RNG = np.random.default_rng(5)

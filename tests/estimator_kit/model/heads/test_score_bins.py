@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from sklearn import metrics as sk
 
-from estimator_kit.model.heads import ranking_curve, score_bins
+from estimator_kit.model.heads import score_bins
 from estimator_kit.model.heads.score_bins import Bins
 
 # The bounds of the docstring, where bins are joined.
@@ -52,9 +52,9 @@ class Streamed:
             )
             counts = self._bins.counts
             self._values = {
-                "auc": ranking_curve.area_under_roc(counts),
-                "precision": ranking_curve.average_precision(counts),
-                "recall_at": ranking_curve.recall_at_precision(counts, 0.5),
+                "auc": score_bins.area_under_roc(counts),
+                "precision": score_bins.average_precision(counts),
+                "recall_at": score_bins.recall_at_precision(counts, 0.5),
             }
             self._begin = tf.compat.v1.local_variables_initializer()
         self._session = tf.compat.v1.Session(graph=graph)
@@ -220,7 +220,7 @@ def test_bins_of_two_evaluators_can_be_joined(usual):
     scores, labels, weights = drawn(300_000, 0.01)
     halves = [usual.bins(*(each[i::2] for each in (scores, labels, weights))) for i in (0, 1)]
     both = Bins(*(tf.concat(parts, axis=0) for parts in zip(*halves)))
-    found = ranking_curve.area_under_roc(score_bins.merged(both).counts)
+    found = score_bins.area_under_roc(score_bins.merged(both).counts)
     expected = by_scikit_learn(scores, labels, weights)["auc"]
     assert float(found) == pytest.approx(expected, abs=1e-5)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_kit.model.heads import concordance
+from estimator_kit.model.heads import survival
 from estimator_kit.scoring import eval_rows, row_metrics
 from tests.estimator_kit.model.heads.test_objectives import evaluate, make
 
@@ -144,8 +144,8 @@ def test_the_concordance_of_the_docstring():
 
 def test_many_risks_are_joined_within_the_bound(monkeypatch):
     """20,000 rows in 4,096 bins, against all pairs."""
-    monkeypatch.setattr(concordance, "_SUMS", 0)
-    monkeypatch.setattr(concordance, "_LEAST_BINS", 2**12)
+    monkeypatch.setattr(survival, "_SUMS", 0)
+    monkeypatch.setattr(survival, "_LEAST_BINS", 2**12)
     z, y, w = drawn(20_000)
     found = evaluate(make(ENTRY, LABEL), [(z[i::9], y[i::9], w[i::9]) for i in range(9)])
     labels = eval_rows.judged_labels(make(ENTRY, LABEL).config, y)
