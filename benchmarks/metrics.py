@@ -24,8 +24,8 @@ import tensorflow as tf
 
 import estimator_kit.compat  # noqa: F401  # for tf.estimator
 import feature_specs
-from estimator_kit.model.objectives import make_objectives
-from estimator_kit.model.objectives.streaming import streaming_sum
+from estimator_kit.model.heads import make_heads
+from estimator_kit.model.heads.streaming import streaming_sum
 
 CHOSEN = [
     "log_loss", "expected_calibration_error", "confusion", {"recall_at_precision": 0.9},
@@ -46,7 +46,7 @@ def objective(metrics: list[Any]) -> Any:
             "ignored": [] if groups else ["user"],
         }
     )
-    return make_objectives(spec)["y"]
+    return make_heads(spec)["y"]
 
 
 def updates(kind: str, logits: tf.Tensor, labels: tf.Tensor, group: tf.Tensor) -> Any:

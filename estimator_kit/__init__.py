@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from estimator_kit.exporters.serving_receiver import (
         serving_input_receiver_fn as serving_input_receiver_fn,
     )
+    from estimator_kit.model.heads.steps import StepScores as StepScores
     from estimator_kit.model.keras.model_fn import KerasModelFn as KerasModelFn
     from estimator_kit.model.model_fn import ModelFn as ModelFn
     from estimator_kit.model.model_params import ModelParams as ModelParams
     from estimator_kit.model.model_params import parameter as parameter
-    from estimator_kit.model.objectives.step_scores import StepScores as StepScores
     from estimator_kit.models.layers import dense_layer as dense_layer
     from estimator_kit.models.layers import dnn_logits as dnn_logits
     from estimator_kit.models.layers import hidden_layers as hidden_layers
@@ -77,7 +77,7 @@ _HOMES = {
     "NothingToDo": "estimator_kit.errors",
     "RunResult": "estimator_kit.result",
     "SpecError": "feature_specs",
-    "StepScores": "estimator_kit.model.objectives.step_scores",
+    "StepScores": "estimator_kit.model.heads.steps",
     "Stopped": "estimator_kit.errors",
     "Tracker": "estimator_kit.observing.tracking.tracker",
     "UnsupportedTensorFlowError": "estimator_kit.errors",

@@ -16,7 +16,7 @@ from estimator_kit.observing import report
 from estimator_kit.observing.page import page
 from estimator_kit.observing.tensorboard import ending
 from estimator_kit.result import RunResult, read_result
-from estimator_kit.scoring import flops, measured
+from estimator_kit.scoring import measured
 from estimator_kit.training import bad_data, unfinished
 from estimator_kit.training.eval_input import eval_paths
 from feature_specs.parser import parser
@@ -73,7 +73,7 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
 def _count_flops(model_dir: str, export: str) -> None:
     """For the report page. The training has succeeded, so an error here is a warning."""
     try:
-        flops.write(model_dir, export)
+        measured.write_flops(model_dir, export)
     except Exception as error:
         _log.warning("the operations of %s could not be counted: %s", export, error)
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters.sample_rows import on_cpu
-from estimator_kit.model.objectives import joint, make_objectives
+from estimator_kit.model.heads import joint, make_heads
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.transforms import Transform
 
@@ -64,16 +64,16 @@ def metrics_of(
     with tf.Graph().as_default(), v1.Session(config=on_cpu()) as session:
         _, labels = Transform(spec).features_and_labels(tf.constant(list(records)))
         labels = joint.dense_labels(labels)
-        objectives = make_objectives(spec)
+        heads = make_heads(spec)
         metrics = joint.metrics_of(
-            objectives,
-            {n: tf.constant(answers[f"{n}/{o.logits_output}"]) for n, o in objectives.items()},
+            heads,
+            {n: tf.constant(answers[f"{n}/{o.logits_output}"]) for n, o in heads.items()},
             labels,
-            {n: joint.weights_of(o, labels) for n, o in objectives.items()},
+            {n: joint.weights_of(o, labels) for n, o in heads.items()},
         )
         found = {
             name: {k: metrics[f"{k}/{name}"] for k in ("loss", "auc") if f"{k}/{name}" in metrics}
-            for name in objectives
+            for name in heads
         }
         session.run([v1.local_variables_initializer(), v1.tables_initializer()])
         session.run([update for metrics in found.values() for _, update in metrics.values()])

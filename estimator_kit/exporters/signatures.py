@@ -5,14 +5,14 @@
   predict_raw           the same, from one tensor for each feature, by `input_names` of
                         `input_pipelines.transform.raw_inputs`
   predict/<objective>   one objective, from `examples`; with the words of up to 1,000 classes in the
-                        order of `probabilities` (`model.objectives.classes`)
+                        order of `probabilities` (`model.heads.class_metrics`)
   classify/<objective>  if the head has classes: `classes` and `scores`, from `inputs`
   regress/<objective>   if the head has a number: `outputs`, from `inputs`
   top_k/<objective>     the best `items` of the head next_item with their `scores`, from `examples`,
                         `k` and `exclude_seen`
   user_vector/<objective>, item_vectors/<objective>
                         the vectors whose products are the scores of the head next_item, from
-                        `examples` and from `ids` (`model.objectives.item_vectors`)
+                        `examples` and from `ids` (`model.heads.top_items`)
   <name>                what the model adds with `add_output`, from `examples`
 
 All of them take any number of rows. Each input has a first dimension, the rows, so that TensorFlow

@@ -25,8 +25,8 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.model import operations, user_code
 from estimator_kit.model.collecting import Collector
 from estimator_kit.model.example_losses import Weighted
-from estimator_kit.model.objectives import Objective, reductions
-from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_sum
+from estimator_kit.model.heads import Head, streaming
+from estimator_kit.model.heads.streaming import Metric, ratio, streaming_sum
 
 # The prefix of the names of metrics and summaries.
 ADDED_LOSS = "added_loss"
@@ -165,20 +165,20 @@ def check_used(model: str, added: Added, losses: Sequence[tf.Tensor]) -> None:
             )
 
 
-def reduction(objectives: Mapping[str, Objective]) -> str:
+def reduction(heads: Mapping[str, Head]) -> str:
     """The reduction of added losses: the objectives' if all have the same, or `mean`."""
-    names = {objective.config.reduction for objective in objectives.values()}
+    names = {head.config.reduction for head in heads.values()}
     return names.pop() if len(names) == 1 else "mean"
 
 
 def loss(rows: Weighted, kind: str) -> tf.Tensor:
     """The loss of a batch; 0 if all its weights are 0."""
-    return reductions.reduced(reductions.sums(*rows), kind, divide=tf.math.divide_no_nan)
+    return streaming.reduced(streaming.sums(*rows), kind, divide=tf.math.divide_no_nan)
 
 
 def metric(rows: Weighted, kind: str) -> tuple[Metric, tf.Tensor]:
     """The loss over all rows of an evaluation, NaN without weight; and the same with 0 for that."""
     losses, weights = (tf.cast(value, tf.float64) for value in rows)
-    totals, update = streaming_sum(reductions.sums(losses, weights), "added_loss")
-    value = reductions.reduced(totals, kind, divide=ratio)
-    return (value, update), reductions.reduced(totals, kind, divide=tf.math.divide_no_nan)
+    totals, update = streaming_sum(streaming.sums(losses, weights), "added_loss")
+    value = streaming.reduced(totals, kind, divide=ratio)
+    return (value, update), streaming.reduced(totals, kind, divide=tf.math.divide_no_nan)

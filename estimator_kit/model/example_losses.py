@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import user_code
-from estimator_kit.model.objectives import Objective, reductions
-from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_sum
+from estimator_kit.model.heads import Head, streaming
+from estimator_kit.model.heads.streaming import Metric, ratio, streaming_sum
 from feature_specs.errors import nearest
 
 # By objective, the losses, or the losses and their weights.
@@ -28,7 +28,7 @@ Weighted = tuple[tf.Tensor, tf.Tensor]
 def checked(
     place: str,
     returned: Any,
-    objectives: Mapping[str, Objective],
+    heads: Mapping[str, Head],
     labels: Mapping[str, tf.Tensor],
     weights: Mapping[str, tf.Tensor],
 ) -> dict[str, Weighted]:
@@ -37,7 +37,7 @@ def checked(
     Args:
       place: the file, line, class and method, for messages.
       returned: what `ModelFn.example_losses` returned.
-      objectives: the objectives of the model.
+      heads: the heads of the objectives, by name.
       labels: the labels by name. Only a label with several values can have losses [rows, n].
       weights: the weights of the rows by objective, which count if the model returns none.
 
@@ -53,10 +53,10 @@ def checked(
         )
     found = {}
     for name, value in returned.items():
-        if name not in objectives:
+        if name not in heads:
             raise ConfigError(
-                f"{place}: the spec has no objective {name!r}{nearest(name, objectives) or '.'} "
-                f"Use one of: {', '.join(objectives)}."
+                f"{place}: the spec has no objective {name!r}{nearest(name, heads) or '.'} "
+                f"Use one of: {', '.join(heads)}."
             )
         losses, own = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
         for each in (losses,) if own is None else (losses, own):
@@ -67,7 +67,7 @@ def checked(
                 )
             user_code.check_graph(f"{place}: the tensor for {name!r}", [each])
         if losses.shape.rank == 2 and losses.shape[1] != 1 and own is None:
-            if labels[objectives[name].label_name].shape.rank == 1:
+            if labels[heads[name].label_name].shape.rank == 1:
                 raise ConfigError(
                     f"{place}: expected a loss for each row of {name!r}, float32 [rows], got "
                     f"{losses!r}. A label [rows] and logits [rows, 1] make losses [rows, rows]: "
@@ -92,15 +92,15 @@ def _flat(place: str, name: str, losses: tf.Tensor, weights: tf.Tensor) -> Weigh
         return tf.reshape(losses, [-1]), tf.reshape(weights, [-1])
 
 
-def loss(objective: Objective, rows: Weighted) -> tf.Tensor:
+def loss(head: Head, rows: Weighted) -> tf.Tensor:
     """The loss of a batch; 0 if all its weights are 0."""
-    parts = reductions.sums(*rows)
-    return reductions.reduced(parts, objective.config.reduction, divide=tf.math.divide_no_nan)
+    parts = streaming.sums(*rows)
+    return streaming.reduced(parts, head.config.reduction, divide=tf.math.divide_no_nan)
 
 
-def metric(objective: Objective, rows: Weighted) -> Metric:
+def metric(head: Head, rows: Weighted) -> Metric:
     """The loss over all rows of an evaluation; NaN if all weights are 0."""
     losses, weights = (tf.cast(value, tf.float64) for value in rows)
-    with tf.compat.v1.variable_scope(f"metrics/{objective.name}"):
-        totals, update = streaming_sum(reductions.sums(losses, weights), "example_losses")
-    return reductions.reduced(totals, objective.config.reduction, divide=ratio), update
+    with tf.compat.v1.variable_scope(f"metrics/{head.name}"):
+        totals, update = streaming_sum(streaming.sums(losses, weights), "example_losses")
+    return streaming.reduced(totals, head.config.reduction, divide=ratio), update

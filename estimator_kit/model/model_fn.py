@@ -40,13 +40,13 @@ from estimator_kit.model import (
 )
 from estimator_kit.model.computing import Computing
 from estimator_kit.model.example_losses import ExampleLosses
+from estimator_kit.model.heads import Head, joint, make_heads
 from estimator_kit.model.keras import layers
 from estimator_kit.model.logits import Logits as Logits
 from estimator_kit.model.logits import split_logits, tensors_of
 from estimator_kit.model.model_params import ModelParams, checked_params
 from estimator_kit.model.modes import evaluation, labeled, prediction, training
 from estimator_kit.model.modes.prediction import Hook
-from estimator_kit.model.objectives import Objective, joint, make_objectives
 from estimator_kit.model.places import input_places
 from estimator_kit.optimizers import freezing, schedules
 from estimator_kit.optimizers.choice import OptimizerChoice, make_optimizer
@@ -74,7 +74,7 @@ class ModelFn(abc.ABC):
 
     Attributes:
       spec, params: the checked arguments.
-      objectives: `{name: Objective}`, in the order of the spec.
+      heads: `{name: Head}`, in the order of the spec.
       warm_start: the values that a new training takes from another model, or None. The kit sets it
         before it trains.
       together: the description of a cluster whose processes make each step together, or None. The
@@ -105,7 +105,7 @@ class ModelFn(abc.ABC):
                 "evaluation use them."
             )
         self.params: Any = checked_params(type(self).__name__, self.Params, params)
-        self.objectives: dict[str, Objective] = make_objectives(spec)
+        self.heads: dict[str, Head] = make_heads(spec)
         self.warm_start: Any = None
         self.together: Optional[Synchronous] = None
         self.last_step: Optional[int] = None
@@ -170,7 +170,7 @@ class ModelFn(abc.ABC):
         use the parameter `combine`, which would bypass it.
         """
         return tf.add_n(
-            [losses[name] * self.spec.objectives[name].loss_weight for name in self.objectives]
+            [losses[name] * self.spec.objectives[name].loss_weight for name in self.heads]
         )
 
     def shared_prefix(self) -> Optional[str]:
@@ -281,7 +281,7 @@ class ModelFn(abc.ABC):
     @property
     def logits_dimension(self) -> int:
         """The number of logits per row, of all objectives together."""
-        return sum(objective.logits_dimension for objective in self.objectives.values())
+        return sum(head.logits_dimension for head in self.heads.values())
 
     def make_optimizer(self, optimizer: OptimizerChoice, learning_rate: float) -> Any:
         """`ek.make_optimizer` with the schedule and warm-up of the model's parameters."""
@@ -447,9 +447,7 @@ class ModelFn(abc.ABC):
         graph_collections.join_trainable(type(self).__name__)
         if mode == ModeKeys.PREDICT:
             end = own_hooks.EndOfInput(type(self).__name__, readers)
-            return prediction.spec(
-                self.objectives, logits, added, features, self._scaffold(mode), [end]
-            )
+            return prediction.spec(self.heads, logits, added, features, self._scaffold(mode), [end])
         if labels is None:
             raise ValueError(f"mode {mode!r} needs labels, but the input_fn returns none")
         batch = labeled.labeled(
@@ -488,7 +486,7 @@ class ModelFn(abc.ABC):
                 raw_features.forward(self, added)
         with user_code.explained(self, "logits"), tf.name_scope("logits"):
             logits = split_logits(
-                type(self).__name__, returned, self.objectives, factors=mode != ModeKeys.EVAL
+                type(self).__name__, returned, self.heads, factors=mode != ModeKeys.EVAL
             )
             outputs.check_rows_of_logits(features, tensors_of(logits))
         outputs.check_rows(added, features, tensors_of(logits))
@@ -515,7 +513,7 @@ class ModelFn(abc.ABC):
         padding = labels.get(PADDING)
         labels = {name: value for name, value in labels.items() if name != PADDING}
         labels = joint.dense_labels(labels)
-        weights = {n: joint.weights_of(o, labels) for n, o in self.objectives.items()}
+        weights = {n: joint.weights_of(o, labels) for n, o in self.heads.items()}
         if padding is not None:
             weights = {n: tf.where(padding, tf.zeros_like(w), w) for n, w in weights.items()}
         labels, weights = user_code.Named(labels, "labels"), user_code.Named(weights, "weights")

@@ -102,8 +102,8 @@ class AITMModel(TaskSequenceModel):
     ) -> ExampleLosses:
         losses = {}
         for earlier, name in zip(self.tasks, self.tasks[1:]):
-            objective = self.objectives[name]
+            head = self.heads[name]
             before, after = predictions[f"{earlier}/logits"], predictions[f"{name}/logits"]
-            rows = objective.row_losses(after, labels[objective.label_name])
+            rows = head.row_losses(after, labels[head.label_name])
             losses[name] = rows + self.params.calibrator * calibrator(before, after)[:, 0]
         return losses

@@ -12,9 +12,9 @@ import tensorflow as tf
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.group_checks import check_sequence_group, columns_of
+from estimator_kit.model.heads.steps import StepScores
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.model_params import Group, ModelParams
-from estimator_kit.model.objectives.step_scores import StepScores
 from estimator_kit.models.dnn import Dropout, HiddenUnits, PositiveInt
 from estimator_kit.models.layers import dense_layer
 from estimator_kit.models.normalization import layer_norm

@@ -67,7 +67,7 @@ class TaskSequenceModel(DenseGroupModel):
         """Fails if a row has a later task without the task before it. Masked rows are ignored."""
         asserts = []
         for before, after in zip(self.tasks, self.tasks[1:]):
-            first, second = (self.objectives[name].label_name for name in (before, after))
+            first, second = (self.heads[name].label_name for name in (before, after))
             there = (weights[before] > 0) & (weights[after] > 0)
             first_value = tf.cast(labels[first], tf.float32)
             wrong = there & (tf.cast(labels[second], tf.float32) > first_value)

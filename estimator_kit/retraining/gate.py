@@ -16,7 +16,7 @@ import numpy as np
 import pydantic
 from numpy.typing import NDArray
 
-from estimator_kit.scoring import bootstrap, row_metrics
+from estimator_kit.scoring import row_metrics, slices
 from feature_specs.errors import counted
 from feature_specs.files import documents
 from feature_specs.sections.retraining import LARGER_IS_BETTER, MODEL_METRICS, Condition, Gate
@@ -244,7 +244,7 @@ def _of_rows(
         return lambda counts: row_metrics.badness(name, metric.value(counts))
 
     options = gate.bootstrap
-    loss = bootstrap.difference(
+    loss = slices.difference(
         worse(candidate),
         worse(live),
         rows=count,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator_kit.retraining.gate import Scored
-from estimator_kit.scoring import bootstrap, row_metrics
+from estimator_kit.scoring import row_metrics, slices
 from feature_specs.sections.retraining import MODEL_METRICS, Gate
 
 # Enough to draw an interval. The gate may draw more.
@@ -48,7 +48,7 @@ def of_conditions(
         for whose, predictions in (("candidate", rows.candidate), ("live", rows.live)):
             if predictions is None or row_metrics.not_finite(predictions):
                 continue
-            interval = bootstrap.difference(
+            interval = slices.difference(
                 row_metrics.make(name, rows.head, rows.labels, predictions, rows.weights).value,
                 lambda counts: 0.0,
                 rows=len(rows.labels),

@@ -15,7 +15,7 @@
     mean_absolute_error, mean_squared_error
                            of the most probable class if the predictions are probabilities
 
-An evaluation computes the same metrics (`model.objectives`). So where an order or a logarithm
+An evaluation computes the same metrics (`model.heads`). So where an order or a logarithm
 matters, they are computed from logits, because a probability rounds to 0 or 1. `OUTPUTS` says what
 each head is measured by.
 
@@ -117,7 +117,7 @@ class Concordance:
     """The share of pairs of rows whose earlier event has the higher risk. Equal risks count half.
 
     Two rows are a pair if one has its event in an interval that the other one survived. So each
-    interval with events has the pairs of an AUC. `model.objectives.concordance` computes the same
+    interval with events has the pairs of an AUC. `model.heads.survival` computes the same
     in an evaluation.
 
     For example, a row with an event in the first interval has the risk 0.5, and two rows that

@@ -4,7 +4,7 @@
     loss: {huber: {delta: 0.5}}
 
 `loss_of(...)` returns the type of a head's field `loss`. The type accepts the given losses in both
-forms. `estimator_kit.model.objectives.losses` computes the losses. In the formulas, y is the label
+forms. `estimator_kit.model.heads.losses` computes the losses. In the formulas, y is the label
 and p is the predicted probability. This module does not import TensorFlow.
 """
 

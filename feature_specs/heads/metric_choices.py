@@ -2,7 +2,7 @@
 
     metrics: [log_loss, {recall_at_precision: 0.9}, {ndcg: 10}]
 
-`estimator_kit.model.objectives` defines and computes them. This module does not import TensorFlow.
+`estimator_kit.model.heads` defines and computes them. This module does not import TensorFlow.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 A run names a metric `<metric>/<objective>`, as in `auc/click`. A metric with a number in its name
 has one entry in `MEANINGS`: `ndcg_at_10` is in the entry `ndcg`. Metrics of the first k ranks are
 named `<metric>_at_<k>`. The accuracy of the k most probable classes is `top_<k>_accuracy`. A test
-compares both tables with what the objectives report. `estimator_kit.model.objectives` computes the
+compares both tables with what the objectives report. `estimator_kit.model.heads` computes the
 metrics.
 """
 

@@ -1,7 +1,7 @@
 """The objectives of a spec: heads with their losses and metrics, one frozen model each.
 
 A model checks its own fields. `feature_specs.validation.labels` checks whether the label fits the
-head. `estimator_kit.model.objectives` computes losses, metrics and predictions. This module does
+head. `estimator_kit.model.heads` computes losses, metrics and predictions. This module does
 not import TensorFlow.
 """
 
@@ -439,7 +439,7 @@ class Ranking(HeadEntry):
     """The order of the rows of a group, from one logit: a score to sort the rows by.
 
     Labels are grades of relevance, 0 or more. The rows of a group in a batch form a list. NDCG uses
-    the gain 2^label - 1. `estimator_kit.model.objectives.list_losses` computes the losses.
+    the gain 2^label - 1. `estimator_kit.model.heads.list_losses` computes the losses.
     """
 
     head: Literal["ranking"] = field(

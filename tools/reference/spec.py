@@ -15,9 +15,9 @@ from typing import Any, Optional
 import pydantic
 import yaml
 
-from estimator_kit.model.objectives import _BY_HEAD as OBJECTIVES
-from estimator_kit.model.objectives import list_losses
-from estimator_kit.model.objectives import losses as formulas
+from estimator_kit.model.heads import _BY_HEAD as OBJECTIVES
+from estimator_kit.model.heads import list_losses
+from estimator_kit.model.heads import losses as formulas
 from feature_specs.feature import Feature
 from feature_specs.heads import losses
 from feature_specs.heads.metric_meanings import ALWAYS, MEANINGS

@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 _STEP = "global_step"
 
-# The variables of `model.objectives.item_frequency`.
+# The variables of `model.heads.sampled_items`.
 _ITEM_FREQUENCY = re.compile(r"(^|/)item_frequency/(last_step|gap)$")
 
 # How many variables of each status the log names. The report file names all of them.
@@ -157,7 +157,7 @@ def plan(
       mode: `weights` takes trainable variables and embedding tables. `weights_and_stats` also takes
         the statistics of layers (moving means of a normalization). `all_but_step` also takes
         optimizer slots and moving averages of weights, but not how often items are in batches
-        (`item_frequency`), which counts steps. `all` also takes the global step. The first
+        (`sampled_items`), which counts steps. `all` also takes the global step. The first
         two also take FTRL's slots, because without them FTRL forgets the weights at its first step.
       pattern: a regular expression. A variable is taken if its whole name matches; slots are taken
         with their variable.

@@ -32,10 +32,10 @@ import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import group_checks, input_layer, user_code
+from estimator_kit.model.heads import Head, StepHead
 from estimator_kit.model.keras import compiled as keras_compile
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.model_params import ModelParams
-from estimator_kit.model.objectives import Objective, StepObjective
 from estimator_kit.optimizers.combining.base import Uncertainty
 from estimator_kit.optimizers.combining.gradnorm import GradNorm
 from feature_specs.heads.objectives import NextItem, Ranking
@@ -81,7 +81,7 @@ class KerasModelFn(ModelFn):
         compiled = _outside_of_graphs(lambda: self._read_model(has_optimizer=own))
         self._check_losses()
         super().__init__(self._with_loss_weights(), {**compiled, **given})
-        self.objectives = {n: self._with_keras_loss(o) for n, o in self.objectives.items()}
+        self.heads = {n: self._with_keras_loss(o) for n, o in self.heads.items()}
 
     # --- To override -----------------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class KerasModelFn(ModelFn):
         )
         return {
             name: self._logits_of(name, named[output])
-            for name, output in self._outputs(self.objectives).items()
+            for name, output in self._outputs(self.heads).items()
         }
 
     def first_values(self) -> Mapping[str, Any]:
@@ -281,9 +281,8 @@ class KerasModelFn(ModelFn):
         return self.sequence_input(features, name)[0]
 
     def _logits_of(self, name: str, output: tf.Tensor) -> tf.Tensor:
-        objective = self.objectives[name]
-        head = objective.config.head
-        link, _ = _LINKS.get(head, (None, None))
+        head = self.heads[name]
+        link, _ = _LINKS.get(head.config.head, (None, None))
         given = keras_compile.from_logits(self._losses[name])
         kind = output.op.type
         if link is not None and given == (kind == link):
@@ -291,33 +290,33 @@ class KerasModelFn(ModelFn):
             expected = "logits" if given else f"the output of {link}"
             raise ConfigError(
                 f"the output for {name!r} ends in {kind}, but its loss {loss} expects {expected}. "
-                f"For the head {head}, either end the output in {link}, or use from_logits=True in "
-                "the loss, but not both."
+                f"For the head {head.config.head}, either end the output in {link}, or use "
+                "from_logits=True in the loss, but not both."
             )
         logits = output.op.inputs[0] if link is not None and kind == link else output
-        return tf.reshape(logits, [-1, objective.logits_dimension])
+        return tf.reshape(logits, [-1, head.logits_dimension])
 
-    def _with_keras_loss(self, objective: Objective) -> Objective:
-        """The objective with the Keras loss instead of the loss of the spec."""
-        if isinstance(objective, StepObjective):
-            return StepObjective(self.spec, self._with_keras_loss(objective.head))
-        loss = self._losses[objective.name]
-        _, link = _LINKS.get(objective.config.head, (None, None))
+    def _with_keras_loss(self, head: Head) -> Head:
+        """The head with the Keras loss instead of the loss of the spec."""
+        if isinstance(head, StepHead):
+            return StepHead(self.spec, self._with_keras_loss(head.head))
+        loss = self._losses[head.name]
+        _, link = _LINKS.get(head.config.head, (None, None))
         given = keras_compile.from_logits(loss)
 
         def row_losses(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
             predictions = logits if given or link is None else link(logits)
             call = loss.call if isinstance(loss, tf.keras.losses.Loss) else loss
             with user_code.explained(self, "keras_model"):
-                found = call(_as_keras(objective, loss, labels), predictions)
+                found = call(_as_keras(head, loss, labels), predictions)
                 if found.shape.rank != 1:
                     raise ConfigError(
-                        f"the loss {keras_compile.name_of(loss)} of {objective.name!r} has the "
+                        f"the loss {keras_compile.name_of(loss)} of {head.name!r} has the "
                         f"shape {found.shape}, expected one number per row"
                     )
             return found
 
-        made = copy.copy(objective)
+        made = copy.copy(head)
         vars(made)["row_losses"] = row_losses
         return made
 
@@ -373,12 +372,12 @@ def _is_dense(spec: FeatureSpec, name: str) -> bool:
     return spec.columns[name].dense is not None and not spec.is_sequence(name)
 
 
-def _as_keras(objective: Objective, loss: Any, labels: tf.Tensor) -> tf.Tensor:
+def _as_keras(head: Head, loss: Any, labels: tf.Tensor) -> tf.Tensor:
     """Labels in the shape that a Keras loss expects for outputs [rows, n]."""
-    if objective.config.head == "multi_class":
+    if head.config.head == "multi_class":
         if keras_compile.is_sparse(loss):
             return labels[:, tf.newaxis]
-        return tf.one_hot(labels, objective.logits_dimension)
+        return tf.one_hot(labels, head.logits_dimension)
     labels = tf.cast(labels, tf.float32)
     return labels if labels.shape.rank == 2 else labels[:, tf.newaxis]
 

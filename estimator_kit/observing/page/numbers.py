@@ -30,7 +30,7 @@ from estimator_kit.result import RunResult, read_result
 from feature_specs.spec import FeatureSpec
 
 # Variables that only training has: what an optimizer adds to each weight, the sums of `accumulate`,
-# and the estimates of `item_frequency`.
+# and the estimates of `sampled_items`.
 _SLOT = re.compile(
     r"^accumulated/|(^|/)(last_step|gap)$|"
     r"/(Adagrad|Adam|Adam_1|Adadelta|Adadelta_1|Ftrl|Ftrl_1|Momentum|RMSProp|RMSProp_1|"

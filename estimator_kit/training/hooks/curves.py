@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.model.objectives import observed
+from estimator_kit.model.heads import streaming
 from estimator_kit.observing import curves
 from estimator_kit.observing.tensorboard import summaries
 
@@ -25,11 +25,11 @@ class CurvesHook(tf.compat.v1.train.SessionRunHook):
     def __init__(self, model_dir: str, name: str = ""):
         self._model_dir = model_dir
         self._name = name
-        self._observed: list[observed.Observed] = []
+        self._observed: list[streaming.Observed] = []
 
     def begin(self) -> None:
         graph = tf.compat.v1.get_default_graph()
-        self._observed = observed.take(graph)
+        self._observed = streaming.take(graph)
         self._step = tf.compat.v1.train.get_global_step(graph)
 
     def end(self, session: Any) -> None:

@@ -31,7 +31,7 @@ class WrongFeature(Constant):
         return features["prise"]
 
 
-class WrongObjective(Constant):
+class WrongHead(Constant):
     def loss(self, losses):
         return losses["returned"]
 
@@ -84,8 +84,8 @@ class NoGroup(Constant):
             r"`features` has the keys .*\bprice\b.*\.",
         ),
         (
-            WrongObjective,
-            r"WrongObjective\.loss: the key 'returned' does not exist\. `losses` has the keys buy, "
+            WrongHead,
+            r"WrongHead\.loss: the key 'returned' does not exist\. `losses` has the keys buy, "
             r"click\.",
         ),
         (

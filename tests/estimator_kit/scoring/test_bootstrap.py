@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sklearn.metrics
 
-from estimator_kit.scoring import bootstrap, row_metrics
+from estimator_kit.scoring import row_metrics, slices
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -145,7 +145,7 @@ def test_the_interval_is_that_of_a_plain_loop():
         row_metrics.make("log_loss", "binary", labels, logit(p), weights)
         for p in (predictions, other)
     ]
-    found = bootstrap.difference(
+    found = slices.difference(
         metrics[0].value, metrics[1].value, rows=len(labels), groups=groups, samples=50,
         confidence=0.8, seed=3,
     )  # fmt: skip
@@ -170,9 +170,7 @@ def test_the_interval_holds_what_it_should_in_about_nine_of_ten_cases():
     for _ in range(200):
         mean = row_metrics.Mean(random.normal(1.0, 2.0, 60), np.ones(60))
         nothing = row_metrics.Mean(np.zeros(60), np.ones(60))
-        found = bootstrap.difference(
-            mean.value, nothing.value, rows=60, samples=200, confidence=0.9
-        )
+        found = slices.difference(mean.value, nothing.value, rows=60, samples=200, confidence=0.9)
         held += found.low <= 1.0 <= found.high
     assert 165 <= held <= 194
 
@@ -181,8 +179,8 @@ def test_groups_widen_the_interval_of_rows_that_depend_on_each_other():
     numbers = np.repeat(np.random.default_rng(0).normal(size=40), 25)
     mean = row_metrics.Mean(numbers, np.ones(1000))
     nothing = row_metrics.Mean(np.zeros(1000), np.ones(1000))
-    alone = bootstrap.difference(mean.value, nothing.value, rows=1000)
-    together = bootstrap.difference(
+    alone = slices.difference(mean.value, nothing.value, rows=1000)
+    together = slices.difference(
         mean.value, nothing.value, rows=1000, groups=np.repeat(np.arange(40), 25)
     )
     assert together.high - together.low > 3 * (alone.high - alone.low)
@@ -190,7 +188,7 @@ def test_groups_widen_the_interval_of_rows_that_depend_on_each_other():
 
 def test_what_is_not_defined_has_no_interval():
     auc = row_metrics.make("auc", "binary", np.zeros(5), np.arange(5.0), np.ones(5))
-    assert all(map(math.isnan, bootstrap.difference(auc.value, auc.value, rows=5)))
+    assert all(map(math.isnan, slices.difference(auc.value, auc.value, rows=5)))
     rare = row_metrics.make("auc", "binary", np.eye(1, 5)[0], np.arange(5.0), np.ones(5))
-    found = bootstrap.difference(rare.value, rare.value, rows=5)
+    found = slices.difference(rare.value, rare.value, rows=5)
     assert found.estimate == 0 and math.isnan(found.low)
