@@ -1,9 +1,9 @@
 """The live versions of a model: finds, loads, checks and replaces them, and closes old ones.
 
-A version becomes live when its folder no longer changes, it loads, and it answers (`warm_up`). The
-version before it stays live until then, and is closed after its last request. A version that fails
-is not served, and the log says why. It is tried again when its files change. One thread calls
-`poll`; any number of threads take leases.
+A version becomes live when its folder no longer changes, it loads, and it answers
+(`answers.warm_up`). The version before it stays live until then, and is closed after its last
+request. A version that fails is not served, and the log says why. It is tried again when its files
+change. One thread calls `poll`; any number of threads take leases.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.config.rules.serving import ServedModel
-from estimator_kit.serving import warm_up
+from estimator_kit.serving import answers
 from estimator_kit.serving.errors import RequestError, invalid
 from estimator_kit.serving.loaded_model import LoadedModel
 from estimator_kit.tensorflow_errors import reason
@@ -238,7 +238,7 @@ class Versions:
             self._failed[version] = looks
             return self._refuse(version, f"it cannot be loaded: {_one_line(error)}")
         try:
-            warmed = warm_up.check(model)
+            warmed = answers.warm_up(model)
         except Exception as error:
             model.close()
             self._failed[version] = looks

@@ -17,7 +17,7 @@ import estimator_kit as ek
 from estimator_kit.client import messages
 from estimator_kit.client.base import BATCH_ROWS
 from estimator_kit.config.rules.serving import ServedModel
-from estimator_kit.serving import config_files, splitting
+from estimator_kit.serving import config_files
 
 IMAGE = config_files.default_image()
 
@@ -125,7 +125,7 @@ def test_why_requests_are_not_split(tmp_path, path, reason):
         (tmp_path / name / "3").mkdir(parents=True)
     (tmp_path / "damaged" / "3" / "saved_model.pb").write_bytes(b"\xff")
     write_signature(tmp_path / "rank", "3", None)
-    assert splitting.reason_against([ServedModel("ads", path)]) == reason
+    assert config_files.reason_against_splitting([ServedModel("ads", path)]) == reason
 
 
 ARGUMENTS = [
