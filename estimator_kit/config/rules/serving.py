@@ -68,11 +68,6 @@ def problems(config: AllSettings) -> list[str]:
             f"--serving_grpc_port and --serving_rest_port: expected different ports, got {port} "
             "twice."
         )
-    if config.mode == "serving_config" and not (port and config.serving_rest_port):
-        found.append(
-            "--serving_grpc_port and --serving_rest_port: expected fixed ports, got 0. Only "
-            "--mode=serve can choose free ports."
-        )
     return found
 
 
