@@ -64,8 +64,8 @@ class Rows:
             import feature_specs
         except ImportError as error:
             raise ImportError(
-                f"{text}: expected a folder or a .json file; only the kit reads other specs. Give "
-                "the folder of an export, or install the kit with `pip install estimator-kit`."
+                f"{text}: expected a folder or a .json file. Give the folder of an export, or "
+                "install the kit with `pip install estimator-kit`."
             ) from error
         return cls(feature_specs.load(text))
 

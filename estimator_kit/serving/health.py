@@ -146,7 +146,7 @@ class Health(health_pb2_grpc.HealthServicer):
         self.changed()
 
     def List(self, request: Any, context: Any) -> Any:  # noqa: N802
-        context.abort(grpc.StatusCode.UNIMPLEMENTED, "List is not served here; use Check or Watch")
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "List is not served here. Use Check or Watch.")
 
     def changed(self) -> None:
         """Sends the status to each `Watch` whose status changed. Does not wait for the clients."""
