@@ -43,7 +43,7 @@ COMPARED = {
         "estimator_kit.retraining.cycle:_forget_verdicts": "window.limits in (None, limits)",
     },
     "estimator_kit.retraining.lineage:code": {
-        "estimator_kit.retraining.reproduction:compared": "code != kept.code",
+        "estimator_kit.retraining.modes:compared": "code != kept.code",
     },
     "estimator_kit.retraining.lineage:identity": {
         "estimator_kit.retraining.cycle:_folder": "window.identity == identity",
@@ -88,7 +88,7 @@ COMPARED = {
         "estimator_kit.retraining.facts:check_unchanged": "now != file.sha256",
         "estimator_kit.retraining.facts:_is_as_it_was":
             "self._digests.of(file.path) == file.sha256",
-        "estimator_kit.retraining.reproduction:_check_there":
+        "estimator_kit.retraining.modes:_check_there":
             "digests.of(file.path) != file.sha256",
     },
 }  # fmt: skip

@@ -166,7 +166,7 @@ READERS = {
     "estimator_kit.scoring.kept:of_files": ALL,
     "estimator_kit.scoring.rows:of_table": ALL,
     "estimator_kit.scoring.rows:of_tfrecords": ALL,
-    "estimator_kit.serving.warm_up:_replay": "reads requests",
+    "estimator_kit.serving.answers:_replay": "reads requests",
     "estimator_kit.training.records:check_records": ordered,
     "input_pipelines.data_service:of_file": of_a_data_service,
     "input_pipelines.input_fns:input_fn": ALL,

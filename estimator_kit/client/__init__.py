@@ -24,7 +24,7 @@ from .errors import RowError, ServingError
 from .grpc_client import GrpcClient
 from .rest_client import RestClient
 from .rows import Rows
-from .signatures import Metadata, Signature, TensorForm
+from .tensors import Metadata, Signature, TensorForm
 
 __all__ = [
     "Classes",

@@ -15,11 +15,10 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
+from .connections import Retries
 from .errors import RowError, ServingError
-from .retries import Retries
 from .rows import Rows
-from .signatures import DEFAULT_SIGNATURE, Metadata
-from .tensors import as_array, cast
+from .tensors import DEFAULT_SIGNATURE, Metadata, as_array, cast
 
 # Rows in a request. For usual records this keeps requests far below gRPC's limit of 4 MiB.
 BATCH_ROWS = 1000

@@ -21,11 +21,10 @@ from typing import Any, Optional
 
 import numpy as np
 
-from . import signatures
 from .base import Classes, Client, Target
 from .connections import TIMEOUTS, Connection
 from .errors import ServingError
-from .signatures import Metadata
+from .tensors import DEFAULT_SIGNATURE, Metadata, TensorForm, signature_of_json
 
 _CODES = {
     400: "INVALID_ARGUMENT",
@@ -74,7 +73,7 @@ class RestClient(Client):
         known = answer["metadata"]["signature_def"]["signature_def"]
         self._metadata = Metadata(
             int(answer["model_spec"]["version"]),
-            {name: signatures.of_json(known[name]) for name in sorted(known)},
+            {name: signature_of_json(known[name]) for name in sorted(known)},
         )
         return self._metadata
 
@@ -97,7 +96,7 @@ class RestClient(Client):
         inputs = {name: _json(array) for name, array in arrays.items()}
         body = {**_named(target.signature), "inputs": inputs}
         outputs = self._call("POST", ":predict", body, target.version)["outputs"]
-        name = target.signature or signatures.DEFAULT_SIGNATURE
+        name = target.signature or DEFAULT_SIGNATURE
         made = known.signatures.get(name)
         forms = {} if made is None else made.outputs
         if len(forms) == 1:
@@ -216,7 +215,7 @@ def _json(array: np.ndarray) -> Any:
     return wrapped.reshape(array.shape).tolist()
 
 
-def _array(value: Any, form: signatures.TensorForm) -> np.ndarray:
+def _array(value: Any, form: TensorForm) -> np.ndarray:
     kind = form.numpy
     if kind == np.object_:
         array = np.array(_strings(value), kind)

@@ -15,7 +15,7 @@ import numpy as np
 
 from . import messages, record_spec
 from .errors import RowError, did_you_mean
-from .signatures import DEFAULT_SIGNATURE
+from .tensors import DEFAULT_SIGNATURE
 
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 _FIELDS = {"string": "bytes_list", "float32": "float_list", "int64": "int64_list"}
@@ -64,8 +64,8 @@ class Rows:
             import feature_specs
         except ImportError as error:
             raise ImportError(
-                f"{text}: expected a folder or a .json file; only the kit reads other specs. Give "
-                "the folder of an export, or install the kit with `pip install estimator-kit`."
+                f"{text}: expected a folder or a .json file. Give the folder of an export, or "
+                "install the kit with `pip install estimator-kit`."
             ) from error
         return cls(feature_specs.load(text))
 

@@ -17,7 +17,7 @@ from estimator_kit.config.mode_configs import (
 )
 from estimator_kit.observing.page import page
 from estimator_kit.result import RunResult
-from estimator_kit.retraining import cycle, modes, pages, reproduction, stages, state
+from estimator_kit.retraining import cycle, modes, notices, stages, state
 from estimator_kit.retraining.report import Report
 
 
@@ -34,7 +34,7 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
     elif config.mode == "rollback":
         text = _roll_back(complete(config, RollbackConfig))
     else:
-        text = reproduction.reproduce(complete(config, ReproduceConfig))
+        text = modes.reproduce(complete(config, ReproduceConfig))
     tell(text)
     return RunResult(mode=config.mode)
 
@@ -48,7 +48,9 @@ def _roll_back(config: RollbackConfig) -> str:
     services.live(live.number, live.path)
     if not os.path.exists(os.path.join(config.model_dir, page.HISTORY)):
         return text
-    return f"{text}\n{page.attempt(lambda: pages.write(config.model_dir, config.serving_dir))}"
+    return (
+        f"{text}\n{page.attempt(lambda: notices.write_pages(config.model_dir, config.serving_dir))}"
+    )
 
 
 def _retrain(config: RetrainConfig, tell: Callable[[str], None]) -> RunResult:
@@ -61,7 +63,7 @@ def _retrain(config: RetrainConfig, tell: Callable[[str], None]) -> RunResult:
         return result
     finally:
         if config.report == "on":
-            line = page.attempt(lambda: pages.write(config.model_dir, config.serving_dir))
+            line = page.attempt(lambda: notices.write_pages(config.model_dir, config.serving_dir))
             # The status tells how the cycle ended, also if nobody reads standard output.
             with contextlib.suppress(BrokenPipeError):
                 tell(line)

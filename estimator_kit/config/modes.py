@@ -218,6 +218,7 @@ MODES: Mapping[str, ModeEntry] = {
         "serving_config",
         {"serving_models": (), "serving_config_dir": ()},
         (*Serving.model_fields,),
+        but_not=("serving_host", "serving_grpc_port", "serving_rest_port"),
         estimators=False,
     ),
     "retrain": ModeEntry(

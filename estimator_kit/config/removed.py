@@ -26,8 +26,8 @@ REMOVED: Mapping[str, Removed] = {
     ),
     "serving_poll_secs": Removed(
         "1.0",
-        "The server looks for versions every second. For TensorFlow Serving, edit "
-        "--file_system_poll_wait_seconds in docker-compose.yaml or kubernetes.yaml.",
+        "The server looks for versions every second. For TensorFlow Serving, set its flag "
+        "--file_system_poll_wait_seconds.",
     ),
     "serving_lame_duck_secs": Removed(
         "5.0",
@@ -40,8 +40,8 @@ REMOVED: Mapping[str, Removed] = {
     ),
     "serving_image": Removed(
         None,
-        "The image belongs to the installed TensorFlow. Edit docker-compose.yaml or "
-        "kubernetes.yaml.",
+        "The image belongs to the installed TensorFlow. Write your own into the copy of "
+        "examples/serving that you start.",
     ),
     "serving_batch_timeout_micros": Removed(
         "1000", "A request waits 1000 microseconds for others. Edit batching_parameters.txt."

@@ -14,8 +14,7 @@ from typing import Literal, Optional
 
 from pydantic import Field
 
-from estimator_kit.retraining.facts import Facts
-from estimator_kit.retraining.label_rates import rate_problem
+from estimator_kit.retraining.facts import Facts, label_rate_problem
 from estimator_kit.retraining.state import CycleFile, StageFile
 from estimator_kit.retraining.window import Day, Window
 from feature_specs.files import documents
@@ -190,7 +189,7 @@ def _label_rates(spec: FeatureSpec, window: Window, facts: Facts) -> Iterator[Fi
         if rate.otherwise == "leave_out_day":
             continue  # `window` has left out these days.
         for day in (*window.train, *window.evaluate):
-            problem = rate_problem(label, rate, facts.statistics(day.files))
+            problem = label_rate_problem(label, rate, facts.statistics(day.files))
             if problem is not None:
                 text = f"{day.name}: {problem}"
                 yield Finding(check="label_rate", verdict=rate.otherwise, text=text)

@@ -11,8 +11,8 @@
 A stage that has finished is not run again. If a cycle dies, the next start continues at the stage
 in which it died, as long as window, spec, code and flags are the same. If they are not, the start
 abandons that cycle and begins a new one. A cycle that was judged or went live before it died
-(`publication`) is never abandoned: the next start finishes it first, from its stored outputs. The
-served model changes only in the rename in `promotion`, and a cycle does that at most once.
+(`cycle_versions`) is never abandoned: the next start finishes it first, from its stored outputs.
+The served model changes only in the rename in `promotion`, and a cycle does that at most once.
 """
 
 from __future__ import annotations
@@ -31,19 +31,12 @@ from estimator_kit.config.mode_configs import RetrainConfig
 from estimator_kit.errors import ConfigError, Locked, NothingToDo, Refused, Stopped, TimedOut
 from estimator_kit.observing import prometheus
 from estimator_kit.result import RunResult
-from estimator_kit.retraining import (
-    lineage,
-    notices,
-    publication,
-    report,
-    stages,
-    state,
-)
+from estimator_kit.retraining import cycle_versions, lineage, notices, report, stages, state
 from estimator_kit.retraining.checks import Checked
+from estimator_kit.retraining.cycle_versions import Promoted
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.limits import Limits, stoppable
-from estimator_kit.retraining.publication import Promoted
 from estimator_kit.retraining.report import Report
 from estimator_kit.retraining.retention import Cleaned
 from estimator_kit.retraining.state import CycleFolder, Done, Outcome, StageFile
@@ -185,7 +178,7 @@ def _is_judged(config: RetrainConfig, cycle: CycleFolder) -> bool:
     """Whether a cycle was judged or went live, so that its verdict stays."""
     if cycle.load(Promoted) is not None:
         return True
-    return publication.find(cycle, stages.serving_of(config)) is not None
+    return cycle_versions.find(cycle, stages.serving_of(config)) is not None
 
 
 def _finish(

@@ -26,6 +26,7 @@ import tensorflow as tf
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import day_summaries
 from feature_specs.files import documents, file_systems, jobs
+from feature_specs.sections.retraining import LabelRate
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import Statistics
 from input_pipelines import own_code
@@ -295,3 +296,22 @@ def _is_in(path: str, folder: str) -> bool:
     """Whether a path from `files.expand` is directly in a folder."""
     inside = file_systems.canonical(os.path.join(folder, "x"))
     return os.path.dirname(file_systems.canonical(path)) == os.path.dirname(inside)
+
+
+def label_rate_problem(label: str, rate: LabelRate, statistics: Statistics) -> Optional[str]:
+    """What is wrong with the mean of a label, or None.
+
+    Args:
+      label: the name of the label.
+      rate: the bounds.
+      statistics: the statistics of the records.
+    """
+    found = statistics.features.get(label)
+    if found is None or found.numbers is None:
+        return f"label {label!r} has no value in {statistics.rows:,} records"
+    mean = found.numbers.mean
+    if rate.min is not None and mean < rate.min:
+        return f"the mean of label {label!r} is {mean:.6g}, below min: {rate.min:g}"
+    if rate.max is not None and mean > rate.max:
+        return f"the mean of label {label!r} is {mean:.6g}, above max: {rate.max:g}"
+    return None

@@ -1,15 +1,19 @@
 """The stage that scores candidate and live model on the same rows, and applies the gate.
 
-It scores the SavedModels, which are what a server would load.
+It scores the SavedModels, which are what a server would load. It also
+measures the intervals of the metrics of both models, for the history page: how much each value
+itself would vary on other rows of the same days. The gate needs the interval of their difference
+alone (`gate`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Optional
 
 import numpy as np
@@ -17,24 +21,69 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from pydantic import Field
 
-from estimator_kit.client.signatures import DEFAULT_SIGNATURE
+from estimator_kit.client.tensors import DEFAULT_SIGNATURE
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import loading
 from estimator_kit.model.names import PREDICT_EXAMPLES
-from estimator_kit.retraining import default_gate, gate, intervals
+from estimator_kit.retraining import default_gate, gate
 from estimator_kit.retraining.gate import Scored
-from estimator_kit.retraining.intervals import Interval
 from estimator_kit.retraining.promotion import Verify, Version
 from estimator_kit.retraining.state import StageFile
-from estimator_kit.scoring import row_metrics
+from estimator_kit.scoring import row_metrics, slices
 from estimator_kit.scoring.eval_rows import EvalRows, first_records
 from estimator_kit.scoring.row_metrics import OUTPUTS
 from estimator_kit.serving.loaded_model import LoadedModel
 from estimator_kit.tensorflow_errors import reason
 from feature_specs.files import documents
-from feature_specs.sections.retraining import MODEL_METRICS, ROW_METRICS
+from feature_specs.sections.retraining import MODEL_METRICS, ROW_METRICS, Gate
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import EXAMPLES
+
+# Enough to draw an interval. The gate may draw more.
+_SAMPLES = 100
+
+Interval = tuple[float, float]
+
+
+def metric_intervals(
+    gate: Gate, scored: Mapping[str, Scored], features: Mapping[str, NDArray]
+) -> dict[str, dict[str, Interval]]:
+    """`{"auc/click": {"candidate": (low, high), "live": (low, high)}}`, for metrics in conditions.
+
+    An interval that is undefined is left out.
+
+    Args:
+      gate: the conditions, and the options of the bootstrap.
+      scored: the rows and predictions by objective.
+      features: the values [rows] of the feature for groups.
+    """
+    options = gate.bootstrap
+    groups = None
+    if options.group_by is not None:
+        groups = np.unique(features[options.group_by], return_inverse=True)[1].reshape(-1)
+    metrics = dict.fromkeys(condition.metric for condition in gate.conditions or ())
+    found: dict[str, dict[str, Interval]] = {}
+    for metric in metrics:
+        name, _, objective = metric.partition("/")
+        if metric in MODEL_METRICS:
+            continue
+        rows = scored[objective]
+        for whose, predictions in (("candidate", rows.candidate), ("live", rows.live)):
+            if predictions is None or row_metrics.not_finite(predictions):
+                continue
+            interval = slices.difference(
+                row_metrics.make(name, rows.head, rows.labels, predictions, rows.weights).value,
+                lambda counts: 0.0,
+                rows=len(rows.labels),
+                groups=groups,
+                samples=min(options.samples, _SAMPLES),
+                confidence=options.confidence,
+                seed=options.seed,
+            )
+            if not math.isnan(interval.low):
+                found.setdefault(metric, {})[whose] = (interval.low, interval.high)
+    return found
+
 
 Answers = dict[str, NDArray]
 
@@ -156,7 +205,7 @@ def run(
         findings=findings,
         metrics=_metrics(spec, scored),
         measured={**measured},
-        intervals=intervals.of_conditions(section, scored, values),
+        intervals=metric_intervals(section, scored, values),
         label_means={name: _mean(found) for name, found in scored.items()},
     )
     return judged, answers

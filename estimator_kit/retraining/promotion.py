@@ -29,7 +29,7 @@ import tensorflow as tf
 from pydantic import Field
 
 from estimator_kit.errors import ConfigError, Locked
-from estimator_kit.retraining import serving_dir
+from estimator_kit.retraining import state
 from feature_specs.files import documents, file_systems, locks, staged, versions
 
 _log = logging.getLogger("estimator_kit")
@@ -54,7 +54,7 @@ class Mark(documents.Document):
       cycle: the cycle that made the model; None if another program made it.
       rollback_of: the version that it is a copy of, after a rollback.
       parent: the version that was live before it.
-      token: what identifies it for its cycle; see `publication`.
+      token: what identifies it for its cycle; see `cycle_versions`.
       at: when it was published, in seconds since 1970; None if that is not known.
     """
 
@@ -152,7 +152,7 @@ class Serving:
           verify: raises an error if the answers of the staged model are wrong. Then nothing goes
             live.
           rollback_of: for a rollback, the version of which this is a copy.
-          token: what identifies the version for its cycle; see `publication`.
+          token: what identifies the version for its cycle; see `cycle_versions`.
           check_live: takes the live version, or None, and raises an error if the model must not
             replace it. Until the model is live, no other process changes that version.
 
@@ -200,7 +200,7 @@ class Serving:
                 mark.save(os.path.join(temporary, _MARK))
             verify(temporary)
             self._check()
-            serving_dir.remember(self.folder, self._model_dir)
+            state.remember_serving_dir(self.folder, self._model_dir)
             with self._writing():
                 path = versions.publish(temporary, self.folder, least=least)
         return int(os.path.basename(path))

@@ -14,10 +14,9 @@ from pydantic import Field
 from estimator_kit.retraining import checks as checks_module
 from estimator_kit.retraining import lineage
 from estimator_kit.retraining.checks import Checked
+from estimator_kit.retraining.cycle_versions import Promoted
 from estimator_kit.retraining.gate import Finding
-from estimator_kit.retraining.gate_stage import Both, Judged
-from estimator_kit.retraining.intervals import Interval
-from estimator_kit.retraining.publication import Promoted
+from estimator_kit.retraining.gate_stage import Both, Interval, Judged
 from estimator_kit.retraining.retention import Cleaned
 from estimator_kit.retraining.state import CycleFile, CycleFolder
 from estimator_kit.retraining.training_stage import Start, Trained

@@ -31,7 +31,7 @@ from pydantic import Field
 
 from estimator_kit.errors import ConfigError, Locked
 from estimator_kit.exporters import versions as exported
-from estimator_kit.retraining import publication
+from estimator_kit.retraining import cycle_versions
 from estimator_kit.retraining.promotion import Serving, Version
 from estimator_kit.retraining.state import THROUGH, CycleFolder, StageFile
 from estimator_kit.retraining.training_stage import Start
@@ -142,7 +142,7 @@ def _remove_versions(cycles: Sequence[CycleFolder], serving: Serving, newest: in
         serving.clean()
         keep = {*starts, *exported.kept(serving.folder)}
         for version in serving.versions()[:-newest]:
-            owner = publication.owner(version, serving, cycles)
+            owner = cycle_versions.owner(version, serving, cycles)
             if owner is None:
                 of_others.append(str(version.number))
             elif not owner.pinned and str(version.number) not in keep:

@@ -16,10 +16,9 @@ from estimator_kit.config.mode_configs import ModelDirConfig, RetrainConfig
 from estimator_kit.errors import Locked
 from estimator_kit.retraining import (
     checks,
+    cycle_versions,
     gate_stage,
-    publication,
     retention,
-    serving_dir,
     state,
     training_stage,
     vocabularies,
@@ -39,7 +38,7 @@ _log = logging.getLogger("estimator_kit")
 
 def serving_of(config: ModelDirConfig, held: Optional[owners.Lock] = None) -> Serving:
     """The serving directory of a config. With `held`, nothing goes live after the lock is lost."""
-    folder = serving_dir.chosen(config.serving_dir, config.model_dir)
+    folder = state.chosen_serving_dir(config.serving_dir, config.model_dir)
     return Serving(folder, config.model_dir, *([held.check] if held is not None else []))
 
 
@@ -75,9 +74,9 @@ def look_again_at_live(cycle: Cycle) -> None:
     """Forgets the gate's verdict if another model went live since then, by a rollback."""
     judged = cycle.folder.load(gate_stage.Judged)
     live = cycle.serving.live
-    if judged is None or cycle.folder.load(publication.Promoted) is not None:
+    if judged is None or cycle.folder.load(cycle_versions.Promoted) is not None:
         return
-    own = publication.find(cycle.folder, cycle.serving)
+    own = cycle_versions.find(cycle.folder, cycle.serving)
     if not _is_of_the_gate(live, judged) and own is None:
         cycle.folder.forget(gate_stage.Judged)
 
@@ -153,7 +152,7 @@ def _spec_folder(cycle: Cycle, live: Version) -> str:
 
 
 def _owner(cycle: Cycle, live: Optional[Version]) -> Optional[CycleFolder]:
-    return publication.owner(live, cycle.serving, state.cycles(cycle.config.model_dir))
+    return cycle_versions.owner(live, cycle.serving, state.cycles(cycle.config.model_dir))
 
 
 def _start(cycle: Cycle) -> Start:
@@ -231,15 +230,15 @@ def _known_days(cycle: Cycle) -> list[str]:
     return [day.name for day in cycle.window.evaluate if day.name <= newest]
 
 
-def promote(cycle: Cycle) -> publication.Promoted:
+def promote(cycle: Cycle) -> cycle_versions.Promoted:
     judged = cycle.folder.output(gate_stage.Judged)
     if not judged.passed:
-        return publication.Promoted(version=None)
-    own = publication.find(cycle.folder, cycle.serving)
+        return cycle_versions.Promoted(version=None)
+    own = cycle_versions.find(cycle.folder, cycle.serving)
     if own is None:  # Otherwise an earlier start published the model and died.
         spec = parser.load(cycle.folder.output(vocabularies.Vocabularies).spec)
         paths = [file.path for file in cycle.window.eval_files]
-        token = publication.begin(cycle.folder, cycle.serving)
+        token = cycle_versions.begin(cycle.folder, cycle.serving)
         own = cycle.serving.publish(
             judged.candidate,
             cycle=cycle.folder.name,
@@ -247,7 +246,7 @@ def promote(cycle: Cycle) -> publication.Promoted:
             token=token,
             check_live=functools.partial(_check_judged_against, judged, cycle),
         )
-    return publication.Promoted(version=own.number, path=own.path)
+    return cycle_versions.Promoted(version=own.number, path=own.path)
 
 
 def _check_judged_against(judged: gate_stage.Judged, cycle: Cycle, live: Optional[Version]) -> None:

@@ -11,6 +11,12 @@
 
 A stage has finished if its file exists. `done.json`, which has the outcome, is written last. Each
 file appears whole. So the files tell how far a cycle that died has come; no other state is stored.
+
+    model_dir/serving.json    {"serving_dir": "/live/ads"}
+
+This file has the folder that servers watch. It appears when a model goes live. So `history` and
+`rollback`, and a later cycle, need no `--serving_dir`. The file has an absolute path, or null for
+the default, `model_dir/serving`. So a model directory with the default can be moved.
 """
 
 from __future__ import annotations
@@ -139,3 +145,33 @@ def new(model_dir: str) -> CycleFolder:
     there = cycles(model_dir)
     number = int(there[-1].name) + 1 if there else 1
     return CycleFolder(model_dir, f"{number:04d}")
+
+
+_SERVING_DIR_FILE = "serving.json"
+
+
+class _Remembered(documents.Document):
+    serving_dir: Optional[str]
+
+
+def chosen_serving_dir(given: Optional[str], model_dir: str) -> str:
+    """The serving directory, from the setting `serving_dir` or from the last promotion.
+
+    Raises:
+      ConfigError: the file is damaged.
+    """
+    if given is not None:
+        return given
+    kept = _Remembered.load(os.path.join(model_dir, _SERVING_DIR_FILE))
+    return (kept.serving_dir if kept is not None else None) or _default_serving_dir(model_dir)
+
+
+def remember_serving_dir(folder: str, model_dir: str) -> None:
+    """Notes the folder in which a model goes live."""
+    is_default = os.path.abspath(folder) == os.path.abspath(_default_serving_dir(model_dir))
+    kept = _Remembered(serving_dir=None if is_default else os.path.abspath(folder))
+    kept.save(os.path.join(model_dir, _SERVING_DIR_FILE))
+
+
+def _default_serving_dir(model_dir: str) -> str:
+    return os.path.join(model_dir, "serving")

@@ -25,8 +25,7 @@ import tensorflow as tf
 
 from estimator_kit.config.mode_configs import RetrainConfig
 from estimator_kit.retraining import facts as data_facts
-from estimator_kit.retraining.facts import Facts, FileFacts
-from estimator_kit.retraining.label_rates import rate_problem
+from estimator_kit.retraining.facts import Facts, FileFacts, label_rate_problem
 from estimator_kit.retraining.state import StageFile
 from feature_specs.errors import counted
 from feature_specs.files import documents
@@ -250,7 +249,7 @@ def _day(
         return None
     for label, rate in spec.retraining.label_rate.items():
         if rate.otherwise == "leave_out_day":
-            problem = rate_problem(label, rate, facts.statistics(good))
+            problem = label_rate_problem(label, rate, facts.statistics(good))
             if problem is not None:
                 left_out[name] = problem
                 return None

@@ -1,9 +1,9 @@
 """The live versions of a model: finds, loads, checks and replaces them, and closes old ones.
 
-A version becomes live when its folder no longer changes, it loads, and it answers (`warm_up`). The
-version before it stays live until then, and is closed after its last request. A version that fails
-is not served, and the log says why. It is tried again when its files change. One thread calls
-`poll`; any number of threads take leases.
+A version becomes live when its folder no longer changes, it loads, and it answers
+(`answers.warm_up`). The version before it stays live until then, and is closed after its last
+request. A version that fails is not served, and the log says why. It is tried again when its files
+change. One thread calls `poll`; any number of threads take leases.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.config.areas.serving import ServedModel
-from estimator_kit.serving import warm_up
+from estimator_kit.serving import answers
 from estimator_kit.serving.errors import RequestError, invalid
 from estimator_kit.serving.loaded_model import LoadedModel
 from estimator_kit.tensorflow_errors import reason
@@ -145,7 +145,7 @@ class Versions:
         if chosen:
             self._retire([version for version in self.live if version not in chosen])
         elif self.live:
-            self._say("none", f"no version is left in {self._served.path}; {self._what_stays()}")
+            self._say("none", f"no version is left in {self._served.path}. {self._what_stays()}")
         elif all(version in self._failed for version in found):
             self._say("none", f"{self._served.path} has no version that can be served")
         live = self.live
@@ -185,8 +185,8 @@ class Versions:
             if version in found:  # TensorFlow Serving also takes the last one.
                 self._say(
                     ("names", version),
-                    f"the folders {found[version]} and {name} are both version {version}; serving "
-                    f"{name}",
+                    f"the folders {found[version]} and {name} are both version {version}. "
+                    f"{name} is served.",
                 )
             found[version] = name
         self._names = found
@@ -213,7 +213,7 @@ class Versions:
             self._set_state(version, State("START"))
             return False  # It may still be copied; the next poll shows.
         if not _has_graph(looks):
-            return self._refuse(version, "it has no saved_model.pb; is it still being copied?")
+            return self._refuse(version, "it has no saved_model.pb. Is it still being copied?")
         return self._try(version, path, looks)
 
     def _renew(self, version: int, live: _Live) -> None:
@@ -238,7 +238,7 @@ class Versions:
             self._failed[version] = looks
             return self._refuse(version, f"it cannot be loaded: {_one_line(error)}")
         try:
-            warmed = warm_up.check(model)
+            warmed = answers.warm_up(model)
         except Exception as error:
             model.close()
             self._failed[version] = looks
@@ -266,14 +266,13 @@ class Versions:
 
     def _refuse(self, version: int, why: str) -> bool:
         self._set_state(version, State("END", why))
-        self._say(
-            version, f"version {version} is not served: {why.rstrip('.')}; {self._what_stays()}"
-        )
+        end = "" if why.endswith((".", "?")) else "."
+        self._say(version, f"version {version} is not served: {why}{end} {self._what_stays()}")
         return False
 
     def _what_stays(self) -> str:
         live = self.live
-        return f"version {live[-1]} stays live" if live else "no version is live"
+        return f"Version {live[-1]} stays live." if live else "No version is live."
 
     def _say(self, key: Any, text: str) -> None:
         if self._said.get(key) != text:

@@ -13,7 +13,7 @@ import tensorflow as tf
 import estimator_kit as ek
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import Refused, TimedOut
-from estimator_kit.retraining import cycle, gate_stage, modes, pages, reproduction, state
+from estimator_kit.retraining import cycle, gate_stage, modes, notices, state
 from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.lineage import Lineage
 from estimator_kit.retraining.promotion import Serving
@@ -165,18 +165,18 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     lines = modes.history(config(mode="history")).splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["0001", "0002", "0003"]
     assert "version 3: cycle 0001, copy of version 1, live" in lines
-    with open(pages.write(f"{folder}/model"), encoding="utf-8") as file:
+    with open(notices.write_pages(f"{folder}/model"), encoding="utf-8") as file:
         page = file.read()
     assert "3 cycles of retraining; version 3 is live (rollback to version 1, cycle 0001" in page
     assert "<td>log_loss/click max 0</td>" in page
     assert "<h2>Gate</h2>" in (folder / "model/cycles/0003/report.html").read_text()
 
-    text = reproduction.reproduce(config(mode="reproduce", cycle="2"))
+    text = modes.reproduce(config(mode="reproduce", cycle="2"))
     assert text.startswith("cycle 0002, trained again:\n")
     assert float(text.split()[-1]) < 1e-3
     (folder / "data/dt=2026-01-02/part-1.tfrecord").write_bytes(b"")
     with pytest.raises(ek.ConfigError, match=r"cannot be reproduced: \S*part-1.tfrecord has chan"):
-        reproduction.reproduce(config(mode="reproduce", cycle="2"))
+        modes.reproduce(config(mode="reproduce", cycle="2"))
 
 
 @pytest.mark.nightly

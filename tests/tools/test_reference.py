@@ -13,7 +13,7 @@ from estimator_kit import client, exit_codes
 from estimator_kit.config.areas import AllSettings
 from estimator_kit.config.modes import MODES
 from estimator_kit.models import MODELS
-from estimator_kit.serving import errors, grpc_service
+from estimator_kit.serving import errors, grpc_server
 from feature_specs.heads import metric_meanings
 from feature_specs.heads.metric_choices import BY_GROUP
 from feature_specs.heads.objectives import HEADS
@@ -193,7 +193,7 @@ def test_the_written_pages_have_every_public_name_method_and_code():
     assert sorted(names) == estimator_kit.__all__
     assert client.__all__ == sorted(client.__all__)  # mkdocstrings shows these.
     http = (WRITTEN / "http.md").read_text("utf-8")
-    for service in (grpc_service.PredictionService, grpc_service.ModelService):
+    for service in (grpc_server.PredictionService, grpc_server.ModelService):
         for name, method in inspect.getmembers(service, inspect.isfunction):
             if name[0].isupper():
                 refused = "UNIMPLEMENTED" in inspect.getsource(method)

@@ -99,7 +99,7 @@ def test_a_changed_version_does_not_become_live(tmp_path, export, caplog):
     assert versions.live == [1]
     assert versions.states()[2].name == "END"
     assert sentence(tmp_path / "2" / "assets" / "words.txt") in versions.states()[2].error
-    assert "version 1 stays live" in caplog.text
+    assert "Version 1 stays live." in caplog.text
     versions.close()
 
 

@@ -27,7 +27,8 @@ def test_flags_of_an_earlier_run_can_still_be_read(tmp_path):
     assert str(error.value).splitlines() == [
         f"{file}:1: '--serving_threads=8': unknown flag --serving_threads{TEXT}",
         f"{file}:2: '--serving_image=a:1': unknown flag --serving_image. It was removed. The image "
-        "belongs to the installed TensorFlow. Edit docker-compose.yaml or kubernetes.yaml.",
+        "belongs to the installed TensorFlow. Write your own into the copy of examples/serving "
+        "that you start.",
     ]
 
 

@@ -33,7 +33,7 @@ from estimator_kit.exporters.extra_files import Origin
 from estimator_kit.exporters.graph_copy import CopyError, copied
 from estimator_kit.exporters.run_exports import RunExports
 from estimator_kit.scoring import export as exports
-from estimator_kit.serving import splitting
+from estimator_kit.serving import config_files
 from feature_specs.files import file_systems
 from input_pipelines.record_files import writing
 from tests.conftest import DOCUMENT, make_rows, place
@@ -95,7 +95,7 @@ def test_every_signature_is_there_and_takes_any_number_of_rows(export, rows):
     assert found["probabilities"].shape == (2, 2)
     assert not [name for name in loaded["predict_raw"].structured_outputs if "all_" in name]
     # TensorFlow Serving may split requests: no output differs in width between batches.
-    assert splitting.reason_against([ServedModel("ads", str(export.parent))]) is None
+    assert config_files.reason_against_splitting([ServedModel("ads", str(export.parent))]) is None
 
 
 def test_extra_files(export, trained):

@@ -17,7 +17,7 @@ from estimator_kit.client import GrpcClient, RestClient, RowError, ServingError
 from estimator_kit.config.areas.serving import ServedModel
 from estimator_kit.exporters import c_session, quality_change, sample_rows, saved_model, warm_up
 from estimator_kit.models import find_model
-from estimator_kit.serving import splitting
+from estimator_kit.serving import config_files
 from input_pipelines.record_files import writing
 from tests import rounding
 from tests.conformance import batching
@@ -142,7 +142,7 @@ def test_the_best_items_are_the_same_everywhere(tmp_path):
             inputs = {"examples": examples, "k": [5], "exclude_seen": True}
             with pytest.raises(RowError, match="inputs differ in their number of rows"):
                 client.predict_tensors(inputs, signature="top_k/next")
-    reason = splitting.reason_against([ServedModel("ads", str(tmp_path / "export"))])
+    reason = config_files.reason_against_splitting([ServedModel("ads", str(tmp_path / "export"))])
     assert reason == "ads: the width of 'items' of top_k/next differs between batches"
     signatures = batching.signatures_of(export)
     requests = batching.requests_of(pathlib.Path(export) / "assets.extra" / warm_up.NAME)

@@ -10,8 +10,7 @@ import shutil
 import pytest
 
 from estimator_kit.retraining import checks
-from estimator_kit.retraining.facts import Facts
-from estimator_kit.retraining.label_rates import rate_problem
+from estimator_kit.retraining.facts import Facts, label_rate_problem
 from estimator_kit.retraining.window import Day
 from feature_specs.parser import parser
 from feature_specs.sections.retraining import LabelRate
@@ -199,7 +198,7 @@ def test_rows_and_statistics_are_those_that_the_filter_keeps(old, document, tmp_
     assert (statistics.rows, statistics.dropped) == (len(kept), 40 - len(kept))
     price = statistics.features["price"].numbers
     assert price.mean == pytest.approx(sum(row["price"] for row in kept) / len(kept))
-    assert rate_problem("click", LabelRate(min=0.01), statistics) == (
+    assert label_rate_problem("click", LabelRate(min=0.01), statistics) == (
         "the mean of label 'click' is 0, below min: 0.01"
     )
     document["filter"] = [{"feature": "price", "min": 100}]

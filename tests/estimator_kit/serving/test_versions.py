@@ -95,7 +95,7 @@ def test_the_last_version_stays_though_its_folder_is_gone(versions, folder, said
     shutil.rmtree(folder / "1")
     polled(found)
     assert (found.live, answer(found)) == ([1], 1.0)
-    assert said() == [f"model ads: no version is left in {folder}; version 1 stays live"]
+    assert said() == [f"model ads: no version is left in {folder}. Version 1 stays live."]
 
 
 def test_a_request_under_way_keeps_its_version(versions, made, folder):
@@ -140,8 +140,8 @@ def with_a_flipped_bit(path):
     ("damage", "reason"),
     [
         (half_copied, "version 2 is not served: it cannot be loaded: "),
-        (without_graph, "version 2 is not served: it has no saved_model.pb; is it still being "
-                        "copied?; version 1 stays live"),
+        (without_graph, "version 2 is not served: it has no saved_model.pb. Is it still being "
+                        "copied? Version 1 stays live."),
         (with_half_a_graph, "version 2 is not served: it cannot be loaded: "),
         (with_half_the_variables, "version 2 is not served: it cannot be loaded: "),
         (with_a_flipped_bit, "version 2 is not served: it cannot be loaded: "),
@@ -155,7 +155,7 @@ def test_a_damaged_version_is_never_served(versions, made, folder, said, damage,
         polled(found)
         assert (found.live, answer(found)) == ([1], 1.0)
     (line,) = said()  # Once, and not at every poll.
-    assert line.startswith(f"model ads: {reason}") and line.endswith("; version 1 stays live")
+    assert line.startswith(f"model ads: {reason}") and line.endswith(" Version 1 stays live.")
     assert found.states()[2].name == "END" and found.states()[2].error
     # The rest of its files arrive.
     shutil.copytree(made / "2", folder / "2", dirs_exist_ok=True)
@@ -195,7 +195,7 @@ def test_a_version_that_fails_its_warm_up_is_never_served(versions, folder, said
     assert said() == [
         f"model ads: version 2 is not served: it does not answer: ValueError: warm-up request 1 of "
         f"{file}: unknown signature 'nothing'. Use one of: by_examples, classify, constant, "
-        "counts, half_plus_two, odd, raw, regress, serving_default; version 1 stays live"
+        "counts, half_plus_two, odd, raw, regress, serving_default. Version 1 stays live."
     ]
 
 
@@ -261,7 +261,7 @@ def test_a_folder_whose_number_begins_with_zeros(made, folder, versions, said):
     shutil.copytree(made / "3", folder / "7")
     polled(found)
     assert (found.live, answer(found)) == ([7], 3.0)
-    assert said() == ["model ads: the folders 007 and 7 are both version 7; serving 7"]
+    assert said() == ["model ads: the folders 007 and 7 are both version 7. 7 is served."]
     shutil.rmtree(folder / "7")
     polled(found)
     assert answer(found) == 2.0

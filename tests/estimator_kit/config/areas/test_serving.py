@@ -73,9 +73,6 @@ def test_which_versions_are_candidates():
         ({"mode": "serving_config"},
          "--serving_config_dir is missing. --mode=serving_config needs a folder for the files that "
          "it writes."),
-        ({"mode": "serving_config", "serving_config_dir": "d", "serving_rest_port": 0},
-         "--serving_grpc_port and --serving_rest_port: expected fixed ports, got 0. Only "
-         "--mode=serve can choose free ports."),
     ],
 )  # fmt: skip
 def test_what_is_wrong(values, problem):
