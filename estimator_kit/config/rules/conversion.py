@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from estimator_kit.config.rules import names
 from estimator_kit.config.settings import AllSettings
-from input_pipelines.prepare.beam import flags
+from input_pipelines.prepare import beam_runner
 from input_pipelines.prepare.convert.options import DerivedLabel, SequenceOptions
 
 
@@ -152,6 +152,6 @@ def _beam_problems(config: AllSettings) -> list[str]:
         )
     try:
         config.beam_flags()
-    except flags.BeamFlagsError as error:
+    except beam_runner.BeamFlagsError as error:
         found.append(f"--beam_options: {error}")
     return found

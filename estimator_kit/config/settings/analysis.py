@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Optional
 
 from estimator_kit.config.settings.base import PositiveInt, Settings, setting
-from input_pipelines.prepare.beam import flags
+from input_pipelines.prepare import beam_runner
 
 
 class AnalysisSettings(Settings):
@@ -51,4 +51,4 @@ class AnalysisSettings(Settings):
 
     def beam_flags(self) -> Optional[tuple[str, ...]]:
         """The flags of the Apache Beam pipeline, or None without `--beam_options`."""
-        return None if self.beam_options is None else flags.split(self.beam_options)
+        return None if self.beam_options is None else beam_runner.split(self.beam_options)
