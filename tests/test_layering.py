@@ -49,7 +49,7 @@ WITHOUT_TENSORFLOW = {
         "statistics", "validation/*", "vocabulary",
     },
     "input_pipelines": {
-        "__init__", "errors", "own_code", "prepare/beam/flags", "prepare/convert/__init__",
+        "__init__", "errors", "own_code", "prepare/beam_runner", "prepare/convert/__init__",
         "prepare/convert/options", "prepare/tables/__init__", "prepare/tables/options",
         "reading/days", "reading/files",
     },

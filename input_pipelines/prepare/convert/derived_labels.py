@@ -27,7 +27,7 @@ from feature_specs.kinds import bounds
 from feature_specs.kinds.bounds import Number
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert.options import DerivedLabel
-from input_pipelines.prepare.convert.table_checks import check_column
+from input_pipelines.prepare.convert.value_checks import check_column
 from input_pipelines.prepare.tables import narrowing, reader
 from input_pipelines.prepare.tables.columns import Column, is_text
 from input_pipelines.prepare.tables.library import arrow

@@ -5,7 +5,7 @@ number of shards. In stable order, a shard is a run of rows (with a split, only 
 side). With a split by time, whole runs may be on one side, so the rows of each side are counted.
 CSV and JSON lines can only be read from their start. So their shards are cut inside runs of whole
 files, and each run is read once. A run of Parquet files may be cut anywhere. In shuffled order,
-`row_order` decides the shard of a row. A plan depends only on the files and the options, so a
+`split.places` decides the shard of a row. A plan depends only on the files and the options, so a
 conversion that is started again makes the same plan.
 """
 

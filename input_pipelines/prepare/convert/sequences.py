@@ -30,16 +30,16 @@ from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.convert import derived_labels, histories, sequence_plan
 from input_pipelines.prepare.convert import fields as field_rules
 from input_pipelines.prepare.convert.encoding import Encoder
+from input_pipelines.prepare.convert.histories import HELD_OUT
 from input_pipelines.prepare.convert.options import ConvertOptions
 from input_pipelines.prepare.convert.plan import PlanDocument
 from input_pipelines.prepare.convert.sequence_plan import SequencePlan
-from input_pipelines.prepare.convert.table_checks import (
+from input_pipelines.prepare.convert.value_checks import (
     check_column,
     check_key,
     check_rows,
     kind_of_tables,
 )
-from input_pipelines.prepare.convert.windows import HELD_OUT
 from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.storable import Rounded

@@ -12,7 +12,7 @@ from typing import Any, Optional
 import pydantic
 
 from feature_specs.files import documents
-from input_pipelines.prepare.beam import runner
+from input_pipelines.prepare import beam_runner
 from input_pipelines.prepare.tables.columns import Column
 from input_pipelines.prepare.tables.found_columns import (
     CsvLook,
@@ -51,9 +51,9 @@ def looks(flags: Sequence[str]) -> LookAll:
     """A function that reads files on the workers of a pipeline with these Beam flags."""
 
     def look_all(files: Sequence[Look]) -> list[Found]:
-        with runner.scratch(flags) as folder:
+        with beam_runner.scratch(flags) as folder:
             pieces = map(_piece, files)
-            results = runner.run(_work, b"", pieces, folder=folder, flags=flags)
+            results = beam_runner.run(_work, b"", pieces, folder=folder, flags=flags)
             return [_found(_File.of_text(result, "the result for a file")) for result in results]
 
     return look_all

@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import csv_start, row_places, streams
+from input_pipelines.prepare.tables import csv_start, library, row_places
 from input_pipelines.prepare.tables.csv_stream import CsvStream
-from input_pipelines.prepare.tables.lent_stream import LentStream
-from input_pipelines.prepare.tables.library import arrow, one_line, reading
+from input_pipelines.prepare.tables.library import LentStream, arrow, one_line, reading
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.row_places import CsvRows
 
@@ -108,7 +107,7 @@ def _opened(
     """Opens a file with pyarrow's batch reader, which guesses the types of unnamed columns."""
     csv, pa = arrow("csv"), arrow()
     with reading(path), contextlib.ExitStack() as stack:
-        stream = CsvStream(streams.open_text(path), path, options)
+        stream = CsvStream(library.open_text(path), path, options)
         stack.callback(stream.close)
         lent = stack.enter_context(LentStream(stream))
         try:

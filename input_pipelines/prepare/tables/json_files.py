@@ -19,8 +19,14 @@ from typing import Any, Optional
 import numpy as np
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import json_depth, json_texts, streams
-from input_pipelines.prepare.tables.columns import Column, NoFeature, column_of, is_list, is_text
+from input_pipelines.prepare.tables import json_texts, library
+from input_pipelines.prepare.tables.columns import (
+    Column,
+    NoFeature,
+    column_of,
+    is_list,
+    is_text,
+)
 from input_pipelines.prepare.tables.csv_files import utf8
 from input_pipelines.prepare.tables.csv_stream import LONGEST_LINE
 from input_pipelines.prepare.tables.library import arrow, one_line, reading
@@ -187,7 +193,7 @@ def _row(array: Any, before: int) -> int:
 def _blocks(path: str) -> Iterator[bytes]:
     """Blocks of complete lines, some megabytes each."""
     with reading(path):
-        source = streams.open_text(path)
+        source = library.open_text(path)
     with contextlib.closing(source):
         rest = b""
         while True:
@@ -216,15 +222,15 @@ def _table(block: bytes, types: dict[str, Any], path: str, before: int) -> Any:
         return pa.table({})
     null = _NULL.search(block)
     if null is not None:  # If it is the first line, pyarrow ends the process.
-        row = before + json_depth.lines_in(block[: null.start()]) + 1
+        row = before + json_texts.lines_in(block[: null.start()]) + 1
         raise DataError(
             f"{path}: row {row}: is null; each line must have one object. Remove the line, or "
             "write {} for a row without values"
         )
-    deep = json_depth.first_too_deep(block)
+    deep = json_texts.first_too_deep(block)
     if deep is not None:
         raise DataError(
-            f"{path}: row {before + deep + 1}: is nested more than {json_depth.DEEPEST} levels "
+            f"{path}: row {before + deep + 1}: is nested more than {json_texts.DEEPEST} levels "
             "deep; a value must be a number, a text, or a list of them"
         )
     try:

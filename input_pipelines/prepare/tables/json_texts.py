@@ -6,6 +6,10 @@ No value is parsed, so none can change: not its digits, its escapes or the order
 A key that a line lacks is null, and the value `null` is the text "null". A line break inside a list
 or object becomes a space, so that the value fits into one line. The block must be one that pyarrow
 has read. Other text gives an error or other values. Never looks into lists and objects.
+
+pyarrow's parser calls itself for each level, and some thousand levels end the process. So
+`first_too_deep` counts levels before a block is parsed, in one pass. Only lines with many brackets
+are checked separately. For a line that is not JSON, its answer is meaningless.
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
+
+import numpy as np
 
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.tables.library import arrow
@@ -128,3 +134,39 @@ def _plain(key: bytes) -> bytes:
         return key
     text = json.loads(b'"' + key + b'"')
     return json.dumps(text, ensure_ascii=False)[1:-1].encode(errors="replace")
+
+
+# The most levels of a line. A row of a table has two.
+DEEPEST = 50
+
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
+
+
+def first_too_deep(block: bytes) -> Optional[int]:
+    """The index, among the lines that are not blank, of the first line with too many levels."""
+    content = np.frombuffer(block, np.uint8)
+    opening = np.flatnonzero((content | 0x20) == ord("{"))  # `| 0x20` also turns [ into {.
+    if len(opening) <= DEEPEST:
+        return None
+    ends = np.flatnonzero(content == ord("\n"))
+    # A line with too many levels has two of these. So may a line with brackets side by side or in
+    # a text.
+    line_of = np.searchsorted(ends, opening[:: DEEPEST // 2])
+    for line in np.unique(line_of[1:][line_of[1:] == line_of[:-1]]):
+        start = ends[line - 1] + 1 if line else 0
+        stop = ends[line] if line < len(ends) else len(block)
+        if _levels(block[start:stop]) > DEEPEST:
+            return lines_in(block[:start])
+    return None
+
+
+def lines_in(block: bytes) -> int:
+    """The number of lines that are not blank."""
+    return sum(bool(line.strip()) for line in block.split(b"\n"))
+
+
+def _levels(line: bytes) -> int:
+    content = np.frombuffer(_TEXT.sub(b"", line), np.uint8)
+    opened = ((content | 0x20) == ord("{")).astype(np.int64)
+    closed = (content | 0x20) == ord("}")
+    return int(np.cumsum(opened - closed).max(initial=0))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Optional
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import streams
+from input_pipelines.prepare.tables import library
 from input_pipelines.prepare.tables.columns import Column, NoFeature, column_of
 from input_pipelines.prepare.tables.library import arrow, reading
 
@@ -69,7 +69,7 @@ def batches(path: str, groups: Sequence[int], size: int, names: Sequence[str]) -
 
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[Any]:
-    with reading(path), contextlib.closing(streams.open_file(path)) as source:
+    with reading(path), contextlib.closing(library.open_file(path)) as source:
         file = arrow("parquet").ParquetFile(
             source, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True
         )

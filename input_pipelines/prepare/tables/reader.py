@@ -25,13 +25,13 @@ from input_pipelines.prepare.tables import (
     batches,
     beam_pipeline,
     csv_files,
-    csv_spaces,
+    csv_start,
     found_columns,
     json_files,
+    library,
     narrowing,
     parquet_files,
     row_places,
-    streams,
 )
 from input_pipelines.prepare.tables.columns import Column
 from input_pipelines.prepare.tables.library import arrow
@@ -171,7 +171,7 @@ class Table:
     def _pieces(self, path: str, least: Optional[int]) -> Iterator[tuple[Part, int]]:
         part = Part(path, self.kind, 0, self.columns, self.csv, names=self.names.get(path, ()))
         if self.kind != kinds.PARQUET:
-            yield part, streams.size_of(path)
+            yield part, library.size_of(path)
             return
         first = rows = size = 0
         groups: list[int] = []
@@ -289,7 +289,7 @@ def _spaces_decided(
     """The options with `skip_spaces` decided, and the fields of the file that decided it."""
     if csv.skip_spaces is not None:
         return csv, {}
-    spaced = {path: csv_spaces.after_spaces(path, csv) for path in files}
+    spaced = {path: csv_start.after_spaces(path, csv) for path in files}
     first = {path: fields for path, fields in spaced.items() if fields}
     return dataclasses.replace(csv, skip_spaces=bool(first)), dict(list(first.items())[:1])
 

@@ -21,7 +21,7 @@ from typing import Optional
 import numpy as np
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import streams
+from input_pipelines.prepare.tables import library
 from input_pipelines.prepare.tables.csv_stream import LONGEST_LINE, SIGNATURE, LineCleaner
 from input_pipelines.prepare.tables.library import reading
 from input_pipelines.prepare.tables.options import CsvOptions
@@ -135,7 +135,7 @@ def _starts_line_by_line(block: bytes, csv: CsvRows, cleaner: LineCleaner) -> _S
 
 def _blocks(path: str) -> Generator[bytes, None, None]:
     """Complete lines from the start of a file, about a megabyte at a time."""
-    with reading(path), contextlib.closing(streams.open_text(path)) as source:
+    with reading(path), contextlib.closing(library.open_text(path)) as source:
         rest = bytes(source.read(_BLOCK)).removeprefix(SIGNATURE)
         while len(rest) <= LONGEST_LINE:
             content = bytes(source.read(_BLOCK))

@@ -1,6 +1,8 @@
-"""Runs pieces of work with Apache Beam, on any of its runners.
+"""Runs pieces of work with Apache Beam, on any of its runners, and parses the flags of a pipeline.
 
-    results = run(work, common, pieces, folder=folder, flags=["--runner=DirectRunner"])
+    flags = split("--runner=DataflowRunner --project=ads --experiments='a b'")
+    # ("--runner=DataflowRunner", "--project=ads", "--experiments=a b")
+    results = run(work, common, pieces, folder=folder, flags=flags)
 
 The pipeline has one element for each piece, and only calls `work(common, piece)`. All data go
 through a folder that this program and the workers can reach: the data that all pieces share, the
@@ -10,6 +12,9 @@ results are bytes that the caller encodes. They are never pickled.
 
 A runner may give a piece to two workers, or to another worker after a failure. So each file appears
 whole, and `work` must always write the same bytes for the same piece.
+
+`split`, `value` and `runs_here` check flags as far as possible without Beam, which is imported only
+by `check` and `run`. `check` asks Beam for the rest.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ import importlib
 import io
 import logging
 import os
+import shlex
 import tempfile
 import uuid
 import warnings
@@ -30,7 +36,45 @@ from typing import Any, Optional, Union
 from feature_specs.errors import nearest
 from feature_specs.files import documents, file_systems, staged
 from input_pipelines.errors import DataError, MissingPackageError
-from input_pipelines.prepare.beam.flags import BeamFlagsError, runs_here, value
+
+
+class BeamFlagsError(ValueError):
+    """Flags that Beam does not accept. Nothing was run."""
+
+
+def split(text: str) -> tuple[str, ...]:
+    """Splits a text into flags at spaces, with quotes as in a shell.
+
+    Raises:
+      BeamFlagsError: a part is not a flag, or --runner is missing. Beam would silently ignore the
+        former, and run on this machine without the latter.
+    """
+    try:
+        flags = tuple(shlex.split(text))
+    except ValueError as error:
+        raise BeamFlagsError(f"got {text!r}: {error}") from error
+    for flag in flags:
+        if not flag.startswith("--") or flag.startswith(("--=", "---")) or flag == "--":
+            raise BeamFlagsError(f"{flag!r} is not a flag. Write it as --name=value or --name")
+    if not value(flags, "runner"):
+        raise BeamFlagsError(
+            "--runner is missing. Name the runner of the pipeline, such as --runner=DirectRunner "
+            "(this machine) or --runner=DataflowRunner"
+        )
+    return flags
+
+
+def value(flags: Sequence[str], name: str) -> str:
+    """The value of the last --name=value; empty if the flag is not given."""
+    start = f"--{name}="
+    return next((flag[len(start) :] for flag in reversed(flags) if flag.startswith(start)), "")
+
+
+def runs_here(flags: Sequence[str]) -> bool:
+    """Whether the pipeline runs on this machine, so that its workers can read local files."""
+    runner = value(flags, "runner").rpartition(".")[2].lower().removesuffix("runner")
+    return runner in ("direct", "switchingdirect", "bundlebaseddirect", "fnapi", "prism")
+
 
 # A function of the shared data and a piece. Returns the result.
 Work = Callable[[bytes, bytes], bytes]
