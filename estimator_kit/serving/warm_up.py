@@ -18,7 +18,7 @@ from estimator_kit.serving import answers
 from estimator_kit.serving.errors import RequestError
 from estimator_kit.serving.loaded_model import LoadedModel
 from input_pipelines.record_files import file_lengths
-from input_pipelines.record_files.crc32c import LARGEST_RECORD
+from input_pipelines.record_files.framing import LARGEST_RECORD
 
 # TensorFlow Serving has the same limit.
 _MOST_RECORDS = 1000

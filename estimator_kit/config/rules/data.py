@@ -6,7 +6,7 @@ import re
 
 from estimator_kit.config.modes import TRAINING_MODES
 from estimator_kit.config.settings import AllSettings
-from input_pipelines.reading import days
+from input_pipelines.reading import files
 
 _FILES = (
     "train_files",
@@ -70,7 +70,7 @@ def _selection_problems(config: AllSettings) -> list[str]:
             for entry in getattr(config, field):
                 pattern = entry.rpartition("=")[0] if field == "train_mix" else entry
                 try:
-                    days.of_days(pattern, window)
+                    files.of_days(pattern, window)
                 except ValueError as error:
                     found.append(f"--{field}, with --{which}_days: {error}")
     if config.train_mix and config.train_files:

@@ -9,7 +9,7 @@ from estimator_kit.config.modes import RETRAINING_MODES
 from estimator_kit.config.settings import AllSettings
 from estimator_kit.config.settings.retraining import STAGES
 from feature_specs.errors import did_you_mean
-from input_pipelines.reading import days
+from input_pipelines.reading import files
 
 # Settings that a cycle decides itself, and what to use instead.
 _WHOLE_FILES = (
@@ -55,7 +55,7 @@ def problems(config: AllSettings) -> list[str]:
     for field in ("train_files", "eval_files"):
         for pattern in getattr(config, field):
             try:
-                days.of_days(pattern, ("2026-01-01",))
+                files.of_days(pattern, ("2026-01-01",))
             except ValueError as error:
                 found.append(f"--{field}, with --mode=retrain: {error}")
     for field, why in _DECIDED.items():

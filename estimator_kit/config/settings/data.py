@@ -10,7 +10,7 @@ import pydantic
 from pydantic_core import PydanticCustomError
 
 from estimator_kit.config.settings.base import PositiveInt, Settings, setting
-from input_pipelines.reading import days
+from input_pipelines.reading import files
 
 
 class DataSettings(Settings):
@@ -107,14 +107,14 @@ class DataSettings(Settings):
     def days_of(self, which: str) -> tuple[str, ...]:
         """The days of `train_days` or `eval_days`, first to last; none if it is not set."""
         text = getattr(self, f"{which}_days")
-        return days.parse(text) if text is not None else ()
+        return files.parse_days(text) if text is not None else ()
 
     def patterns_of(self, which: str) -> tuple[str, ...]:
         """The patterns of `train_files` or `eval_files`, one for each day if days are set."""
         window, patterns = self.days_of(which), getattr(self, f"{which}_files")
         if not window:
             return patterns
-        return tuple(of_day for p in patterns for of_day in days.of_days(p, window))
+        return tuple(of_day for p in patterns for of_day in files.of_days(p, window))
 
 
 def name_of_function(function: Any) -> str:

@@ -22,8 +22,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from feature_specs.sections.filters import Condition
-from input_pipelines.cores import cores
-from input_pipelines.errors import DataError
+from input_pipelines.errors import DataError, cores
 from input_pipelines.prepare.analyze import beam_pipeline, sketches
 from input_pipelines.prepare.analyze.group_scan import scan_files, scan_parts
 from input_pipelines.prepare.analyze.summary import RecordSummary
