@@ -29,10 +29,10 @@ import tensorflow as tf
 from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
 from input_pipelines import input_fns
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 from input_pipelines.reading import shuffling
 from input_pipelines.reading.selection import Negatives, Selection
-from input_pipelines.record_files import file_end, file_lengths, tfrecords
+from input_pipelines.record_files import file_bytes, file_lengths, tfrecords
 
 # A worker reads one file at a time for each 16 files, up to the local number of open files. With
 # few files, one worker then does not take all of them, and a lost worker loses fewer rows.
@@ -92,7 +92,7 @@ class WorkerInput:
         names = tf.constant([names_of[path] for path in ordered])
         compressions = tf.constant([tfrecords.compression_type(path) for path in ordered])
         file_lengths.check(ordered)
-        lengths = tf.constant(file_end.stored_lengths(ordered))
+        lengths = tf.constant(file_bytes.stored_lengths(ordered))
         count = len(ordered)
         selection = self._selection()
 

@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 from input_pipelines.reading import row_groups, shuffling
 from input_pipelines.reading.mixing import Mix, in_rounds
 from input_pipelines.reading.own_rows import OwnRows
@@ -31,7 +31,7 @@ from input_pipelines.reading.shuffling import RowsAnEpoch, rows_of_epochs
 from input_pipelines.record_files import tfrecords
 from input_pipelines.record_files.sharding import Shard
 from input_pipelines.row_cache.cache import CachedRows, RowCache
-from input_pipelines.transform import record_kind
+from input_pipelines.transform import record_parsing
 from input_pipelines.transform.transforms import Transform
 
 InputFn = Callable[..., tf.data.Dataset]
@@ -286,7 +286,7 @@ def predict_input_fn(
         batches = tfrecords.blocks(files, damaged=damaged).rebatch(batch_size)
         transform = Transform(spec)
         return transformed(
-            batches, lambda batch: transform.features(record_kind.checked(spec, batch))
+            batches, lambda batch: transform.features(record_parsing.checked(spec, batch))
         )
 
     return input_fn

@@ -79,7 +79,7 @@ COMPARED = {
     "input_pipelines.reading.own_rows:identity": {
         "estimator_kit.training.position:_changes": "sides[0].get(name) != sides[1].get(name)",
     },
-    "input_pipelines.record_files.file_samples:_sample": {
+    "input_pipelines.record_files.file_bytes:_sample": {
         "estimator_kit.training.position:_changes": "samples[path] != now.samples[path]",
         "feature_specs.meaning.differences:differences": "was != is_now",
     },
@@ -105,8 +105,8 @@ NAMES_OF = {
     "input_pipelines.prepare.analyze.summary:_positions": "a row, in a sum for equal columns",
     "input_pipelines.prepare.analyze.values:_short": "a long word",
     "input_pipelines.prepare.convert.split:is_eval": "the side of a key",
-    "input_pipelines.row_cache.fingerprint:of_rows": "a part of `of_shard`",
-    "input_pipelines.row_cache.fingerprint:of_shard": "a cached shard",
+    "input_pipelines.row_cache.digests:of_rows": "a part of `of_shard`",
+    "input_pipelines.row_cache.digests:of_shard": "a cached shard",
 }
 
 

@@ -29,7 +29,7 @@ ORDER = {
     ),
     "input_pipelines": (
         "data_service", "input_fns", "row_cache", "integrity", "prepare", "reading",
-        "record_files", "synthetic", "transform", "autograph", "eager", "cores", "own_code",
+        "record_files", "synthetic", "transform", "eager", "own_code",
         "errors",
     ),
     "estimator_kit": (
@@ -51,7 +51,7 @@ WITHOUT_TENSORFLOW = {
     "input_pipelines": {
         "__init__", "errors", "own_code", "prepare/beam_runner", "prepare/convert/__init__",
         "prepare/convert/options", "prepare/tables/__init__", "prepare/tables/options",
-        "reading/days", "reading/files",
+        "reading/files",
     },
     "estimator_kit": {
         "__init__", "commands/__init__", "commands/command_line", "commands/validate",

@@ -8,7 +8,7 @@ nothing. So a digest of the meaning is stored with each score, as `scores` in `e
     meaning = ScoresMeaning.of(config, spec, model, files, left_out)
     meaning.is_of("9f86d081884c7d65")
 
-Files count by their sizes and samples of their content (`file_samples`). Their names and times do
+Files count by their sizes and samples of their content (`samples_of`). Their names and times do
 not, because a machine may fetch its data again. Of the formulas, what counts are the settings,
 fields of the spec and parameters of the model that change the metrics of given answers. Which
 metric is watched does not count, and neither does the code of a model.
@@ -38,7 +38,7 @@ from feature_specs.files import documents, file_systems
 from feature_specs.meaning import compared
 from feature_specs.meaning.differences import differences, entry_of
 from feature_specs.spec import FeatureSpec
-from input_pipelines.record_files.file_samples import samples_of
+from input_pipelines.record_files.file_bytes import samples_of
 from input_pipelines.record_files.sharding import sizes_of
 
 # They choose between scores, and change none.

@@ -39,7 +39,7 @@ from estimator_kit.training.run_config import make_run_config, session_config
 from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.trainer import Steps
 from feature_specs.spec import FeatureSpec
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 
 # Seconds between two looks at the other tasks. A task is lost if it was unreachable for _LOST.
 _LOOK, _LOST = 2.0, 12.0

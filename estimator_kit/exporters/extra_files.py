@@ -27,7 +27,7 @@ from estimator_kit.exporters.verification import Report
 from estimator_kit.exporters.writer import Written
 from feature_specs.files import documents, file_systems
 from feature_specs.spec import FeatureSpec
-from input_pipelines.transform import raw_inputs
+from input_pipelines.transform import serving_inputs
 
 # Rows of a warm-up request.
 _WARM_ROWS = 8
@@ -121,7 +121,7 @@ def write(
     row = int(rows.sendable.argmax())
     raw = {}
     if written.raw_signatures and rows.sendable[row]:
-        raw = raw_inputs.one_row(spec, rows.raw, row)
+        raw = serving_inputs.one_row(spec, rows.raw, row)
     folder = os.path.join(staged, "client_examples")
     tf.io.gfile.makedirs(folder)
     for name, content in client_examples.files(spec, rows.records[row], raw, model=model).items():

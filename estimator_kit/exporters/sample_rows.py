@@ -20,11 +20,11 @@ from estimator_kit.exporters.unusual_rows import UnusualRows
 from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
 from input_pipelines import errors
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 from input_pipelines.input_fns import predict_input_fn
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
-from input_pipelines.transform import checks, raw_inputs, record_kind
+from input_pipelines.transform import checks, record_parsing, serving_inputs
 from input_pipelines.transform.record_parsing import RecordParser
 from input_pipelines.transform.transforms import Transform
 
@@ -47,7 +47,7 @@ class SampleRows:
       files: the files.
       records: the serialized records, as they are stored.
       features: the features of `predict_input_fn` for these rows, as a session returns them.
-      raw: the same rows as the tensors of a request; see `raw_inputs`.
+      raw: the same rows as the tensors of a request; see `serving_inputs`.
       sendable: bool [rows]; whether a row of `raw` means the same as its record.
     """
 
@@ -103,8 +103,8 @@ def sample_rows(
         tuple(ordered),
         list(stored),
         values,
-        raw_inputs.filled(spec, parts),
-        raw_inputs.sendable(spec, parts),
+        serving_inputs.filled(spec, parts),
+        serving_inputs.sendable(spec, parts),
         tuple(range(len(stored))),
     )
 
@@ -165,7 +165,7 @@ def _batches(
     size = ROWS if decodes else _BATCH
     with tf.Graph().as_default(), tf.compat.v1.Session(config=on_cpu()) as session:
         records = _first(_records(spec, files, size, damaged))
-        features = Transform(spec).features(record_kind.checked(spec, records))
+        features = Transform(spec).features(record_parsing.checked(spec, records))
         flat = RecordParser(spec).flat(records, with_labels=False)
         values = {
             **{f"column {name}": value for name, value in features.items()},

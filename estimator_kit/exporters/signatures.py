@@ -3,7 +3,7 @@
   serving_default       one of the signatures below; --default_signature chooses it
   predict_examples      all objectives, from serialized records under `examples`
   predict_raw           the same, from one tensor for each feature, by `input_names` of
-                        `input_pipelines.transform.raw_inputs`
+                        `input_pipelines.transform.serving_inputs`
   predict/<objective>   one objective, from `examples`; with the words of up to 1,000 classes in the
                         order of `probabilities` (`model.heads.class_metrics`)
   classify/<objective>  if the head has classes: `classes` and `scores`, from `inputs`

@@ -32,8 +32,8 @@ from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import population
 from input_pipelines.errors import DataError
-from input_pipelines.reading import days as windows
 from input_pipelines.reading import files
+from input_pipelines.reading import files as windows
 
 _log = logging.getLogger("estimator_kit")
 

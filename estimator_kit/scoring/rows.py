@@ -12,7 +12,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import fields as field_rules
 from input_pipelines.prepare.convert.encoding import Encoder

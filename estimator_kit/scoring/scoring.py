@@ -25,8 +25,7 @@ from estimator_kit.training import bad_data
 from feature_specs.files import file_systems, jobs
 from feature_specs.files.shards import Written
 from feature_specs.spec import FeatureSpec
-from input_pipelines.cores import cores
-from input_pipelines.errors import DataError
+from input_pipelines.errors import DataError, cores
 from input_pipelines.integrity import stored_records
 from input_pipelines.prepare.convert import fields as field_rules
 from input_pipelines.prepare.convert import processes

@@ -25,7 +25,7 @@ from estimator_kit.serving.errors import CODES, RequestError, check_names, inval
 from estimator_kit.serving.loaded_model import LoadedModel
 from feature_specs.errors import did_you_mean
 from input_pipelines.record_files import file_lengths
-from input_pipelines.record_files.crc32c import LARGEST_RECORD
+from input_pipelines.record_files.framing import LARGEST_RECORD
 from input_pipelines.transform import checks
 
 # The beginnings of the lines that TensorFlow puts before the reason of an error.

@@ -24,7 +24,7 @@ from input_pipelines import input_fns
 from input_pipelines.errors import DataError
 from input_pipelines.reading.selection import Negatives
 from input_pipelines.row_cache.cache import RowCache
-from input_pipelines.row_cache.layout import RowLayout
+from input_pipelines.row_cache.shards import RowLayout
 from input_pipelines.transform.transforms import Transform
 
 _log = logging.getLogger("estimator_kit")

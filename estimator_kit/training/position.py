@@ -2,7 +2,7 @@
 
 The order of rows depends only on the files, the seed, the batch size and the selection of rows.
 Files are named by `file_systems.canonical`, so another spelling of their paths is the same input. A
-file is the same if its size and a sample of its content (`file_samples`) are; times do not count.
+file is the same if its size and a sample of its content (`samples_of`) are; times do not count.
 In a cluster each process takes the samples once, at its start, and compares them with `input.json`.
 So all of them decide the same, also a worker that reads it before the chief writes it again.
 While these stay the same, the checkpoint's step tells how many rows were read (of each shard, if
@@ -26,7 +26,7 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
 from feature_specs.files import documents, file_systems
 from feature_specs.sections.filters import Filter
-from input_pipelines.record_files.file_samples import samples_of
+from input_pipelines.record_files.file_bytes import samples_of
 from input_pipelines.record_files.sharding import sizes_of
 
 _log = logging.getLogger("estimator_kit")

@@ -37,7 +37,7 @@ from input_pipelines.reading.mixing import Mix
 from input_pipelines.reading.own_rows import OwnRows
 from input_pipelines.reading.selection import Negatives, RowCounts, Selection
 from input_pipelines.record_files import tfrecords
-from input_pipelines.record_files.file_samples import samples_of
+from input_pipelines.record_files.file_bytes import samples_of
 from input_pipelines.row_cache.cache import RowCache
 
 _log = logging.getLogger("estimator_kit")
@@ -57,7 +57,7 @@ class TrainingInput:
       good_records: the number of good records in all files, if the files were scanned.
       team: the processes that train together, each on its shard.
       stamps: (bytes, nanoseconds since 1970) for each file, at the start.
-      samples: a sample of the content of each file, at the start; see `file_samples`.
+      samples: a sample of the content of each file, at the start; see `samples_of`.
     """
 
     config: ModelDirConfig

@@ -26,7 +26,7 @@ from estimator_kit.training.rows import fewer_than_counted
 from estimator_kit.training.run_config import make_estimator
 from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.team import ALONE, Team
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 
 
 @dataclasses.dataclass(frozen=True)

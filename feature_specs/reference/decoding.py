@@ -5,7 +5,7 @@
 
 The ops decode a batch at once and do not check the bytes first: TensorFlow raises an error for
 bytes that do not fit. The kit's own reading checks them before
-(`input_pipelines.transform.decoding`).
+(`input_pipelines.transform.transforms`).
 """
 
 from __future__ import annotations

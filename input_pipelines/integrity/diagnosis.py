@@ -28,7 +28,7 @@ from input_pipelines.integrity.file_check import FileCheck
 from input_pipelines.prepare.convert.normalized import normalized
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
-from input_pipelines.transform import decoding, record_kind
+from input_pipelines.transform import record_parsing, transforms
 from input_pipelines.transform.transforms import Transform
 
 CheckLabels = Callable[[Mapping[str, tf.Tensor]], Any]
@@ -92,7 +92,7 @@ def file_check(
     def function(records: tf.Tensor) -> Any:
         kept = selection.passing(records) if filtered else records
         if not with_labels:
-            return transform.features(record_kind.checked(spec, kept))
+            return transform.features(record_parsing.checked(spec, kept))
         features, labels = transform.features_and_labels(kept)
         if also is not None:
             also(labels)
@@ -205,7 +205,7 @@ def _feature_reason(
     if not feature.variable and len(values) != feature.length:
         return f"{what} has {counted(len(values), 'value')}, expected {feature.length}"
     if feature.decode is not None:
-        return decoding.reason(what, feature, values[0])
+        return transforms.reason(what, feature, values[0])
     if feature.dtype == "float32":
         for value in values:
             if not math.isfinite(value):

@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 
 from feature_specs.heads.objectives import Binary, MultiClass
 from feature_specs.spec import FeatureSpec
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 from input_pipelines.integrity import stored_records
 from input_pipelines.reading import selection, shuffling
 from input_pipelines.record_files import tfrecords

@@ -25,7 +25,7 @@ from feature_specs.reference.missing_values import missing_value
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import diagnosis, stored_records
-from input_pipelines.integrity.cross_counts import CrossCounter
+from input_pipelines.integrity.stored_records import CrossCounter
 from input_pipelines.prepare.analyze.vocabularies import collision_share
 from input_pipelines.reading import selection
 from input_pipelines.record_files import tfrecords

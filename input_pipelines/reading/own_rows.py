@@ -33,7 +33,7 @@ import tensorflow as tf
 
 from feature_specs.spec import FeatureSpec
 from input_pipelines import errors
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 from input_pipelines.errors import DataError
 from input_pipelines.reading import own_records
 from input_pipelines.reading.selection import RowCounts, Selection

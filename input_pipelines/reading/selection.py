@@ -33,7 +33,7 @@ from feature_specs.kinds import bounds
 from feature_specs.reference import example_parsing
 from feature_specs.sections.filters import Condition
 from feature_specs.spec import FeatureSpec
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 from input_pipelines.reading.shuffling import RowsAnEpoch, rows_of_epochs
 from input_pipelines.record_files import tfrecords
 from input_pipelines.record_files.sharding import Shard

@@ -25,15 +25,14 @@ import numpy as np
 import tensorflow as tf
 
 from feature_specs.spec import FeatureSpec
-from input_pipelines.cores import cores
-from input_pipelines.errors import DataError
+from input_pipelines.errors import DataError, cores
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files.sharding import Shard
 from input_pipelines.record_files.tfrecords import NO_DAMAGE, Damaged
-from input_pipelines.row_cache import fingerprint, shards
+from input_pipelines.row_cache import digests, shards
 from input_pipelines.row_cache.digests import Digests
 from input_pipelines.row_cache.folder import CacheFolder, CacheFull
-from input_pipelines.row_cache.layout import RowLayout
+from input_pipelines.row_cache.shards import RowLayout
 from input_pipelines.transform.transforms import Transform
 
 _log = logging.getLogger("estimator_kit")
@@ -138,7 +137,7 @@ class RowCache:
           ValueError: rows of the spec cannot be cached; see `RowLayout`.
           tf.errors.OpError: a record is bad; the same error as without the cache.
         """
-        key = (fingerprint.of_rows(spec), tuple(files), shard, tuple(sorted(damaged.items())))
+        key = (digests.of_rows(spec), tuple(files), shard, tuple(sorted(damaged.items())))
         with self._lock:
             if key not in self._known:
                 self._known[key] = self._rows(spec, files, shard, damaged)
@@ -259,22 +258,22 @@ class RowCache:
 class _Maker:
     """Computes the keys and rows of files. Make it where TensorFlow executes eagerly."""
 
-    def __init__(self, spec: FeatureSpec, shard: Shard, damaged: Damaged, digests: Digests):
-        self._digests = digests
-        self._rows = fingerprint.of_rows(spec)
+    def __init__(self, spec: FeatureSpec, shard: Shard, damaged: Damaged, file_digests: Digests):
+        self._digests = file_digests
+        self._rows = digests.of_rows(spec)
         self._shard = shard
         self._damaged = damaged
         self._selection = Selection(spec)
         self._transform = Transform(spec)
         self.layout = RowLayout.of(spec, self._transform)
-        if fingerprint.of_rows(spec) != self._rows:
+        if digests.of_rows(spec) != self._rows:
             raise DataError("a vocabulary file of the spec changed while it was read. Start again")
 
     def key(self, path: str) -> str:
         # A file that is known to be damaged is read in another way, even if no record is skipped.
         left_out = self._damaged.get(path)
         content = self._digests.of(path)
-        return fingerprint.of_shard(self._rows, path, content, self._shard, left_out)
+        return digests.of_shard(self._rows, path, content, self._shard, left_out)
 
     def packed_by_file(
         self, files: Sequence[str]

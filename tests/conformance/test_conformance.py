@@ -25,7 +25,7 @@ from estimator_kit.models import MODELS
 from feature_specs.heads.objectives import HEADS
 from feature_specs.kinds import COLUMN_KINDS
 from input_pipelines.record_files import writing
-from input_pipelines.transform import raw_inputs
+from input_pipelines.transform import serving_inputs
 from input_pipelines.transform.record_parsing import RecordParser
 from tests.conformance import batching, table
 from tests.estimator_kit.serving.small_models import serving
@@ -177,8 +177,8 @@ def test_a_model_trains_exports_and_answers_the_same_elsewhere(name, heads, serv
 def raw_request(spec, records):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         flat = session.run(RecordParser(spec).flat(tf.constant(records), with_labels=False))
-    assert raw_inputs.sendable(spec, flat).all()
-    return raw_inputs.filled(spec, flat)
+    assert serving_inputs.sendable(spec, flat).all()
+    return serving_inputs.filled(spec, flat)
 
 
 def check_same(found, predicted, what):

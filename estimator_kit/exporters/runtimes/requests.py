@@ -23,8 +23,7 @@ from estimator_kit.exporters.sample_rows import SampleRows
 from estimator_kit.exporters.skew import parts_of
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
 from feature_specs.spec import FeatureSpec
-from input_pipelines.transform.raw_inputs import input_names
-from input_pipelines.transform.serving_inputs import serving_inputs
+from input_pipelines.transform.serving_inputs import input_names, serving_inputs
 
 Row = Mapping[str, np.ndarray]
 

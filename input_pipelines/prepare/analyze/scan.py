@@ -27,8 +27,7 @@ import pydantic
 import tensorflow as tf
 
 from feature_specs.sections.filters import Condition
-from input_pipelines.cores import cores
-from input_pipelines.errors import DataError
+from input_pipelines.errors import DataError, cores
 from input_pipelines.prepare import beam_runner
 from input_pipelines.prepare.analyze import group_scan, numbers, summary_json
 from input_pipelines.prepare.analyze.group_scan import scan_files, scan_parts

@@ -18,8 +18,7 @@ from feature_specs.errors import counted
 from feature_specs.files import jobs
 from feature_specs.files.shards import Written
 from feature_specs.spec import FeatureSpec
-from input_pipelines.cores import cores
-from input_pipelines.errors import DataError
+from input_pipelines.errors import DataError, cores
 from input_pipelines.prepare import beam_runner
 from input_pipelines.prepare.convert import derived_labels, processes, split, tasks
 from input_pipelines.prepare.convert import fields as field_rules

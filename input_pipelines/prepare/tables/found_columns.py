@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Optional, Union
 
-from input_pipelines.cores import cores
-from input_pipelines.errors import DataError
+from input_pipelines.errors import DataError, cores
 from input_pipelines.prepare.tables import (
     csv_files,
     csv_lists,

@@ -14,7 +14,7 @@ from estimator_kit.observing.profile import costs, trace
 from estimator_kit.observing.profile.input_work import PARSING
 from estimator_kit.result import InputProfile
 from estimator_kit.training.hooks.profile import Profile
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 
 
 def profiled(folder, steps: range, *, work_of_input=0, work_of_model=0, ends_at=14) -> Profile:
