@@ -7,11 +7,11 @@ import os
 
 import tensorflow as tf
 
+from estimator_kit import tensorflow_errors
 from estimator_kit.checkpoints import kept_files
 from estimator_kit.config.mode_configs import ModelDirConfig, RollbackConfig
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters import loading
 from estimator_kit.retraining import report, state
 from estimator_kit.retraining.stages import serving_of
 from feature_specs.files import owners
@@ -49,7 +49,7 @@ def roll_back(config: RollbackConfig) -> str:
 def _loads(path: str) -> None:
     kept_files.check_export(path)
     dynamic_package.load_ops_of(path)
-    with loading.as_export_error(f"{path} does not load"):
+    with tensorflow_errors.as_export_error(f"{path} does not load"):
         signatures = tf.saved_model.load(path).signatures
     if "serving_default" not in signatures:
         raise ConfigError(f"{path} has no signature serving_default")

@@ -20,7 +20,7 @@ from estimator_kit.distributed import tasks
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import lineage, state
 from estimator_kit.retraining.lineage import Lineage
-from estimator_kit.training import unfinished
+from estimator_kit.training import starts
 from feature_specs.files import documents, owners
 from feature_specs.parser import parser
 from input_pipelines.row_cache.digests import Digests
@@ -54,7 +54,7 @@ def reproduce(config: ReproduceConfig) -> str:
         target = folder.at("reproduction")
         shutil.rmtree(target, ignore_errors=True)
         again = tasks.train(_config(flags, target))
-        unfinished.end(target)
+        starts.end_work(target)
         text = compared(kept, again.metrics, lineage.code(config_model(kept)))
         documents.write_text(os.path.join(target, "reproduction.txt"), text + "\n")
     return text

@@ -16,10 +16,10 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from estimator_kit import tensorflow_errors
 from estimator_kit.checkpoints import kept_files
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters import loading
 from estimator_kit.model.names import PREDICT_EXAMPLES
 from estimator_kit.observing.measured_export import path_of
 from estimator_kit.scoring import importance, slices
@@ -125,7 +125,7 @@ def asker(
     """A function from serialized records to predictions by objective."""
     kept_files.check_export(export)
     dynamic_package.load_ops_of(export)
-    with loading.as_export_error(f"{export} does not load"):
+    with tensorflow_errors.as_export_error(f"{export} does not load"):
         loaded = tf.saved_model.load(export)
     predict = loaded.signatures[PREDICT_EXAMPLES]
     outputs = {name: f"{name}/{OUTPUTS[spec.objectives[name].head]}" for name in objectives}
