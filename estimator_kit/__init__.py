@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from estimator_kit.errors import NothingToDo as NothingToDo
     from estimator_kit.errors import Stopped as Stopped
     from estimator_kit.errors import UnsupportedTensorFlowError as UnsupportedTensorFlowError
-    from estimator_kit.exporters.serving_receiver import (
+    from estimator_kit.exporters.signatures import (
         serving_input_receiver_fn as serving_input_receiver_fn,
     )
     from estimator_kit.model.heads.steps import StepScores as StepScores
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from estimator_kit.models.layers import hidden_layers as hidden_layers
     from estimator_kit.models.normalization import batch_norm as batch_norm
     from estimator_kit.models.normalization import layer_norm as layer_norm
-    from estimator_kit.observing.tracking.tracker import Tracker as Tracker
+    from estimator_kit.observing.tracking import Tracker as Tracker
     from estimator_kit.optimizers.choice import make_optimizer as make_optimizer
     from estimator_kit.optimizers.choice import minimize as minimize
     from estimator_kit.result import RunResult as RunResult
@@ -79,7 +79,7 @@ _HOMES = {
     "SpecError": "feature_specs",
     "StepScores": "estimator_kit.model.heads.steps",
     "Stopped": "estimator_kit.errors",
-    "Tracker": "estimator_kit.observing.tracking.tracker",
+    "Tracker": "estimator_kit.observing.tracking",
     "UnsupportedTensorFlowError": "estimator_kit.errors",
     "batch_norm": "estimator_kit.models.normalization",
     "decode_features": "feature_specs.reference.decoding",
@@ -98,7 +98,7 @@ _HOMES = {
     "parse_spec": "feature_specs:parse",
     "predict_input_fn": "input_pipelines.input_fns",
     "run": "estimator_kit.commands",
-    "serving_input_receiver_fn": "estimator_kit.exporters.serving_receiver",
+    "serving_input_receiver_fn": "estimator_kit.exporters.signatures",
     "train_input_fn": "input_pipelines.input_fns",
     "write_examples": "input_pipelines.record_files.writing",
     "write_sequence_examples": "input_pipelines.record_files.writing",

@@ -97,10 +97,10 @@ COMPARED = {
 # name, so there is nothing to compare.
 NAMES_OF = {
     "estimator_kit.embeddings.dynamic_tables:_devices": "the device of a table",
-    "estimator_kit.observing.tracking.mlflow:_key": "a model directory, for the tracking service",
+    "estimator_kit.observing.tracking:_key": "a model directory, for the tracking service",
     "estimator_kit.retraining.facts:_place": "the file of facts about data",
     "estimator_kit.retraining.window:content": "a part of `identity`",
-    "estimator_kit.tuning.library:sampler": "the seed of a sampler",
+    "estimator_kit.tuning.definition:sampler": "the seed of a sampler",
     "feature_specs.spec:_sha256": "a spec, in versions.json, lineage.json and `identity`",
     "input_pipelines.prepare.analyze.summary:_positions": "a row, in a sum for equal columns",
     "input_pipelines.prepare.analyze.values:_short": "a long word",

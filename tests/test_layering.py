@@ -36,7 +36,7 @@ ORDER = {
         "main", "commands", "retraining", "tuning", "scoring", "serving", "client", "distributed",
         "training", "observing", "exporters", "checkpoints", "models", "model", "optimizers",
         "embeddings", "config", "result", "tensorflow_report", "compat",
-        "exit_codes", "signals", "tensorflow_errors", "errors",
+        "tensorflow_errors", "exit_codes", "signals", "errors",
     ),
 }  # fmt: skip
 
@@ -61,9 +61,9 @@ WITHOUT_TENSORFLOW = {
         "distributed/__init__", "distributed/child", "distributed/launcher", "errors", "exit_codes",
         "main",
         "observing/__init__", "observing/console", "observing/progress", "result",
-        "tuning/__init__", "tuning/definition", "tuning/library", "tuning/parameter",
+        "tuning/__init__", "tuning/definition", "tuning/parameter",
         "tuning/search",
-        "tuning/search_file", "tuning/space", "tuning/study", "tuning/trial_config",
+        "tuning/search_file", "tuning/space", "tuning/study",
     },
 }  # fmt: skip
 

@@ -28,12 +28,12 @@ from estimator_kit.config.flags import config_from_flagfile
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.extra_files import Lineage
 from estimator_kit.exporters.saved_model_graph import (
+    features_of_signatures,
     op_counts,
     read_saved_model,
     saved_model_file,
     serving_graph,
 )
-from estimator_kit.exporters.signature_features import features_of_signatures
 from estimator_kit.exporters.verification import Report
 from estimator_kit.exporters.versions import kept
 from estimator_kit.result import RunResult

@@ -26,10 +26,9 @@ from estimator_kit.errors import ConfigError, NothingToDo, Stopped
 from estimator_kit.result import RunResult, read_result
 from estimator_kit.training.hooks.stop import EARLY_STOPPED, StopRequest
 from estimator_kit.training.plan import Plan
-from estimator_kit.training.rows import fewer_than_counted
 from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.team import Team
-from estimator_kit.training.trainer import Steps, Trainer
+from estimator_kit.training.trainer import Steps, Trainer, fewer_than_counted
 
 _log = logging.getLogger("estimator_kit")
 

@@ -34,7 +34,7 @@ from estimator_kit.distributed.waiting import reachable, wait_for
 from estimator_kit.distributed.worker import Worker
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
-from estimator_kit.training.hooks.saving import SaverHook
+from estimator_kit.training.hooks.stop import SaverHook
 from estimator_kit.training.run_config import make_run_config, session_config
 from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.trainer import Steps

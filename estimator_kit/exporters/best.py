@@ -1,10 +1,12 @@
-"""The best exporter: writes a SavedModel whenever a metric is better than ever before.
+"""The exporters best and best_k: SavedModels of the models with the best values of a metric.
 
 TensorFlow's `BestExporter` forgets its best value when the process ends, so it always exports the
-first evaluation after a restart, even a worse one. This exporter keeps the value, the metric and
-its direction in `best.json`, in the folder of the exports. It compares only values that mean the
-same (`ScoresMeaning`). If they mean something else now, it begins again, and the earlier exports
-stay until new ones replace them.
+first evaluation after a restart, even a worse one. These exporters keep the values, the metric and
+its direction in `best.json` and `best_k.json`, in the folder of the exports. They compare only
+values that mean the same (`ScoresMeaning`). If they mean something else now, `best` begins again,
+and the earlier exports stay; for `best_k` the earlier models come last, so new ones replace them
+first. The best model of `best_k` is its first entry. It need not be the highest version, so use
+`best` for a server, which serves the newest version.
 
 A process may die after an export has got its name, and before it is recorded. So the value is
 stored as `pending` before the export begins, and the next start records the export.
@@ -20,6 +22,7 @@ from pydantic import Field
 
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.errors import ConfigError
+from estimator_kit.exporters.versions import delete
 from feature_specs.files import documents, versions
 
 
@@ -157,3 +160,50 @@ class BestRecord(Record[_Best]):
     def _add(self, entry: Entry) -> list[str]:
         self._save(entries=[*self._kept.entries, entry])
         return []
+
+
+class _BestK(Listing):
+    entries: list[Entry] = Field(alias="best")
+    dropped: list[Entry]
+
+
+class BestKRecord(Record[_BestK]):
+    """The record of the best-k exporter, in `best_k.json` of a folder; see `Record`.
+
+    `count` is the number of models to keep; it may change from start to start.
+    """
+
+    def __init__(
+        self, folder: str, metric: str, direction: Direction, count: int, meaning: ScoresMeaning
+    ):
+        self._count = count
+        empty = _BestK(metric=metric, direction=direction, best=[], dropped=[])
+        super().__init__(os.path.join(folder, "best_k.json"), empty, meaning)
+        for entry in self._kept.dropped:  # A process may die before it has deleted one.
+            delete(folder, entry.version)
+
+    @property
+    def best(self) -> list[Entry]:
+        """The models that are kept and whose values mean the same as now; the best comes first."""
+        return [entry for entry in self._kept.entries if self._meaning.is_of(entry.scores)]
+
+    def improves(self, value: float, global_step: Optional[int] = None) -> bool:
+        """Whether a model with this value is among the best; a tie with the last one is not.
+
+        Neither is a step whose export is recorded already.
+        """
+        best = self.best[: self._count]
+        if any((e.global_step, e.value) == (global_step, value) for e in best):
+            return False
+        return self._is_better(value, float("nan") if len(best) < self._count else best[-1].value)
+
+    def _add(self, entry: Entry) -> list[str]:
+        # Sorting is stable: of two equal values, the older one comes first.
+        sign = 1 if self._kept.direction == "min" else -1
+        best = sorted(
+            [*self._kept.entries, entry],
+            key=lambda e: (not self._meaning.is_of(e.scores), sign * e.value),
+        )
+        dropped = best[self._count :]
+        self._save(entries=best[: self._count], dropped=[*self._kept.dropped, *dropped])
+        return [entry.version for entry in dropped]

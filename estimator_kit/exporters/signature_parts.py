@@ -17,7 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_kit.exporters.graph_copy import CopyError, ancestors, copied
+from estimator_kit.exporters.signatures import CopyError, ancestors, copied
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import ServingInputs
 from input_pipelines.transform.transforms import Features, raw_feature, weights_of

@@ -21,9 +21,9 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from pydantic import Field
 
+from estimator_kit import tensorflow_errors
 from estimator_kit.client.tensors import DEFAULT_SIGNATURE
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters import loading
 from estimator_kit.model.names import PREDICT_EXAMPLES
 from estimator_kit.retraining import default_gate, gate
 from estimator_kit.retraining.gate import Scored
@@ -280,7 +280,7 @@ def verify(
 
 
 def _load(path: str) -> LoadedModel:
-    with loading.as_export_error(f"{path} does not load"):
+    with tensorflow_errors.as_export_error(f"{path} does not load"):
         return LoadedModel(path, 0, memory_growth=True)
 
 

@@ -16,17 +16,17 @@ from typing import Optional
 
 import tensorflow as tf
 
+from estimator_kit import tensorflow_errors
 from estimator_kit.checkpoints import kept_files, run_record
 from estimator_kit.config.flags import config_from_flagfile
 from estimator_kit.config.mode_configs import ModelDirConfig, ReproduceConfig, RollbackConfig
 from estimator_kit.distributed import tasks
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters import loading
 from estimator_kit.retraining import lineage, report, state
 from estimator_kit.retraining.lineage import Lineage
 from estimator_kit.retraining.stages import serving_of
-from estimator_kit.training import unfinished
+from estimator_kit.training import starts
 from feature_specs.files import documents, owners
 from feature_specs.parser import parser
 from input_pipelines.row_cache.digests import Digests
@@ -64,7 +64,7 @@ def roll_back(config: RollbackConfig) -> str:
 def _loads(path: str) -> None:
     kept_files.check_export(path)
     dynamic_package.load_ops_of(path)
-    with loading.as_export_error(f"{path} does not load"):
+    with tensorflow_errors.as_export_error(f"{path} does not load"):
         signatures = tf.saved_model.load(path).signatures
     if "serving_default" not in signatures:
         raise ConfigError(f"{path} has no signature serving_default")
@@ -116,7 +116,7 @@ def reproduce(config: ReproduceConfig) -> str:
         target = folder.at("reproduction")
         shutil.rmtree(target, ignore_errors=True)
         again = tasks.train(_config(flags, target))
-        unfinished.end(target)
+        starts.end_work(target)
         text = compared(kept, again.metrics, lineage.code(config_model(kept)))
         documents.write_text(os.path.join(target, "reproduction.txt"), text + "\n")
     return text

@@ -22,9 +22,9 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
+from estimator_kit import tensorflow_errors
 from estimator_kit.checkpoints import run_record
 from estimator_kit.errors import ConfigError, ExportError
-from estimator_kit.exporters import loading
 from estimator_kit.exporters.saved_model_graph import (
     read_saved_model,
     saved_model_file,
@@ -222,7 +222,7 @@ def load(
     Raises:
       ExportError: the export does not load.
     """
-    with loading.as_export_error(f"--export_dir={path} does not load"):
+    with tensorflow_errors.as_export_error(f"--export_dir={path} does not load"):
         return LoadedModel(
             path,
             0,

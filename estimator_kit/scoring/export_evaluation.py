@@ -30,9 +30,8 @@ from estimator_kit.observing import report
 from estimator_kit.result import EvaluationResult, evaluation_path
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring.export import Export
-from estimator_kit.training import bad_data, default_data
-from estimator_kit.training.eval_input import EvalInput, eval_paths
-from estimator_kit.training.records import summary
+from estimator_kit.training import bad_data, preparation
+from estimator_kit.training.records import EvalInput, eval_paths, summary
 from feature_specs.files import file_systems, staged
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
@@ -81,7 +80,7 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
       ExportError: the export does not load, or does not answer for each row.
     """
     assert config.export_dir is not None
-    default_data.generate(config)
+    preparation.write_default_data(config)
     file_systems.check(config.export_dir, flag="--export_dir")
     path = exports.newest(config.export_dir)
     kept_at = _place(config, path)

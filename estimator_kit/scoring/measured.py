@@ -19,10 +19,10 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from estimator_kit import tensorflow_errors
 from estimator_kit.checkpoints import kept_files
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters import loading
 from estimator_kit.exporters.saved_model_graph import read_saved_model, serving_graph
 from estimator_kit.model import operations
 from estimator_kit.model.names import PREDICT_EXAMPLES
@@ -130,7 +130,7 @@ def asker(
     """A function from serialized records to predictions by objective."""
     kept_files.check_export(export)
     dynamic_package.load_ops_of(export)
-    with loading.as_export_error(f"{export} does not load"):
+    with tensorflow_errors.as_export_error(f"{export} does not load"):
         loaded = tf.saved_model.load(export)
     predict = loaded.signatures[PREDICT_EXAMPLES]
     outputs = {name: f"{name}/{OUTPUTS[spec.objectives[name].head]}" for name in objectives}

@@ -24,7 +24,6 @@ from estimator_kit.client.base import BATCH_ROWS
 from estimator_kit.config.areas.serving import ServedModel, served_models
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import ServingFilesConfig
-from estimator_kit.config.areas.serving import ServedModel, served_models
 from feature_specs.files import documents, staged
 from input_pipelines.errors import MissingPackageError
 

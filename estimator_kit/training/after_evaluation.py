@@ -2,6 +2,8 @@
 
 It is one `tf.estimator.Exporter`, because tf.estimator passes the metrics and the checkpoint of an
 evaluation only to exporters.
+
+What follows a checkpoint, as far as it is missing: the evaluation and the exports.
 """
 
 from __future__ import annotations
@@ -14,23 +16,22 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit.checkpoints import reading
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.exporters.best import BestRecord, Direction, Entry, Record
-from estimator_kit.exporters.best_k import BestKRecord
-from estimator_kit.exporters.run_exports import RunExports, export_folder
+from estimator_kit.exporters.best import BestKRecord, BestRecord, Direction, Entry, Record
+from estimator_kit.exporters.saved_model import RunExports, export_folder
 from estimator_kit.exporters.step import StepRecord
 from estimator_kit.exporters.versions import delete, delete_old, kept
 from estimator_kit.model.names import read_metrics
-from estimator_kit.observing.evaluation_history import Evaluation, EvaluationHistory
+from estimator_kit.observing.histories import Evaluation, EvaluationHistory
 from estimator_kit.observing.progress import Progress
 from estimator_kit.result import read_result
-from estimator_kit.training import unfinished
-from estimator_kit.training.hooks.curves import CurvesHook
-from estimator_kit.training.hooks.early_stopping import stops
+from estimator_kit.training import starts
 from estimator_kit.training.hooks.progress import EvaluationProgressHook
-from estimator_kit.training.hooks.stop import EARLY_STOPPED, InterruptHook, StopRequest
+from estimator_kit.training.hooks.stop import EARLY_STOPPED, InterruptHook, StopRequest, stops
+from estimator_kit.training.hooks.summaries import CurvesHook
 from feature_specs.files import staged, versions
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import tfrecords
@@ -103,7 +104,7 @@ class AfterEvaluation(estimator.Exporter):
         # Whether an earlier start may have written some of the exports.
         before = read_result(config.model_dir)
         ended = before is not None and before.status == "done"
-        self._repeats = not ended or unfinished.step_of(config.model_dir) is not None
+        self._repeats = not ended or starts.unfinished_step(config.model_dir) is not None
         self._meaning = meaning
         # This also finds a damaged history before training, not after it.
         self._say_changes(self._history.latest())
@@ -305,3 +306,39 @@ class AfterEvaluation(estimator.Exporter):
 
     def _delete_old(self, exporter: str) -> None:
         delete_old(export_folder(self._model_dir, exporter), self._config.exports_to_keep)
+
+
+def final_exports(
+    config: ModelDirConfig, trained: Any, after_evaluation: AfterEvaluation
+) -> dict[str, str]:
+    """Writes the final export if the config lists it, and returns the paths of all exports."""
+    exports = after_evaluation.exports
+    if "final" in config.exporters:
+        exports["final"] = after_evaluation.export_final(trained)
+    return exports
+
+
+def is_evaluated(after_evaluation: AfterEvaluation, model_dir: str) -> bool:
+    """Whether the last evaluation was of the latest checkpoint."""
+    step = after_evaluation.metrics.get("global_step")
+    return step is not None and int(step) == reading.latest_step(model_dir)
+
+
+def step_in_name(checkpoint: str) -> int:
+    """The step of `model.ckpt-<step>`."""
+    return int(checkpoint.rpartition("-")[2])
+
+
+def evaluate(
+    trained: Any, eval_input: Any, after_evaluation: AfterEvaluation, checkpoint: str
+) -> None:
+    """Evaluates and exports a checkpoint. Takes the metrics of an earlier start if there are any.
+
+    Meanwhile `unfinished.json` must name its step, so that a start after a kill finds it.
+    """
+    metrics = after_evaluation.known(step_in_name(checkpoint))
+    if metrics is None:
+        metrics = trained.evaluate(
+            eval_input, hooks=after_evaluation.hooks(), checkpoint_path=checkpoint
+        )
+    after_evaluation.export(trained, "", checkpoint, metrics, is_the_final_export=False)

@@ -24,10 +24,10 @@ from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.model_params import ModelParams
 from estimator_kit.model.session_errors import explained
-from estimator_kit.observing.evaluation_history import EvaluationHistory
+from estimator_kit.observing.histories import EvaluationHistory
 from estimator_kit.result import RunResult, read_result
-from estimator_kit.training import last_start, unfinished
-from estimator_kit.training.hooks.early_stopping import stops
+from estimator_kit.training import starts
+from estimator_kit.training.hooks.stop import stops
 from estimator_kit.training.position import InputPosition
 from estimator_kit.training.source import TrainingInput
 from feature_specs.errors import did_you_mean
@@ -194,7 +194,7 @@ def _count_team(
 
 def is_unfinished(config: ModelDirConfig, plan: Plan) -> bool:
     """Whether an earlier start was killed while it evaluated or exported the latest checkpoint."""
-    before, step = read_result(config.model_dir), unfinished.step_of(config.model_dir)
+    before, step = read_result(config.model_dir), starts.unfinished_step(config.model_dir)
     is_done = before is not None and before.status == "done"
     return not is_done and step is not None and step == plan.resumed_at
 
@@ -255,7 +255,7 @@ def trained_before(
     else:
         return None
     if measured:
-        outputs = last_start.other_outputs(config, spec, model)
+        outputs = starts.other_outputs(config, spec, model)
         if not outputs:
             raise NothingToDo(reason)
         _log.info("exports are written again with other outputs: %s", "; ".join(outputs))

@@ -34,23 +34,19 @@ from estimator_kit.model import pretrained_tables
 from estimator_kit.model.computing import Computing
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
-from estimator_kit.observing.evaluation_history import EvaluationHistory
-from estimator_kit.observing.tensorboard import once
-from estimator_kit.observing.training_log import TrainingLog
+from estimator_kit.observing.histories import EvaluationHistory, TrainingLog
+from estimator_kit.observing.tensorboard import summaries
 from estimator_kit.optimizers import gradient_changes
 from estimator_kit.result import RunResult, result_path
 from estimator_kit.training import (
+    after_evaluation,
     bad_data,
     data_service,
-    finish,
     input_cache,
-    last_start,
-    low_precision,
-    model_dir,
-    unfinished,
+    run_config,
+    starts,
 )
 from estimator_kit.training.after_evaluation import AfterEvaluation
-from estimator_kit.training.eval_input import EvalInput, eval_paths
 from estimator_kit.training.hooks import timeline
 from estimator_kit.training.hooks.profile import Profile
 from estimator_kit.training.hooks.progress import PauseAtSave, ProgressHook
@@ -61,8 +57,7 @@ from estimator_kit.training.hooks.stop import (
     StopHook,
     stop_on_sigterm,
 )
-from estimator_kit.training.hooks.summaries import SummariesHook
-from estimator_kit.training.hooks.training_log import TrainingLogHook, WriteAtSave
+from estimator_kit.training.hooks.summaries import SummariesHook, TrainingLogHook, WriteAtSave
 from estimator_kit.training.plan import (
     Plan,
     check_apart,
@@ -74,9 +69,9 @@ from estimator_kit.training.plan import (
     make_plan,
     trained_before,
 )
-from estimator_kit.training.rows import selected_rows
+from estimator_kit.training.records import EvalInput, eval_paths
 from estimator_kit.training.source import TrainingInput
-from estimator_kit.training.trainer import Steps, Trainer
+from estimator_kit.training.trainer import Steps, Trainer, selected_rows
 from feature_specs.spec import FeatureSpec
 from input_pipelines.row_cache.cache import RowCache
 
@@ -136,7 +131,7 @@ class Training:
             self.check()
             self.plan()
             resumed_at, stale_secs = self._plan.resumed_at, self._config.lock_stale_secs
-            with model_dir.held(self._model_dir, resumed_at=resumed_at, stale_secs=stale_secs):
+            with starts.lock(self._model_dir, resumed_at=resumed_at, stale_secs=stale_secs):
                 self.begin()
                 with self._reporting(), self._at_work():
                     self.train()
@@ -152,11 +147,10 @@ class Training:
         eval_files = eval_paths(config, spec) if self._evaluates else []
         check_apart(source.files, eval_files)
         input_cache.check(config, spec, negatives=source.negatives)
-        model_dir.check_folder(self._model_dir)
+        starts.check_folder(self._model_dir)
         self._model.computing = Computing.of(config)
         if config.mixed_precision is not None:
-            for doubt in low_precision.of_this_machine(config.mixed_precision):
-                _log.warning(doubt)
+            run_config.warn_of_slow_precision(config.mixed_precision)
         self._outline = reading.outline(self._model)
         check_metrics(config, self._outline)
         if self._evaluates and config.exporters:
@@ -217,11 +211,11 @@ class Training:
         )
         self._trainer.begin()
         if self._start_step is not None and self._trains:
-            last_start.say_changes(config, self._spec, self._model, self._start_step)
+            starts.say_changes(config, self._spec, self._model, self._start_step)
         if self._meaning is not None:
             self._meaning.begin(self._model_dir)
         if self._before is not None:  # A start after a kill does not see other outputs any more.
-            unfinished.begin(self._model_dir, self._plan.start_step)
+            starts.begin_work(self._model_dir, self._plan.start_step)
         self._result = RunResult(mode=config.mode, status="running", bad_data=screened.counts)
         self._result.save(result_path(self._model_dir))
         run_record.write_record(config, self._spec, self._outline.places)
@@ -243,7 +237,7 @@ class Training:
             _log.info("step %d: an earlier start left its evaluation or exports", plan.start_step)
             self._evaluate()
             if self._trains:
-                unfinished.end(self._model_dir)
+                starts.end_work(self._model_dir)
             if request.reason == SIGTERM:
                 raise Stopped("stopped by SIGTERM; the checkpoint is saved")
         if self._before is not None or not plan.has_steps:
@@ -307,12 +301,12 @@ class Training:
         after.read_records()
         if self._before is not None:
             after.recall(self._plan.start_step)
-        unfinished.begin(self._model_dir, reading.latest_step(self._model_dir) or 0)
-        if not finish.is_evaluated(after, self._model_dir):
+        starts.begin_work(self._model_dir, reading.latest_step(self._model_dir) or 0)
+        if not after_evaluation.is_evaluated(after, self._model_dir):
             self._evaluate()
         elif self._before is not None or (self._unfinished and not self._trains):
             after.export_again(self._estimator)
-        self._note(exports=finish.final_exports(self._config, self._estimator, after))
+        self._note(exports=after_evaluation.final_exports(self._config, self._estimator, after))
 
     @property
     def _trains(self) -> bool:
@@ -323,7 +317,7 @@ class Training:
         checkpoint = reading.latest(self._model_dir)
         assert self._evaluated is not None and checkpoint is not None
         eval_input = self._evaluated.input_fn(self._cache)
-        finish.evaluate(self._estimator, eval_input, self._after_evaluation, checkpoint)
+        after_evaluation.evaluate(self._estimator, eval_input, self._after_evaluation, checkpoint)
 
     def _steps(self) -> Steps:
         """The steps for the trainer."""
@@ -357,7 +351,7 @@ class Training:
         return SummariesHook(
             self._model_dir,
             self._progress,
-            lambda: once.start(self._config, self._spec, self._model),
+            lambda: summaries.values_of_a_start(self._config, self._spec, self._model),
             every_steps=self._config.summary_steps,
             histograms=self._config.histograms,
         )

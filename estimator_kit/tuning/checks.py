@@ -24,9 +24,8 @@ from estimator_kit.model.model_params import checked_params
 from estimator_kit.models import find_model
 from estimator_kit.training import plan, preparation
 from estimator_kit.tuning.search_file import Search
-from estimator_kit.tuning.space import Values, corners
+from estimator_kit.tuning.space import FLAGS, Values, corners, trial_config, trial_dir
 from estimator_kit.tuning.study import JOURNAL
-from estimator_kit.tuning.trial_config import FLAGS, trial_config, trial_dir
 from feature_specs.errors import did_you_mean, value_text
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
@@ -174,7 +173,7 @@ def _checked(config: TuneConfig, values: Values, spec: FeatureSpec) -> ModelDirC
     kind: Any = find_model(made.model)
     checked_params(made.model, kind.Params, made.model_params)  # Names the model.
     # It also checks optimizers and schedules.
-    preparation.made(made.model, kind, spec, made.model_params)
+    preparation.model_of(made.model, kind, spec, made.model_params)
     problems = view_problems(made, None)
     if problems:
         raise ConfigError("\n".join(problems))

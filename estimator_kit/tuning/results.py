@@ -21,13 +21,8 @@ from estimator_kit.config.mode_configs import TuneConfig
 from estimator_kit.result import EvaluationResult, evaluation_path
 from estimator_kit.signals import Signalled
 from estimator_kit.tuning.search import stopped
+from estimator_kit.tuning.space import evaluation_config, name_of, trial_config, trial_dir
 from estimator_kit.tuning.study import SearchStudy, Trial
-from estimator_kit.tuning.trial_config import (
-    evaluation_config,
-    name_of,
-    trial_config,
-    trial_dir,
-)
 from estimator_kit.tuning.trial_process import ProgramRun
 from feature_specs.files import documents
 from input_pipelines.errors import DataError

@@ -18,7 +18,7 @@ from estimator_kit import exit_codes
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import child
-from estimator_kit.observing.evaluation_history import EvaluationHistory
+from estimator_kit.observing.histories import EvaluationHistory
 from estimator_kit.result import RunResult, read_result
 from estimator_kit.tuning.search import Outcome
 from feature_specs.files import documents

@@ -1,7 +1,7 @@
 """Input of serving graphs: turns requests into the features that the model reads.
 
 Uses the same `Transform` as training, so training and serving cannot read a record differently.
-This module does not need `tf.estimator`: estimator_kit.exporters.serving_receiver wraps the result.
+This module does not need `tf.estimator`: estimator_kit.exporters.signatures wraps the result.
 
 A request has serialized records, or, in JSON, features as plain tensors. Then each feature has a
 tensor with its name (`input_names` has the exceptions) and the values that a record would have:

@@ -39,7 +39,7 @@ from estimator_kit.errors import CheckpointError, NothingToDo, Refused
 from estimator_kit.exporters.best import BestRecord
 from estimator_kit.model import model_params
 from estimator_kit.models import MODELS
-from estimator_kit.observing.evaluation_history import EvaluationHistory
+from estimator_kit.observing.histories import EvaluationHistory
 from estimator_kit.retraining import cycle, state
 from estimator_kit.retraining.checks import Checked
 from estimator_kit.retraining.facts import Facts
@@ -49,7 +49,7 @@ from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import scoring
 from estimator_kit.scoring.eval_rows import EvalRows
 from estimator_kit.serving.loaded_model import LoadedModel
-from estimator_kit.training import last_start, plan
+from estimator_kit.training import plan, starts
 from estimator_kit.training.plan import Plan, check_start, trained_before
 from estimator_kit.training.preparation import make_model, trained_estimator
 from estimator_kit.training.source import TrainingInput
@@ -413,8 +413,8 @@ class Resumed(Artifact):
     def read(self, folder, start):
         config = start.training(f"{folder}/model")
         model = make_model(config, start.spec)
-        with mock.patch.object(last_start, "_log") as log:
-            last_start.say_changes(config, start.spec, model, 2)
+        with mock.patch.object(starts, "_log") as log:
+            starts.say_changes(config, start.spec, model, 2)
         if not log.info.called:
             return None
         (call,) = log.info.call_args_list

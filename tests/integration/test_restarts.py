@@ -16,7 +16,7 @@ import estimator_kit as ek
 from estimator_kit.errors import Locked, SessionLost
 from estimator_kit.result import read_result
 from estimator_kit.training.hooks import timeline
-from estimator_kit.training.hooks.one_session import OneSession
+from estimator_kit.training.hooks.stop import OneSession
 from estimator_kit.training.run import Training
 from estimator_kit.training.trainer import Alone
 from feature_specs.files import owners

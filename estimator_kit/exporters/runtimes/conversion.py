@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, ExportError
-from estimator_kit.exporters import quality_change, skew
+from estimator_kit.exporters import comparison, skew
 from estimator_kit.exporters.comparison import (
     NOT_MEASURED,
     ROWS,
@@ -31,11 +31,15 @@ from estimator_kit.exporters.comparison import (
     sample,
     spec_path,
 )
-from estimator_kit.exporters.freezing import frozen
 from estimator_kit.exporters.runtimes import lite, onnx_graph
 from estimator_kit.exporters.runtimes.requests import Inputs, inputs_of, placed
 from estimator_kit.exporters.sample_rows import SampleRows
-from estimator_kit.exporters.saved_model_graph import op_counts, read_saved_model, serving_graph
+from estimator_kit.exporters.saved_model_graph import (
+    frozen,
+    op_counts,
+    read_saved_model,
+    serving_graph,
+)
 from feature_specs.files import documents, file_systems, staged
 from feature_specs.spec import FeatureSpec
 
@@ -175,7 +179,7 @@ def _quality_changes(
     """The lines of `quality_change`; without --eval_files, a line that says so."""
     if not config.eval_files:
         return [NOT_MEASURED]
-    rows = sample(config, spec, "eval_files", quality_change.ROWS)
+    rows = sample(config, spec, "eval_files", comparison.QUALITY_ROWS)
     _check_sendable(inputs, rows, "eval_files")
     sent = [record for record, is_sent in zip(rows.records, inputs.sendable(rows)) if is_sent]
     name, key = records_signature(meta, source)

@@ -22,10 +22,9 @@ import tensorflow as tf
 from estimator_kit.checkpoints import reading, run_record
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
-from estimator_kit.observing import curves, training_log
-from estimator_kit.observing.evaluation_history import EvaluationHistory
+from estimator_kit.observing import curves, histories
+from estimator_kit.observing.histories import EvaluationHistory, Measurement
 from estimator_kit.observing.measured_export import Flops, Importance, Slices, path_of
-from estimator_kit.observing.training_log import Measurement
 from estimator_kit.result import RunResult, read_result
 from feature_specs.spec import FeatureSpec
 
@@ -152,7 +151,7 @@ def read_evaluations(model_dir: str) -> list[tuple[int, Mapping[str, Optional[fl
 def read_training(model_dir: str) -> list[Measurement]:
     """The entries of `training.jsonl`."""
     last = _last_step(model_dir)
-    return [entry for entry in training_log.read(model_dir) if entry.step <= last]
+    return [entry for entry in histories.read(model_dir) if entry.step <= last]
 
 
 def _last_step(model_dir: str) -> float:

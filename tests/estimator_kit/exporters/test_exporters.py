@@ -15,10 +15,9 @@ from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import extra_files, versions
-from estimator_kit.exporters.best import Entry
-from estimator_kit.exporters.best_k import BestKRecord
+from estimator_kit.exporters.best import BestKRecord, Entry
 from estimator_kit.exporters.extra_files import Origin
-from estimator_kit.exporters.run_exports import RunExports, export_folder
+from estimator_kit.exporters.saved_model import RunExports, export_folder
 from estimator_kit.exporters.step import StepRecord
 from estimator_kit.training import after_evaluation
 from estimator_kit.training.hooks.stop import StopRequest

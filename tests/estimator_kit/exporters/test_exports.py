@@ -22,7 +22,6 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import (
     c_session,
-    freezing,
     sample_rows,
     saved_model,
     saved_model_graph,
@@ -30,8 +29,8 @@ from estimator_kit.exporters import (
     verification,
 )
 from estimator_kit.exporters.extra_files import Origin
-from estimator_kit.exporters.graph_copy import CopyError, copied
-from estimator_kit.exporters.run_exports import RunExports
+from estimator_kit.exporters.saved_model import RunExports
+from estimator_kit.exporters.signatures import CopyError, copied
 from estimator_kit.scoring import export as exports
 from estimator_kit.serving import config_files
 from feature_specs.files import file_systems
@@ -539,7 +538,7 @@ def test_a_result_that_answers_differently_is_refused(export, trained, tmp_path,
                 node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto([1.0, 2.0]))
         return graph
 
-    made = freezing.frozen
+    made = saved_model_graph.frozen
     monkeypatch.setattr(transform, "frozen", other)
     with pytest.raises(ExportError, match="the result of --mode=transform was refused: signature"):
         transforming(export, trained[2], "freeze", tmp_path / "out")

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import feature_specs
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters import quality_change, saved_model
+from estimator_kit.exporters import comparison, saved_model
 from estimator_kit.model.names import read_metrics
 from estimator_kit.models import MODELS
 from estimator_kit.retraining import gate_stage
@@ -119,10 +119,10 @@ def test_a_transformed_export_is_compared_by_every_head(model):
         examples=tf.constant(records)
     )
     answers = {name: value.numpy() for name, value in outputs.items()}
-    found = quality_change.metrics_of(spec, records, answers)
+    found = comparison.metrics_of(spec, records, answers)
     for name, metrics in found.items():
         assert metrics["loss"] == pytest.approx(evaluated[f"loss/{name}"], rel=1e-5), name
-    lines = quality_change.check(spec, records, answers, answers, limit=0.0)
+    lines = comparison.check(spec, records, answers, answers, limit=0.0)
     assert len(lines) == len(JUDGED)
 
 

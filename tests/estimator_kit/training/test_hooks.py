@@ -15,20 +15,20 @@ from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.errors import Stopped
 from estimator_kit.exporters.best import BestRecord, ConfigError, Entry, is_better
 from estimator_kit.model.names import LOSS_TENSOR, ROWS_TENSOR
-from estimator_kit.observing.evaluation_history import Evaluation
-from estimator_kit.training.hooks.early_stopping import has_stalled
+from estimator_kit.observing.histories import Evaluation
 from estimator_kit.training.hooks.progress import (
     EvaluationProgressHook,
     PauseAtSave,
     ProgressHook,
     Speed,
 )
-from estimator_kit.training.hooks.saving import AtMultiples
 from estimator_kit.training.hooks.stop import (
     SIGTERM,
+    AtMultiples,
     InterruptHook,
     StopHook,
     StopRequest,
+    has_stalled,
     stop_on_sigterm,
 )
 

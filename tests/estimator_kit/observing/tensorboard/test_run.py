@@ -216,7 +216,7 @@ def test_the_command(monkeypatch, run):
 
 
 def test_an_error_becomes_a_text(monkeypatch, run):
-    monkeypatch.setattr(ending.projector, "write", lambda *_: 1 / 0)
+    monkeypatch.setattr(ending, "write_projector", lambda *_: 1 / 0)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     assert ending.finish("m", None, 1) == (
         "TensorBoard lacks embedding tables or slices: division by zero. "

@@ -22,7 +22,7 @@ from estimator_kit.checkpoints import run_record
 from estimator_kit.config import user_class
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing.page import numbers
-from estimator_kit.observing.tracking.tracker import Tracker
+from estimator_kit.observing.tracking import MLflowTracker, Tracker
 from feature_specs.errors import did_you_mean
 from feature_specs.files import file_systems
 from input_pipelines import eager
@@ -41,8 +41,6 @@ def make(tracking: str, model_dir: str) -> Tracker:
     """
     kind: type[Tracker]
     if tracking == "mlflow":
-        from estimator_kit.observing.tracking.mlflow import MLflowTracker
-
         kind = MLflowTracker
     elif ":" not in tracking:
         raise ConfigError(
