@@ -13,8 +13,7 @@ import contextlib
 from collections.abc import Iterator
 
 from estimator_kit import exit_codes
-from estimator_kit.errors import ExportError
-from estimator_kit.tensorflow_errors import reason
+from estimator_kit.errors import ExportError, tensorflow_reason
 
 
 @contextlib.contextmanager
@@ -32,6 +31,6 @@ def as_export_error(
     except errors as error:
         if exit_codes.exit_code(error) != exit_codes.BUG:
             raise
-        said = reason(error) or type(error).__name__
+        said = tensorflow_reason(error) or type(error).__name__
         said = said.rstrip(".")
         raise ExportError(f"{sentence}: {said}. Use another version, or export again.") from error

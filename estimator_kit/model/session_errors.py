@@ -14,7 +14,7 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_kit import tensorflow_errors
+from estimator_kit import errors
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config import user_errors
 from estimator_kit.errors import ConfigError, LossError, SessionLost
@@ -135,7 +135,7 @@ def _raise_of_user(error: Exception) -> None:
     if places:
         raise ConfigError(
             f"{' or '.join(places)}: an op that this line makes failed in the session: "
-            f"{tensorflow_errors.reason(error)}"
+            f"{errors.tensorflow_reason(error)}"
         ) from error
 
 

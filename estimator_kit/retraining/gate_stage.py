@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from estimator_kit.client.signatures import DEFAULT_SIGNATURE
-from estimator_kit.errors import ConfigError
+from estimator_kit.errors import ConfigError, tensorflow_reason
 from estimator_kit.exporters import loading
 from estimator_kit.model.names import PREDICT_EXAMPLES
 from estimator_kit.retraining import default_gate, gate, intervals
@@ -30,7 +30,6 @@ from estimator_kit.scoring import row_metrics
 from estimator_kit.scoring.eval_rows import EvalRows, first_records
 from estimator_kit.scoring.row_metrics import OUTPUTS
 from estimator_kit.serving.loaded_model import LoadedModel
-from estimator_kit.tensorflow_errors import reason
 from feature_specs.files import documents
 from feature_specs.sections.retraining import MODEL_METRICS, ROW_METRICS
 from feature_specs.spec import FeatureSpec
@@ -172,7 +171,7 @@ def _before(rows: EvalRows, live: Version, objectives: list[str]) -> tuple[dict[
         return rows.predictions(live.path, objectives, all_of_them=False), other
     except tf.errors.InvalidArgumentError as error:
         # The candidate has read the same rows, so they are good records of the present spec.
-        why = reason(error)
+        why = tensorflow_reason(error)
         return {}, f"the live model, version {live.number}, cannot read the evaluation rows: {why}"
 
 

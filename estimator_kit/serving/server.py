@@ -22,8 +22,8 @@ from typing import Any, Optional
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.rules.serving import served_models
 from estimator_kit.errors import ConfigError
+from estimator_kit.exit_codes import until_signalled
 from estimator_kit.serving import addresses
-from estimator_kit.signals import until_signalled
 from input_pipelines.errors import MissingPackageError
 
 _log = logging.getLogger("estimator_kit")

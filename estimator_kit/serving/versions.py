@@ -21,10 +21,10 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.config.rules.serving import ServedModel
+from estimator_kit.errors import tensorflow_reason
 from estimator_kit.serving import warm_up
 from estimator_kit.serving.errors import RequestError, invalid
 from estimator_kit.serving.loaded_model import LoadedModel
-from estimator_kit.tensorflow_errors import reason
 from feature_specs.errors import did_you_mean
 from feature_specs.files.versions import LARGEST
 
@@ -390,4 +390,4 @@ def _has_graph(looks: Fingerprint) -> bool:
 
 
 def _one_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {reason(error)}"
+    return f"{type(error).__name__}: {tensorflow_reason(error)}"

@@ -21,7 +21,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import tensorflow_errors
+from estimator_kit import errors
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from feature_specs.spec import FeatureSpec
@@ -214,7 +214,7 @@ def naming_the_service(config: ExperimentConfig) -> Iterator[None]:
             "worker run, then start again to go on from the last checkpoint.",
         ) from error
     except tf.errors.OpError as error:
-        reason = tensorflow_errors.reason(error)
+        reason = errors.tensorflow_reason(error)
         if config.data_service is None or _FORGOTTEN.search(reason) is None:
             raise
         raise tf.errors.UnavailableError(

@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Collection
 
-from estimator_kit.checkpoints import kept_params, run_record
+from estimator_kit.checkpoints import run_record
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import counted
 from estimator_kit.model.model_fn import ModelFn
@@ -30,7 +30,7 @@ def changes(
     folder = os.path.join(config.model_dir, "feature_spec")
     return [
         *run_record.changed_flags(config, counted(config.mode, aspects)),
-        *kept_params.changes(config.model_dir, model.params, aspects),
+        *run_record.params_changes(config.model_dir, model.params, aspects),
         *run_record.changes_since(folder, spec, aspects),
     ]
 

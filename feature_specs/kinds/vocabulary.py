@@ -13,7 +13,7 @@ from pydantic import Field
 from feature_specs.entry import Integers, PositiveInt, Words, field
 from feature_specs.errors import Path, Problem
 from feature_specs.kinds.base import Column, Entries, Reference
-from feature_specs.kinds.lookup import Lookup
+from feature_specs.kinds.categorical import Lookup
 from feature_specs.vocabulary import VocabularyError, inside, not_inside, read_words
 
 

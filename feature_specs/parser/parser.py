@@ -37,20 +37,11 @@ from feature_specs.label import Label
 from feature_specs.parser.entry_messages import entry_at, field_names, message_of, place_in
 from feature_specs.parser.statistics_references import StatisticsReferences
 from feature_specs.parser.yaml_reader import LONGEST, Lines, read_text, too_long
-from feature_specs.sections.drift_thresholds import NO_DRIFT, Drift, Measures
-from feature_specs.sections.filters import Filter
+from feature_specs.sections.records import NO_DRIFT, NO_TABLES, Drift, Filter, Measures, Tables
 from feature_specs.sections.retraining import NO_RETRAINING, Retraining
-from feature_specs.sections.tables import NO_TABLES, Tables
 from feature_specs.spec import FeatureSpec
-from feature_specs.validation import (
-    groups,
-    labels,
-    ragged,
-    validation,
-)
-from feature_specs.validation import (
-    retraining as retraining_validation,
-)
+from feature_specs.validation import groups, labels, validation
+from feature_specs.validation import validation as retraining_validation
 
 _SECTIONS = (
     "features",
@@ -187,7 +178,7 @@ class _Parser:
         checks = (
             validation.check_columns,
             validation.check_cycles,
-            ragged.check_row_lengths,
+            groups.check_row_lengths,
             validation.check_lists_of_lists,
             pretrained_files.check_entries,
             groups.check_groups,
@@ -208,7 +199,7 @@ class _Parser:
             groups.check_variable_names,
             groups.check_shared_tables,
             groups.check_sequences,
-            ragged.check_ragged_groups,
+            groups.check_ragged_groups,
         ):
             for problem in check(spec):
                 self._add(problem)

@@ -21,8 +21,8 @@ from typing import Any, Optional, Union
 
 from feature_specs.errors import Path, Problem, did_you_mean, value_text
 from feature_specs.kinds import COLUMN_KINDS
-from feature_specs.kinds.quantiles import cuts
-from feature_specs.sections.filters import Filter
+from feature_specs.kinds.bounds import cuts
+from feature_specs.sections.records import Filter
 from feature_specs.statistics import PERCENTILES, Numbers, Statistics, StatisticsError, load
 from feature_specs.vocabulary import inside
 

@@ -1,6 +1,6 @@
 """Features with `decode` in the kit's fast reader: checks the bytes and converts them to float32.
 
-`feature_specs.reference.decoding` has the ops. This module adds the checks before them, which name
+`feature_specs.reference.ops` has the ops. This module adds the checks before them, which name
 the feature, and `reason`, which tells `diagnosis` what is wrong with one value. It never changes or
 drops a value.
 """
@@ -13,9 +13,8 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from feature_specs.encoded_bytes import Image, Raw
-from feature_specs.feature import Feature
-from feature_specs.reference import decoding
+from feature_specs.feature import Feature, Image, Raw
+from feature_specs.reference import ops
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import checks
 
@@ -40,7 +39,7 @@ def decoded(spec: FeatureSpec, parsed: Mapping[str, Any]) -> dict[str, Any]:
         if feature.decode is not None and name in parsed:
             check = checks.bytes_of_numbers if isinstance(feature.decode, Raw) else _check_image
             stored = check(name, feature, parsed[name])
-            result[name] = decoding.decoded(name, feature, stored)
+            result[name] = ops.decoded(name, feature, stored)
     return result
 
 
@@ -106,7 +105,7 @@ def _image_reason(what: str, feature: Feature, entry: Image, value: bytes) -> Op
     if kind == "GIF" and pixels.shape[0] != 1:
         return f"{what} is a GIF of {pixels.shape[0]} frames, expected one image; store one frame"
     try:
-        decoding.decoded("image", feature, tf.constant([value]))
+        ops.decoded("image", feature, tf.constant([value]))
     except tf.errors.InvalidArgumentError:
         return f"{what} is a {kind} image that cannot be converted to {wanted} channels"
     return None

@@ -7,8 +7,8 @@ import shutil
 import pytest
 import tensorflow as tf
 
+from estimator_kit.errors import tensorflow_reason
 from estimator_kit.serving.loaded_model import LoadedModel
-from estimator_kit.tensorflow_errors import reason
 from tests.estimator_kit.serving.small_models import write_version
 
 
@@ -25,8 +25,8 @@ def test_what_a_damaged_export_is_refused_for(tmp_path):
             LoadedModel(str(path), 3)
         with pytest.raises(Exception) as eager:
             tf.saved_model.load(str(path))
-        assert reason(eager.value) == reason(error.value)
-        return reason(error.value)
+        assert tensorflow_reason(eager.value) == tensorflow_reason(error.value)
+        return tensorflow_reason(error.value)
 
     whole = (good / data).read_bytes()
     flipped = bytearray(whole)
@@ -37,16 +37,16 @@ def test_what_a_damaged_export_is_refused_for(tmp_path):
 
 
 def test_the_lines_of_an_error():
-    assert reason(ValueError()) == ""
-    assert reason(ValueError("it has no signature\nmore")) == "it has no signature"
-    assert reason(ValueError("x" * 500)) == "x" * 400
-    assert reason(ValueError("Node: 'a'")) == "Node: 'a'"
+    assert tensorflow_reason(ValueError()) == ""
+    assert tensorflow_reason(ValueError("it has no signature\nmore")) == "it has no signature"
+    assert tensorflow_reason(ValueError("x" * 500)) == "x" * 400
+    assert tensorflow_reason(ValueError("Node: 'a'")) == "Node: 'a'"
     inner = "Graph execution error:\n\nNode: 'a'\n{}\n\t [[{{{{node a}}}}]]\n\nOriginal"
-    assert reason(ValueError(inner.format("{{node a}} bad"))) == "bad"
+    assert tensorflow_reason(ValueError(inner.format("{{node a}} bad"))) == "bad"
     two = inner.format("2 root error(s) found.\n  (0) NOT_FOUND: x; No such file\n  (1) y")
-    assert reason(ValueError(f"Outer.\n\n{two}")) == "NOT_FOUND: x; No such file"
+    assert tensorflow_reason(ValueError(f"Outer.\n\n{two}")) == "NOT_FOUND: x; No such file"
     found = "Detected at node {} defined at (most recent call last):\n{}\n"
     file, none = '  File "a.py", line 1, in <module>\n    f()\n', "<stack traces unavailable>"
     eager = f"Graph execution error:\n\n{found.format('a', file)}{found.format('b', none)}"
-    assert reason(ValueError(eager)) == "Graph execution error:"
-    assert reason(ValueError(f"{eager}bad\n\t [[{{{{node a}}}}]]")) == "bad"
+    assert tensorflow_reason(ValueError(eager)) == "Graph execution error:"
+    assert tensorflow_reason(ValueError(f"{eager}bad\n\t [[{{{{node a}}}}]]")) == "bad"

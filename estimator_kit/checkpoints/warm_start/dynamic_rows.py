@@ -17,7 +17,6 @@ from estimator_kit.checkpoints.reading import ModelOutline, Shapes, have_equal_s
 from estimator_kit.checkpoints.warm_start.row_moves import is_new_column
 from estimator_kit.embeddings import dynamic_tables
 from feature_specs.kinds.base import Sourced
-from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 
 
@@ -52,7 +51,7 @@ def plan(
     for column in dynamic_tables.columns(new):
         if old is not None and is_new_column(old, new, column):
             continue
-        own = re.compile(rf"{re.escape(canned_name(new, column))}_table(_\d+)?/(.+)_mht_.*")
+        own = re.compile(rf"{re.escape(new.canned_name(column))}_table(_\d+)?/(.+)_mht_.*")
         rows = {n: m[2] for n in outline.growing & outline.weights if (m := own.fullmatch(n))}
         taken = {name for name in rows if re.fullmatch(pattern, name)}
         tables = {rows[name] for name in taken}

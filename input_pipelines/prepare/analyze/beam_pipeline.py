@@ -15,7 +15,7 @@ from typing import Any
 
 import pydantic
 
-from feature_specs.sections.filters import Condition
+from feature_specs.sections.records import Condition
 from input_pipelines.prepare.analyze import group_scan, summary_json
 from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.beam import runner

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from feature_specs.sections.filters import Condition
+from feature_specs.sections.records import Condition
 from input_pipelines.errors import DataError, first_line
 from input_pipelines.prepare.analyze import table_blocks
 from input_pipelines.prepare.analyze.protobuf_records import FeatureBlock, NotAnExample

@@ -21,7 +21,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from feature_specs.sections.filters import Condition
+from feature_specs.sections.records import Condition
 from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import beam_pipeline, sketches
