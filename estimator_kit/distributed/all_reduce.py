@@ -200,7 +200,7 @@ def start_server(config: ModelDirConfig, view: ClusterView) -> Any:
     """Starts the server of this task, and returns its strategy."""
     on_cpu = devices(config)[0].startswith("/cpu")
     communication = tf.distribute.experimental.CommunicationImplementation
-    with tf.Graph().as_default(), cluster.visible(view):
+    with tf.Graph().as_default(), cluster.set_tf_config(view):
         strategy = tf.distribute.MultiWorkerMirroredStrategy(
             communication_options=tf.distribute.experimental.CommunicationOptions(
                 implementation=communication.RING if on_cpu else communication.AUTO
@@ -236,7 +236,11 @@ def train(
     others = [(name, host) for name, host in view.tasks() if name != view.name]
     if not wait_for(others, this=view.name, seconds=config.cluster_timeout_secs, over=over):
         return
-    with tf.Graph().as_default(), cluster.visible(view), _noticing_losses(view, others, ended):
+    with (
+        tf.Graph().as_default(),
+        cluster.set_tf_config(view),
+        _noticing_losses(view, others, ended),
+    ):
         trained = estimator.Estimator(
             model, config=make_run_config(config, view, train_distribute=strategy), params={}
         )
