@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from feature_specs import FeatureSpec as FeatureSpec
     from feature_specs import SpecError as SpecError
     from feature_specs.reference.columns import feature_columns as feature_columns
-    from feature_specs.reference.decoding import decode_features as decode_features
     from feature_specs.reference.example_parsing import (
         make_parse_example_spec as make_parse_example_spec,
     )
     from feature_specs.reference.example_parsing import (
         make_parse_sequence_example_spec as make_parse_sequence_example_spec,
     )
+    from feature_specs.reference.ops import decode_features as decode_features
     from input_pipelines.errors import DataError as DataError
     from input_pipelines.input_fns import eval_input_fn as eval_input_fn
     from input_pipelines.input_fns import predict_input_fn as predict_input_fn
@@ -82,7 +82,7 @@ _HOMES = {
     "Tracker": "estimator_kit.observing.tracking",
     "UnsupportedTensorFlowError": "estimator_kit.errors",
     "batch_norm": "estimator_kit.models.normalization",
-    "decode_features": "feature_specs.reference.decoding",
+    "decode_features": "feature_specs.reference.ops",
     "dense_layer": "estimator_kit.models.layers",
     "dnn_logits": "estimator_kit.models.layers",
     "eval_input_fn": "input_pipelines.input_fns",

@@ -23,10 +23,8 @@ from feature_specs.heads.objectives import HEADS
 from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.label import Label
 from feature_specs.parser.parser import VERSION
-from feature_specs.sections.drift_thresholds import Drift
-from feature_specs.sections.filters import Filter
+from feature_specs.sections.records import Drift, Filter, Tables
 from feature_specs.sections.retraining import Retraining
-from feature_specs.sections.tables import Tables
 
 FILE = pathlib.Path(__file__).with_name("spec.schema.json")
 

@@ -14,7 +14,7 @@ import hashlib
 import json
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Optional, TypeVar
+from typing import Any, Optional, TypeVar, Union
 
 from feature_specs.entry import Declared
 from feature_specs.errors import Path, Problem, located
@@ -25,10 +25,8 @@ from feature_specs.kinds import Column
 from feature_specs.label import Label
 from feature_specs.meaning import compared
 from feature_specs.meaning.aspects import ASPECTS
-from feature_specs.sections.drift_thresholds import NO_DRIFT, Drift
-from feature_specs.sections.filters import Condition, Filter
+from feature_specs.sections.records import NO_DRIFT, NO_TABLES, Condition, Drift, Filter, Tables
 from feature_specs.sections.retraining import NO_RETRAINING, Retraining
-from feature_specs.sections.tables import NO_TABLES, Tables
 
 # The sections whose values `meaning` finds: what a training reads, and what others read.
 OF_TRAINING = ("features", "columns", "groups", "labels", "objectives", "filter")
@@ -139,6 +137,35 @@ class FeatureSpec:
         category = self.columns[name].category(self)
         name = name if category is None else category
         return name, self.columns[name]
+
+    def canned_name(self, name: str) -> str:
+        """The name of a column in the checkpoints of TensorFlow's canned estimators.
+
+        `{hash_bucket: user_id}` is the variable `linear/linear_model/user_id/weights`, and an
+        embedding of it `.../user_id_embedding/embedding_weights`: the name comes from the features
+        instead of from the column's name in the spec. It is the `.name` of the
+        `tf.feature_column`. The kit has the same names, so that both read each other's checkpoints.
+        """
+        return self.columns[name].canned_name(self, name)
+
+    def missing_value(self, name: str) -> Optional[Union[str, int]]:
+        """The value that means "missing" in a feature: "", -1, or None if no value does.
+
+        For a feature with `decode` it is the empty string. For a feature of one value, columns that
+        look values up (identity, vocabulary, hash_bucket, dynamic_embedding) treat the empty string
+        and -1 as missing: the model gets no id. The same happens if the feature is absent and its
+        default is such a value. In lists, feature lists, numbers and labels, and in a cross that
+        names the feature itself, the empty string and -1 are ordinary values.
+        """
+        feature = self.features[name]
+        if not feature.single or feature.dtype == "float32":
+            return None
+        if feature.decode is not None:
+            return ""
+        for column in self.columns.values():
+            if column.looks_up and name in column.features(self):
+                return "" if feature.dtype == "string" else -1
+        return None
 
     def is_sequence(self, name: str) -> bool:
         """Whether a column has one value per step instead of one per record."""

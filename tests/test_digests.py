@@ -24,13 +24,13 @@ COMPARED = {
     "estimator_kit.checkpoints.scores_meaning:_digest": {
         "estimator_kit.checkpoints.scores_meaning:is_of":
             "(scores or self.unmarked) == self.digest",
-        "feature_specs.meaning.differences:differences": "was != is_now",
+        "feature_specs.meaning.compared:differences": "was != is_now",
     },
     "estimator_kit.checkpoints.run_record:_digests": {
         "estimator_kit.checkpoints.kept_files:_problems": "digest in expected",
     },
     "feature_specs.kinds.vocabulary:words_text": {
-        "feature_specs.meaning.differences:differences": "was != is_now",
+        "feature_specs.meaning.compared:differences": "was != is_now",
     },
     "estimator_kit.config.code_digests:of_model": {
         "estimator_kit.tuning.definition:changes": "was != is_now",
@@ -81,7 +81,7 @@ COMPARED = {
     },
     "input_pipelines.record_files.file_bytes:_sample": {
         "estimator_kit.training.position:_changes": "samples[path] != now.samples[path]",
-        "feature_specs.meaning.differences:differences": "was != is_now",
+        "feature_specs.meaning.compared:differences": "was != is_now",
     },
     "input_pipelines.row_cache.digests:sha256_of": {
         "estimator_kit.exporters.saved_model:copy_saved_model": "expected.get(n) != found.get(n)",

@@ -163,7 +163,7 @@ def test_a_file_is_read_as_it_was_written_and_damage_is_named(cls, tmp_path):
 READERS = {
     "estimator_kit/client/record_spec.py",  # Its own distribution, without pydantic.
     "estimator_kit/client/rest_client.py",
-    "estimator_kit/checkpoints/kept_params.py",
+    "estimator_kit/checkpoints/run_record.py",
     "estimator_kit/checkpoints/scores_meaning.py",
     "estimator_kit/config/cluster.py",
     "estimator_kit/exporters/c_session.py",

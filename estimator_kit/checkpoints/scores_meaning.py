@@ -36,7 +36,7 @@ from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.model_params import changes_of
 from feature_specs.files import documents, file_systems
 from feature_specs.meaning import compared
-from feature_specs.meaning.differences import differences, entry_of
+from feature_specs.meaning.compared import differences, entry_of
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files.file_bytes import samples_of
 from input_pipelines.record_files.sharding import sizes_of

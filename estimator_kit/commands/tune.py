@@ -14,10 +14,10 @@ from typing import Optional
 from estimator_kit.commands.validation import checks as validation_checks
 from estimator_kit.config.mode_configs import TuneConfig
 from estimator_kit.errors import NothingToDo
+from estimator_kit.exit_codes import Signalled, until_signalled
 from estimator_kit.observing.page import page as report_page
 from estimator_kit.observing.tensorboard import ending
 from estimator_kit.result import RunResult, read_result
-from estimator_kit.signals import Signalled, until_signalled
 from estimator_kit.training import preparation
 from estimator_kit.tuning import checks, page, results, search_file
 from estimator_kit.tuning.definition import definition, optuna

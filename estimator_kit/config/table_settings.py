@@ -18,7 +18,7 @@ from typing import Any, Optional
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
-from feature_specs.sections.tables import Tables, TextOfValues
+from feature_specs.sections.records import Tables, TextOfValues
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.record_files import kinds

@@ -2,7 +2,7 @@
 
 It removes the marks of earlier starts, stays until the workers have read their shards, and tells
 the other tasks that training is over. Only the chief writes checkpoints, the run record,
-`input.json` and `result.json`. `parameter_server` and `collective` run its steps.
+`input.json` and `result.json`. `parameter_server` and `all_reduce` run its steps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from estimator_kit import exit_codes
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.distributed.marks import CHIEF, DONE, EVALUATOR, FAILED, STOPPED, Marks
+from estimator_kit.distributed.waiting import CHIEF, DONE, EVALUATOR, FAILED, STOPPED, Marks
 from estimator_kit.errors import ConfigError, NothingToDo, Stopped
 from estimator_kit.result import RunResult, read_result
 from estimator_kit.training.hooks.stop import EARLY_STOPPED, StopRequest

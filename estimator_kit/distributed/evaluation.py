@@ -25,7 +25,7 @@ from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed.lost_tasks import Watch
-from estimator_kit.distributed.marks import DONE, EVALUATOR, Mark, Marks, goal_of
+from estimator_kit.distributed.waiting import DONE, EVALUATOR, Mark, Marks, goal_of
 from estimator_kit.errors import Stopped
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained

@@ -20,9 +20,8 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import servers
 from estimator_kit.distributed.chief import Chief
 from estimator_kit.distributed.lost_tasks import Watch
-from estimator_kit.distributed.marks import Mark
 from estimator_kit.distributed.sessions import ClusterSession, cluster_estimator, keep_training
-from estimator_kit.distributed.waiting import reachable
+from estimator_kit.distributed.waiting import Mark, reachable
 from estimator_kit.distributed.worker import Worker
 from estimator_kit.result import RunResult, result_path
 from estimator_kit.training.hooks.stop import SIGTERM, SaverHook, StopRequest

@@ -11,10 +11,9 @@ from estimator_kit.config.areas.cluster import ALL_REDUCE
 from estimator_kit.config.cluster import EVALUATOR, PS, ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import all_reduce, evaluation, servers, sessions
-from estimator_kit.distributed.all_reduce import Mirrored
-from estimator_kit.distributed.collective import AllReduceChief, AllReduceWorker
-from estimator_kit.distributed.marks import goal_of
+from estimator_kit.distributed.all_reduce import AllReduceChief, AllReduceWorker, Mirrored
 from estimator_kit.distributed.parameter_server import ParameterServerChief, ParameterServerWorker
+from estimator_kit.distributed.waiting import goal_of
 from estimator_kit.embeddings import dynamic_problems
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.result import RunResult

@@ -18,14 +18,13 @@ from typing import Any, NamedTuple, Optional, Union
 
 import tensorflow as tf
 
-from estimator_kit.embeddings import dynamic_tables, partitions
+from estimator_kit.embeddings import dynamic_tables, table_memory
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import table_gradients
-from feature_specs.embeddings.initializers import initializer
+from feature_specs.embeddings.initial_values import initializer
 from feature_specs.errors import did_you_mean
 from feature_specs.kinds import Embedding
 from feature_specs.kinds.base import Dense
-from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.transforms import Features, weights_of
 
@@ -119,7 +118,7 @@ def embedding_table(spec: FeatureSpec, name: str) -> tf.Tensor:
     column = spec.of_kind(Embedding)[name]
     v1 = tf.compat.v1
     if column.shared is None:
-        scope, variable = v1.variable_scope(canned_name(spec, name)), TABLE
+        scope, variable = v1.variable_scope(spec.canned_name(name)), TABLE
     else:
         root = v1.VariableScope(v1.AUTO_REUSE, name="")
         scope, variable = v1.variable_scope(root, auxiliary_name_scope=False), column.shared
@@ -196,7 +195,7 @@ def made_table(spec: FeatureSpec, name: str) -> Any:
 
 
 def _partitioner(column: Embedding, shape: Sequence[int]) -> Optional[Any]:
-    return partitions.partitioner(*shape) if column.pretrained is None else None
+    return table_memory.partitioner(*shape) if column.pretrained is None else None
 
 
 def pretrained_variables(graph: tf.Graph) -> dict[str, tf.Variable]:

@@ -22,7 +22,6 @@ from estimator_kit.models.sequence_model import gru_layer
 from estimator_kit.models.transformer import transformer_block
 from estimator_kit.optimizers.choice import OptimizerChoice
 from feature_specs.heads.next_item import NextItem
-from feature_specs.reference.naming import canned_name
 from input_pipelines.transform.transforms import Features
 
 
@@ -114,7 +113,7 @@ class NextItemModel(ModelFn):
         size = self.spec.size_of(items)
         table: Any = self.embedding_table(name)
         bias = None
-        with v1.variable_scope(canned_name(self.spec, items)):
+        with v1.variable_scope(self.spec.canned_name(items)):
             if not self.params.tied:
                 table = v1.get_variable("vectors", [size, width])
             if self.params.item_bias:

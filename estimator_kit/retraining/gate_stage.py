@@ -33,7 +33,6 @@ from estimator_kit.scoring import row_metrics, slices
 from estimator_kit.scoring.eval_rows import EvalRows, first_records
 from estimator_kit.scoring.row_metrics import OUTPUTS
 from estimator_kit.serving.loaded_model import LoadedModel
-from estimator_kit.tensorflow_errors import reason
 from feature_specs.files import documents
 from feature_specs.sections.retraining import MODEL_METRICS, ROW_METRICS, Gate
 from feature_specs.spec import FeatureSpec
@@ -221,7 +220,7 @@ def _before(rows: EvalRows, live: Version, objectives: list[str]) -> tuple[dict[
         return rows.predictions(live.path, objectives, all_of_them=False), other
     except tf.errors.InvalidArgumentError as error:
         # The candidate has read the same rows, so they are good records of the present spec.
-        why = reason(error)
+        why = tensorflow_errors.reason(error)
         return {}, f"the live model, version {live.number}, cannot read the evaluation rows: {why}"
 
 

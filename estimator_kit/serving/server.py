@@ -28,7 +28,7 @@ from typing import Any, Optional
 from estimator_kit.config.areas.serving import served_models
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
-from estimator_kit.signals import until_signalled
+from estimator_kit.exit_codes import until_signalled
 from input_pipelines.errors import MissingPackageError
 
 # Machines without IPv6 answer with these errors.

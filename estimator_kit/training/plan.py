@@ -13,7 +13,7 @@ import os
 from collections.abc import Sequence
 from typing import Optional
 
-from estimator_kit.checkpoints import kept_params, reading, run_record
+from estimator_kit.checkpoints import reading, run_record
 from estimator_kit.checkpoints.reading import ModelOutline
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start import warm_start
@@ -104,7 +104,7 @@ def check_start(
         return None
     run_record.check_spec_unchanged(config.model_dir, spec, outline.places)
     reading.check_fit(checkpoint, outline.variables)
-    kept_params.check(config.model_dir, type(model).__name__, model.params)
+    run_record.check_params(config.model_dir, type(model).__name__, model.params)
     return reading.latest_step(config.model_dir)
 
 
@@ -123,7 +123,7 @@ def find_warm_start(
         renames=config.warm_start_rename,
     )
     folder, counts = os.path.dirname(warm.checkpoint), compared.WARM_START.aspects
-    for change in kept_params.changes(folder, params, counts):
+    for change in run_record.params_changes(folder, params, counts):
         _log.warning("warm start: the model uses its variables in another way: %s", change)
     if config.max_steps is not None and warm.step >= config.max_steps:
         raise ConfigError(

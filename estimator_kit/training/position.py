@@ -25,7 +25,7 @@ from pydantic import Field
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
 from feature_specs.files import documents, file_systems
-from feature_specs.sections.filters import Filter
+from feature_specs.sections.records import Filter
 from input_pipelines.record_files.file_bytes import samples_of
 from input_pipelines.record_files.sharding import sizes_of
 

@@ -22,7 +22,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from estimator_kit.checkpoints import kept_params, reading, run_record
+from estimator_kit.checkpoints import reading, run_record
 from estimator_kit.checkpoints.reading import ModelOutline
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
@@ -219,7 +219,7 @@ class Training:
         self._result = RunResult(mode=config.mode, status="running", bad_data=screened.counts)
         self._result.save(result_path(self._model_dir))
         run_record.write_record(config, self._spec, self._outline.places)
-        kept_params.write(self._model_dir, self._model.params)
+        run_record.write_params(self._model_dir, self._model.params)
         self._plan.position.write(self._model_dir, config.epochs)
         screened.write(self._model_dir)
         if warm is not None:

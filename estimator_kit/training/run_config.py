@@ -75,7 +75,7 @@ def make_run_config(config: ModelDirConfig, view: Optional[ClusterView] = None, 
         **(_saving(config) if config.mode in TRAINING_MODES else {}),
         **more,
     }
-    with cluster.visible(view):
+    with cluster.set_tf_config(view):
         return estimator.RunConfig(**arguments)
 
 

@@ -23,7 +23,7 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_kit.checkpoints import kept_params, reading, run_record
+from estimator_kit.checkpoints import reading, run_record
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.modes import counted
 from estimator_kit.errors import ConfigError, Locked
@@ -112,7 +112,7 @@ def changes(
     folder = os.path.join(config.model_dir, "feature_spec")
     return [
         *run_record.changed_flags(config, counted(config.mode, aspects)),
-        *kept_params.changes(config.model_dir, model.params, aspects),
+        *run_record.params_changes(config.model_dir, model.params, aspects),
         *run_record.changes_since(folder, spec, aspects),
     ]
 

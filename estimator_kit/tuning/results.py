@@ -18,8 +18,8 @@ from pydantic import Field, JsonValue
 
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import TuneConfig
+from estimator_kit.exit_codes import Signalled
 from estimator_kit.result import EvaluationResult, evaluation_path
-from estimator_kit.signals import Signalled
 from estimator_kit.tuning.search import stopped
 from estimator_kit.tuning.space import evaluation_config, name_of, trial_config, trial_dir
 from estimator_kit.tuning.study import SearchStudy, Trial

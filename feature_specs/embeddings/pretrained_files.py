@@ -17,7 +17,7 @@ from typing import Optional
 from feature_specs.embeddings.vector_files import VectorFileError, npy_array, text_vectors
 from feature_specs.errors import Problem, SpecError, nearest
 from feature_specs.kinds import Column, Embedding, Vocabulary
-from feature_specs.kinds.embedding_tables import Pretrained
+from feature_specs.kinds.embedding import Pretrained
 from feature_specs.spec import FeatureSpec
 from feature_specs.vocabulary import inside, not_inside
 

@@ -25,16 +25,11 @@ in one of the tables.
 from __future__ import annotations
 
 from feature_specs.kinds.base import Column
-from feature_specs.kinds.bucketized import Bucketized
+from feature_specs.kinds.categorical import HashBucket, Identity, Indicator
 from feature_specs.kinds.crossed import Crossed
-from feature_specs.kinds.dynamic_embedding import DynamicEmbedding
-from feature_specs.kinds.embedding import Embedding
-from feature_specs.kinds.hash_bucket import HashBucket
-from feature_specs.kinds.identity import Identity
-from feature_specs.kinds.indicator import Indicator
-from feature_specs.kinds.numeric import Numeric
+from feature_specs.kinds.embedding import DynamicEmbedding, Embedding
+from feature_specs.kinds.numeric import Bucketized, Numeric, SequenceNumeric
 from feature_specs.kinds.ragged import Ragged
-from feature_specs.kinds.sequence_numeric import SequenceNumeric
 from feature_specs.kinds.vocabulary import Vocabulary
 from feature_specs.kinds.weighted import Weighted
 

@@ -31,7 +31,7 @@ from feature_specs.files import file_systems
 from feature_specs.heads.objectives import Binary
 from feature_specs.kinds import bounds
 from feature_specs.reference import example_parsing
-from feature_specs.sections.filters import Condition
+from feature_specs.sections.records import Condition
 from feature_specs.spec import FeatureSpec
 from input_pipelines.eager import as_written
 from input_pipelines.reading.shuffling import RowsAnEpoch, rows_of_epochs

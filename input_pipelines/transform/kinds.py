@@ -32,8 +32,8 @@ from feature_specs.kinds import (
     Vocabulary,
     Weighted,
 )
-from feature_specs.kinds.lookup import Lookup
-from feature_specs.reference.normalizers import integer_buckets, normalizer_fn
+from feature_specs.kinds.categorical import Lookup
+from feature_specs.reference.ops import integer_buckets, normalizer_fn
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import checks
 from input_pipelines.transform.batch import Batch, Ids, Made, make_table

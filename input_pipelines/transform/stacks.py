@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from feature_specs.kinds import Bucketized, Crossed, HashBucket, Identity, Numeric
 from feature_specs.kinds.normalizers import Log1p
-from feature_specs.reference.normalizers import side_by_side_fn
+from feature_specs.reference.ops import side_by_side_fn
 from input_pipelines.transform import checks, kinds
 from input_pipelines.transform.batch import Batch, Ids, is_present
 

@@ -11,7 +11,7 @@ out-of-vocabulary buckets. The weights of a weighted column have a separate entr
 `weights_of(column)`, and each feature of the section `raw` has one with the name `raw_of(feature)`.
 `Transform` never holds variables and never drops a row.
 
-Features with `decode` become float32 with the ops of `feature_specs.reference.decoding`. Before
+Features with `decode` become float32 with the ops of `feature_specs.reference.ops`. Before
 them come checks that name the feature. `reason` tells `diagnosis` what is wrong with a value.
 """
 
@@ -24,9 +24,8 @@ from typing import Any, Optional, Union
 import numpy as np
 import tensorflow as tf
 
-from feature_specs.encoded_bytes import Image, Raw
-from feature_specs.feature import Feature
-from feature_specs.reference import decoding
+from feature_specs.feature import Feature, Image, Raw
+from feature_specs.reference import ops
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import checks, record_parsing, stacks
 from input_pipelines.transform.batch import Batch
@@ -55,7 +54,7 @@ def decoded(spec: FeatureSpec, parsed: Mapping[str, Any]) -> dict[str, Any]:
         if feature.decode is not None and name in parsed:
             check = checks.bytes_of_numbers if isinstance(feature.decode, Raw) else _check_image
             stored = check(name, feature, parsed[name])
-            result[name] = decoding.decoded(name, feature, stored)
+            result[name] = ops.decoded(name, feature, stored)
     return result
 
 
@@ -121,7 +120,7 @@ def _image_reason(what: str, feature: Feature, entry: Image, value: bytes) -> Op
     if kind == "GIF" and pixels.shape[0] != 1:
         return f"{what} is a GIF of {pixels.shape[0]} frames, expected one image; store one frame"
     try:
-        decoding.decoded("image", feature, tf.constant([value]))
+        ops.decoded("image", feature, tf.constant([value]))
     except tf.errors.InvalidArgumentError:
         return f"{what} is a {kind} image that cannot be converted to {wanted} channels"
     return None

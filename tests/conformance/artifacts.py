@@ -34,7 +34,7 @@ from estimator_kit.config.experiment_config import complete
 from estimator_kit.config.mode_configs import ModelDirConfig, RetrainConfig
 from estimator_kit.config.modes import settings_of
 from estimator_kit.distributed.lost_tasks import Watch
-from estimator_kit.distributed.marks import DONE, Marks, goal_of
+from estimator_kit.distributed.waiting import DONE, Marks, goal_of
 from estimator_kit.errors import CheckpointError, NothingToDo, Refused
 from estimator_kit.exporters.best import BestRecord
 from estimator_kit.model import model_params

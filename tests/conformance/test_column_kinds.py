@@ -18,7 +18,7 @@ from estimator_kit.model import gathers
 from feature_specs import kinds
 from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.kinds.base import Column, Dense
-from feature_specs.kinds.over_ids import OverIds
+from feature_specs.kinds.categorical import OverIds
 from input_pipelines.transform.kinds import TRANSFORMS, Batch, value_of
 
 

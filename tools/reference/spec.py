@@ -26,10 +26,8 @@ from feature_specs.json_schema import json_schema
 from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.label import Label
 from feature_specs.parser.parser import VERSION
-from feature_specs.sections.drift_thresholds import Drift
-from feature_specs.sections.filters import Filter
+from feature_specs.sections.records import Drift, Filter, Tables
 from feature_specs.sections.retraining import Retraining
-from feature_specs.sections.tables import Tables
 from feature_specs.spec import FeatureSpec
 from tools.reference.text import (
     Model,

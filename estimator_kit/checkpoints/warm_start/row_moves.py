@@ -15,7 +15,6 @@ import numpy as np
 
 from feature_specs.files import documents
 from feature_specs.kinds import Column
-from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 
 # A move, int64 [new places]: the old place of each new place, or -1 if it has none. None if nothing
@@ -45,7 +44,7 @@ class ColumnsOfTables:
             if column.shared_table is not None:
                 self._shared.setdefault(column.shared_table, name)
             elif column.has_variables:
-                self._scopes.setdefault(canned_name(spec, name), name)
+                self._scopes.setdefault(spec.canned_name(name), name)
 
     def of(self, variable: str) -> Optional[str]:
         """The column, or None. The path of the variable ends with the name of its scope.

@@ -36,7 +36,6 @@ from estimator_kit.model.places.places import (
     objectives_of,
     without_objectives,
 )
-from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 
 
@@ -225,7 +224,7 @@ class VariableMoves:
         traced = bool(owners) and not any(name.startswith(UNKNOWN) for name in owners)
         for name in self._new.used_columns():
             column = self._new.columns[name]
-            part = f"/{canned_name(self._new, name)}/"
+            part = f"/{self._new.canned_name(name)}/"
             is_table = column.dense in VECTORS
             if is_table or any(part in variable for variable in seen):
                 continue

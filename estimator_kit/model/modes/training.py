@@ -30,7 +30,7 @@ from estimator_kit.optimizers.choice import NothingLearned, minimize
 from estimator_kit.optimizers.combining import Weights
 from estimator_kit.optimizers.combining.base import MakeGradients
 from estimator_kit.optimizers.freezing import not_frozen
-from feature_specs.encoded_bytes import Image
+from feature_specs.feature import Image
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.transforms import Features
 

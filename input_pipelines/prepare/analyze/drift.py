@@ -8,7 +8,7 @@ person can choose one. The measures (`distances`) are l_infinity for strings, fo
 integers that an identity, vocabulary, hash_bucket or crossed column reads; jensen_shannon for other
 numbers; and missing for all. If a threshold names another measure, that measure is added.
 
-If the model treats "" or -1 as missing (`feature_specs.reference.missing_values`), `missing` and
+If the model treats "" or -1 as missing (`FeatureSpec.missing_value`), `missing` and
 `l_infinity` do the same. So it is not drift if records store these values or omit the feature. The
 statistics always count empty strings. The count of -1 comes from the listed words. It is 0 if -1 is
 not listed (then it is less frequent than each listed word), and a lower bound if counts are
@@ -25,8 +25,7 @@ from typing import Literal, Optional, Union
 
 from feature_specs.feature import Feature
 from feature_specs.label import Label
-from feature_specs.reference.missing_values import missing_value
-from feature_specs.sections.drift_thresholds import Measures, Thresholds
+from feature_specs.sections.records import Measures, Thresholds
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import FeatureStatistics, Statistics, population
 from feature_specs.validation import accepted_values
@@ -263,7 +262,7 @@ def _findings(
     usual = "l_infinity" if is_category(spec, kind, name) else "jensen_shannon"
     present, new_present = old, new
     if kind == "feature":
-        word = missing_value(spec, name)
+        word = spec.missing_value(name)
         present, new_present = _without(old, word), _without(new, word)
     for measure in ("l_infinity", "jensen_shannon"):
         if _is_decoded(spec, kind, name):

@@ -13,7 +13,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from feature_specs.sections.filters import Condition
+from feature_specs.sections.records import Condition
 from input_pipelines.errors import DataError, first_line
 from input_pipelines.prepare.analyze.protobuf_records import NotAnExample
 from input_pipelines.prepare.analyze.summary import RecordSummary

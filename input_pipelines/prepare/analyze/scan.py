@@ -26,10 +26,14 @@ from typing import Any, Optional
 import pydantic
 import tensorflow as tf
 
-from feature_specs.sections.filters import Condition
+from feature_specs.sections.records import Condition
 from input_pipelines.errors import DataError, cores
 from input_pipelines.prepare import beam_runner
-from input_pipelines.prepare.analyze import group_scan, numbers, summary_json
+from input_pipelines.prepare.analyze import (
+    group_scan,
+    numbers,
+    summary_json,
+)
 from input_pipelines.prepare.analyze.group_scan import scan_files, scan_parts
 from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.analyze.values import EXACT_LIMIT

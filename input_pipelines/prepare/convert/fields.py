@@ -18,9 +18,9 @@ from typing import Any, Optional, Protocol
 
 import numpy as np
 
-from feature_specs.encoded_bytes import Raw
 from feature_specs.errors import counted, did_you_mean
-from feature_specs.sections.filters import Condition
+from feature_specs.feature import Raw
+from feature_specs.sections.records import Condition
 from feature_specs.spec import FeatureSpec
 from feature_specs.validation import accepted_values
 from feature_specs.validation.accepted_values import Accepted

@@ -2,7 +2,7 @@
 
     normalized((Log1p(),), np.float32([3.0, -2.0]))     # [1.386, nan]
 
-The steps and types are the same as in the TensorFlow ops of `feature_specs.reference.normalizers`.
+The steps and types are the same as in the TensorFlow ops of `feature_specs.reference.ops`.
 So a number is finite here if it is finite there. The last bits may differ.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from feature_specs.kinds import integers
+from feature_specs.kinds import normalizers
 from feature_specs.kinds.bounds import nearest_float32
 from feature_specs.kinds.normalizers import Log1p, MinMax, Normalizer, ZScore
 
@@ -25,8 +25,8 @@ def normalized(steps: Sequence[Normalizer], values: np.ndarray) -> np.ndarray:
     numbers: Any
     with np.errstate(all="ignore"):
         if values.dtype.kind == "i":
-            first = integers.before_log(steps)
-            numbers = _scaled(integers.scaling(steps[:first]), values)
+            first = normalizers.before_log(steps)
+            numbers = _scaled(normalizers.scaling(steps[:first]), values)
             steps = steps[first:]
         else:
             numbers = values.astype(np.float32)
@@ -44,7 +44,7 @@ def normalized(steps: Sequence[Normalizer], values: np.ndarray) -> np.ndarray:
         return np.asarray(numbers, np.float32)
 
 
-def _scaled(scaling: integers.Scaling, values: np.ndarray) -> Any:
+def _scaled(scaling: normalizers.Scaling, values: np.ndarray) -> Any:
     whole = scaling.whole
     numbers = values.astype(np.float32)
     if whole:

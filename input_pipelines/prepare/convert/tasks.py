@@ -20,7 +20,7 @@ import numpy as np
 
 from feature_specs.files import documents
 from feature_specs.files.shards import ShardFile, Written
-from feature_specs.sections.filters import Condition
+from feature_specs.sections.records import Condition
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import derived_labels, spills, split
 from input_pipelines.prepare.convert import fields as field_rules

@@ -20,7 +20,7 @@ import numpy as np
 
 from feature_specs.errors import nearest
 from feature_specs.kinds import bounds
-from feature_specs.sections.filters import Condition
+from feature_specs.sections.records import Condition
 from feature_specs.validation.accepted_values import Accepted
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze.columns import named_as_id

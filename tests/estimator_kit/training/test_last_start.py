@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from estimator_kit.checkpoints import kept_params, run_record
+from estimator_kit.checkpoints import run_record
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.models import MODELS
 from estimator_kit.training import starts
@@ -31,7 +31,7 @@ def start(tmp_path, document):
     config, spec, model = make()
     assert starts.changes(config, spec, model, ["training"]) == []  # Nothing was started here.
     run_record.write_record(config, spec)
-    kept_params.write(str(tmp_path), model.params)
+    run_record.write_params(str(tmp_path), model.params)
     return make
 
 

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from estimator_kit.errors import ConfigError, Stopped
-from estimator_kit.signals import Signalled
+from estimator_kit.exit_codes import Signalled
 from estimator_kit.tuning import search_file
 from estimator_kit.tuning.search import Outcome, SearchLoop
 from estimator_kit.tuning.study import SearchStudy

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from feature_specs.kinds.quantiles import cuts
+from feature_specs.kinds.bounds import cuts
 from input_pipelines.prepare.analyze.numbers import exact_quantiles
 
 pytestmark = pytest.mark.no_tensorflow

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 import feature_specs
 from feature_specs.kinds import COLUMN_KINDS, normalizers
-from feature_specs.reference.normalizers import normalizer_fn
+from feature_specs.reference.ops import normalizer_fn
 from feature_specs.validation import accepted_values
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import data_scan, spec_check

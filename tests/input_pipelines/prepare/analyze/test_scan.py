@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from feature_specs.sections.filters import Condition, Filter
+from feature_specs.sections.records import Condition, Filter
 from input_pipelines.errors import DataError, MissingPackageError
 from input_pipelines.prepare.analyze import numbers
 from input_pipelines.prepare.analyze.scan import scan

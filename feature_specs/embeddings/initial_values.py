@@ -1,24 +1,46 @@
-"""Reads the pretrained vectors of embedding columns from their files.
+"""The start values of embedding tables: pretrained vectors, and the initializers of TensorFlow.
 
-`read` returns the rows of a column's table that the file has. Only a new training reads the files:
-checkpoints and exports contain their own tables. This module never writes.
+`read` returns the rows of a column's table that its file has. Only a new training reads the files:
+checkpoints and exports contain their own tables. `initializer` returns the initializer of a table,
+for both readings of a spec. The layers of models use `drawn`. This module never writes.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import pathlib
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 
 import numpy as np
 import tensorflow as tf
 
 from feature_specs.embeddings import pretrained_files
-from feature_specs.embeddings.initializers import initializer
 from feature_specs.embeddings.vector_files import VectorFileError, npy_array, text_vectors
 from feature_specs.errors import SpecError, did_you_mean
+from feature_specs.kinds import DynamicEmbedding, Embedding
+from feature_specs.kinds.embedding import Normal, TruncatedNormal, Uniform, Zeros
 from feature_specs.spec import FeatureSpec
 from feature_specs.vocabulary import VocabularyError
+
+
+def initializer(column: Union[DynamicEmbedding, Embedding]) -> Any:
+    """A v1 initializer. The default is the default of `tf.feature_column.embedding_column`."""
+    if column.initializer is None:
+        return tf.compat.v1.truncated_normal_initializer(stddev=1 / math.sqrt(column.dimension))
+    return drawn(column.initializer)
+
+
+def drawn(given: Union[Zeros, Normal, Uniform, TruncatedNormal]) -> Any:
+    """The v1 initializer of one entry."""
+    v1 = tf.compat.v1
+    if isinstance(given, Zeros):
+        return v1.zeros_initializer()
+    if isinstance(given, Normal):
+        return v1.random_normal_initializer(stddev=given.normal.stddev)
+    if isinstance(given, Uniform):
+        return v1.random_uniform_initializer(given.uniform.min, given.uniform.max)
+    return v1.truncated_normal_initializer(stddev=given.truncated_normal.stddev)
 
 
 @dataclasses.dataclass(frozen=True)
