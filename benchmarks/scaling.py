@@ -118,7 +118,7 @@ def measure(
             f"--train_files={folder}/ads/dt=2026-01-0[1-7]/*.tfrecord",
             f"--model_dir={folder}/{name}", "--model=benchmarks.scaling_model:WaitingModel",
             "--mode=train", f"--batch_size={arguments.batch_size}", f"--max_steps={steps}",
-            *cluster, "--intra_op_threads=1", "--inter_op_threads=1",
+            *cluster, "--threads=1",
         ],
         cwd=ROOT, capture_output=True, text=True, check=False,
         env={

@@ -104,7 +104,8 @@ def _run(config: ExperimentConfig, arguments: Sequence[str]) -> int:
     console.use(config.log_format)
     if config.launch_local and config.mode in TRAINING_MODES:
         return launcher.launch(config, arguments)
-    console.configure(config.log_format, timestamps=config.mode == "serve")
+    serves = config.mode == "serve" and config.serving_config_dir is None
+    console.configure(config.log_format, timestamps=serves)
     # If answers go to standard output, what is for people goes to standard error.
     to_stderr = config.mode == "predict" and config.predict_dir is None
     to_stderr |= config.mode == "evaluate" and config.model_dir is None

@@ -18,7 +18,7 @@ from feature_specs.files import documents
 
 
 class InputProfile(documents.Part):
-    """How long training steps waited for input; empty without --profile_input.
+    """How long training steps waited for input; empty without --profile.
 
     Attributes:
       steps: how many steps the trace covers.
@@ -57,7 +57,7 @@ class RunResult(documents.Document):
       rows_trained: how many rows this start trained on.
       rows_lost: how many rows of the epochs were lost with a worker of --data_service.
       steps_planned: the global step at which training was to end.
-      input_profile: with --profile_input; else it is empty.
+      input_profile: with --profile; else it is empty.
       profile: with --profile, see `observing.profile.costs.analyze`.
       rows_evaluated: how many rows the latest evaluation read.
       rows_selected: with a filter or negative down-sampling, the rows `read`, `kept` and `dropped`

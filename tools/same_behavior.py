@@ -94,7 +94,7 @@ def _demo(folder: str) -> dict[str, object]:
     }
     with open(os.path.join(folder, "result.json"), encoding="utf-8") as file:
         result = json.load(file)
-    inspected = _run("--mode=inspect", f"--inspect_path={result['export_path']}").stdout
+    inspected = _run("--mode=inspect", f"--export_dir={result['export_path']}").stdout
     result = {key: value for key, value in result.items() if key not in _VOLATILE}
     result["exports"] = sorted(os.listdir(os.path.join(folder, "export")))
     signatures = [line for line in inspected.splitlines() if ":" in line and folder not in line]

@@ -67,7 +67,7 @@ class Client(abc.ABC):
       label: the label of a version, for example `stable`, instead of its number.
       batch_rows: the number of rows in a request. For usual records, 1000 keeps requests far below
         gRPC's limit of 4 MiB. TensorFlow Serving refuses more rows than `max_batch_size` in its
-        batching parameters, which --mode=serving_config sets to 1000 or more.
+        batching parameters, which --serving_config_dir sets to 1000 or more.
       timeout_secs: the time for one batch of rows, with all its tries and with the requests for
         metadata that it needs. Each further batch has the same time, and so has each batch of a
         call that starts again because the server replaced the version.

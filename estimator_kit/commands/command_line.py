@@ -28,8 +28,8 @@ from estimator_kit.config.modes import (
     modes_that_read,
     settings_of,
 )
+from estimator_kit.config.removed import mode_hint
 from estimator_kit.errors import ConfigError
-from feature_specs.errors import did_you_mean
 
 _WIDTH = 100
 
@@ -61,8 +61,7 @@ def with_mode(arguments: Sequence[str]) -> list[str]:
         return list(arguments)
     if word not in MODES:
         raise ConfigError(
-            f"the command line: expected --flag=value or a mode, got {word!r}"
-            f"{did_you_mean(word, MODES)}"
+            f"the command line: expected --flag=value or a mode, got {word!r}{mode_hint(word)}"
         )
     return [f"--mode={word}", *rest]
 
@@ -77,7 +76,7 @@ def asked_help(line: CommandLine) -> Optional[str]:
     if not mode.present:
         return overview()
     if mode.value not in MODES:
-        raise ConfigError(f"--mode: unknown mode {mode.value!r}{did_you_mean(mode.value, MODES)}")
+        raise ConfigError(f"--mode: unknown mode {mode.value!r}{mode_hint(mode.value)}")
     return mode_help(str(mode.value))
 
 
@@ -88,6 +87,8 @@ def check_read(line: CommandLine, mode: str) -> None:
       ConfigError: it does not; the message names the modes that do.
     """
     read = settings_of(mode)
+    if mode == "retrain" and line.values["cycle"].value:  # Its own flags say everything else.
+        read = read & {*EVERY_MODE_READS, "model_dir", "cycle"}
     problems = [
         f"--mode={mode} does not read --{name}. Remove the flag; it is for {_listed(_users(name))}."
         for name in line.named

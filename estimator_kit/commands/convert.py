@@ -84,7 +84,7 @@ def _converted(
         options=options,
         spec=spec,
         csv=csv,
-        workers=config.convert_processes,
+        workers=config.processes,
         beam=config.beam_flags(),
         on_progress=progress,
     )

@@ -1,10 +1,10 @@
-"""`--mode=data_service_dispatcher` and `--mode=data_service_worker`: servers of a tf.data service.
+"""`--mode=data_service`: a dispatcher of a tf.data service or, with --data_service, a worker.
 
-The servers are TensorFlow's own. When a server is ready, it reports its address in one line. It
-runs until SIGTERM or Ctrl-C, and then exits with status 0. A worker whose dispatcher is gone is not
-stopped before that: TensorFlow's `stop` would wait for the dispatcher, and block the whole process.
-The servers have no authentication: everyone who reaches their ports can read files and run graphs,
-so keep them inside a private network.
+The servers are TensorFlow's own. When a server is ready, one line says what it is and its address.
+It runs until SIGTERM or Ctrl-C, and then exits with status 0. A worker whose dispatcher is gone is
+not stopped before that: TensorFlow's `stop` would wait for the dispatcher, and block the whole
+process. The servers have no authentication: everyone who reaches their ports can read files and run
+graphs, so keep them inside a private network.
 
 With --data_service_dir, a dispatcher writes down its state. If you start it again with the same
 folder, it continues the trainings that it served, on the same port.
@@ -42,20 +42,20 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
 
 
 def serve(config: ExperimentConfig, tell: Callable[[str], None]) -> None:
-    """Runs the server that the mode names until a signal ends it; tells its address.
+    """Runs a worker or a dispatcher until a signal ends it; tells its address.
 
     Raises:
       ConfigError: the port cannot be bound, or the folder cannot be used.
       tf.errors.UnavailableError: a worker cannot reach its dispatcher.
     """
     with until_signalled() as ended:
-        if config.mode == "data_service_dispatcher":
+        if config.data_service is None:
             server, address = _dispatcher(config)
         else:
             server, address = _worker(config, ended)
         if server is None:
             return
-        tell(f"{config.mode}: {address}")
+        tell(f"{'dispatcher' if config.data_service is None else 'worker'}: {address}")
         while not ended.wait(1.0):  # In short waits, because one long wait can delay signals.
             pass
         if _stops(config):
@@ -66,9 +66,7 @@ def serve(config: ExperimentConfig, tell: Callable[[str], None]) -> None:
 
 def _stops(config: ExperimentConfig) -> bool:
     """Whether the server can be stopped. A worker asks its dispatcher for as long as it takes."""
-    if config.mode == "data_service_dispatcher":
-        return True
-    return data_service.answers(str(config.data_service), seconds=1.0)
+    return config.data_service is None or data_service.answers(config.data_service, seconds=1.0)
 
 
 def _dispatcher(config: ExperimentConfig) -> tuple[Any, str]:

@@ -7,6 +7,7 @@
     a checkpoint       its variables
     a model directory  the variables of its latest checkpoint, the ops of its training graph,
                        vocabularies, exports, and the same as of a model
+    a retraining       a table of all cycles, and the versions that are served
 
 With --graph_dir, it also writes the graph for TensorBoard. It trains nothing.
 """
@@ -23,8 +24,9 @@ from google.protobuf import text_format
 from estimator_kit.checkpoints import reading, run_record
 from estimator_kit.commands.inspection.model import describe, statistics_beside
 from estimator_kit.compat.tf_estimator import ModeKeys
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.experiment_config import ExperimentConfig, complete
 from estimator_kit.config.flags import config_from_flagfile
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.extra_files import Lineage
 from estimator_kit.exporters.saved_model_graph import (
@@ -37,6 +39,8 @@ from estimator_kit.exporters.saved_model_graph import (
 from estimator_kit.exporters.verification import Report
 from estimator_kit.exporters.versions import kept
 from estimator_kit.result import RunResult
+from estimator_kit.retraining import modes, state
+from estimator_kit.scoring.export import newest
 from estimator_kit.training.preparation import make_model
 from feature_specs.files import file_systems, staged, versions
 from feature_specs.kinds import Vocabulary
@@ -49,8 +53,9 @@ _OPS = 20
 
 def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
     """Runs the mode; see `inspect`."""
-    if config.inspect_path is not None:
-        file_systems.check(config.inspect_path, flag="--inspect_path")
+    for flag in ("export_dir", "model_dir"):
+        if getattr(config, flag) is not None:
+            file_systems.check(getattr(config, flag), flag=f"--{flag}")
     if config.graph_dir is not None:
         staged.check_writable(config.graph_dir, flag="--graph_dir")
     tell(inspect(config))
@@ -58,15 +63,21 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
 
 
 def inspect(config: ExperimentConfig) -> str:
-    """Describes `inspect_path`, or the model of `spec`, and writes the graph if `graph_dir` is set.
+    """Describes `export_dir`, else `model_dir`, else the model of `spec`; can write the graph.
 
     Raises:
-      ConfigError: the path has no export, no checkpoint and no model directory.
+      ConfigError: the folder has no export, no checkpoint and no cycle.
     """
     graph: Any = None
-    path = (config.inspect_path or config.spec).rstrip("/") or "/"
-    if config.inspect_path is None:
+    flag = "export_dir" if config.export_dir is not None else "model_dir"
+    folder = getattr(config, flag)
+    path = (folder or config.spec).rstrip("/") or "/"
+    if config.export_dir is not None:
+        path = newest(path)
+    if folder is None:
         lines, graph = _model(config)
+    elif flag == "model_dir" and state.cycles(path):
+        lines = modes.history(complete(config, ModelDirConfig)).splitlines()
     elif tf.io.gfile.isdir(path) and saved_model_file(path) is not None:
         lines, graph = _export(path)
     elif tf.io.gfile.exists(f"{path}.index"):
@@ -75,8 +86,9 @@ def inspect(config: ExperimentConfig) -> str:
         lines, graph = _model_dir(path)
     else:
         raise ConfigError(
-            f"--inspect_path={path}: expected an export (with saved_model.pb), a checkpoint (a "
-            "path without .index) or a model directory with a checkpoint."
+            f"--{flag}={path}: expected an export (with saved_model.pb), a checkpoint (a path "
+            "without .index), or a folder of a training or of cycles. For the model of --spec, "
+            "give an empty --model_dir=."
         )
     if config.graph_dir is not None:
         if graph is None:

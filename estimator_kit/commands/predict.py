@@ -70,9 +70,7 @@ def _with_export(
             paths,
             config.eval_batch_size,
             damaged=damaged,
-            intra_op_threads=config.intra_op_threads,
-            inter_op_threads=config.inter_op_threads,
-            memory_growth=config.memory_growth,
+            threads=config.threads,
         )
 
     cannot = f"--export_dir={export.path} cannot answer"

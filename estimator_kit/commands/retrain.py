@@ -1,4 +1,4 @@
-"""`--mode=retrain`, `rollback`, `history` and `reproduce`: scheduled retraining."""
+"""`--mode=retrain` and `rollback`: scheduled retraining."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Optional
 from estimator_kit.commands.services import Services
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
 from estimator_kit.config.mode_configs import (
-    ModelDirConfig,
     ReproduceConfig,
     RetrainConfig,
     RollbackConfig,
@@ -22,20 +21,17 @@ from estimator_kit.retraining.report import Report
 
 
 def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
-    """Runs one of the four modes.
+    """Runs a cycle, trains an earlier one again, or makes an earlier version live.
 
     It raises the errors of `retraining.cycle.run`, `retraining.modes` and
     `retraining.reproduction`.
     """
-    if config.mode == "retrain":
-        return _retrain(complete(config, RetrainConfig), tell)
-    if config.mode == "history":
-        text = modes.history(complete(config, ModelDirConfig))
-    elif config.mode == "rollback":
-        text = _roll_back(complete(config, RollbackConfig))
+    if config.mode == "rollback":
+        tell(_roll_back(complete(config, RollbackConfig)))
+    elif config.cycle is not None:
+        tell(modes.reproduce(complete(config, ReproduceConfig)))
     else:
-        text = modes.reproduce(complete(config, ReproduceConfig))
-    tell(text)
+        return _retrain(complete(config, RetrainConfig), tell)
     return RunResult(mode=config.mode)
 
 

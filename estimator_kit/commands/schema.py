@@ -1,6 +1,7 @@
-"""`--mode=import_schema` and `export_schema`: specs from and to a TensorFlow Metadata Schema.
+"""`--mode=schema`: a spec as a TensorFlow Metadata Schema, or a first spec from one.
 
-Passes the settings to `input_pipelines/prepare/metadata_schema`, which does the work.
+With `analysis_dir` it reads the Schema, with `spec` it writes it. Passes the settings to
+`input_pipelines/prepare/metadata_schema`, which does the work.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def exchange(config: SchemaConfig) -> str:
       SpecError: the spec cannot be used.
       MissingPackageError: tensorflow-metadata is not installed, or does not fit.
     """
-    return _import(config) if config.mode == "import_schema" else _export(config)
+    return _import(config) if config.analysis_dir is not None else _export(config)
 
 
 def _import(config: SchemaConfig) -> str:

@@ -59,7 +59,6 @@ def run(config: TuneConfig, tell: Callable[[str], None]) -> RunResult:
         config.model_dir,
         search,
         definition(config, spec, models),
-        stale_secs=config.lock_stale_secs,
     )
     _check_left(config, study)
     page.write_board(os.path.join(config.model_dir, "trials"), search, spec)
@@ -70,7 +69,7 @@ def run(config: TuneConfig, tell: Callable[[str], None]) -> RunResult:
         loop = SearchLoop(
             study,
             lambda claim: _start(config, claim, search.metric),
-            processes=config.tune_processes,
+            processes=config.processes or 1,
             ended=ended,
             every_secs=config.log_every_secs,
         )

@@ -12,8 +12,7 @@ import pydantic
 
 from estimator_kit.config.areas import AllSettings
 from estimator_kit.config.areas.base import Settings
-from estimator_kit.config.modes import MODES
-from estimator_kit.config.removed import instead
+from estimator_kit.config.removed import instead, mode_hint
 from estimator_kit.config.rules import problems_of
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import did_you_mean
@@ -91,7 +90,7 @@ def _problem(item: Any, fields: Any) -> str:
     if item["type"] == "missing":
         return f"--{name} is missing."
     if name == "mode":
-        return f"--mode: unknown mode {item['input']!r}{did_you_mean(item['input'], MODES)}"
+        return f"--mode: unknown mode {item['input']!r}{mode_hint(item['input'])}"
     return f"--{name}: expected {_expected(item)}, got {item['input']!r}."
 
 

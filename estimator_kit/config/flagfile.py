@@ -103,7 +103,7 @@ def _check_file(
             continue
         if not text or text.startswith(("#", "//")):
             continue
-        problem = _line_problem(text) or _name_problem(text, known)
+        problem = _line_problem(text) or _name_problem(text, known, path)
         match = _FLAGFILE.match(text)
         if problem:
             problems.append(f"{place}: {text!r}: {problem}")
@@ -111,12 +111,11 @@ def _check_file(
             _check_file(os.path.expanduser(match[1]), place, known, problems, outer)
 
 
-def _name_problem(text: str, known: Collection[str]) -> str:
-    flag, _, value = text.partition("=")
-    name = flag.lstrip("-")
+def _name_problem(text: str, known: Collection[str], path: str) -> str:
+    name = text.partition("=")[0].lstrip("-")
     if not known or name in known or name in ("flagfile", "undefok"):
         return ""
-    if removed.is_constant(name, value):
+    if removed.is_readable(text, path):
         return ""
     return f"unknown flag --{name}{flag_hint(name, known)}"
 

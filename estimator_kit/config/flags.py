@@ -21,7 +21,7 @@ from absl import flags
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flagfile import check_flagfiles, flag_hint, split_flagfiles
 from estimator_kit.config.modes import MODES
-from estimator_kit.config.removed import PASS_OVER
+from estimator_kit.config.removed import PASS_OVER, rewritten
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import SpecError, path_text
 from feature_specs.parser.yaml_reader import read_text
@@ -121,7 +121,7 @@ def read_command_line(arguments: Sequence[str]) -> CommandLine:
     flags.DEFINE_bool("helpfull", False, "Show all flags.", **here)
     flagfiles, others = split_flagfiles(arguments)
     try:
-        values(["program", PASS_OVER, *flagfiles])
+        values(["program", PASS_OVER, *_with_rewritten(flagfiles)])
         before = {name: values[name].present for name in values}
         rest = values(["program", *others])[1:]
     except flags.UnrecognizedFlagError as error:
@@ -186,15 +186,27 @@ def config_from_flagfile(path: str) -> ExperimentConfig:
     Raises:
       ConfigError: it cannot be read, a value is wrong, or flags do not go together.
     """
-    arguments = ["program", PASS_OVER, f"--flagfile={path}"]
+    argument = f"--flagfile={path}"
     values = flags.FlagValues()
     define_flags(values)
-    check_flagfiles(arguments[1:], known_names(values))
+    check_flagfiles([argument], known_names(values))
     try:
-        values(arguments)
+        values(["program", PASS_OVER, *_with_rewritten([argument])])
     except (flags.Error, ValueError) as error:
         raise ConfigError(f"{path}: {error}") from error
     return config_from_flags(values)
+
+
+def _with_rewritten(flagfiles: Sequence[str]) -> list[str]:
+    """Each flagfile, followed by the flags that replace removed ones in a `flags.txt`."""
+    arguments = []
+    for argument in flagfiles:
+        path = os.path.expanduser(argument.partition("=")[2])
+        arguments.append(argument)
+        if os.path.basename(path) == "flags.txt":
+            with open(path, encoding="utf-8") as file:
+                arguments += rewritten(file)
+    return arguments
 
 
 def _model_params(entries: Sequence[str]) -> dict[str, Any]:
@@ -240,7 +252,7 @@ def values_in(lines: Sequence[str], names: Collection[str]) -> dict[str, Any]:
     """
     values = flags.FlagValues()
     define_flags(values)
-    for line in lines:
+    for line in [*lines, *rewritten(lines)]:
         name = line[2:].partition("=")[0]
         if name in names or name.removeprefix("no") in names:
             with contextlib.suppress(flags.Error, ValueError):

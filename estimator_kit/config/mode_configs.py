@@ -40,7 +40,3 @@ class SchemaConfig(ExperimentConfig):
 class TransformConfig(ExperimentConfig):
     export_dir: str
     transform_dir: str
-
-
-class ServingFilesConfig(ExperimentConfig):
-    serving_config_dir: str

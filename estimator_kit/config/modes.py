@@ -57,8 +57,8 @@ class ModeEntry:
 
 _BAD_DATA = ("corrupt_data_policy", "max_bad_records", "max_bad_fraction")
 _INPUT_CACHE = ("input_cache_dir", "input_cache_gib")
-_PROFILE = ("profile", "profile_input", "timeline")
-_MACHINE = ("intra_op_threads", "inter_op_threads", "memory_growth")
+_PROFILE = ("profile",)
+_MACHINE = ("threads",)
 _EVALUATE_IN_TRAINING = (
     "eval_throttle_secs", "early_stopping_metric", "early_stopping_direction",
     "early_stopping_patience",
@@ -78,9 +78,9 @@ _EVAL_DATA = ("eval_files", "eval_days")
 # What a training reads, whether or not it evaluates its checkpoints.
 _TRAINING = (
     *_MODEL, *_TRAIN_DATA, "batch_size", "shuffle", "keep_negatives", *_BAD_DATA,
-    *_INPUT_CACHE, *_TRAINING_AREA, *_PROFILE, *_MACHINE, "lock_stale_secs",
+    *_INPUT_CACHE, *_TRAINING_AREA, *_PROFILE, *_MACHINE,
 )  # fmt: skip
-_CLUSTER = (*Cluster.model_fields, "data_service", "data_service_timeout_secs")
+_CLUSTER = (*Cluster.model_fields, "data_service")
 # What a training or a cycle tells people and services at its end.
 _TOLD = ("report", "prometheus_file", "tracking")
 _ONE_MODEL = (*_MODEL, *_BAD_DATA, *_MACHINE, "seed", "deterministic")
@@ -97,7 +97,8 @@ MODES: Mapping[str, ModeEntry] = {
         "prepare data", "write tables (Parquet, CSV, JSON lines) as sharded TFRecord files",
         "convert",
         {"convert_files": (), "convert_dir": ()},
-        ("spec", "seed", "beam_options", *Conversion.model_fields, *Tables.model_fields),
+        ("spec", "seed", "processes", "beam_options", *Conversion.model_fields,
+         *Tables.model_fields),
         estimators=False,
     ),
     "check_data": ModeEntry(
@@ -107,29 +108,17 @@ MODES: Mapping[str, ModeEntry] = {
         ("spec", "model_dir", *_TRAIN_DATA, *_EVAL_DATA, "predict_files"),
         estimators=False,
     ),
-    "import_schema": ModeEntry(
-        "prepare data", "write a first spec from a TensorFlow Metadata Schema",
+    "schema": ModeEntry(
+        "prepare data", "write a spec as a TensorFlow Metadata Schema, or a first spec from one",
         "schema",
-        {"schema_file": (), "analysis_dir": ()},
-        ("schema_file", "analysis_dir", "labels"), estimators=False,
+        {"schema_file": (), "spec": ("analysis_dir",)},
+        ("schema_file", "spec", "analysis_dir", "labels"), estimators=False,
     ),
-    "export_schema": ModeEntry(
-        "prepare data", "write a spec as a TensorFlow Metadata Schema",
-        "schema",
-        {"spec": (), "schema_file": ()},
-        ("spec", "schema_file"), estimators=False,
-    ),
-    "data_service_dispatcher": ModeEntry(
-        "prepare data", "run the dispatcher of a tf.data service until you stop it",
+    "data_service": ModeEntry(
+        "prepare data", "run the dispatcher of a tf.data service, or a worker, until you stop it",
         "data_service",
         {},
-        ("data_service_port", "data_service_host", "data_service_dir"), estimators=False,
-    ),
-    "data_service_worker": ModeEntry(
-        "prepare data", "run a worker of a tf.data service until you stop it",
-        "data_service",
-        {"data_service": ()},
-        (*DataService.model_fields,), but_not=("data_service_dir",), estimators=False,
+        (*DataService.model_fields, "cluster_timeout_secs"), estimators=False,
     ),
     "train_and_evaluate": ModeEntry(
         "train", "train, evaluate every checkpoint, and export (the default)",
@@ -152,7 +141,7 @@ MODES: Mapping[str, ModeEntry] = {
         {"spec": (), "model_dir": (), "search": (), "train_files": ("train_mix",),
          "eval_files": ()},
         (*_TRAINING, *_EVAL_DATA, "predict_files", *_EVALUATION, *_EXPORTS,
-         *_REPORT, "strategy", "mirrored_devices", *Tuning.model_fields),
+         *_REPORT, "strategy", "mirrored_devices", "processes", *Tuning.model_fields),
         but_not=("eval_name", "compare", "prometheus_file"),
     ),
     "evaluate": ModeEntry(
@@ -168,15 +157,15 @@ MODES: Mapping[str, ModeEntry] = {
         "export",
         {"spec": (), "model_dir": ()},
         (*_ONE_MODEL, *_TRAIN_DATA, *_OWN_DATA, *_EVAL_DATA, "predict_files", "warm_start_from",
-         "export_check_rows", "default_signature"),
+         "default_signature"),
     ),
     "predict": ModeEntry(
         "train", "predict --predict_files with the latest checkpoint or with an export",
         "predict",
         {"spec": ("export_dir", "predict_dir"), "model_dir": ("export_dir", "predict_dir"),
          "predict_files": ()},
-        (*_ONE_MODEL, "predict_files", "eval_batch_size", "export_dir", *Prediction.model_fields,
-         *Tables.model_fields),
+        (*_ONE_MODEL, "predict_files", "eval_batch_size", "export_dir", "processes",
+         *Prediction.model_fields, *Tables.model_fields),
         but_not=("beam_options",), answers=True,
     ),
     "validate": ModeEntry(
@@ -192,10 +181,10 @@ MODES: Mapping[str, ModeEntry] = {
         ("model_dir", "compare"), estimators=False,
     ),
     "inspect": ModeEntry(
-        "look", "show what is in a model, an export, a checkpoint or a model directory",
+        "look", "show what is in a model, an export or a model directory, or all cycles",
         "inspect",
-        {"inspect_path": ("spec",)},
-        ("inspect_path", "graph_dir", "spec", "model", "model_params"),
+        {"model_dir": ("export_dir", "spec")},
+        ("model_dir", "export_dir", "serving_dir", "graph_dir", "spec", "model", "model_params"),
     ),
     "transform": ModeEntry(
         "look", "write an export in another form (frozen, TensorFlow Lite, items, ...)",
@@ -206,48 +195,27 @@ MODES: Mapping[str, ModeEntry] = {
          "keep_columns", "item_vectors_format", "index_recall"),
     ),
     "serve": ModeEntry(
-        "serve", "answer gRPC and REST requests as TensorFlow Serving does, for development",
+        "serve", "answer requests as TensorFlow Serving does, or write the files to start it",
         "serve",
         {"serving_models": ()},
-        (*Serving.model_fields, "intra_op_threads", "inter_op_threads"),
-        but_not=("serving_config_dir", "serving_batch_rows"),
-        estimators=False,
-    ),
-    "serving_config": ModeEntry(
-        "serve", "write the files that TensorFlow Serving needs to start",
-        "serving_config",
-        {"serving_models": (), "serving_config_dir": ()},
-        (*Serving.model_fields,),
-        but_not=("serving_host", "serving_grpc_port", "serving_rest_port"),
+        (*Serving.model_fields, "threads", ),
         estimators=False,
     ),
     "retrain": ModeEntry(
         "retrain", "run one cycle: train on new days, compare with the live model, promote",
         "retrain",
-        {"spec": (), "model_dir": (), "train_files": (), "window_days": ()},
+        {"spec": ("cycle",), "model_dir": (), "train_files": ("cycle",), "window_days": ("cycle",)},
         (*_TRAINING, "eval_files", *_EVALUATION, *_EXPORTS, *Retraining.model_fields,
          "min_count", *_TOLD),
         # What a cycle decides, and what is for the other modes of retraining.
         but_not=("train_days", "train_mix", "max_bad_records", "max_bad_fraction",
-                 "warm_start_from", "eval_name", "to", "cycle"),
+                 "warm_start_from", "eval_name", "to"),
     ),
     "rollback": ModeEntry(
         "retrain", "make the version --to live again",
         "retrain",
         {"model_dir": (), "to": ()},
-        ("model_dir", "serving_dir", "to", "lock_stale_secs", "tracking"),
-    ),
-    "history": ModeEntry(
-        "retrain", "show a table of all cycles",
-        "retrain",
-        {"model_dir": ()},
-        ("model_dir", "serving_dir"),
-    ),
-    "reproduce": ModeEntry(
-        "retrain", "train --cycle again, and show what differs",
-        "retrain",
-        {"model_dir": (), "cycle": ()},
-        ("model_dir", "cycle", "lock_stale_secs"),
+        ("model_dir", "serving_dir", "to", "tracking"),
     ),
 }  # fmt: skip
 
@@ -255,13 +223,10 @@ MODES: Mapping[str, ModeEntry] = {
 _MEANING = {
     "analysis_dir": "the folder for the first spec",
     "labels": "the features to learn, such as --labels=click,purchase",
-    "data_service": "the address of its dispatcher, such as grpc://host:5000",
     "serving_models": "names and folders of versions, such as ads=runs/ads/export/best",
-    "serving_config_dir": "a folder for the files that it writes",
     "window_days": "the number of days to train on",
     "search": "a YAML file with what to search",
     "to": "the version to make live again",
-    "cycle": "the cycle to train again, such as 0007",
 }
 
 

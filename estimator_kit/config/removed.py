@@ -1,23 +1,88 @@
-"""Settings of earlier versions that are constants now, and what to do instead of setting them.
+"""Settings and modes of earlier versions, and what to write instead of them.
 
-Every `flags.txt` has all settings. One of an earlier version can still be read, unless it gives
-such a setting another value than the constant.
+Every `flags.txt` has all settings. One of an earlier version can still be read if the values of
+removed settings are those that always hold now, or can be written with other settings. In a
+flagfile with another name, which a person writes, only the first is so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple, Optional
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Optional
+
+from estimator_kit.config.modes import MODES
+from feature_specs.errors import did_you_mean
+
+# The modes of earlier versions, and how to write them now.
+REMOVED_MODES: Mapping[str, str] = {
+    "import_schema": "schema, with --analysis_dir",
+    "export_schema": "schema, with --spec",
+    "data_service_dispatcher": "data_service, without --data_service",
+    "data_service_worker": "data_service, with --data_service",
+    "serving_config": "serve, with --serving_config_dir",
+    "history": "inspect, with the --model_dir of the retraining",
+    "reproduce": "retrain, with --cycle",
+}
 
 
 class Removed(NamedTuple):
-    """The constant as `flags.txt` has it, or None if it never had it; and what to do instead."""
+    """A setting of earlier versions.
+
+    Attributes:
+      value: the value that always holds now, as `flags.txt` has it; None if there is none.
+      instead: what to do instead.
+      rewrite: from the value in a `flags.txt` and all values of this file, makes the lines for this
+        version. None if a line with another value than `value` cannot be read.
+    """
 
     value: Optional[str]
     instead: str
+    rewrite: Optional[Callable[[str, Mapping[str, str]], list[str]]] = None
+
+
+def _not_needed(value: str, others: Mapping[str, str]) -> list[str]:
+    """For settings that never changed what a run computed."""
+    return []
+
+
+def _as(name: str) -> Callable[[str, Mapping[str, str]], list[str]]:
+    """For settings that only have another name."""
+    return lambda value, others: [f"--{name}={value}"]
 
 
 REMOVED: Mapping[str, Removed] = {
+    "data_service_timeout_secs": Removed("60.0", "Use --cluster_timeout_secs.", _not_needed),
+    "profile_input": Removed(
+        "false", "Use --profile=auto. A profile also says how the input works.", _not_needed
+    ),
+    "convert_processes": Removed(None, "Use --processes.", _not_needed),
+    "predict_processes": Removed(None, "Use --processes.", _not_needed),
+    "tune_processes": Removed("1", "Use --processes.", _as("processes")),
+    "intra_op_threads": Removed("0", "Use --threads.", _as("threads")),
+    "inter_op_threads": Removed("0", "Use --threads.", _not_needed),
+    "export_check_rows": Removed(
+        "100", "Each export is checked with 100 rows, and rows with unusual values.", _not_needed
+    ),
+    "memory_growth": Removed(
+        "true",
+        "GPU memory is taken when it is needed. TensorFlow reads TF_FORCE_GPU_ALLOW_GROWTH=false.",
+        _not_needed,
+    ),
+    "lock_stale_secs": Removed(
+        "120.0", "A lock without a sign of life for 120 seconds is taken over.", _not_needed
+    ),
+    "keep_cycle_days": Removed(
+        None, "--keep_cycles says how many cycles are kept, whatever their age.", _not_needed
+    ),
+    "timeline": Removed(
+        "false", "Write --profile, and open its trace in TensorBoard or Perfetto.", _not_needed
+    ),
+    "webhook_timeout_secs": Removed("10.0", "The webhook may take 10 seconds.", _not_needed),
+    "inspect_path": Removed(
+        None,
+        "Give an export as --export_dir, and a model directory or a checkpoint as --model_dir.",
+    ),
     "serving_threads": Removed(
         "16", "16 requests of each protocol run at once. For more, use TensorFlow Serving."
     ),
@@ -48,17 +113,49 @@ REMOVED: Mapping[str, Removed] = {
     ),
 }
 
+
+def mode_hint(name: Any) -> str:
+    """What to write instead of a mode that does not exist."""
+    if name in REMOVED_MODES:
+        return f". The mode was merged into another one. Write {REMOVED_MODES[name]}."
+    return did_you_mean(name, MODES)
+
+
 # An argument for absl, which then ignores these flags.
 PASS_OVER = f"--undefok={','.join(REMOVED)}"
 
 
 def instead(name: str) -> str:
     """What to do instead of a setting that was removed; empty for any other name."""
+    removed = REMOVED.get(name) or REMOVED.get(name.removeprefix("no"))
+    return f". It was removed. {removed.instead}" if removed is not None else ""
+
+
+def is_readable(line: str, path: str) -> bool:
+    """Whether a line of a flagfile sets a removed setting as this version can read it."""
+    name, value = _parts(line)
     if name not in REMOVED:
-        return ""
-    return f". It was removed. {REMOVED[name].instead}"
+        return False
+    rewrites = REMOVED[name].rewrite is not None and os.path.basename(path) == "flags.txt"
+    return value == REMOVED[name].value or rewrites
 
 
-def is_constant(name: str, value: str) -> bool:
-    """Whether a line of a flagfile gives a removed setting the value that it always has now."""
-    return name in REMOVED and value == REMOVED[name].value
+def rewritten(lines: Iterable[str]) -> list[str]:
+    """The lines of this version that replace those of removed settings in a `flags.txt`."""
+    values = dict(map(_parts, lines))
+    made = []
+    for name, value in values.items():
+        removed = REMOVED.get(name)
+        if removed is not None and removed.rewrite is not None and value != removed.value:
+            made += removed.rewrite(value, values)
+    return made
+
+
+def _parts(line: str) -> tuple[str, str]:
+    """The name and value of a flag; `true` or `false` for a removed switch."""
+    name, equals, value = line.strip().lstrip("-").partition("=")
+    if equals:
+        return name, value
+    if name.removeprefix("no") in REMOVED:
+        return name.removeprefix("no"), "false" if name.startswith("no") else "true"
+    return name, ""

@@ -76,11 +76,12 @@ def problems_of(config: AllSettings) -> list[str]:
         *missing_settings(config),
         *transforming.problems(config, config, config, config),
         *analysis.problems(config, config, config),
-        *(conversion.problems(config, config, config) if config.mode == "convert" else []),
+        *(conversion.problems(config, config, config, config) if config.mode == "convert" else []),
         *tables.problems(config, config),
+        *_length_problems(config),
         *training.problems(config, config, config, config),
         *watching.problems(config, config),
-        *data_service.problems(config),
+        *data_service.problems(config, config),
         *_service_problems(config),
         *cluster.problems(config, config),
         *_cluster_problems(config),
@@ -97,6 +98,15 @@ def problems_of(config: AllSettings) -> list[str]:
     ]
 
 
+def _length_problems(config: AllSettings) -> list[str]:
+    trains = config.mode in (*TRAINING_MODES, "retrain") and config.cycle is None
+    if not trains or config.max_steps or config.epochs:
+        return []
+    return [
+        "--max_steps and --epochs are missing. Give at least one of them, so that training ends."
+    ]
+
+
 def _cluster_problems(config: AllSettings) -> list[str]:
     if config.mode in TRAINING_MODES and config.strategy is not None:
         return unfit(config, f"--strategy={config.strategy}")
@@ -104,7 +114,7 @@ def _cluster_problems(config: AllSettings) -> list[str]:
 
 
 def _retraining_problems(config: AllSettings) -> list[str]:
-    if config.mode != "retrain":
+    if config.mode != "retrain" or config.cycle is not None:
         return []
     return [
         f"--{field} does not go with --mode=retrain. {why}"
@@ -179,11 +189,6 @@ def _service_problems(config: AllSettings) -> list[str]:
             f"--noshuffle {why}, because its workers read the files in no fixed order. Remove one "
             "of the two."
         )
-    if config.profile_input:
-        found.append(
-            f"--profile_input {why}: it profiles only this process, but the workers compute the "
-            "input. Remove one of the two."
-        )
     if config.input_cache_dir:
         found.append(
             f"--input_cache_dir {why}, because the workers transform the rows and keep none. "
@@ -215,7 +220,7 @@ def unfit(config: AllSettings, what: str) -> list[str]:
             f"--deterministic does not go with {what}, where sums depend on which task is first. "
             "Remove one of the two."
         )
-    for flag in ("profile", "profile_input", "timeline"):
+    for flag in ("profile",):
         if getattr(config, flag):
             found.append(
                 f"--{flag} does not go with {what}. Profile a run in one process, which reads its "

@@ -38,6 +38,9 @@ from input_pipelines.row_cache.digests import sha256_of
 
 _log = logging.getLogger("estimator_kit")
 
+# How many of the first rows of --eval_files each export is checked with.
+_CHECKED_ROWS = 100
+
 
 def export_saved_model(
     trained: Any,
@@ -247,6 +250,6 @@ class RunExports:
                     self._spec,
                     self._files,
                     damaged=self._damaged,
-                    count=self._config.export_check_rows,
+                    count=_CHECKED_ROWS,
                 )
         return self._rows

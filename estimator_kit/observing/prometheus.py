@@ -123,7 +123,7 @@ def text_of_run(result: Optional[RunResult], *, model_dir: str, ended: float, fa
         ("rows_trained", "Rows that the latest training read.", result.rows_trained),
         ("rows_evaluated", "Rows of the latest evaluation.", result.rows_evaluated),
         ("examples_per_second", "Speed of the latest training, without evaluations.", speed),
-        ("share_waiting", "Share of time waiting for input (--profile_input).", share),
+        ("share_waiting", "Share of time waiting for input (--profile).", share),
     ):
         gauges.add(name, help_text, {(): value})
     metrics = {(name,): value for name, value in result.metrics.items()}

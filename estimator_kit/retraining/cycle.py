@@ -72,7 +72,7 @@ def run(config: RetrainConfig, *, clock: Callable[[], float] = time.time) -> tup
         prometheus.check(config.prometheus_file)
     spec = parser.load(config.spec)
     with (
-        owners.held(config.model_dir, stale_secs=config.lock_stale_secs, clock=clock) as held,
+        owners.held(config.model_dir, clock=clock) as held,
         stoppable() as limits,
     ):
         return _run(config, spec, held, limits, clock)
@@ -326,9 +326,7 @@ def _tell(config: RetrainConfig, found: Report) -> None:
         text = notices.prometheus_text(found, model_dir=config.model_dir, last_success=last)
         prometheus.write(config.prometheus_file, text)
     if config.webhook_url_file is not None:
-        notices.call_webhook(
-            config.webhook_url_file, found, timeout_secs=config.webhook_timeout_secs
-        )
+        notices.call_webhook(config.webhook_url_file, found)
 
 
 def _tell_of_failure(

@@ -280,7 +280,7 @@ def verify(
 
 def _load(path: str) -> LoadedModel:
     with tensorflow_errors.as_export_error(f"{path} does not load"):
-        return LoadedModel(path, 0, memory_growth=True)
+        return LoadedModel(path, 0)
 
 
 def _ask(model: LoadedModel, records: NDArray) -> Answers:

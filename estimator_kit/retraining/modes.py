@@ -1,4 +1,4 @@
-"""`--mode=rollback`, `history` and `reproduce`. Only a rollback changes what is served.
+"""`--mode=rollback`, `retrain --cycle`, and the table of cycles that `inspect` shows.
 
 `reproduce` repeats the training of a cycle from its lineage, and reports differences. The data
 files must not have changed, and the model that the training started from must still exist. Pin a
@@ -42,7 +42,7 @@ def roll_back(config: RollbackConfig) -> str:
     """
     serving = serving_of(config)
     serving.find(config.to)  # An error must come before the lock makes a folder.
-    with owners.held(config.model_dir, stale_secs=config.lock_stale_secs) as held:
+    with owners.held(config.model_dir) as held:
         serving = serving_of(config, held)
         version = serving.find(config.to)
         live = serving.live
@@ -72,12 +72,12 @@ def _loads(path: str) -> None:
 
 def history(config: ModelDirConfig) -> str:
     """The table of all cycles, and the list of versions in the serving directory."""
-    cycles = state.cycles(config.model_dir)
-    if not cycles:
-        raise ConfigError(f"--model_dir={config.model_dir} has no cycle yet")
     serving = serving_of(config)
     live = serving.live
-    lines = [report.history(cycles, live.number if live is not None else None), ""]
+    lines = [
+        report.history(state.cycles(config.model_dir), live.number if live is not None else None),
+        "",
+    ]
     for version in serving.versions():
         what = f"cycle {version.cycle}" if version.cycle else "from another program"
         again = f", copy of version {version.rollback_of}" if version.rollback_of else ""
@@ -105,7 +105,7 @@ def reproduce(config: ReproduceConfig) -> str:
             f"--cycle={config.cycle}: cycle {folder.name} has no lineage.json yet. Choose a cycle "
             "that has ended."
         )
-    with owners.held(config.model_dir, stale_secs=config.lock_stale_secs):
+    with owners.held(config.model_dir):
         _check_there(kept, os.path.join(config.model_dir, "facts"))
         flags = os.path.join(folder.train_dir, "flags.txt")
         if not os.path.exists(flags):

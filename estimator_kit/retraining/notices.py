@@ -64,7 +64,7 @@ def call_webhook(
     url_file: str,
     report: Report,
     *,
-    timeout_secs: float,
+    timeout_secs: float = 10.0,
     open_url: Callable[..., Any] = urllib.request.urlopen,
 ) -> None:
     """Sends a report as JSON by POST to the address in a file. A failure is a warning."""

@@ -21,7 +21,6 @@ exporter: `exporters.versions`). A version of others that a pinned cycle started
 
 from __future__ import annotations
 
-import datetime
 import logging
 import os
 from collections.abc import Sequence
@@ -35,7 +34,6 @@ from estimator_kit.retraining import cycle_versions
 from estimator_kit.retraining.promotion import Serving, Version
 from estimator_kit.retraining.state import THROUGH, CycleFolder, StageFile
 from estimator_kit.retraining.training_stage import Start
-from estimator_kit.retraining.window import CycleWindow
 from feature_specs.files import file_systems
 
 _log = logging.getLogger("estimator_kit")
@@ -59,8 +57,6 @@ def kept_cycles(
     live: Optional[Version],
     served: Sequence[Version] = (),
     newest: int,
-    days: Optional[int],
-    today: datetime.date,
 ) -> set[str]:
     """The names of the cycles that are kept whole.
 
@@ -69,12 +65,9 @@ def kept_cycles(
       live: the version that is served.
       served: the versions in the serving directory.
       newest: how many of the newest cycles that ran to their end are kept, with the running one.
-      days: of these, cycles that are older than this many days are not kept.
-      today: the day from which ages are counted.
     """
     counted = [c for c in cycles if c is cycles[-1] or c.outcome in THROUGH]
-    young = [cycle for cycle in counted if days is None or _age(cycle, today) <= days]
-    kept = {cycle.name for cycle in counted[-newest:] if cycle in young}
+    kept = {cycle.name for cycle in counted[-newest:]}
     kept.update(cycle.name for cycle in cycles[-1:])
     for cycle in cycles:
         if cycle.pinned:
@@ -93,33 +86,24 @@ def _parent(cycle: CycleFolder) -> list[str]:
     return [start.cycle] if start is not None and start.cycle else []
 
 
-def _age(cycle: CycleFolder, today: datetime.date) -> int:
-    window = cycle.load(CycleWindow)
-    return (today - window.as_of).days if window is not None else 0
-
-
 def clean(
     cycles: Sequence[CycleFolder],
     serving: Serving,
     *,
     newest: int,
-    days: Optional[int],
     versions: int,
-    today: datetime.date,
 ) -> Cleaned:
     """Removes what is not kept, and returns what it removed.
 
     Args:
-      cycles, newest, days, today: see `kept_cycles`.
+      cycles, newest: see `kept_cycles`.
       serving: the serving directory. Old versions of these cycles are removed, except the versions
         of pinned cycles, the versions that a pinned cycle started from, and those that `keep.json`
         names.
       versions: how many of the newest versions stay.
     """
     gone = _remove_versions(cycles, serving, versions)
-    kept = kept_cycles(
-        cycles, live=serving.live, served=serving.versions(), newest=newest, days=days, today=today
-    )
+    kept = kept_cycles(cycles, live=serving.live, served=serving.versions(), newest=newest)
     removed: list[str] = []
     for cycle in cycles:
         for name in _HEAVY if cycle.name not in kept else ():

@@ -269,7 +269,5 @@ def clean(cycle: Cycle) -> retention.Cleaned:
         state.cycles(config.model_dir),
         cycle.serving,
         newest=config.keep_cycles,
-        days=config.keep_cycle_days,
         versions=config.keep_versions,
-        today=cycle.window.as_of,
     )

@@ -214,9 +214,7 @@ def choose(export: Export, names: Sequence[str]) -> Export:
     return dataclasses.replace(export, outputs=tuple(outputs[name] for name in names))
 
 
-def load(
-    path: str, *, intra_op_threads: int = 0, inter_op_threads: int = 0, memory_growth: bool = True
-) -> LoadedModel:
+def load(path: str, *, threads: int = 0) -> LoadedModel:
     """Loads an export. The caller closes it.
 
     Raises:
@@ -226,9 +224,7 @@ def load(
         return LoadedModel(
             path,
             0,
-            intra_op_threads=intra_op_threads,
-            inter_op_threads=inter_op_threads,
-            memory_growth=memory_growth,
+            threads=threads,
         )
 
 
@@ -268,9 +264,7 @@ def predictions(
     *,
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     filtered_by: Optional[FeatureSpec] = None,
-    intra_op_threads: int = 0,
-    inter_op_threads: int = 0,
-    memory_growth: bool = True,
+    threads: int = 0,
     model: Optional[LoadedModel] = None,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Batches of predictions for the records of TFRecord files, which are read as they are given.
@@ -283,8 +277,7 @@ def predictions(
       batch_size: the number of records in each batch but the last.
       damaged: the files of which only the good records are read.
       filtered_by: leaves out the records that the filter of this spec drops; None predicts all.
-      intra_op_threads, inter_op_threads: of the export's session; 0 lets TensorFlow choose.
-      memory_growth: whether TensorFlow allocates the memory of a GPU as it needs it.
+      threads: of the export's session; 0 lets TensorFlow choose.
       model: the export, if it is loaded already. It stays open.
 
     Raises:
@@ -293,9 +286,7 @@ def predictions(
     """
     loaded = model or load(
         export.path,
-        intra_op_threads=intra_op_threads,
-        inter_op_threads=inter_op_threads,
-        memory_growth=memory_growth,
+        threads=threads,
     )
     try:
         names = [output.name for output in export.outputs]

@@ -219,9 +219,7 @@ def _metrics(
     )
     model = exports.load(
         export.path,
-        intra_op_threads=config.intra_op_threads,
-        inter_op_threads=config.inter_op_threads,
-        memory_growth=config.memory_growth,
+        threads=config.threads,
     )
     # Not entered, which would end the eager execution that reads the files.
     session = tf.compat.v1.Session(graph=made.graph, config=on_cpu())

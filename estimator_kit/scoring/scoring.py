@@ -42,7 +42,7 @@ _BYTES_OF_A_PROCESS = 32 * 2**20
 
 _KILLED = (
     "another program killed a process of the prediction, as the system does when memory runs out. "
-    "The finished files are kept. Run the same command again with a smaller --predict_processes or "
+    "The finished files are kept. Run the same command again with a smaller --processes or "
     "--eval_batch_size."
 )
 
@@ -273,7 +273,7 @@ def _part(table: Optional[Table], file: ScoredFile) -> Any:
 
 
 def _processes(config: ExperimentConfig, missing: Sequence[ScoredFile]) -> int:
-    count = config.predict_processes
+    count = config.processes
     if count is None:
         count = min(cores(), 1 + sum(file.stamp[0] for file in missing) // _BYTES_OF_A_PROCESS)
     return max(1, min(count, len(missing)))
@@ -304,8 +304,7 @@ def _context(
         csv=plan.csv,
         batch_size=config.eval_batch_size,
         damaged=damaged,
-        threads=(config.intra_op_threads or share, config.inter_op_threads or share),
-        memory_growth=config.memory_growth,
+        threads=config.threads or share,
     )
 
 

@@ -52,8 +52,7 @@ class Context:
       csv: the CSV format.
       batch_size: the number of rows in a batch.
       damaged: the TFRecord files that are read in part.
-      threads: intra-op and inter-op threads; 0 lets TensorFlow choose.
-      memory_growth: whether TensorFlow allocates the memory of a GPU as it needs it.
+      threads: of the session; 0 lets TensorFlow choose.
     """
 
     folder: str
@@ -70,8 +69,7 @@ class Context:
     csv: CsvOptions
     batch_size: int
     damaged: tfrecords.Damaged
-    threads: tuple[int, int]
-    memory_growth: bool
+    threads: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,12 +137,9 @@ def _model(context: Context) -> LoadedModel:
     if path not in _loaded:
         if multiprocessing.parent_process() is not None:  # As `main` does in its own.
             logging.getLogger("tensorflow").setLevel(logging.ERROR)
-        intra, inter = context.threads
         _loaded[path] = exports.load(
             path,
-            intra_op_threads=intra,
-            inter_op_threads=inter,
-            memory_growth=context.memory_growth,
+            threads=context.threads,
         )
     return _loaded[path]
 

@@ -6,7 +6,7 @@
     grpc_server.py     the official gRPC services; health.py has gRPC's health service
     rest_server.py     the REST paths; json_requests.py and json_answers.py have their bodies
     server.py          runs both servers until a signal
-    config_files.py    `--mode=serving_config`: the files of TensorFlow Serving
+    config_files.py    `--serving_config_dir`: the files of TensorFlow Serving
 
 grpcio and waitress are the transport. Use TensorFlow Serving for production.
 """

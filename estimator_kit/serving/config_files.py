@@ -1,4 +1,4 @@
-"""`--mode=serving_config`: writes the files to start TensorFlow Serving with.
+"""`--serving_config_dir`: writes the files to start TensorFlow Serving with.
 
     models.config              models, version policies, labels      ModelServerConfig
     batching_parameters.txt    how requests share batches             BatchingParameters
@@ -23,13 +23,10 @@ from estimator_kit.client import messages
 from estimator_kit.client.base import BATCH_ROWS
 from estimator_kit.config.areas.serving import ServedModel, served_models
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.mode_configs import ServingFilesConfig
 from feature_specs.files import documents, staged
 from input_pipelines.errors import MissingPackageError
 
-_HEAD = "# Written by estimator-kit --mode=serving_config; the next run overwrites it.\n"
-
-# Where the server has the folders of models, and the folder of these files.
+_HEAD = "# Written by estimator-kit serve; the next run overwrites it.\n"
 _MODELS, _CONFIG = "/models", "/config"
 
 _PROMETHEUS_PATH = "/monitoring/prometheus/metrics"
@@ -38,15 +35,17 @@ _PROMETHEUS_PATH = "/monitoring/prometheus/metrics"
 _BATCH_TIMEOUT_MICROS = 1000
 
 
-def write(config: ServingFilesConfig) -> str:
-    """Writes the files and returns the summary for the user.
+def write(config: ExperimentConfig) -> str:
+    """Writes the files to `config.serving_config_dir`; returns the summary for the user.
 
     Raises:
       ConfigError: the folder cannot be written.
       MissingPackageError: the extra `serving` is not installed, or TensorFlow has no file system
         for the folder.
     """
-    staged.check_writable(config.serving_config_dir, flag="--serving_config_dir")
+    folder = config.serving_config_dir
+    assert folder is not None, "without it, --mode=serve serves"
+    staged.check_writable(folder, flag="--serving_config_dir")
     models = served_models(config)
     files = {
         "models.config": models_config(models),
@@ -56,7 +55,6 @@ def write(config: ServingFilesConfig) -> str:
     if config.serving_batch_rows:
         parameters = batching_parameters(config, splits=reason is None)
         files["batching_parameters.txt"] = parameters
-    folder = config.serving_config_dir
     for name, text in sorted(files.items()):
         documents.write_text(os.path.join(folder, name), _HEAD + text)
     lines = [f"wrote to {folder}: {', '.join(sorted(files))}", f"  image: {default_image()}"]
@@ -173,7 +171,7 @@ def monitoring_config() -> str:
     return _checked(made)
 
 
-def arguments(config: ServingFilesConfig, models: Sequence[ServedModel]) -> list[str]:
+def arguments(config: ExperimentConfig, models: Sequence[ServedModel]) -> list[str]:
     """The flags of TensorFlow Serving that name the files, with their folder at `/config`."""
     found = [
         f"--model_config_file={_CONFIG}/models.config",
@@ -227,6 +225,6 @@ def _checked(message: Any) -> str:
 
 def _missing(error: Exception) -> MissingPackageError:
     return MissingPackageError(
-        f"--mode=serving_config needs the package tensorflow-serving-api ({error}). Install it "
+        f"--serving_config_dir needs the package tensorflow-serving-api ({error}). Install it "
         "with `pip install 'estimator-kit[serving]'`."
     )

@@ -41,9 +41,7 @@ class LoadedModel:
     Args:
       path: the folder of the SavedModel.
       version: its number.
-      intra_op_threads, inter_op_threads: the threads of its session; 0 lets TensorFlow choose.
-      memory_growth: whether TensorFlow allocates the memory of a GPU as it needs it, and not at
-        once.
+      threads: the threads of its session; 0 lets TensorFlow choose.
       longest_run_secs: the time limit of `run`; 0 for no limit.
 
     Attributes:
@@ -61,18 +59,16 @@ class LoadedModel:
         path: str,
         version: int,
         *,
-        intra_op_threads: int = 0,
-        inter_op_threads: int = 0,
-        memory_growth: bool = False,
+        threads: int = 0,
         longest_run_secs: float = 0.0,
     ):
         self.path = path
         self._longest_run_ms = int(1000 * longest_run_secs)
         self.version = version
         config = tf.compat.v1.ConfigProto(
-            intra_op_parallelism_threads=intra_op_threads,
-            inter_op_parallelism_threads=inter_op_threads,
-            gpu_options=tf.compat.v1.GPUOptions(allow_growth=memory_growth),
+            intra_op_parallelism_threads=threads,
+            inter_op_parallelism_threads=threads,
+            gpu_options=tf.compat.v1.GPUOptions(allow_growth=True),
         )
         kept_files.check_export(path)
         dynamic_package.load_ops_of(path)

@@ -316,8 +316,7 @@ def _models(config: ExperimentConfig) -> Any:
         return LoadedModel(
             path,
             version,
-            intra_op_threads=config.intra_op_threads,
-            inter_op_threads=config.inter_op_threads,
+            threads=config.threads,
             longest_run_secs=_LONGEST_RUN,
         )
 

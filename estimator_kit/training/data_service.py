@@ -6,7 +6,7 @@ the workers compute, and `commands.data_service` starts the dispatcher and the w
 `config.rules` checks the flags.
 
 TensorFlow waits without end for a missing dispatcher, for a first worker, and for a batch. Here
-each of these waits has a limit, which `--data_service_timeout_secs` sets.
+each of these waits has a limit, which `--cluster_timeout_secs` sets.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from input_pipelines.reading.selection import Negatives, RowCounts
 
 _log = logging.getLogger("estimator_kit")
 
-# A step that waits this many times --data_service_timeout_secs for a batch ends the run. The wait
-# for lost rows, which takes --data_service_timeout_secs once, must fit in it.
+# A step that waits this many times --cluster_timeout_secs for a batch ends the run. The wait
+# for lost rows, which takes --cluster_timeout_secs once, must fit in it.
 _STEP_TIMEOUTS = 3
 
 # Lists the workers that a dispatcher knows. It is the dispatcher's only call without an argument.
@@ -87,11 +87,11 @@ def wait_for_service(
       ended: an event that ends the wait, such as a signal.
 
     Raises:
-      tf.errors.UnavailableError: this did not happen within `data_service_timeout_secs`.
+      tf.errors.UnavailableError: this did not happen within `cluster_timeout_secs`.
     """
     import grpc  # TensorFlow requires it, but some builds of TensorFlow do not.
 
-    address, seconds = config.data_service, config.data_service_timeout_secs
+    address, seconds = config.data_service, config.cluster_timeout_secs
     assert address is not None
     end = time.monotonic() + seconds
     said = False
@@ -106,7 +106,7 @@ def wait_for_service(
                 known = ask(b"", timeout=min(left, 5.0))
                 if known or not workers:
                     return
-                problem = "it has no worker; start one with --mode=data_service_worker"
+                problem = "it has no worker; start one with --mode=data_service"
             except grpc.RpcError as error:
                 problem = str(error.details() or error.code()).strip()
             if not said:
@@ -125,7 +125,7 @@ def wait_for_service(
         None,
         f"--data_service={address}: the dispatcher {what} within {seconds:g} seconds ({problem}). "
         "Check that it runs and that this machine can reach it, or raise "
-        "--data_service_timeout_secs.",
+        "--cluster_timeout_secs.",
     )
 
 
@@ -170,7 +170,7 @@ def input_fn(
             registered,
             batch_size=config.batch_size,
             rows=rows,
-            lost_after_secs=config.data_service_timeout_secs,
+            lost_after_secs=config.cluster_timeout_secs,
         )
 
     return read
@@ -191,7 +191,7 @@ def hooks(config: ExperimentConfig) -> list[StepTimeout]:
     """The hooks that end a step that gets no batch. Empty without a service."""
     if config.data_service is None:
         return []
-    return [StepTimeout(_STEP_TIMEOUTS * config.data_service_timeout_secs)]
+    return [StepTimeout(_STEP_TIMEOUTS * config.cluster_timeout_secs)]
 
 
 @contextlib.contextmanager
@@ -205,12 +205,12 @@ def naming_the_service(config: ExperimentConfig) -> Iterator[None]:
     except tf.errors.DeadlineExceededError as error:
         if config.data_service is None:
             raise
-        seconds = _STEP_TIMEOUTS * config.data_service_timeout_secs
+        seconds = _STEP_TIMEOUTS * config.cluster_timeout_secs
         raise tf.errors.UnavailableError(
             None,
             None,
             f"--data_service={config.data_service}: a step got no batch within {seconds:g} "
-            "seconds, three times --data_service_timeout_secs. Check that the dispatcher and a "
+            "seconds, three times --cluster_timeout_secs. Check that the dispatcher and a "
             "worker run, then start again to go on from the last checkpoint.",
         ) from error
     except tf.errors.OpError as error:

@@ -47,7 +47,6 @@ from estimator_kit.training import (
     starts,
 )
 from estimator_kit.training.after_evaluation import AfterEvaluation
-from estimator_kit.training.hooks import timeline
 from estimator_kit.training.hooks.profile import Profile
 from estimator_kit.training.hooks.progress import PauseAtSave, ProgressHook
 from estimator_kit.training.hooks.stop import (
@@ -130,8 +129,7 @@ class Training:
         with self._trainer.announcing_the_end():
             self.check()
             self.plan()
-            resumed_at, stale_secs = self._plan.resumed_at, self._config.lock_stale_secs
-            with starts.lock(self._model_dir, resumed_at=resumed_at, stale_secs=stale_secs):
+            with starts.lock(self._model_dir, resumed_at=self._plan.resumed_at):
                 self.begin()
                 with self._reporting(), self._at_work():
                     self.train()
@@ -324,7 +322,7 @@ class Training:
         config, request = self._config, self._trainer.request
         log = TrainingLog(self._model_dir, self._start_step or 0)
         watching = [self._progress, TrainingLogHook(log, self._progress), self._summaries()]
-        hooks = [*watching, StopHook(request), *data_service.hooks(config), *timeline.hooks(config)]
+        hooks = [*watching, StopHook(request), *data_service.hooks(config)]
         if self._profile is not None:
             hooks.append(self._profile)
         eval_spec = None

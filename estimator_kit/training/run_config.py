@@ -45,13 +45,13 @@ def session_config(config: ModelDirConfig) -> Any:
     """The session settings for threads, memory and devices from the flags."""
     session = tf.compat.v1.ConfigProto(
         allow_soft_placement=True,
-        intra_op_parallelism_threads=config.intra_op_threads,
-        inter_op_parallelism_threads=config.inter_op_threads,
+        intra_op_parallelism_threads=config.threads,
+        inter_op_parallelism_threads=config.threads,
     )
     # TensorFlow would optimize a graph twice. The second time finds next to nothing, and takes a
     # tenth of a short run with 400 columns.
     session.graph_options.rewrite_options.meta_optimizer_iterations = RewriterConfig.ONE
-    session.gpu_options.allow_growth = config.memory_growth
+    session.gpu_options.allow_growth = True  # TF_FORCE_GPU_ALLOW_GROWTH overrides it.
     if config.mode in TRAINING_MODES and config.mirrored_devices:
         session.device_count["CPU"] = config.mirrored_devices
     return session

@@ -46,7 +46,7 @@ def check_folder(model_dir: str) -> None:
 
 
 @contextlib.contextmanager
-def lock(model_dir: str, *, resumed_at: Optional[int], stale_secs: float) -> Iterator[None]:
+def lock(model_dir: str, *, resumed_at: Optional[int]) -> Iterator[None]:
     """Locks the model directory, so that no other start trains in it at the same time.
 
     A folder in a bucket, which only TensorFlow can reach, has no locks. It is not locked.
@@ -54,7 +54,6 @@ def lock(model_dir: str, *, resumed_at: Optional[int], stale_secs: float) -> Ite
     Args:
       model_dir: the folder.
       resumed_at: the step of the checkpoint that this start goes on from, or None.
-      stale_secs: see `owners.held`.
 
     Raises:
       Locked: another start trains in it, or has done so since this one looked for a checkpoint.
@@ -62,7 +61,7 @@ def lock(model_dir: str, *, resumed_at: Optional[int], stale_secs: float) -> Ite
     if "://" in model_dir:
         yield
         return
-    with owners.held(model_dir, stale_secs=stale_secs):
+    with owners.held(model_dir):
         if (reading.latest_step(model_dir) or 0) != (resumed_at or 0):
             raise Locked(
                 f"another start has trained in {model_dir} since this start read it. Start again."

@@ -482,7 +482,7 @@ class Predictions(Artifact):
     def _config(self, folder, start):
         (export,) = glob.glob(f"{folder}/model/export/final/*")
         return start.config(
-            "predict", ek.ExperimentConfig, export_dir=export, predict_processes=1,
+            "predict", ek.ExperimentConfig, export_dir=export, processes=1,
             predict_files=(f"{start.data}/table-*.csv",), predict_dir=f"{folder}/predicted",
         )  # fmt: skip
 

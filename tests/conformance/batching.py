@@ -1,6 +1,6 @@
 """TensorFlow Serving's rule for batches, and the requests of a warm-up as arrays.
 
-With batching, which `--mode=serving_config` turns on, TensorFlow Serving joins the rows of several
+With batching, which `--serving_config_dir` turns on, TensorFlow Serving joins the rows of several
 requests (batching_session.cc, ComputeTensorBatchSize and SplitOutputTensors): each input and output
 of a signature has a first dimension, which has the same size in all of them. A model whose warm-up
 breaks the rule does not load.

@@ -83,7 +83,7 @@ def base(mode: str, folder: pathlib.Path) -> Values:
         "evaluate": {**model, "eval_files": (f"{folder}/c.tfrecord",)},
         "retrain": {**model, "train_files": (f"{folder}/days/dt=*/*.tfrecord",), "epochs": 2,
                     "window_days": 2, "as_of": "2026-01-04", "min_count": 1},
-        "convert": {"convert_files": (f"{folder}/rows.jsonl",), "convert_processes": 1,
+        "convert": {"convert_files": (f"{folder}/rows.jsonl",), "processes": 1,
                     "convert_dir": f"{folder}/converted"},
         "predict": {**model, "predict_files": (f"{folder}/c.tfrecord",),
                     "predict_output": f"{folder}/answers.jsonl"},
@@ -126,7 +126,7 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
     split = {"split_key": "user", "eval_fraction": 0.5}
     timed = {"split_time": "time", "eval_from": "5"}
     items = {"sequence_by": "user", "order_by": "time", "sequence_columns": ("city",),
-             "convert_processes": None}  # fmt: skip
+             "processes": None}  # fmt: skip
     return {
         # Data.
         "train_files": _cases(train_files=(a,)),
@@ -189,7 +189,6 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         "exporters": _cases(exporters=("step", "best", "best_k", "latest")),
         "best_metric": _both({"best_direction": "max"}, best_metric="auc/y"),
         "best_direction": _cases(best_direction="max"),
-        "export_check_rows": _cases(export_check_rows=1),
         "default_signature": _cases(default_signature="predict_raw"),
         "slices": _cases(slices=("city",)),
         "prometheus_file": _cases(prometheus_file=f"{folder}/metrics.prom"),

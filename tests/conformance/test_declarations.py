@@ -52,7 +52,7 @@ SETTINGS_WITHOUT_CASE = {
     "launch_local": "only the processes that it starts read rows",
     "export_dir": "needs an export",
     "predict_dir": "needs an export",
-    "predict_processes": "needs an export",
+    "processes": "needs an export",
     "top_k": "needs an export",
 }
 # Aspects that are declared, and that no case of a setting can show.

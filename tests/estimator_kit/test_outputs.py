@@ -91,9 +91,9 @@ def test_a_folder_on_an_unknown_file_system():
 OUTPUTS = {
     "check_data": ("model_dir", {"train_files": "t.tfrecord"}),
     "convert": ("convert_dir", {"convert_files": "t.csv"}),
-    "export_schema": ("schema_file", {"spec": "s.yaml"}),
-    "inspect": ("graph_dir", {"inspect_path": "m"}),
-    "serving_config": ("serving_config_dir", {"serving_models": "a=b"}),
+    "schema": ("schema_file", {"spec": "s.yaml"}),
+    "inspect": ("graph_dir", {"model_dir": "m"}),
+    "serve": ("serving_config_dir", {"serving_models": "a=b"}),
     "transform": (
         "transform_dir",
         {"export_dir": "e", "transform": "text", "predict_files": "p.tfrecord"},

@@ -102,9 +102,9 @@ def test_without_beam(run, tmp_path, monkeypatch, mode):
 @pytest.mark.parametrize(
     "values, message",
     [
-        ({"mode": "convert", "convert_files": ("a",), "convert_dir": "x", "convert_processes": 2,
+        ({"mode": "convert", "convert_files": ("a",), "convert_dir": "x", "processes": 2,
           "beam_options": "--runner=DirectRunner"},
-         "--convert_processes is for a conversion without --beam_options. Use the flag of the Beam "
+         "--processes is for a conversion without --beam_options. Use the flag of the Beam "
          "runner for the number of workers."),
         ({"mode": "check_data", "train_files": ("a",), "beam_options": "--runner=DirectRunner"},
          "--beam_options is for --mode=convert and --mode=analyze. Remove it."),

@@ -57,7 +57,7 @@ def test_from_csv_to_a_trained_model(tmp_path):
         tmp_path, "--mode=convert", f"--spec={spec}", "--convert_files=adult.csv",
         "--convert_dir=out",
         f"--csv_columns={','.join(prepare.COLUMNS)}", "--split_key=age", "--eval_fraction=0.3",
-        "--convert_order=shuffled", "--shard_compression=gzip", "--convert_processes=2",
+        "--convert_order=shuffled", "--shard_compression=gzip", "--processes=2",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("out: 700 rows of 1 file as Examples of 14 features\n")
@@ -265,7 +265,7 @@ def config(**values):
         ({"split_key": "u", "eval_fraction": 1.0}, "--eval_fraction: expected less than 1.0, "
          "got 1.0."),
         ({"shard_mib": 0}, "--shard_mib: expected at least 1, got 0."),
-        ({"convert_processes": 0}, "--convert_processes: expected at least 1, got 0."),
+        ({"processes": 0}, "--processes: expected at least 1, got 0."),
         ({"convert_order": "random"}, "--convert_order: expected 'stable' or 'shuffled', got "
          "'random'."),
         ({"step_columns": ("a", "a", "")},
@@ -290,8 +290,8 @@ def config(**values):
          "the same side."),
         ({**SEQUENCES, "split_key": "u", "eval_fraction": 0.1, "targets": "leave_one_out"},
          "--split_key is for --targets=next. --targets=leave_one_out splits each history itself."),
-        ({**SEQUENCES, "convert_processes": 2},
-         "--convert_processes is for a conversion without --sequence_by. One process makes all "
+        ({**SEQUENCES, "processes": 2},
+         "--processes is for a conversion without --sequence_by. One process makes all "
          "sequences. Remove it."),
         ({**SEQUENCES, "sequence_steps": 0}, "--sequence_steps: expected at least 1, got 0."),
         ({**SEQUENCES, "targets": "last"}, "--targets: expected 'next' or 'leave_one_out', got "

@@ -63,15 +63,15 @@ class Processes:
         raise AssertionError(f"no {pattern!r} in {LIMIT} seconds")
 
     def dispatcher(self, *arguments: str) -> tuple[subprocess.Popen, str]:
-        mode = "data_service_dispatcher"
-        process = self.start(f"--mode={mode}", "--data_service_host=localhost", *arguments)
-        return process, self.wait_for(process, rf"{mode}: (grpc://localhost:\d+)\n")
+        arguments = ("--mode=data_service", "--data_service_host=localhost", *arguments)
+        process = self.start(*arguments)
+        return process, self.wait_for(process, r"dispatcher: (grpc://localhost:\d+)\n")
 
     def workers(self, address: str, count: int) -> list[subprocess.Popen]:
-        mode = "data_service_worker"
-        made = [self.start(f"--mode={mode}", f"--data_service={address}") for _ in range(count)]
+        arguments = ("--mode=data_service", f"--data_service={address}")
+        made = [self.start(*arguments) for _ in range(count)]
         for process in made:
-            self.wait_for(process, rf"{mode}: (grpc://localhost:\d+) of {address}\n")
+            self.wait_for(process, rf"worker: (grpc://localhost:\d+) of {address}\n")
         return made
 
     def end(self, process: subprocess.Popen, number: int = signal.SIGTERM) -> int:
@@ -109,7 +109,7 @@ def training(folder: pathlib.Path, model_dir: pathlib.Path, **changes) -> ek.Exp
     values = {
         "mode": "train", "spec": f"{folder}/spec.yaml", "model": "linear", "batch_size": 64,
         "model_dir": str(model_dir), "train_files": (f"{folder}/train-*",), "exporters": (),
-        "data_service_timeout_secs": 60,
+        "cluster_timeout_secs": 60,
     }  # fmt: skip
     return ek.ExperimentConfig(**{**values, **changes})
 
@@ -128,7 +128,7 @@ def test_an_epoch_completes_without_a_worker_that_is_killed_in_it(processes, row
     trainer = processes.start(
         "--mode=train", f"--spec={rows}/spec.yaml", "--model=linear", "--batch_size=64",
         f"--model_dir={model_dir}", f"--train_files={rows}/train-*",
-        f"--epochs={epochs}", f"--data_service={address}", "--data_service_timeout_secs=5",
+        f"--epochs={epochs}", f"--data_service={address}", "--cluster_timeout_secs=5",
         "--log_every_secs=0.01",
     )  # fmt: skip
     processes.wait_for(trainer, r"step (\d+) of ")
@@ -159,13 +159,13 @@ def test_servers_say_what_is_missing_and_come_back(processes, rows, tmp_path, ca
     kept = f"--data_service_dir={tmp_path}/dispatcher"
     first, address = processes.dispatcher(kept)
     config = training(rows, tmp_path / "m", data_service=address, max_steps=3,
-                      data_service_timeout_secs=0.5)  # fmt: skip
+                      cluster_timeout_secs=0.5)  # fmt: skip
     with pytest.raises(tf.errors.UnavailableError) as error:
         ek.run(config)
     assert error.value.message == (
         f"--data_service={address}: the dispatcher got no worker within 0.5 seconds (it has no "
-        "worker; start one with --mode=data_service_worker). Check that it runs and that this "
-        "machine can reach it, or raise --data_service_timeout_secs."
+        "worker; start one with --mode=data_service). Check that it runs and that this "
+        "machine can reach it, or raise --cluster_timeout_secs."
     )
     assert not os.path.exists(config.model_dir)  # Nothing was written.
 
@@ -179,7 +179,7 @@ def test_servers_say_what_is_missing_and_come_back(processes, rows, tmp_path, ca
     )
     assert processes.dispatcher(kept)[1] == address
     processes.workers(address, 1)
-    result = ek.run(config.model_copy(update={"data_service_timeout_secs": 60.0}))
+    result = ek.run(config.model_copy(update={"cluster_timeout_secs": 60.0}))
     assert (result.global_step, result.rows_trained) == (3, 3 * 64)
 
     # A restart ends at the same step, and logs what it reads.
@@ -215,7 +215,7 @@ def test_a_dispatcher_that_forgets_ends_the_training_for_now(processes, rows, tm
     trainer = processes.start(
         "--mode=train", f"--spec={rows}/spec.yaml", "--model=linear", "--batch_size=64",
         f"--model_dir={tmp_path}/m", f"--train_files={rows}/train-*", "--epochs=1000",
-        f"--data_service={address}", "--data_service_timeout_secs=30", "--log_every_secs=0.01",
+        f"--data_service={address}", "--cluster_timeout_secs=30", "--log_every_secs=0.01",
     )  # fmt: skip
     processes.wait_for(trainer, r"step (\d+) of ")
     first.kill()
@@ -267,15 +267,15 @@ def test_a_worker_ends_while_it_waits_for_its_dispatcher(rows, tmp_path):
     """And it does not stop a server whose dispatcher is away: TensorFlow would block."""
     ended = threading.Event()
     ended.set()
-    config = ek.ExperimentConfig(mode="data_service_worker", data_service="grpc://localhost:1")
+    config = ek.ExperimentConfig(mode="data_service", data_service="grpc://localhost:1")
     assert commands._worker(config, ended) == (None, "")
     assert not commands._stops(config)
-    assert commands._stops(config.model_copy(update={"mode": "data_service_dispatcher"}))
+    assert commands._stops(config.model_copy(update={"data_service": None}))
 
 
 def test_a_step_without_a_batch_ends_the_run(rows, tmp_path):
     config = training(rows, tmp_path / "m", data_service="grpc://localhost:1", max_steps=3,
-                      data_service_timeout_secs=0.05)  # fmt: skip
+                      cluster_timeout_secs=0.05)  # fmt: skip
     with (
         pytest.raises(tf.errors.UnavailableError) as error,
         data_service.naming_the_service(config),
@@ -286,6 +286,6 @@ def test_a_step_without_a_batch_ends_the_run(rows, tmp_path):
             session.run(element)
     assert error.value.message == (
         "--data_service=grpc://localhost:1: a step got no batch within 0.15 seconds, three times "
-        "--data_service_timeout_secs. Check that the dispatcher and a worker run, then start again "
+        "--cluster_timeout_secs. Check that the dispatcher and a worker run, then start again "
         "to go on from the last checkpoint."
     )

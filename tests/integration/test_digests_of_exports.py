@@ -94,7 +94,7 @@ READERS = {
     "evaluate": lambda export, ads, to: run(
         "evaluate", ads, export_dir=export, eval_files=(f"{ads}/eval.tfrecord",)
     ),
-    "inspect": lambda export, ads, to: run("inspect", ads, inspect_path=export),
+    "inspect": lambda export, ads, to: run("inspect", ads, export_dir=export),
     "transform": lambda export, ads, to: run(
         "transform", ads, export_dir=export, transform="freeze", transform_dir=f"{to}/frozen",
         predict_files=(f"{ads}/eval.tfrecord",),

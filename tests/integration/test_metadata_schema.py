@@ -1,4 +1,4 @@
-"""--mode=import_schema and --mode=export_schema as a user runs them: files, statuses, errors."""
+"""--mode=schema in both directions, as a user runs them: files, statuses, errors."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-EXPORT = ("run.py", "--mode=export_schema", "--spec=spec.yaml", "--schema_file=s.pbtxt")
-IMPORT = ("run.py", "--mode=import_schema", "--schema_file=s.pbtxt", "--analysis_dir=first")
+EXPORT = ("run.py", "--mode=schema", "--spec=spec.yaml", "--schema_file=s.pbtxt")
+IMPORT = ("run.py", "--mode=schema", "--schema_file=s.pbtxt", "--analysis_dir=first")
 
 
 def test_there_and_back(folder, capsys):
@@ -47,7 +47,7 @@ def test_there_and_back(folder, capsys):
 
 def test_a_schema_in_a_store(folder, capsys):
     place = f"ram://{folder}/s.pbtxt"
-    command = ["run.py", "--mode=export_schema", "--spec=spec.yaml", f"--schema_file={place}"]
+    command = ["run.py", "--mode=schema", "--spec=spec.yaml", f"--schema_file={place}"]
     assert main(command) == main(command) == 0
     assert capsys.readouterr().out.startswith(f"{place}: a Schema of 6 features, from spec.yaml\n")
     assert not os.path.exists("ram:")
@@ -55,7 +55,7 @@ def test_a_schema_in_a_store(folder, capsys):
         text = file.read()
     assert main(EXPORT) == 0
     assert pathlib.Path("s.pbtxt").read_text() == text
-    read = ["run.py", "--mode=import_schema", f"--schema_file={place}", "--analysis_dir=stored"]
+    read = ["run.py", "--mode=schema", f"--schema_file={place}", "--analysis_dir=stored"]
     assert main([*read, "--labels=click,buy"]) == 0
     assert list(ek.load_spec("stored/spec.yaml").labels) == ["click", "buy"]
     with tf.io.gfile.GFile(place, "w") as file:
@@ -64,10 +64,10 @@ def test_a_schema_in_a_store(folder, capsys):
 
 
 def test_in_a_program_of_ones_own(folder):
-    config = ek.ExperimentConfig(mode="export_schema", spec="spec.yaml", schema_file="s.pbtxt")
-    assert ek.run(config).mode == "export_schema"
+    config = ek.ExperimentConfig(mode="schema", spec="spec.yaml", schema_file="s.pbtxt")
+    assert ek.run(config).mode == "schema"
     config = ek.ExperimentConfig(
-        mode="import_schema", schema_file="s.pbtxt", analysis_dir="first", labels=("click", "buy")
+        mode="schema", schema_file="s.pbtxt", analysis_dir="first", labels=("click", "buy")
     )
     ek.run(config)
     assert list(ek.load_spec("first/spec.yaml").labels) == ["click", "buy"]
@@ -76,20 +76,25 @@ def test_in_a_program_of_ones_own(folder):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--mode=import_schema"],
-         "--schema_file is missing. --mode=import_schema needs it.\n"
-         "--analysis_dir is missing. --mode=import_schema needs the folder for the first spec."),
-        (["--mode=export_schema"],
-         "--spec is missing. --mode=export_schema needs it.\n"
-         "--schema_file is missing. --mode=export_schema needs it."),
-        (["--mode=import_schema", "--schema_file=gone.pbtxt", "--analysis_dir=first"],
+        (["--mode=schema"],
+         "--schema_file is missing. --mode=schema needs it.\n"
+         "--spec is missing. --mode=schema needs it unless you give --analysis_dir."),
+        (["--mode=schema", "--schema_file=s.pbtxt", "--spec=spec.yaml", "--analysis_dir=first"],
+         "--spec and --analysis_dir do not go together in --mode=schema. Give --spec to write it "
+         "as a Schema, or --analysis_dir to write a first spec from a Schema."),
+        (["--mode=schema", "--schema_file=s.pbtxt", "--spec=spec.yaml", "--labels=click"],
+         "--labels is for a first spec, but --spec has its own. Remove --labels."),
+        (["--mode=import_schema", "--schema_file=s.pbtxt", "--analysis_dir=first"],
+         "--mode: unknown mode 'import_schema'. The mode was merged into another one. Write "
+         "schema, with --analysis_dir."),
+        (["--mode=schema", "--schema_file=gone.pbtxt", "--analysis_dir=first"],
          "--schema_file: 'gone.pbtxt' cannot be read: No such file or directory"),
-        (["--mode=import_schema", "--schema_file=s.pbtxt", "--analysis_dir=first",
+        (["--mode=schema", "--schema_file=s.pbtxt", "--analysis_dir=first",
           "--labels=clik"], "--labels: 's.pbtxt' has no feature 'clik'. Did you mean 'click'?"),
-        (["--mode=import_schema", "--schema_file=s.pbtxt", "--analysis_dir=."],
+        (["--mode=schema", "--schema_file=s.pbtxt", "--analysis_dir=."],
          "--analysis_dir: '.' holds 's.pbtxt', which analysis did not write; name another folder, "
          "or move the file away"),
-        (["--mode=export_schema", "--spec=spec.yaml", "--schema_file=spec.yaml"],
+        (["--mode=schema", "--spec=spec.yaml", "--schema_file=spec.yaml"],
          "--schema_file: 'spec.yaml' exists and holds something else. Name another file, "
          "or move it away."),
     ],

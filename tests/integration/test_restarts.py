@@ -15,7 +15,7 @@ import tensorflow as tf
 import estimator_kit as ek
 from estimator_kit.errors import Locked, SessionLost
 from estimator_kit.result import read_result
-from estimator_kit.training.hooks import timeline
+from estimator_kit.training import data_service
 from estimator_kit.training.hooks.stop import OneSession
 from estimator_kit.training.run import Training
 from estimator_kit.training.trainer import Alone
@@ -238,7 +238,7 @@ def test_a_session_that_is_lost_reads_no_row_twice(config, tmp_path, monkeypatch
     whole, lost = config(**given, model_dir=str(tmp_path / "whole")), config(**given)
     ended = ek.run(whole)
     with monkeypatch.context() as patched:
-        patched.setattr(timeline, "hooks", lambda config: [AbortedOnce(4)])
+        patched.setattr(data_service, "hooks", lambda config: [AbortedOnce(4)])
         with pytest.raises(tf.errors.UnavailableError, match="Start again to go on from the last"):
             ek.run(lost)
     assert read_result(lost.model_dir).global_step == 2

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
+from estimator_kit.commands import inspect
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import Refused, TimedOut
 from estimator_kit.retraining import cycle, gate_stage, modes, notices, state
@@ -162,7 +163,7 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     )
     with pytest.raises(ek.ConfigError, match="--to=3: version 3 is already live"):
         modes.roll_back(config(mode="rollback", to=3))
-    lines = modes.history(config(mode="history")).splitlines()
+    lines = inspect.inspect(config(mode="inspect")).splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["0001", "0002", "0003"]
     assert "version 3: cycle 0001, copy of version 1, live" in lines
     with open(notices.write_pages(f"{folder}/model"), encoding="utf-8") as file:
@@ -171,12 +172,12 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     assert "<td>log_loss/click max 0</td>" in page
     assert "<h2>Gate</h2>" in (folder / "model/cycles/0003/report.html").read_text()
 
-    text = modes.reproduce(config(mode="reproduce", cycle="2"))
+    text = modes.reproduce(config(cycle="2"))
     assert text.startswith("cycle 0002, trained again:\n")
     assert float(text.split()[-1]) < 1e-3
     (folder / "data/dt=2026-01-02/part-1.tfrecord").write_bytes(b"")
     with pytest.raises(ek.ConfigError, match=r"cannot be reproduced: \S*part-1.tfrecord has chan"):
-        modes.reproduce(config(mode="reproduce", cycle="2"))
+        modes.reproduce(config(cycle="2"))
 
 
 @pytest.mark.nightly

@@ -23,8 +23,7 @@ from estimator_kit.exporters.saved_model import RunExports
 from estimator_kit.exporters.writer import Written
 from estimator_kit.observing.page import page
 from estimator_kit.result import read_result
-from estimator_kit.training import starts
-from estimator_kit.training.hooks import timeline
+from estimator_kit.training import data_service, starts
 from estimator_kit.training.hooks.stop import StopRequest
 from estimator_kit.training.preparation import make_model
 from feature_specs.files import documents, versions
@@ -278,7 +277,7 @@ def test_a_checkpoint_of_sigterm_between_two_others_is_not_evaluated(config, mon
                 os.kill(os.getpid(), signal.SIGTERM)
 
     with monkeypatch.context() as patched:
-        patched.setattr(timeline, "hooks", lambda config: [AfterStep2()])
+        patched.setattr(data_service, "hooks", lambda config: [AfterStep2()])
         with pytest.raises(ek.Stopped):
             ek.run(config())
     assert read_result(config().model_dir).global_step == 3

@@ -114,9 +114,9 @@ def test_flags_by_mode(pages):
     assert (
         '| <span id="flag-max_steps"></span>`--max_steps` | integer, 1 or more | none | '
     ) in page
-    history = page.partition("{ #mode-history }")[2].partition("###")[0]
-    assert "[`--model_dir`](#flag-model_dir)" in history
-    assert "--batch_size" not in history
+    rollback = page.partition("{ #mode-rollback }")[2].partition("###")[0]
+    assert "[`--model_dir`](#flag-model_dir)" in rollback
+    assert "--batch_size" not in rollback
 
 
 def test_exit_statuses(pages):

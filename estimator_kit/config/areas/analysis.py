@@ -34,15 +34,15 @@ class Analysis(Settings):
     )
     schema_file: Optional[str] = setting(
         None,
-        "--mode=import_schema: the TensorFlow Metadata Schema to read, in text format "
-        "(schema.pbtxt). --mode=export_schema: the file to write. A file that holds anything "
-        "else is never overwritten.",
+        "A TensorFlow Metadata Schema in text format (schema.pbtxt). --mode=schema reads it and "
+        "writes a first spec to --analysis_dir, or writes it from --spec. A file that holds "
+        "anything else is never overwritten.",
         changes="nothing",
     )
 
 
 def problems(analysis: Analysis, program: Program, run: Run) -> list[str]:
-    """What does not go together in `--mode=analyze` and `--mode=import_schema`."""
+    """What does not go together in `--mode=analyze` and `--mode=schema`."""
     if program.mode == "analyze" and run.spec:
         return [
             f"--{field} is for a first spec, but with --spec, --mode=analyze refreshes the files "
@@ -50,6 +50,14 @@ def problems(analysis: Analysis, program: Program, run: Run) -> list[str]:
             for field in ("analysis_dir", "labels")
             if getattr(analysis, field)
         ]
-    if program.mode in ("analyze", "import_schema"):
+    if program.mode == "schema" and run.spec:
+        if analysis.analysis_dir:
+            return [
+                "--spec and --analysis_dir do not go together in --mode=schema. Give --spec to "
+                "write it as a Schema, or --analysis_dir to write a first spec from a Schema."
+            ]
+        if analysis.labels:
+            return ["--labels is for a first spec, but --spec has its own. Remove --labels."]
+    if program.mode in ("analyze", "schema"):
         return name_problems("labels", analysis.labels)
     return []

@@ -24,6 +24,7 @@ Count = Annotated[int, Field(ge=0, le=LARGEST)]
 # More than any machine has. TensorFlow would start as many threads and devices as it is told to.
 MOST_THREADS = 1024
 MOST_DEVICES = 1024
+MOST_PROCESSES = 1024
 Threads = Annotated[int, Field(ge=0, le=MOST_THREADS)]
 
 

@@ -71,7 +71,9 @@ class Cluster(Settings):
     cluster_timeout_secs: PositiveFloat = setting(
         600.0,
         "Seconds that a task waits for tasks that it cannot reach, at the start and later, "
-        "before it exits with status 75.",
+        "before it exits with status 75. With --data_service: for the dispatcher and a first "
+        "worker, and for rows that are missing at the end, before they count as lost with a "
+        "worker. A step may take three times as long.",
         changes="nothing",
     )
     listen_on_all_interfaces: bool = setting(

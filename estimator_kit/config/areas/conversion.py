@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, Optional
 from pydantic import Field
 
 from estimator_kit.config.areas.base import PositiveInt, Settings, name_problems, setting
+from estimator_kit.config.areas.program import Program
 from estimator_kit.config.areas.run import Run
 from estimator_kit.config.areas.tables import Tables
 from input_pipelines.prepare.convert.options import ConvertOptions, DerivedLabel, SequenceOptions
@@ -39,12 +40,6 @@ class Conversion(Settings):
         "a random shard, by --seed; until the conversion ends, --convert_dir then needs "
         "additional space for all shards without compression.",
         changes="records",
-    )
-    convert_processes: Optional[PositiveInt] = setting(
-        None,
-        "How many processes share the work; by default one for each core. The output does not "
-        "depend on it.",
-        changes="nothing",
     )
     shard_mib: PositiveInt = setting(
         100,
@@ -165,7 +160,7 @@ class Conversion(Settings):
         )
 
 
-def problems(conversion: Conversion, run: Run, tables: Tables) -> list[str]:
+def problems(conversion: Conversion, program: Program, run: Run, tables: Tables) -> list[str]:
     """What does not go together in `--mode=convert`."""
     found = _split_problems(conversion) + _label_problems(conversion)
     if conversion.step_columns and run.spec:
@@ -174,12 +169,12 @@ def problems(conversion: Conversion, run: Run, tables: Tables) -> list[str]:
             "spec instead."
         )
     found += name_problems("step_columns", conversion.step_columns)
-    if tables.beam_options is not None and conversion.convert_processes is not None:
+    if tables.beam_options is not None and program.processes is not None:
         found.append(
-            "--convert_processes is for a conversion without --beam_options. Use the flag of the "
+            "--processes is for a conversion without --beam_options. Use the flag of the "
             "Beam runner for the number of workers."
         )
-    return found + _sequence_problems(conversion, tables)
+    return found + _sequence_problems(conversion, program, tables)
 
 
 def _split_problems(conversion: Conversion) -> list[str]:
@@ -226,7 +221,7 @@ def _labels(conversion: Conversion) -> list[str]:
     return [text.partition("=")[0] for text in conversion.derive_labels]
 
 
-def _sequence_problems(conversion: Conversion, tables: Tables) -> list[str]:
+def _sequence_problems(conversion: Conversion, program: Program, tables: Tables) -> list[str]:
     given = {
         "order_by": conversion.order_by,
         "sequence_columns": conversion.sequence_columns,
@@ -269,7 +264,7 @@ def _sequence_problems(conversion: Conversion, tables: Tables) -> list[str]:
                 f"{conversion.sequence_by}, or --targets=leave_one_out."
             )
     workers = {
-        "convert_processes": conversion.convert_processes,
+        "processes": program.processes,
         "beam_options": tables.beam_options,
     }
     for name, value in workers.items():

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Optional
 from pydantic import Field
 
 from estimator_kit.config.areas.base import Settings, setting
-from feature_specs.entry import PositiveFloat
+from estimator_kit.config.areas.program import Program
 
 _ADDRESS = re.compile(r"grpc://(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):([1-9]\d{0,4})")
 
@@ -23,16 +23,10 @@ class DataService(Settings):
         "grpc://host:port of the dispatcher of a tf.data service. The workers of the service "
         "then read, shuffle, parse and transform the training rows on other machines, which "
         "must reach the files by the same paths. Each row is read once an epoch, in no fixed "
-        "order. If a worker is lost, the rows that it holds are lost too. For "
-        "--mode=data_service_worker: the dispatcher of the worker.",
+        "order. If a worker is lost, the rows that it holds are lost too. With "
+        "--mode=data_service, this process becomes a worker of this dispatcher; without the flag, "
+        "it becomes a dispatcher.",
         changes="rows",
-    )
-    data_service_timeout_secs: PositiveFloat = setting(
-        60.0,
-        "With --data_service: seconds to wait for the dispatcher and a first worker, and for "
-        "rows that are missing at the end, before they count as lost with a worker. A step may "
-        "take three times as long.",
-        changes="nothing",
     )
     data_service_port: Annotated[int, Field(ge=0, le=65535)] = setting(
         0,
@@ -53,7 +47,7 @@ class DataService(Settings):
     )
 
 
-def problems(service: DataService) -> list[str]:
+def problems(service: DataService, program: Program) -> list[str]:
     """What does not go together with `--data_service`."""
     found = []
     if service.data_service is not None:
@@ -63,6 +57,11 @@ def problems(service: DataService) -> list[str]:
                 "--data_service: expected the address of a dispatcher, such as "
                 f"grpc://host:5000, got {service.data_service!r}."
             )
+    if program.mode == "data_service" and service.data_service and service.data_service_dir:
+        found.append(
+            "--data_service_dir is the state of a dispatcher, but --data_service makes this "
+            "process a worker. Remove one of the two."
+        )
     return found
 
 

@@ -57,13 +57,6 @@ class Exports(Settings):
         "keep.json in their folder marks as pinned or live stay too.",
         changes="nothing",
     )
-    export_check_rows: PositiveInt = setting(
-        100,
-        "How many of the first rows of --eval_files the kit checks each export with, before the "
-        "export gets its name. The kit adds rows with missing, unknown and extreme values of each "
-        "feature, from the first 100,000 rows.",
-        changes="limits",
-    )
     default_signature: str = setting(
         "predict_examples",
         "The signature that becomes serving_default in an export: predict_examples (all "

@@ -14,12 +14,6 @@ class Looking(Settings):
 
     heading: ClassVar[str] = "Looking at models and data"
 
-    inspect_path: Optional[str] = setting(
-        None,
-        "An export, a checkpoint or a model directory. Without it, --mode=inspect shows the model "
-        "of --spec, --model and --model_params; with it, these three are not read.",
-        changes="nothing",
-    )
     graph_dir: Optional[str] = setting(
         None,
         "The folder for an events file with the graph, for TensorBoard.",

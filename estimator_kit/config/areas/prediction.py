@@ -57,12 +57,6 @@ class Prediction(Settings):
         "feature that names an item.",
         changes="outputs",
     )
-    predict_processes: Optional[PositiveInt] = setting(
-        None,
-        "With --predict_dir: how many processes share the files; by default one for each core, "
-        "or fewer for small data. Each process loads the export.",
-        changes="nothing",
-    )
 
 
 def problems(prediction: Prediction, program: Program, run: Run) -> list[str]:
@@ -77,10 +71,10 @@ def problems(prediction: Prediction, program: Program, run: Run) -> list[str]:
             "--mode=export."
         )
     if prediction.predict_dir is None:
-        if prediction.predict_processes is not None:
+        if program.processes is not None:
             found.append(
-                "--predict_processes is only for --predict_dir, which predicts many files with an "
-                "export. Remove --predict_processes."
+                "--processes is only for --predict_dir, which predicts many files with an "
+                "export. Remove --processes."
             )
         return found
     if run.export_dir is None and prediction.top_k is None:

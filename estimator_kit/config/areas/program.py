@@ -5,21 +5,21 @@ Imports no TensorFlow.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Optional
 
-from estimator_kit.config.areas.base import Settings, Threads, setting
+from pydantic import Field
+
+from estimator_kit.config.areas.base import MOST_PROCESSES, Settings, Threads, setting
 from feature_specs.entry import PositiveFloat
 
 Mode = Literal[
     "train_and_evaluate", "train", "tune", "evaluate", "predict", "export", "validate", "analyze",
-    "inspect", "transform", "convert", "import_schema", "export_schema", "check_data",
-    "data_service_dispatcher", "data_service_worker", "serve", "serving_config", "retrain",
-    "rollback", "history", "reproduce", "report",
+    "inspect", "transform", "convert", "schema", "check_data", "data_service", "serve", "retrain",
+    "rollback", "report",
 ]  # fmt: skip
 TRAINING_MODES = ("train_and_evaluate", "train")
-SERVING_MODES = ("serve", "serving_config")
-# They work on one retraining directory. Only `retrain` also reads a spec and data.
-RETRAINING_MODES = ("retrain", "rollback", "history", "reproduce")
+# They work on one retraining directory.
+RETRAINING_MODES = ("retrain", "rollback")
 
 
 class Program(Settings):
@@ -58,24 +58,15 @@ class Program(Settings):
         "rows are the same and sums differ in their last bits.",
         changes="nothing",
     )
-    intra_op_threads: Threads = setting(
+    processes: Optional[Annotated[int, Field(ge=1, le=MOST_PROCESSES, strict=True)]] = setting(
+        None,
+        "How many processes share the work: the files of --mode=convert and of --predict_dir, by "
+        "default one for each core, or the trials of --mode=tune, by default one at a time. The "
+        "output does not depend on it.",
+        changes="nothing",
+    )
+    threads: Threads = setting(
         0,
-        "Threads inside one op; 0 lets TensorFlow choose.",
-        changes="nothing",
-    )
-    inter_op_threads: Threads = setting(
-        0,
-        "Ops that run at the same time; 0 lets TensorFlow choose.",
-        changes="nothing",
-    )
-    memory_growth: bool = setting(
-        True,
-        "Take GPU memory when it is needed, and not all of it at the start.",
-        changes="nothing",
-    )
-    lock_stale_secs: PositiveFloat = setting(
-        120.0,
-        "Take over the lock of a process on another machine if it has shown no sign of life "
-        "for this many seconds.",
+        "Threads inside one op, and ops that run at the same time; 0 lets TensorFlow choose.",
         changes="nothing",
     )

@@ -13,7 +13,6 @@ from estimator_kit.config.areas.base import PositiveInt, Settings, setting
 from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.program import RETRAINING_MODES, Program
 from estimator_kit.config.areas.run import Run
-from feature_specs.entry import PositiveFloat
 from feature_specs.errors import did_you_mean
 from input_pipelines.reading import files
 
@@ -82,12 +81,6 @@ class Retraining(Settings):
         "in their folder) always stays. Reports and lineage are never removed.",
         changes="nothing",
     )
-    keep_cycle_days: Optional[PositiveInt] = setting(
-        None,
-        "Also remove the checkpoints, exports and vocabularies of cycles that are more than "
-        "this many days before --as_of.",
-        changes="nothing",
-    )
     keep_versions: PositiveInt = setting(
         3,
         "Keep this many of the newest versions in --serving_dir, at least 2. Pinned versions stay "
@@ -108,11 +101,6 @@ class Retraining(Settings):
         "JSON, by POST. The address is in a file because it is a secret.",
         changes="nothing",
     )
-    webhook_timeout_secs: PositiveFloat = setting(
-        10.0,
-        "Seconds that the webhook may take. If it fails, the cycle only logs a warning.",
-        changes="nothing",
-    )
     to: Optional[PositiveInt] = setting(
         None,
         "The version in --serving_dir to make live again, as a new version.",
@@ -120,7 +108,8 @@ class Retraining(Settings):
     )
     cycle: Optional[str] = setting(
         None,
-        "The cycle to train again, such as 0007.",
+        "Train this cycle again with its own flags, such as 0007, and show what differs. Nothing "
+        "goes live.",
         changes="nothing",
     )
 
@@ -131,12 +120,12 @@ def problems(retraining: Retraining, program: Program, run: Run, data: Data) -> 
         return []
     found = []
     for field, path in {"model_dir": run.model_dir, "serving_dir": retraining.serving_dir}.items():
-        if path is not None and "://" in path and program.mode in ("retrain", "rollback"):
+        if path is not None and "://" in path:
             found.append(
                 f"--{field}: expected a local or mounted folder, got {path!r}. Retraining needs "
                 "locks and atomic renames, which other file systems do not have."
             )
-    if program.mode != "retrain":
+    if program.mode != "retrain" or retraining.cycle is not None:
         return found
     if retraining.window_days is not None and retraining.window_min_days > retraining.window_days:
         found.append(

@@ -57,14 +57,17 @@ class Run(Settings):
     model_dir: Optional[str] = setting(
         None,
         "The folder of the run: checkpoints, exports, TensorBoard events and result.json. If "
-        "you start again with the same folder, training continues from the last checkpoint.",
+        "you start again with the same folder, training continues from the last checkpoint. "
+        "--mode=inspect also takes the path of a checkpoint; an empty --model_dir= shows the model "
+        "of --spec, --model and --model_params.",
         changes="nothing",
     )
     export_dir: Optional[str] = setting(
         None,
         "--mode=predict and --mode=evaluate: the export (a SavedModel) to use instead of the "
         "latest checkpoint, or a folder of versions, whose newest version is used. You do not need "
-        "--spec if the export keeps its feature spec. --mode=transform: the export to transform.",
+        "--spec if the export keeps its feature spec. --mode=transform and --mode=inspect: the "
+        "export to transform or to show.",
         changes="",
         named=True,
     )

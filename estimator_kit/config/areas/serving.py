@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Optional
 from pydantic import Field
 
 from estimator_kit.config.areas.base import Count, Settings, setting
-from estimator_kit.config.areas.program import SERVING_MODES, Program
+from estimator_kit.config.areas.program import Program
 from feature_specs.files.versions import LARGEST
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -119,7 +119,7 @@ def problems(serving: Serving, program: Program) -> list[str]:
     """What is wrong with the settings of serving."""
     found = _parsed(serving)[1]
     port = serving.serving_grpc_port
-    if program.mode in SERVING_MODES and port and port == serving.serving_rest_port:
+    if program.mode == "serve" and port and port == serving.serving_rest_port:
         found.append(
             f"--serving_grpc_port and --serving_rest_port: expected different ports, got {port} "
             "twice."

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Optional
 
 from estimator_kit.config.areas.base import Count, PositiveInt, Settings, setting
 from estimator_kit.config.areas.exports import Exports
-from estimator_kit.config.areas.program import TRAINING_MODES, Program
+from estimator_kit.config.areas.program import Program
 from estimator_kit.config.areas.run import Run
 from estimator_kit.config.patterns import pattern_problem
 
@@ -146,11 +146,6 @@ def problems(training: Training, program: Program, run: Run, exports: Exports) -
                 "TensorFlow reads the path of a checkpoint as a pattern, and does not find it. "
                 "Rename the folder."
             )
-    if program.mode in (*TRAINING_MODES, "retrain") and not (training.max_steps or training.epochs):
-        found.append(
-            "--max_steps and --epochs are missing. Give at least one of them, so that training "
-            "ends."
-        )
     if training.save_checkpoints_steps is not None and training.save_checkpoints_secs is not None:
         found.append(
             "--save_checkpoints_steps and --save_checkpoints_secs do not go together. Give one of "

@@ -5,11 +5,9 @@ Imports no TensorFlow.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Optional
+from typing import ClassVar, Optional
 
-from pydantic import Field
-
-from estimator_kit.config.areas.base import MOST_DEVICES, Settings, setting
+from estimator_kit.config.areas.base import Settings, setting
 from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.program import Program
 from estimator_kit.config.areas.run import Run
@@ -26,13 +24,6 @@ class Tuning(Settings):
         "number of trials. The guide Search describes it. --eval_files guide the search.",
         changes="",
         named=True,
-    )
-    tune_processes: Annotated[int, Field(ge=1, le=MOST_DEVICES, strict=True)] = setting(
-        1,
-        "How many trials this command trains at the same time, each in its own process. The same "
-        "command on other machines, with the same --model_dir on a shared disk, works at the same "
-        "search.",
-        changes="nothing",
     )
     test_files: tuple[str, ...] = setting(
         (),

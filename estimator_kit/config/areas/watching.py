@@ -30,22 +30,10 @@ class Watching(Settings):
     )
     profile: Optional[str] = setting(
         None,
-        "Profile these steps of this start, such as 100..200. Report the ten most expensive ops, "
-        "and how the time of a step divides into input, host and devices. The trace stays below "
-        "--model_dir/plugins/profile; TensorBoard shows it with the extra 'profile'.",
-        changes="nothing",
-    )
-    profile_input: bool = setting(
-        False,
-        "Profile a hundred of the first steps, or the steps of --profile. Report how much of their "
-        "time they wait for input, which stage of the input is slowest, and what to change. The "
-        "trace stays below --model_dir/plugins/profile.",
-        changes="nothing",
-    )
-    timeline: bool = setting(
-        False,
-        "Write a trace of one step in every --summary_steps steps to --model_dir/timeline, as JSON "
-        "that Chrome shows under chrome://tracing.",
+        "Profile these steps of this start, such as 100..200, or auto for a hundred of the first "
+        "steps. Report the ten most expensive ops, how the time of a step divides into input, host "
+        "and devices, which stage of the input is slowest, and what to change. The trace stays "
+        "below --model_dir/plugins/profile; TensorBoard shows it with the extra 'profile'.",
         changes="nothing",
     )
     report: Literal["on", "off"] = setting(
@@ -73,7 +61,7 @@ class Watching(Settings):
 
 
 def problems(watching: Watching, training: Training) -> list[str]:
-    """What is wrong with `--profile`, and what does not go together with `--timeline`."""
+    """What is wrong with `--profile`."""
     found = []
     if watching.profile is not None:
         try:
@@ -81,15 +69,10 @@ def problems(watching: Watching, training: Training) -> list[str]:
         except ValueError as error:
             found.append(f"--profile: {error}.")
         else:
-            if training.max_steps is not None and steps[0] > training.max_steps:
+            too_late = training.max_steps is not None and steps[0] > training.max_steps
+            if too_late and steps != step_range.AUTO:
                 found.append(
                     f"--profile: expected a first step of at most --max_steps={training.max_steps}"
                     f", got {watching.profile!r}. Choose earlier steps, or raise --max_steps."
                 )
-    if watching.timeline and (watching.profile is not None or watching.profile_input):
-        flag = "--profile" if watching.profile is not None else "--profile_input"
-        found.append(
-            f"--timeline does not go with {flag}: a device can be traced by only one of them. Give "
-            "one of them."
-        )
     return found

@@ -221,7 +221,7 @@ def _step_time(numbers: Numbers) -> str:
     waiting = (
         f"In {profile.steps:,} profiled steps, it waited for its input {share:.0%} of the time."
         if share is not None
-        else "Train with --profile_input to measure how long it waits for its input."
+        else "Train with --profile to measure how long it waits for its input."
     )
     rate, rows = numbers.result.examples_per_second, numbers.rows_a_step
     if not rate or rows is None:

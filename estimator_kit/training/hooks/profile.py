@@ -1,4 +1,4 @@
-"""`--profile` and `--profile_input`: TensorFlow's profiler runs for some steps of a training.
+"""`--profile`: TensorFlow's profiler runs for some steps of a training.
 
     hook = Profile(model_dir, range(100, 201), of_ops=True)
     estimator.train(input_fn, hooks=[hook])
@@ -103,9 +103,6 @@ def _stage(name: str, around: list[str]) -> Optional[str]:
 
 _log = logging.getLogger("estimator_kit")
 
-# The steps of --profile_input without --profile: the first ten fill buffers and caches.
-_INPUT_STEPS = range(11, 111)
-
 
 class Profile(tf.compat.v1.train.SessionRunHook):
     """Profiles some steps, and logs the results.
@@ -142,15 +139,13 @@ class Profile(tf.compat.v1.train.SessionRunHook):
     @staticmethod
     def of(config: ExperimentConfig) -> Optional[Profile]:
         """The hook for the flags of a training, or None if they ask for no profile."""
-        if config.profile is None and not config.profile_input:
+        if config.profile is None:
             return None
-        wanted = config.profile
-        steps = step_range.parse(wanted) if wanted is not None else _INPUT_STEPS
         return Profile(
             str(config.model_dir),
-            steps,
-            of_ops=wanted is not None,
-            of_input=config.profile_input,
+            step_range.parse(config.profile),
+            of_ops=True,
+            of_input=config.data_service is None,  # Else other processes compute the input.
         )
 
     def before_run(self, run_context: Any) -> None:

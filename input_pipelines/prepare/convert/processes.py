@@ -42,7 +42,7 @@ _LOOK = 0.5
 _KILLED = (
     "a process of the conversion was killed from outside, as the system does when memory is used "
     "up; the shards that are finished are kept: start the same command again, with a smaller "
-    "--convert_processes"
+    "--processes"
 )
 
 OnRows = Callable[[int], None]

@@ -36,7 +36,7 @@ _COMPARATORS = {"l_infinity": "infinity_norm", "jensen_shannon": "jensen_shannon
 def text(spec: FeatureSpec) -> tuple[str, tuple[str, ...]]:
     """The Schema of a spec in text format, and what it does not contain."""
     schema, lost = schema_of(spec)
-    head = ["# By run.py --mode=export_schema. Not in the Schema, which only describes records:"]
+    head = ["# By run.py --mode=schema. Not in the Schema, which only describes records:"]
     head += [f"#   {line}" for line in lost] or ["#   nothing"]
     return "\n".join([*head, "", proto.text(schema)]), lost
 

@@ -94,7 +94,7 @@ def spec_files(
         report += [f"not in the spec: {name}: {lost}" for lost in reading.lost]
     heading = "\n".join(
         [
-            f"A first spec, by run.py --mode=import_schema of {pathlib.Path(source).name}. Every "
+            f"A first spec, by run.py --mode=schema of {pathlib.Path(source).name}. Every "
             "choice is a rule of thumb, and the comment gives its reason: read it, change what you "
             "know better, then train.",
             *(f"Not in the spec: {lost}" for lost in whole),

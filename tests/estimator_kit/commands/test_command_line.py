@@ -54,7 +54,7 @@ def test_every_setting_is_read_by_a_mode_that_does_something_with_it():
     ("mode", "settings"),
     [
         ("train", ("eval_files", "eval_days", "eval_batch_size", "exporters", "best_metric",
-                   "early_stopping_metric", "predict_files", "export_check_rows")),
+                   "early_stopping_metric", "predict_files")),
         ("train_and_evaluate", ("eval_name",)),
         ("tune", ("eval_name", "compare", "launch_local", "job_name", "data_service",
                   "prometheus_file")),
@@ -64,9 +64,7 @@ def test_every_setting_is_read_by_a_mode_that_does_something_with_it():
         ("predict", ("eval_files", "mirrored_devices", "input_cache_dir")),
         ("analyze", ("train_mix", "schema_file")),
         ("transform", ("eval_days",)),
-        ("data_service_worker", ("data_service_dir",)),
-        ("serve", ("serving_batch_rows", "serving_config_dir", "memory_growth")),
-        ("retrain", ("train_days", "train_mix", "warm_start_from", "to", "cycle", "eval_name",
+        ("retrain", ("train_days", "train_mix", "warm_start_from", "to", "eval_name",
                      "strategy")),
         ("rollback", ("keep_versions",)),
     ],
@@ -129,8 +127,6 @@ def test_the_first_word_goes_before_the_mode_of_a_flagfile(tmp_path, capsys):
         ("--noforce", "--mode=convert does not read --force. Remove the flag; it is for retrain."),
         ("--validate_rows=3", "--mode=convert does not read --validate_rows. Remove the flag; it "
                               "is for validate."),
-        ("--cycle=3", "--mode=convert does not read --cycle. Remove the flag; it is for "
-                      "reproduce."),
     ],
 )  # fmt: skip
 def test_a_flag_on_the_command_line_that_the_mode_does_not_read(capsys, argument, message):

@@ -247,7 +247,7 @@ def test_the_mode_shows_the_parts_of_a_trained_model(ads, tmp_path):
             model_params={"hidden_units": [5]},
         )()
     )  # fmt: skip
-    config = ek.ExperimentConfig(mode="inspect", inspect_path=str(folder))
+    config = ek.ExperimentConfig(mode="inspect", model_dir=str(folder))
     assert "\nmodel dnn, by part\n" in inspect.inspect(config)
     flags = folder / "flags.txt"
     flags.write_text(flags.read_text().replace("--model=dnn", "--model=gone.module:Model"))

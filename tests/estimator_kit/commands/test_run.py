@@ -17,7 +17,7 @@ from estimator_kit.scoring import export_evaluation
 
 NEEDED = {
     "spec": "s", "model_dir": "m", "epochs": 1, "train_files": "dt=*/t", "eval_files": "dt=*/e",
-    "predict_files": "p", "inspect_path": "i", "schema_file": "s", "analysis_dir": "a",
+    "predict_files": "p", "schema_file": "s", "analysis_dir": "a",
     "convert_files": "c", "convert_dir": "c", "export_dir": "e", "transform": "text",
     "transform_dir": "t", "data_service": "grpc://h:1", "serving_models": "a=b",
     "serving_config_dir": "d", "to": 3, "cycle": "0007", "window_days": 5, "labels": "l",
@@ -27,7 +27,7 @@ NEEDED = {
 
 def fields_of(mode):
     """Settings with which a mode can be asked for."""
-    unfit = {"analyze": ("spec",), "retrain": ("data_service", "export_dir"),
+    unfit = {"analyze": ("spec",), "schema": ("spec",), "retrain": ("data_service", "export_dir"),
              "train": (), "predict": ()}.get(mode, ())  # fmt: skip
     read = settings_of(mode)
     return {name: value for name, value in NEEDED.items() if name in read and name not in unfit}
@@ -56,14 +56,14 @@ def test_every_mode_runs_through_both(monkeypatch, tmp_path, capsys, mode):
 
 
 def test_a_text_of_ek_run_is_logged(monkeypatch, caplog):
-    module = importlib.import_module("estimator_kit.commands.serving_config")
+    module = importlib.import_module("estimator_kit.commands.serve")
 
     def run(config: ek.ExperimentConfig, tell):
         tell("written")
         return RunResult(mode=config.mode)
 
     monkeypatch.setattr(module, "run", run)
-    config = ek.ExperimentConfig(mode="serving_config", **fields_of("serving_config"))
+    config = ek.ExperimentConfig(mode="serve", **fields_of("serve"))
     with caplog.at_level("INFO", "estimator_kit"):
         commands.run(config)
     assert caplog.messages == ["written"]
@@ -104,7 +104,7 @@ def test_only_the_program_prints_the_metrics_of_an_export(monkeypatch, capsys):
 
 
 def test_modes_that_fell_through_now_run(tmp_path):
-    """convert, serve and serving_config were read as trainings by `ek.run`."""
+    """convert and serve were read as trainings by `ek.run`."""
     table = tmp_path / "a.jsonl"
     table.write_text(json.dumps({"x": 1}) + "\n")
     result = ek.run(

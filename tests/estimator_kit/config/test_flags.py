@@ -223,7 +223,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --convert_order=stable
         --corrupt_data_policy=fail
         --data_service_port=0
-        --data_service_timeout_secs=60.0
         --default_signature=predict_examples
         --nodeterministic
         --early_stopping_patience=3
@@ -232,25 +231,20 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --eval_throttle_secs=0
         --eval_window_days=1
         --exit_code_style=kit
-        --export_check_rows=100
         --exporters=final
         --exports_to_keep=5
         --noforce
         --nohistograms
         --noimportance
         --index_recall=0.95
-        --inter_op_threads=0
-        --intra_op_threads=0
         --item_vectors_format=npy
         --keep_checkpoint_max=5
         --keep_cycles=7
         --keep_versions=3
         --nolisten_on_all_interfaces
-        --lock_stale_secs=120.0
         --log_every_secs=2.5
         --log_format=text
         --max_steps=5
-        --memory_growth
         --min_count=5
         --mode=train
         --model=wide_deep
@@ -259,7 +253,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --model_params=bias=true
         --model_params=rate=0.1
         --model_params=units=[8, 4]
-        --noprofile_input
         --report=on
         --seed=1
         --serving_batch_rows=128
@@ -274,16 +267,14 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --summary_steps=100
         --targets=next
         --task_index=0
-        --notimeline
+        --threads=0
         --train_files=a,b
         --transform_inputs=features
         --transform_max_loss_increase=0.01
         --transform_tolerance=1e-05
-        --tune_processes=1
         --validate_rows=0
         --warm_start_mode=weights_and_stats
         --warm_start_vars=.*/weights$
-        --webhook_timeout_secs=10.0
         --window_min_days=1
         --window_min_rows=1
         --xla=off
@@ -352,7 +343,7 @@ configs = st.fixed_dictionaries(
         "export_dir": st.none() | texts,
         "log_every_secs": st.floats(0, exclude_min=True, allow_infinity=False),
         "log_format": st.sampled_from(["text", "json"]),
-        "intra_op_threads": st.integers(0, 64),
+        "threads": st.integers(0, 64),
     },
 )
 
@@ -369,16 +360,14 @@ def test_resolved_flags_make_the_same_config_again(tmp_path_factory, fields):
 
 def test_resolved_flags_of_every_mode(tmp_path):
     for mode in MODES:
-        schema = {"schema_file": "s", "analysis_dir": "a"} if mode.endswith("_schema") else {}
+        schema = {"schema_file": "s"} if mode == "schema" else {}
         schema |= {"convert_files": ("a", "b"), "convert_dir": "c"} if mode == "convert" else {}
-        schema |= {"inspect_path": "i"} if mode == "inspect" else {}
         schema |= {"search": "s.yaml"} if mode == "tune" else {}
         if mode == "transform":
             schema |= {"export_dir": "e", "transform": "text", "transform_dir": "d"}
-        schema |= {"data_service": "grpc://h:1"} if mode == "data_service_worker" else {}
+        schema |= {"data_service": "grpc://h:1"} if mode == "data_service" else {}
         schema |= {"serving_models": ("a=b",), "serving_config_dir": "d"} if "serv" in mode else {}
         schema |= {"to": 3} if mode == "rollback" else {}
-        schema |= {"cycle": "0007"} if mode == "reproduce" else {}
         days = ("dt=*/t",) if mode == "retrain" else ("t",)
         schema |= {"window_days": 5} if mode == "retrain" else {}
         config = ExperimentConfig(

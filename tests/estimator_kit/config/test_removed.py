@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 import estimator_kit as ek
-from estimator_kit.config.flags import config_from_flagfile, read_command_line
+from estimator_kit.config.flags import (
+    config_from_flagfile,
+    config_from_flags,
+    read_command_line,
+    resolved_flags,
+    values_in,
+)
 from estimator_kit.config.removed import REMOVED
 
 pytestmark = pytest.mark.no_tensorflow
@@ -17,9 +23,10 @@ TEXT = (
 
 def test_flags_of_an_earlier_run_can_still_be_read(tmp_path):
     file = tmp_path / "flags.txt"
-    lines = [f"--{name}={value}\n" for name, (value, _) in REMOVED.items() if value is not None]
-    file.write_text("".join(lines) + "--mode=serve\n--serving_models=a=b\n")
-    assert len(lines) == 5 and config_from_flagfile(str(file)).serving_models == ("a=b",)
+    values = {name: removed.value for name, removed in REMOVED.items() if removed.value is not None}
+    lines = "".join(f"--{name}={value}\n" for name, value in values.items())
+    file.write_text(lines + "--mode=serve\n--serving_models=a=b\n")
+    assert config_from_flagfile(str(file)).serving_models == ("a=b",)
     assert read_command_line([f"--flagfile={file}"]).values["mode"].value == "serve"
     file.write_text("--serving_threads=8\n--serving_image=a:1\n")
     with pytest.raises(ek.ConfigError) as error:
@@ -30,6 +37,37 @@ def test_flags_of_an_earlier_run_can_still_be_read(tmp_path):
         "belongs to the installed TensorFlow. Write your own into the copy of examples/serving "
         "that you start.",
     ]
+
+
+# Lines of `flags.txt` of an earlier version, and what this version reads.
+REWRITTEN = [
+    (["--data_service_timeout_secs=5.0", "--profile_input"], {}),
+    (["--convert_processes=2", "--tune_processes=3"], {"processes": 3}),
+    (["--intra_op_threads=3", "--inter_op_threads=2"], {"threads": 3}),
+    (["--lock_stale_secs=5.0", "--nomemory_growth", "--export_check_rows=7"], {}),
+]
+
+
+@pytest.mark.parametrize("lines, fields", REWRITTEN)
+def test_an_earlier_run_can_be_read_and_a_flagfile_of_a_person_says_what_to_write(
+    tmp_path, lines, fields
+):
+    common = {"mode": "train", "spec": "s", "model_dir": "m", "train_files": "t", "max_steps": 3}
+    text = "\n".join([*lines, *(f"--{name}={value}" for name, value in common.items())])
+    expected = ek.ExperimentConfig(**{**common, **fields})
+    kept, own = tmp_path / "flags.txt", tmp_path / "own.flags"
+    kept.write_text(text)
+    own.write_text(text)
+    assert config_from_flagfile(str(kept)) == expected
+    assert config_from_flags(read_command_line([f"--flagfile={kept}"]).values) == expected
+    changed = [name for name in expected.model_fields_set if name in fields]
+    assert values_in(kept.read_text().splitlines(), changed) == values_in(
+        resolved_flags(expected).splitlines(), changed
+    )
+    with pytest.raises(ek.ConfigError) as error:
+        read_command_line([f"--flagfile={own}"])
+    assert len(str(error.value).splitlines()) == len(lines)
+    assert str(error.value).count(". It was removed. ") == len(lines)
 
 
 @pytest.mark.parametrize("name", sorted(REMOVED))

@@ -343,11 +343,14 @@ def test_a_part_of_a_graph_on_other_inputs():
 
 
 def config_of(path, **fields):
-    return ek.ExperimentConfig(mode="inspect", inspect_path=str(path), **fields)
+    return ek.ExperimentConfig(mode="inspect", model_dir=str(path), **fields)
 
 
 def test_inspecting_an_export(export, tmp_path):
-    lines = inspect.inspect(config_of(export, graph_dir=str(tmp_path / "graph"))).splitlines()
+    config = ek.ExperimentConfig(
+        mode="inspect", export_dir=str(export), graph_dir=str(tmp_path / "graph")
+    )
+    lines = inspect.inspect(config).splitlines()
     assert lines[0] == f"export {export}, of TensorFlow {tf.__version__}"
     assert lines[1] == "  of step 1, exporter best"
     assert lines[2].startswith("  checked with 40 rows; the largest difference was ")
@@ -384,8 +387,9 @@ def test_inspecting_a_checkpoint_and_other_folders(trained, tmp_path):
     with pytest.raises(ek.ConfigError) as error:
         inspect.inspect(config_of(tmp_path))
     assert str(error.value) == (
-        f"--inspect_path={tmp_path}: expected an export (with saved_model.pb), a checkpoint (a "
-        "path without .index) or a model directory with a checkpoint."
+        f"--model_dir={tmp_path}: expected an export (with saved_model.pb), a checkpoint (a path "
+        "without .index), or a folder of a training or of cycles. For the model of --spec, give an "
+        "empty --model_dir=."
     )
     with pytest.raises(ek.ConfigError, match=r"--graph_dir: .* has no graph"):
         inspect.inspect(config_of(checkpoint, graph_dir=str(tmp_path)))

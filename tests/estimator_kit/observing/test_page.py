@@ -113,7 +113,7 @@ def test_the_page_says_what_a_step_and_a_row_cost(read):
     assert "80 parameters take 320 bytes." in text
     assert "<td>t</td><td>30 x 2</td><td>60</td><td>240 bytes</td><td>75.0%</td>" in text
     assert "take 5,120 floating-point operations a row" in text
-    assert "A training step takes 2.00 ms for 50 rows. Train with --profile_input to" in text
+    assert "A training step takes 2.00 ms for 50 rows. Train with --profile to" in text
     profile = InputProfile(steps=100, share_waiting=0.25)
     waited = dataclasses.replace(shown, result=result.model_copy(update={"input_profile": profile}))
     assert "In 100 profiled steps, it waited for its input 25% of the time." in page.html(waited)

@@ -135,7 +135,7 @@ def test_nothing_goes_live_once_the_lock_is_lost(tmp_path):
         serving.publish(export(tmp_path, "a"), cycle="0001", verify=lost.append)
     assert serving.live is None and serving.past() == []
     with owners.held(str(tmp_path / "model")) as held:
-        config = ExperimentConfig(mode="history", model_dir=str(tmp_path / "model"))
+        config = ExperimentConfig(mode="inspect", model_dir=str(tmp_path / "model"))
         os.remove(tmp_path / "model" / "lock.json")
         with pytest.raises(Locked):
             stages.serving_of(config, held).publish(str(tmp_path / "export-a"), cycle=None,
@@ -341,7 +341,7 @@ def test_the_serving_dir_of_the_last_promotion_is_remembered(tmp_path, monkeypat
 
     def serving(folder):
         return stages.serving_of(
-            ModelDirConfig(mode="history", model_dir="model", serving_dir=folder)
+            ModelDirConfig(mode="inspect", model_dir="model", serving_dir=folder)
         )
 
     assert serving(None).folder == "model/serving"

@@ -1,4 +1,4 @@
-"""The texts of cycles: the report as Markdown, and the table of `--mode=history`."""
+"""The texts of cycles: the report as Markdown, and the table of cycles."""
 
 from __future__ import annotations
 

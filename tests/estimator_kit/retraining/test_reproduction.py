@@ -57,7 +57,7 @@ def test_a_cycle_without_a_lineage_or_a_training_is_named(tmp_path, document):
     model_dir = str(tmp_path / "model")
     folder = state.new(model_dir)
     folder.save(reports.window())
-    config = ReproduceConfig(mode="reproduce", model_dir=model_dir, cycle="1")
+    config = ReproduceConfig(mode="retrain", model_dir=model_dir, cycle="1")
     with pytest.raises(ConfigError) as error:
         modes.reproduce(config)
     assert str(error.value) == (

@@ -40,7 +40,7 @@ def model(tmp_path):
 
 def clean(model, **changes):
     folder, serving = model
-    given = {"newest": 2, "days": None, "versions": 2, "today": TODAY, **changes}
+    given = {"newest": 2, "versions": 2, **changes}
     return retention.clean(state.cycles(str(folder)), serving, **given)
 
 
@@ -174,10 +174,3 @@ def test_what_a_pinned_one_started_from_stays_without_a_version(model):
     state.find(str(model[0]), "4").save(Start(kind="live", cycle="0002"))
     (model[0] / "cycles/0004/PINNED").touch()
     assert {"0002", "0004"} <= {*clean(model).kept}
-
-
-def test_age_counts_in_days_of_the_clock(model):
-    # Cycles 7 and 8 are 4 and 3 days old. Cycle 7 is kept because it is live, and cycle 5 because
-    # version 3 belongs to it.
-    assert len(clean(model, newest=8, days=30).kept) == 8
-    assert clean(model, newest=8, days=3).kept == ["0003", "0005", "0007", "0008"]

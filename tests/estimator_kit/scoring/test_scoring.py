@@ -135,7 +135,7 @@ def written(path, outputs):
 def config(made, files, folder, **changes):
     given = {
         "mode": "predict", "export_dir": made.export, "predict_files": (str(files),),
-        "predict_dir": str(folder), "eval_batch_size": 16, "predict_processes": 1,
+        "predict_dir": str(folder), "eval_batch_size": 16, "processes": 1,
     }  # fmt: skip
     return ek.ExperimentConfig(**{**given, **changes})
 
@@ -353,7 +353,7 @@ def test_processes_continue_after_a_kill(made, tmp_path):
         return subprocess.run(
             [sys.executable, program, "--mode=predict", f"--export_dir={made.export}",
              "--predict_files=part-*.parquet", "--predict_dir=out", "--eval_batch_size=16",
-             f"--predict_processes={processes}"],
+             f"--processes={processes}"],
             cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
             env={"PYTHONPATH": str(ROOT), "PATH": "", "TF_CPP_MIN_LOG_LEVEL": "3"},
         )  # fmt: skip
@@ -397,7 +397,7 @@ def test_a_process_that_is_killed(made, tmp_path):
     (tmp_path / "killed.py").write_text(KILLED)
     done = subprocess.run(
         [sys.executable, "killed.py", "--mode=predict", f"--export_dir={made.export}",
-         "--predict_files=part-*.parquet", "--predict_dir=out", "--predict_processes=2"],
+         "--predict_files=part-*.parquet", "--predict_dir=out", "--processes=2"],
         cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
         env={"PYTHONPATH": str(ROOT), "PATH": "", "TF_CPP_MIN_LOG_LEVEL": "3"},
     )  # fmt: skip
@@ -405,7 +405,7 @@ def test_a_process_that_is_killed(made, tmp_path):
     assert done.stderr.endswith(
         "error: another program killed a process of the prediction, as the system does when memory "
         "runs out. The finished files are kept. Run the same command again with a smaller "
-        "--predict_processes or --eval_batch_size.\n"
+        "--processes or --eval_batch_size.\n"
     )
     assert not (tmp_path / "out" / "_SUCCESS").exists()
 
@@ -750,7 +750,7 @@ def test_the_settings_of_the_session(made, tmp_path, monkeypatch):
             super().__init__(path, version, **settings)
 
     monkeypatch.setattr(exports, "LoadedModel", Seen)
-    settings = {"intra_op_threads": 3, "inter_op_threads": 2, "memory_growth": False}
+    settings = {"threads": 3}
     fields = {"export_dir": made.export, "predict_files": (str(record),), **settings}
     ek.run(ek.ExperimentConfig(mode="predict", predict_output=f"{tmp_path}/out.jsonl", **fields))
     predict(made, record, tmp_path / "out", **settings)
@@ -899,9 +899,9 @@ def test_flags_that_do_not_go_together():
         "--predict_limit does not go with --predict_dir, which predicts all rows. Remove one of "
         "the two.",
     ]
-    assert problems(spec="s", export_dir="e", predict_processes=2) == [
-        "--predict_processes is only for --predict_dir, which predicts many files with an export. "
-        "Remove --predict_processes."
+    assert problems(spec="s", export_dir="e", processes=2) == [
+        "--processes is only for --predict_dir, which predicts many files with an export. "
+        "Remove --processes."
     ]
 
 

@@ -24,7 +24,7 @@ IMAGE = config_files.default_image()
 
 def config(folder, **changes):
     values = {
-        "mode": "serving_config",
+        "mode": "serve",
         "serving_models": ("ads=runs/ads/export/best", "far=gs://b/far", "old=$x"),
         "serving_versions": ("ads=5+7", "far=all", "old=latest:2"),
         "serving_labels": ("ads:stable=5", "ads:canary=7"),

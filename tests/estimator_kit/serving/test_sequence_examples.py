@@ -125,7 +125,7 @@ def test_the_requests_beside_the_export(trained, server):
 
 def test_predicted_in_files(trained, tmp_path):
     path, rows, expected, folder = trained
-    given = {"mode": "predict", "export_dir": path, "eval_batch_size": 8, "predict_processes": 1}
+    given = {"mode": "predict", "export_dir": path, "eval_batch_size": 8, "processes": 1}
     ek.run(ek.ExperimentConfig(
         **given, predict_files=(f"{folder}/asked.tfrecord",), predict_dir=f"{tmp_path}/records",
         keep_columns=("tags",),

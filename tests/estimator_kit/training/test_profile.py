@@ -79,26 +79,17 @@ def config_of(ads, folder, **changes):
 @pytest.mark.ci
 def test_a_training_keeps_its_profile(ads, tmp_path):
     folder = tmp_path / "m"
-    ek.run(config_of(ads, folder, profile_input=True))
+    ek.run(config_of(ads, folder, profile="auto"))
     result = json.loads((folder / "result.json").read_text())
     kept = result["input_profile"]
     assert kept["steps"] == 20  # The training has 30 steps, and 10 are warm-up.
     assert 0 <= kept["share_waiting"] <= 1
     assert kept["busy_seconds"][PARSING] > 0
     assert list((folder / "plugins" / "profile").glob("*/*.xplane.pb"))
-    assert result["profile"] == {}
+    assert result["profile"]["trace"] == kept["trace"]
     ek.run(config_of(ads, folder, profile="2..4").model_copy(update={"max_steps": 40}))
     result = json.loads((folder / "result.json").read_text())
-    assert result["input_profile"] == {}
+    assert result["input_profile"]["steps"] == 3
     assert result["profile"]["steps"] == 3
     assert 0 < len(result["profile"]["ops"]) <= 10
     assert result["profile"]["trace"] != kept["trace"]
-
-
-@pytest.mark.ci
-def test_timelines_are_json_for_chrome(ads, tmp_path):
-    ek.run(config_of(ads, tmp_path / "m", timeline=True, summary_steps=10))
-    files = sorted((tmp_path / "m" / "timeline").glob("timeline-*.json"))
-    assert [file.name for file in files] == [f"timeline-{n}.json" for n in (10, 20, 30)]
-    events = json.loads(files[0].read_text())["traceEvents"]
-    assert {"SparseApplyFtrl", "ResourceGather"} & {event["name"] for event in events}

@@ -11,7 +11,7 @@ from tests.integration.fuzz.place import Drawn, Place
 from tests.integration.fuzz.start import EXPORT
 
 _RUNS: tuple[tuple[int, tuple[str, ...]], ...] = (
-    (6, ("--mode=inspect", "--inspect_path=model")),
+    (6, ("--mode=inspect", "--model_dir=model")),
     (4, ("--mode=train", "--max_steps=4")),
     (4, ("--mode=train", "--max_steps=5")),
     (2, ("--mode=train_and_evaluate", "--max_steps=4", "--exporters=best,final")),
@@ -24,7 +24,7 @@ _RUNS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (2, ("--mode=check_data", "--model_dir=model")),
 )
 _RUNS_OF_EXPORT: tuple[tuple[int, tuple[str, ...]], ...] = (
-    (6, ("--mode=inspect", f"--inspect_path=model/{EXPORT}")),
+    (6, ("--mode=inspect", f"--export_dir=model/{EXPORT}")),
     (3, ("--mode=predict", f"--export_dir=model/{EXPORT}", "--predict_output=out.jsonl")),
     (3, ("--mode=predict", f"--export_dir=model/{EXPORT}", "--predict_dir=out", "--spec=")),
     (
@@ -39,18 +39,18 @@ _RUNS_OF_EXPORT: tuple[tuple[int, tuple[str, ...]], ...] = (
     (
         2,
         (
-            "--mode=serving_config",
+            "--mode=serve",
             "--serving_models=ads=model/export/final",
             "--serving_config_dir=out",
         ),
     ),
 )
 _RUNS_OF_RETRAINING: tuple[tuple[int, tuple[str, ...]], ...] = (
-    (6, ("--mode=history", "--model_dir=model")),
+    (6, ("--mode=inspect", "--model_dir=model")),
     (3, ("--mode=rollback", "--model_dir=model", "--to=1")),
     (3, ("--flagfile=retrain.flags",)),
-    (2, ("--mode=inspect", "--inspect_path=model/cycles/0001/train")),
-    (1, ("--flagfile=retrain.flags", "--mode=reproduce", "--cycle=1")),
+    (2, ("--mode=inspect", "--model_dir=model/cycles/0001/train")),
+    (1, ("--flagfile=retrain.flags", "--mode=retrain", "--cycle=1")),
 )
 
 _SELDOM_READ = {

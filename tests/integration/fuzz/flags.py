@@ -29,25 +29,23 @@ _RUNS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (4, ("--mode=predict", "--predict_output=out.jsonl")),
     (2, ("--mode=predict", f"--export_dir=model/{EXPORT}", "--predict_output=out.tfrecord")),
     (2, ("--mode=predict", f"--export_dir=model/{EXPORT}", "--predict_dir=out", "--spec=")),
-    (2, ("--mode=inspect", "--inspect_path=model")),
-    (3, ("--mode=inspect", f"--inspect_path=model/{EXPORT}")),
+    (2, ("--mode=inspect", "--model_dir=model")),
+    (3, ("--mode=inspect", f"--export_dir=model/{EXPORT}")),
     (6, ("--mode=train", "--model_dir=new")),
     (1, ("--mode=train", "--max_steps=6")),
     (1, ("--mode=train_and_evaluate", "--model_dir=new", "--exporters=")),
     (1, ("--mode=export",)),
-    (2, ("--mode=export_schema", "--schema_file=out.pbtxt")),
+    (2, ("--mode=schema", "--schema_file=out.pbtxt")),
     (1, ("--mode=transform", f"--export_dir=model/{EXPORT}", "--transform=text",
          "--transform_dir=out")),
-    (2, ("--mode=serving_config", "--serving_models=ads=model/export/best",
-         "--serving_config_dir=out")),
-    (1, ("--mode=history", "--model_dir=retraining/model")),
+    (1, ("--mode=inspect", "--model_dir=retraining/model")),
     (1, ("--mode=rollback", "--model_dir=retraining/model", "--to=1")),
-    (1, ("--mode=reproduce", "--model_dir=retraining/model", "--cycle=7")),
+    (1, ("--mode=retrain", "--model_dir=retraining/model", "--cycle=7")),
 )  # fmt: skip
 
 # These wait until they are stopped, start processes, connect to other machines, or write much.
 _LEFT_OUT = {
-    "serve", "data_service_dispatcher", "data_service_worker", "reproduce",
+    "serve", "data_service",
 }  # fmt: skip
 _NOT_CHANGED = {"generate_default_data", "launch_local", "beam_options", "webhook_url_file"}
 
@@ -155,7 +153,7 @@ def draw(rng: random.Random, place: Place) -> Drawn:
         done.append(_changed(rng, place, arguments))
     arguments = [draws.safe(argument) for argument in arguments]
     # So that nothing waits long for other machines.
-    limits = ("cluster_timeout_secs", "data_service_timeout_secs")
+    limits = ("cluster_timeout_secs",)
     arguments += [f"--{name}=1" for name in limits if name in _read_by(arguments)]
     return Drawn(arguments, "; ".join(done) or "nothing")
 

@@ -23,7 +23,7 @@ _SCHEMA: dict[str, Any] = json_schema.json_schema()
 _THEN: tuple[tuple[int, tuple[str, ...]], ...] = (
     (10, ()),
     (3, ("--mode=check_data",)),
-    (3, ("--mode=export_schema", "--schema_file=out.pbtxt")),
+    (3, ("--mode=schema", "--schema_file=out.pbtxt")),
     (3, ("--mode=validate", "--validate_rows=20")),
     (1, ("--mode=convert", "--convert_files=table.jsonl", "--convert_dir=out")),
     (6, ("--mode=train", "--model_dir=new")),

@@ -45,7 +45,6 @@ FLAGS = """\
 --batch_size=20
 --max_steps=2
 --exporters=final
---export_check_rows=5
 """
 
 # The flags of the model in `model/`, which has two checkpoints.

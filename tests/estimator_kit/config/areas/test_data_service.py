@@ -41,11 +41,6 @@ NOT = "does not go with --data_service"
             "of the two.",
         ),
         (
-            {"profile_input": True},
-            f"--profile_input {NOT}: it profiles only this process, but the workers compute the "
-            "input. Remove one of the two.",
-        ),
-        (
             {"input_cache_dir": "cache"},
             f"--input_cache_dir {NOT}, because the workers transform the rows and keep none. "
             "Remove one of the two.",
@@ -61,9 +56,9 @@ NOT = "does not go with --data_service"
             "and the workers do not run it. Use quarantine, which leaves such files out.",
         ),
         (
-            {"mode": "data_service_worker", "data_service": None},
-            "--data_service is missing. --mode=data_service_worker needs the address of its "
-            "dispatcher, such as grpc://host:5000.",
+            {"mode": "data_service", "data_service_dir": "state"},
+            "--data_service_dir is the state of a dispatcher, but --data_service makes this "
+            "process a worker. Remove one of the two.",
         ),
     ],
 )
@@ -76,8 +71,8 @@ def test_what_cannot_be_kept_is_refused(changes, message):
 def test_it_goes_with_the_rest():
     ek.ExperimentConfig(**TRAINING, corrupt_data_policy="quarantine", keep_negatives="0.5")
     ek.ExperimentConfig(**TRAINING | {"data_service": "grpc://[::1]:5000"})
-    ek.ExperimentConfig(mode="data_service_dispatcher")
-    ek.ExperimentConfig(mode="data_service_worker", data_service="grpc://host:5000")
+    ek.ExperimentConfig(mode="data_service")
+    ek.ExperimentConfig(mode="data_service", data_service="grpc://host:5000")
 
 
 def test_rows_to_rank_are_refused(document, tmp_path):

@@ -1,4 +1,4 @@
-"""`--profile` and what `--timeline` does not go with."""
+"""`--profile`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ TRAINING = {
 def test_a_range_has_both_ends():
     assert list(step_range.parse("3..5")) == [3, 4, 5]
     assert list(step_range.parse(" 7..7 ")) == [7]
+    assert step_range.parse("auto") == range(11, 111)
 
 
 def test_a_profile_may_end_after_the_training():
     ExperimentConfig(**TRAINING, profile="100..200", max_steps=100)
+    ExperimentConfig(**TRAINING, profile="auto", max_steps=5)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,7 @@ def test_a_profile_may_end_after_the_training():
     [
         (
             {"profile": "100"},
-            "--profile: expected a first and a last step, such as 100..200, got '100'.",
+            "--profile: expected a first and a last step, such as 100..200, or auto, got '100'.",
         ),
         (
             {"profile": "5..4"},
@@ -49,16 +51,6 @@ def test_a_profile_may_end_after_the_training():
             {"profile": "100..200", "max_steps": 99},
             "--profile: expected a first step of at most --max_steps=99, got '100..200'. Choose "
             "earlier steps, or raise --max_steps.",
-        ),
-        (
-            {"profile": "1..5", "timeline": True},
-            "--timeline does not go with --profile: a device can be traced by only one of them. "
-            "Give one of them.",
-        ),
-        (
-            {"profile_input": True, "timeline": True},
-            "--timeline does not go with --profile_input: a device can be traced by only one of "
-            "them. Give one of them.",
         ),
         (
             {"profile": "1..5", "strategy": "mirrored"},

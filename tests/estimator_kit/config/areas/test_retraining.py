@@ -21,7 +21,8 @@ RETRAIN = {
     [
         (
             {"window_days": None},
-            "--window_days is missing. --mode=retrain needs the number of days to train on.",
+            "--window_days is missing. --mode=retrain needs the number of days to train on "
+            "unless you give --cycle.",
         ),
         (
             {"epochs": None},
@@ -67,16 +68,18 @@ RETRAIN = {
             {"mode": "rollback"},
             "--to is missing. --mode=rollback needs the version to make live again.",
         ),
-        (
-            {"mode": "reproduce"},
-            "--cycle is missing. --mode=reproduce needs the cycle to train again, such as 0007.",
-        ),
     ],
 )
 def test_what_does_not_go_together(changes, problem):
     with pytest.raises(ek.ConfigError) as error:
         ek.ExperimentConfig(**{**RETRAIN, **changes})
     assert str(error.value) == problem
+
+
+def test_a_cycle_that_is_trained_again_needs_only_its_folder():
+    ek.ExperimentConfig(mode="retrain", model_dir="m", cycle="0007")
+    with pytest.raises(ek.ConfigError, match=r"^--spec is missing\..* unless you give --cycle\."):
+        ek.ExperimentConfig(mode="retrain", model_dir="m")
 
 
 def test_limits_by_stage():

@@ -70,9 +70,6 @@ def test_which_versions_are_candidates():
          "--serving_grpc_port and --serving_rest_port: expected different ports, got 1 twice."),
         ({"serving_grpc_port": 70000},
          "--serving_grpc_port: expected at most 65535, got 70000."),
-        ({"mode": "serving_config"},
-         "--serving_config_dir is missing. --mode=serving_config needs a folder for the files that "
-         "it writes."),
     ],
 )  # fmt: skip
 def test_what_is_wrong(values, problem):
