@@ -169,11 +169,11 @@ READERS = {
     "estimator_kit/exporters/c_session.py",
     "estimator_kit/exporters/verification.py",
     "estimator_kit/observing/console.py",
-    "estimator_kit/scoring/item_rows.py",
     "estimator_kit/serving/json_answers.py",
     "estimator_kit/serving/json_requests.py",
     "estimator_kit/tuning/study.py",
     "input_pipelines/prepare/analyze/summary_json.py",
+    "input_pipelines/prepare/tables/formats/json_lines.py",
     "input_pipelines/prepare/tables/json_files.py",
     "input_pipelines/prepare/tables/json_texts.py",
 }

@@ -30,8 +30,8 @@ from input_pipelines.integrity import diagnosis
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.processes import OnRows
 from input_pipelines.prepare.tables.options import CsvOptions
-from input_pipelines.prepare.tables.reader import Part
 from input_pipelines.prepare.tables.storable import Rounded
+from input_pipelines.prepare.tables.table_format import Part
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform import checks
 

@@ -166,7 +166,7 @@ def _is_it_one(path: str) -> str:
         return f"; {table}"
     return (
         ". Is it a TFRecord file, and compressed as its name says? (The names of tables end in "
-        ".csv, .tsv, .json, .jsonl or .parquet.)"
+        f"{kinds.table_suffixes()}.)"
     )
 
 

@@ -21,6 +21,7 @@ from input_pipelines.prepare.analyze.wire import FeatureBlock, parse_block
 from input_pipelines.prepare.convert import value_checks
 from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.library import arrow
+from input_pipelines.prepare.tables.table_format import Part
 from input_pipelines.reading import selection
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform import checks
@@ -91,7 +92,7 @@ def scan_files(
 
 
 def scan_parts(
-    parts: Sequence[reader.Part], exact_limit: int, conditions: Sequence[Condition] = ()
+    parts: Sequence[Part], exact_limit: int, conditions: Sequence[Condition] = ()
 ) -> RecordSummary:
     """The summary of the rows in some parts of a table that meet all conditions."""
     summary = RecordSummary(exact_limit)

@@ -39,7 +39,7 @@ from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.analyze.values import EXACT_LIMIT
 from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.options import CsvOptions
-from input_pipelines.prepare.tables.reader import Part
+from input_pipelines.prepare.tables.table_format import Part
 from input_pipelines.record_files import kinds
 
 _PARTS = pydantic.TypeAdapter(list[Part])

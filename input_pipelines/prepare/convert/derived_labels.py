@@ -31,8 +31,9 @@ from input_pipelines.prepare.convert.value_checks import check_column
 from input_pipelines.prepare.tables import narrowing, reader
 from input_pipelines.prepare.tables.columns import Column, is_text
 from input_pipelines.prepare.tables.library import arrow
-from input_pipelines.prepare.tables.reader import Part, Rows, Table
+from input_pipelines.prepare.tables.reader import Rows, Table
 from input_pipelines.prepare.tables.storable import Rounded
+from input_pipelines.prepare.tables.table_format import Part
 
 _FLAG = "--derive_labels"
 

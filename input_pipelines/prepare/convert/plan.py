@@ -29,8 +29,8 @@ from input_pipelines.prepare.convert import derived_labels
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.options import ConvertOptions
-from input_pipelines.prepare.tables.reader import Part, Table
-from input_pipelines.record_files import kinds
+from input_pipelines.prepare.tables.reader import Table
+from input_pipelines.prepare.tables.table_format import Part
 from input_pipelines.record_files.framing import FOOTER, HEADER
 
 _VERSION = 1
@@ -241,7 +241,7 @@ def make(
     counts = [sum(row_groups[path]) for path in table.files]
     bytes_a_row = _bytes_a_row(table, row_groups, fields, options)
     rows_of_a_shard = options.shard_mib * _MIB / bytes_a_row
-    cut_anywhere = table.kind == kinds.PARQUET
+    cut_anywhere = table.cut_anywhere
     shards: list[Shard] = []
     run = 0
     for part, share in options.shares.items():

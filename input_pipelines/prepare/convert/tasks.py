@@ -29,8 +29,9 @@ from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.options import ConvertOptions
 from input_pipelines.prepare.convert.plan import Plan, Shard
 from input_pipelines.prepare.tables.library import arrow
-from input_pipelines.prepare.tables.reader import Part, Rows
+from input_pipelines.prepare.tables.reader import Rows
 from input_pipelines.prepare.tables.storable import Rounded
+from input_pipelines.prepare.tables.table_format import Part
 from input_pipelines.record_files.framing import frames
 
 Advance = Callable[[int], None]

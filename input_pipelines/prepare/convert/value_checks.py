@@ -157,8 +157,8 @@ def kind_of_tables(files: Sequence[str]) -> None:
     """Raises DataError if the files are TFRecord files, or not all of one kind."""
     if kinds.kind_of_all(files) == kinds.TFRECORD:
         raise DataError(
-            f"{files[0]} is TFRecord by its name; the names of tables end in .csv, .tsv, .json, "
-            ".jsonl or .parquet"
+            f"{files[0]} is TFRecord by its name; the names of tables end in "
+            f"{kinds.table_suffixes()}"
         )
 
 

@@ -91,19 +91,21 @@ def _joined(note: str, other: str) -> str:
     return "; ".join(filter(None, (note, other)))
 
 
+@dataclasses.dataclass
 class TextColumn:
     """Counts the values of a column by kind, and keeps the first value of each kind.
 
     Attributes:
       multi: whether rows have lists of values.
+      counts, first: by kind, how many values the column has, and the first one.
+      broken: how many fields have line breaks.
     """
 
-    def __init__(self, name: str):
-        self.name = name
-        self.multi = False
-        self.counts: Counter[str] = Counter()
-        self.first: dict[str, Place] = {}
-        self.broken = 0  # How many fields have line breaks.
+    name: str
+    multi: bool = False
+    counts: Counter[str] = dataclasses.field(default_factory=Counter)
+    first: dict[str, Place] = dataclasses.field(default_factory=dict)
+    broken: int = 0
 
     def without_missing(self, cells: Cells, missing: Sequence[str]) -> Cells:
         """The fields without those that are missing values in a column of numbers.

@@ -11,8 +11,11 @@ import pytest
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import split
 from input_pipelines.prepare.tables.reader import Rows
+from input_pipelines.prepare.tables.table_format import Part
 
 pytestmark = pytest.mark.no_tensorflow
+
+PART = Part("a.parquet", "Parquet", 0, ())
 
 
 def test_the_side_of_a_key_by_hand():
@@ -25,7 +28,7 @@ def test_the_side_of_a_key_by_hand():
 def test_text_and_integers_of_the_same_digits_are_on_the_same_side():
     text = pa.record_batch({"k": pa.array([str(i).encode() for i in range(500)])})
     numbers = pa.record_batch({"k": pa.array(range(500))})
-    sides = [split.eval_mask(Rows(batch, "a", 0), "k", 0.3) for batch in (text, numbers)]
+    sides = [split.eval_mask(Rows(batch, PART, 0), "k", 0.3) for batch in (text, numbers)]
     assert sides[0].tolist() == sides[1].tolist()
     expected = [
         int.from_bytes(hashlib.sha256(str(i).encode()).digest()[:8], "big") / 2**64 < 0.3
@@ -36,7 +39,7 @@ def test_text_and_integers_of_the_same_digits_are_on_the_same_side():
 
 
 def test_a_row_without_a_key():
-    rows = Rows(pa.record_batch({"k": pa.array([b"a", None])}), "a.parquet", 10)
+    rows = Rows(pa.record_batch({"k": pa.array([b"a", None])}), PART, 10)
     with pytest.raises(DataError) as error:
         split.eval_mask(rows, "k", 0.5)
     assert str(error.value) == (
