@@ -1,4 +1,4 @@
-"""Finds phrases that CONTRIBUTING.md's section on language rules out.
+"""Finds phrases that readers had to read twice; see CONTRIBUTING.md.
 
     python tools/check_language.py            # all texts, code and tests; `make lint` runs it
     python tools/check_language.py docs README.md
@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> int:
                 print(f"{path.relative_to(ROOT)}:{line}: {phrase!r}: {advice}")
                 found += 1
     if found:
-        print(f"{found} phrases to change; see 'Language' in CONTRIBUTING.md")
+        print(f"{found} phrases to change")
     return 1 if found else 0
 
 

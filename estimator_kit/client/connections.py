@@ -10,7 +10,7 @@ timeouts.
     connection.request("GET", "/v1/models/ads")
     text = connection.getresponse().read()      # one of TIMEOUTS after 2 seconds
 
-`Retries` repeats requests that a server did not answer, also those of gRPC. Tests pass a clock.
+`Retries` repeats requests that a server did not answer, for REST and gRPC. Tests pass a clock.
 """
 
 from __future__ import annotations
