@@ -91,7 +91,7 @@ class Lineage(CycleFile):
     by: Optional[By] = None
 
 
-def limits(config: ExperimentConfig, spec: FeatureSpec) -> str:
+def verdict_digest(config: ExperimentConfig, spec: FeatureSpec) -> str:
     """A hash of what accepts or refuses a cycle's data and candidate, and changes no number."""
     values = {
         name: getattr(config, name) for name in sorted(counted("retrain", compared.VERDICT.aspects))
