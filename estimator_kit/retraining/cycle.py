@@ -335,9 +335,9 @@ def _tell_of_failure(
     try:
         live = stages.serving_of(config).live
         number = live.number if live is not None else None
-        found = Report.of(folder or state.new(config.model_dir), outcome, number, problem)
+        failed = Report.of(folder or state.new(config.model_dir), outcome, number, problem)
         if folder is not None:
-            report.write(folder, found)
-        _tell(config, found)
+            report.write(folder, failed)
+        _tell(config, failed)
     except Exception as error:
         _log.warning("could not write the report of a cycle that %s: %s", outcome, error)

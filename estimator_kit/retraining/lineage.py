@@ -172,5 +172,5 @@ def write(folder: CycleFolder, *, owner: owners.Owner) -> None:
 
 def seconds(folder: CycleFolder) -> dict[str, float]:
     """How long each stage took, in the start that finished it."""
-    found = {stage: StageFile.load(folder.at(f"{stage}.json")) for stage in STAGES}
-    return {stage: file.seconds for stage, file in found.items() if file is not None}
+    files = {stage: StageFile.load(folder.at(f"{stage}.json")) for stage in STAGES}
+    return {stage: file.seconds for stage, file in files.items() if file is not None}

@@ -132,12 +132,12 @@ def _write_cycle_page(cycle: CycleFolder, serving: Serving) -> None:
     has_trained = read_result(cycle.train_dir) is not None
     live = serving.live
     now = {"live_now": live.number if live is not None else None}
-    found = report.of_cycle(cycle).model_copy(update=now)
+    current = report.of_cycle(cycle).model_copy(update=now)
     page.write_sections(
         cycle.at(page.FILE),
-        f"Cycle {found.cycle}",
-        found.headline,
-        cycle_page.sections(found, cycle.load(Drift)),
+        f"Cycle {current.cycle}",
+        current.headline,
+        cycle_page.sections(current, cycle.load(Drift)),
         model_dir=cycle.train_dir if has_trained else None,
     )
 

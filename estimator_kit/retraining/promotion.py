@@ -257,7 +257,7 @@ class Serving:
             yield
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _write_errors(self) -> Iterator[None]:
         """Turns the errors of a folder that is not writable into a ConfigError."""
         try:
             yield

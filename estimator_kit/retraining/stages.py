@@ -116,10 +116,10 @@ def check(cycle: Cycle) -> checks.Checked:
         drift_found=measured,
         other_files=bool(cycle.config.eval_files),
     )
-    for found in findings:
-        if found.verdict == "warn":
-            _log.warning("%s", found.text)
-    stops = [found.text for found in findings if found.verdict == "stop"]
+    for finding in findings:
+        if finding.verdict == "warn":
+            _log.warning("%s", finding.text)
+    stops = [finding.text for finding in findings if finding.verdict == "stop"]
     if stops:
         raise DataError("\n".join(["the checks before training stopped this cycle:", *stops]))
     return checks.Checked(
