@@ -39,7 +39,7 @@ COMPARED = {
     "estimator_kit.retraining.day_summaries:_digest": {
         "estimator_kit.retraining.day_summaries:_read": "digest != _digest(content)",
     },
-    "estimator_kit.retraining.lineage:limits": {
+    "estimator_kit.retraining.lineage:verdict_digest": {
         "estimator_kit.retraining.cycle:_forget_verdicts": "window.limits in (None, limits)",
     },
     "estimator_kit.retraining.lineage:code": {
@@ -88,7 +88,7 @@ COMPARED = {
         "estimator_kit.retraining.facts:check_unchanged": "now != file.sha256",
         "estimator_kit.retraining.facts:_is_as_it_was":
             "self._digests.of(file.path) == file.sha256",
-        "estimator_kit.retraining.modes:_check_there":
+        "estimator_kit.retraining.modes:_check_unchanged":
             "digests.of(file.path) != file.sha256",
     },
 }  # fmt: skip

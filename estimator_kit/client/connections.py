@@ -10,7 +10,7 @@ timeouts.
     connection.request("GET", "/v1/models/ads")
     text = connection.getresponse().read()      # one of TIMEOUTS after 2 seconds
 
-`Retries` repeats requests that a server did not answer, also those of gRPC. Tests pass a clock.
+`Retries` repeats requests that a server did not answer, for REST and gRPC. Tests pass a clock.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         """Connects to the first of the host's addresses that can be reached."""
-        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-        for place, (family, kind, protocol, _, address) in enumerate(found):
+        addresses = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        for place, (family, kind, protocol, _, address) in enumerate(addresses):
             sock = socket.socket(family, kind, protocol)
             try:
                 self._limit(sock)
@@ -69,7 +69,7 @@ class Connection(http.client.HTTPConnection):
                     sock = self._context.wrap_socket(sock, server_hostname=self.host)
             except OSError:
                 sock.close()
-                if place == len(found) - 1:
+                if place == len(addresses) - 1:
                     raise
             else:
                 self.sock = sock
@@ -93,9 +93,9 @@ class Connection(http.client.HTTPConnection):
     def response_class(  # type: ignore[override]
         self, sock: Any, *args: Any, **options: Any
     ) -> http.client.HTTPResponse:
-        made = http.client.HTTPResponse(sock, *args, **options)
-        made.fp = io.BufferedReader(_Limited(made.fp.detach(), lambda: self._limit(sock)))
-        return made
+        response = http.client.HTTPResponse(sock, *args, **options)
+        response.fp = io.BufferedReader(_Limited(response.fp.detach(), lambda: self._limit(sock)))
+        return response
 
 
 class _Limited(io.RawIOBase):

@@ -24,9 +24,9 @@ class ServingError(RuntimeError):
         self.message = message
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known_names: Iterable[str]) -> str:
     """`. Did you mean 'user'?` for the nearest known name, or the list where none is near."""
-    names = list(dict.fromkeys(known))
+    names = list(dict.fromkeys(known_names))
     near = difflib.get_close_matches(name, [n for n in names if n != name], n=1)
     if near:
         return f". Did you mean {near[0]!r}?"

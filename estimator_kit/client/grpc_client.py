@@ -46,13 +46,13 @@ class GrpcClient(Client):
         request = self._request("GetModelMetadataRequest", "")
         request.metadata_field.append("signature_def")
         response = self._call("GetModelMetadata", "GetModelMetadataResponse", request)
-        made = messages.message("tensorflow.serving.SignatureDefMap")()
-        made.ParseFromString(response.metadata["signature_def"].value)
+        signatures = messages.message("tensorflow.serving.SignatureDefMap")()
+        signatures.ParseFromString(response.metadata["signature_def"].value)
         self._metadata = Metadata(
             response.model_spec.version.value,
             {
                 name: tensors.signature_of_message(s)
-                for name, s in sorted(made.signature_def.items())
+                for name, s in sorted(signatures.signature_def.items())
             },
         )
         return self._metadata

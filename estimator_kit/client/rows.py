@@ -158,8 +158,8 @@ def _dicts(rows: Any) -> Iterable[Mapping[str, Any]]:
         raise RowError(
             f"expected a list of dicts, one for each row, or a DataFrame, got {_short(rows)}"
         )
-    found = _rows_of_table(rows) if is_table else rows
-    return (_dict(row, number) for number, row in enumerate(found))
+    rows_found = _rows_of_table(rows) if is_table else rows
+    return (_dict(row, number) for number, row in enumerate(rows_found))
 
 
 def _rows_of_table(table: Any) -> Iterable[Any]:
@@ -172,19 +172,19 @@ def _rows_of_table(table: Any) -> Iterable[Any]:
             f"the column {twice!r} occurs more than once. A row has one value for each name: "
             "rename or remove the other columns."
         )
-    found: Iterable[Any]
+    columns: Iterable[Any]
     if is_arrow:
-        found = table.to_pylist()
+        columns = table.to_pylist()
     elif hasattr(table, "to_dicts"):
-        found = table.to_dicts()
+        columns = table.to_dicts()
     elif hasattr(table, "to_dict"):
-        found = table.to_dict("records")
+        columns = table.to_dict("records")
     else:
         raise RowError(
             f"got a {type(table).__name__}, expected a list of dicts, one for each row, or a "
             "DataFrame of pandas or Polars, or a Table of pyarrow"
         )
-    return found
+    return columns
 
 
 def _iterates(rows: Any) -> bool:

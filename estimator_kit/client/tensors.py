@@ -79,9 +79,9 @@ def cast(array: np.ndarray, dtype: Any) -> np.ndarray:
     if array.dtype.kind == "f" and expected.kind != "f":
         return array
     with np.errstate(over="ignore", invalid="ignore"):
-        made = array.astype(expected)
+        converted = array.astype(expected)
     if expected.kind == "f":
-        good = np.isfinite(made) | ~np.isfinite(array)
+        good = np.isfinite(converted) | ~np.isfinite(array)
     else:
         limits = np.iinfo(expected)
         numbers = array.astype(np.object_)
@@ -89,7 +89,7 @@ def cast(array: np.ndarray, dtype: Any) -> np.ndarray:
     if not np.all(good):
         wrong = array.ravel()[int(np.argmin(np.ravel(good)))]
         raise ValueError(f"expected a value that fits into {expected}, got {wrong}")
-    return made
+    return converted
 
 
 def _as_bytes(item: Any) -> bytes:
@@ -140,12 +140,12 @@ def _fill_form(proto: Any, array: np.ndarray) -> None:
 
 
 def _varint(number: int) -> bytes:
-    made = bytearray()
+    data = bytearray()
     while number > 0x7F:
-        made.append(number & 0x7F | 0x80)
+        data.append(number & 0x7F | 0x80)
         number >>= 7
-    made.append(number)
-    return bytes(made)
+    data.append(number)
+    return bytes(data)
 
 
 def to_array(proto: Any, max_bytes: Optional[int] = None) -> np.ndarray:
@@ -208,10 +208,10 @@ def to_array(proto: Any, max_bytes: Optional[int] = None) -> np.ndarray:
         read = np.array(values, dtype)
     if len(read) == count:
         return read.reshape(shape)
-    whole = np.zeros(count, dtype)  # As in TensorFlow, a message without values has zeros.
-    whole[: len(read)] = read
-    whole[len(read) :] = read[-1] if len(read) else 0
-    return whole.reshape(shape)
+    array = np.zeros(count, dtype)  # As in TensorFlow, a message without values has zeros.
+    array[: len(read)] = read
+    array[len(read) :] = read[-1] if len(read) else 0
+    return array.reshape(shape)
 
 
 # The signature of a request that names none.

@@ -82,16 +82,16 @@ class Drift(CycleFile):
             rows=measured.rows if measured is not None else None,
             measures=[
                 Measure(
-                    kind=found.kind,
-                    name=found.name,
-                    measure=found.measure,
-                    distance=found.distance.value,
-                    warn=found.thresholds.warn,
-                    stop=found.thresholds.stop,
-                    verdict=found.verdict,
-                    parts=list(found.distance.parts),
+                    kind=finding.kind,
+                    name=finding.name,
+                    measure=finding.measure,
+                    distance=finding.distance.value,
+                    warn=finding.thresholds.warn,
+                    stop=finding.thresholds.stop,
+                    verdict=finding.verdict,
+                    parts=list(finding.distance.parts),
                 )
-                for found in (measured.findings if measured is not None else ())
+                for finding in (measured.findings if measured is not None else ())
             ],
         )
 
@@ -146,22 +146,22 @@ def measure_drift(
       before: the window of the cycle before.
       statistics: the statistics of its training files.
     """
-    known = {day.digest for day in (*before.train, *before.evaluate)}
-    days = [day for day in (*window.train, *window.evaluate) if day.digest not in known]
+    old_digests = {day.digest for day in (*before.train, *before.evaluate)}
+    days = [day for day in (*window.train, *window.evaluate) if day.digest not in old_digests]
     files = [file for day in days for file in day.files] or window.train_files
     return drift.compare(spec, statistics, facts.statistics(files))
 
 
 def label_means(spec: FeatureSpec, window: Window, facts: Facts) -> dict[str, dict[str, float]]:
     """`{label: {day: mean}}` of the days whose statistics are stored. It reads no records."""
-    found: dict[str, dict[str, float]] = {label: {} for label in spec.labels}
+    means_by_label: dict[str, dict[str, float]] = {label: {} for label in spec.labels}
     for day in (*window.train, *window.evaluate):
         statistics = facts.known_statistics(day.files) if day.files else None
-        for label, means in found.items():
+        for label, means in means_by_label.items():
             feature = statistics.features.get(label) if statistics is not None else None
             if feature is not None and feature.numbers is not None:
                 means[day.name] = feature.numbers.mean
-    return {label: means for label, means in found.items() if means}
+    return {label: means for label, means in means_by_label.items() if means}
 
 
 def _drift(

@@ -43,22 +43,22 @@ def begin(folder: CycleFolder, serving: Serving) -> Optional[str]:
 
     Returns the token that identifies its version; None if an older kit began.
     """
-    noted = folder.load(Publishing)
-    if noted is None:
+    publishing = folder.load(Publishing)
+    if publishing is None:
         numbers = [version.number for version in _all(serving)]
-        noted = Publishing(above=max(numbers, default=0), token=uuid.uuid4().hex)
-        folder.save(noted)
-    return noted.token
+        publishing = Publishing(above=max(numbers, default=0), token=uuid.uuid4().hex)
+        folder.save(publishing)
+    return publishing.token
 
 
 def find(folder: CycleFolder, serving: Serving) -> Optional[Version]:
     """The version that a cycle went live as. It may have been removed or rolled back since."""
-    noted = folder.load(Publishing)
-    if noted is None:
+    publishing = folder.load(Publishing)
+    if publishing is None:
         return None
     for version in _all(serving):
         is_own = version.cycle == folder.name and version.rollback_of is None
-        if is_own and version.number > noted.above and version.token == noted.token:
+        if is_own and version.number > publishing.above and version.token == publishing.token:
             return version
     return None
 
@@ -82,7 +82,7 @@ def owner(
 
 def _all(serving: Serving) -> list[Version]:
     """The existing versions, and the removed ones."""
-    there = serving.versions()
-    known = {version.number for version in there}
-    gone = [entry for entry in serving.past() if entry.version not in known]
-    return [*there, *(serving.version(entry.version, entry) for entry in gone)]
+    existing = serving.versions()
+    numbers = {version.number for version in existing}
+    gone = [entry for entry in serving.past() if entry.version not in numbers]
+    return [*existing, *(serving.version(entry.version, entry) for entry in gone)]

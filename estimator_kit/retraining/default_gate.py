@@ -70,12 +70,12 @@ def _conditions(spec: FeatureSpec) -> Iterator[Condition]:
 
 def _slices(spec: FeatureSpec) -> list[str]:
     """The features whose values are slices, in the order of the columns."""
-    found: dict[str, None] = {}
+    features_of_slices: dict[str, None] = {}
     for column in spec.columns.values():
         features = list(column.features(spec))
         if not column.categorical or len(features) != 1 or column.id_count(spec) > _MOST_IDS:
             continue
         feature = spec.features[features[0]]
         if feature.single and feature.decode is None and feature.dtype != "float32":
-            found[features[0]] = None
-    return list(found)
+            features_of_slices[features[0]] = None
+    return list(features_of_slices)

@@ -144,7 +144,9 @@ def unjudged(gate: Gate, findings: list[Finding]) -> list[Finding]:
       gate: the conditions; nothing is refused with `promote_unjudged`.
       findings: the findings of `judge`, with a live model.
     """
-    compared = [found for found in findings if " max_loss " in found.text and not found.slice]
+    compared = [
+        finding for finding in findings if " max_loss " in finding.text and not finding.slice
+    ]
     if gate.promote_unjudged or not compared or any(f.passed is not None for f in compared):
         return []
     note = (
@@ -214,11 +216,11 @@ def _of_rows(
         if groups is not None:
             groups = np.unique(groups[mask], return_inverse=True)[1].reshape(-1)
     count = len(rows.labels)
-    found = functools.partial(Finding, slice=where, rows=count)
+    finding = functools.partial(Finding, slice=where, rows=count)
     broken = row_metrics.not_finite(rows.candidate)
     if broken:
         note = f"{broken:,} rows have a prediction that is NaN or infinite"
-        yield found(text=_text(condition), passed=False, note=note)
+        yield finding(text=_text(condition), passed=False, note=note)
         return
     candidate = row_metrics.make(name, rows.head, rows.labels, rows.candidate, rows.weights)
     value = candidate.value()
@@ -227,12 +229,12 @@ def _of_rows(
         return
     text = _text(condition, "max_loss")
     if rows.live is None:
-        yield found(text=text, passed=None, value=value, note=rows.why_no_live)
+        yield finding(text=text, passed=None, value=value, note=rows.why_no_live)
         return
     broken = row_metrics.not_finite(rows.live)
     if broken:
         note = f"the live model's prediction of {broken:,} rows is NaN or infinite"
-        yield found(text=text, passed=None, value=value, note=note)
+        yield finding(text=text, passed=None, value=value, note=note)
         return
     live = row_metrics.make(name, rows.head, rows.labels, rows.live, rows.weights)
     before = live.value()
@@ -260,9 +262,9 @@ def _of_rows(
     if math.isnan(limit):
         note = "the metric is undefined in too many bootstrap samples, so it has no interval"
         passed = None if where else False
-        yield found(text=text, passed=passed, value=value, live=before, note=note)
+        yield finding(text=text, passed=passed, value=value, live=before, note=note)
         return
-    yield found(
+    yield finding(
         text=text,
         passed=bool(limit <= condition.loss_allowed(before)),
         value=value,

@@ -61,7 +61,7 @@ def metric_intervals(
     if options.group_by is not None:
         groups = np.unique(features[options.group_by], return_inverse=True)[1].reshape(-1)
     metrics = dict.fromkeys(condition.metric for condition in gate.conditions or ())
-    found: dict[str, dict[str, Interval]] = {}
+    intervals: dict[str, dict[str, Interval]] = {}
     for metric in metrics:
         name, _, objective = metric.partition("/")
         if metric in MODEL_METRICS:
@@ -80,8 +80,8 @@ def metric_intervals(
                 seed=options.seed,
             )
             if not math.isnan(interval.low):
-                found.setdefault(metric, {})[whose] = (interval.low, interval.high)
-    return found
+                intervals.setdefault(metric, {})[whose] = (interval.low, interval.high)
+    return intervals
 
 
 Answers = dict[str, NDArray]
@@ -234,7 +234,7 @@ def _mean(rows: Scored) -> Optional[float]:
 
 def _metrics(spec: FeatureSpec, scored: dict[str, Scored]) -> dict[str, Both]:
     """Every metric that a condition can use, by its name with the objective."""
-    found: dict[str, Both] = {}
+    metrics: dict[str, Both] = {}
     for objective, rows in scored.items():
         for name in ROW_METRICS[spec.objectives[objective].head]:
             entry: dict[str, Optional[float]] = {}
@@ -242,8 +242,8 @@ def _metrics(spec: FeatureSpec, scored: dict[str, Scored]) -> dict[str, Both]:
                 if predictions is not None:
                     weighted = (rows.labels, predictions, rows.weights)
                     entry[whose] = row_metrics.make(name, rows.head, *weighted).value()
-            found[f"{name}/{objective}"] = Both(**entry)
-    return found
+            metrics[f"{name}/{objective}"] = Both(**entry)
+    return metrics
 
 
 def verify(
@@ -285,16 +285,16 @@ def _load(path: str) -> LoadedModel:
 
 def _ask(model: LoadedModel, records: NDArray) -> Answers:
     """The answers to serialized records [rows]."""
-    there, names = model.signatures, (DEFAULT_SIGNATURE, PREDICT_EXAMPLES)
-    found = [n for n in names if n in there and [*there[n].inputs] == [EXAMPLES]]
-    if not found:
+    signatures, names = model.signatures, (DEFAULT_SIGNATURE, PREDICT_EXAMPLES)
+    usable = [n for n in names if n in signatures and [*signatures[n].inputs] == [EXAMPLES]]
+    if not usable:
         raise ConfigError(
             f"{model.path}: expected a signature {' or '.join(names)} that takes serialized "
-            f"records as {EXAMPLES!r}, got {', '.join(sorted(there))}. Export the model again."
+            f"records as {EXAMPLES!r}, got {', '.join(sorted(signatures))}. Export the model again."
         )
     # The name and the order of `EvalRows.predictions`: the session optimizes the graph for each.
-    name = found[-1] if there[found[0]] == there[found[-1]] else found[0]
-    return model.run(name, {EXAMPLES: records}, sorted(there[name].outputs))
+    name = usable[-1] if signatures[usable[0]] == signatures[usable[-1]] else usable[0]
+    return model.run(name, {EXAMPLES: records}, sorted(signatures[name].outputs))
 
 
 def _answers_of(path: str, records: NDArray) -> Answers:

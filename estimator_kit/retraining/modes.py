@@ -42,8 +42,8 @@ def roll_back(config: RollbackConfig) -> str:
     """
     serving = serving_of(config)
     serving.find(config.to)  # An error must come before the lock makes a folder.
-    with owners.held(config.model_dir) as held:
-        serving = serving_of(config, held)
+    with owners.held(config.model_dir) as lock:
+        serving = serving_of(config, lock)
         version = serving.find(config.to)
         live = serving.live
         assert live is not None
@@ -106,7 +106,7 @@ def reproduce(config: ReproduceConfig) -> str:
             "that has ended."
         )
     with owners.held(config.model_dir):
-        _check_there(kept, os.path.join(config.model_dir, "facts"))
+        _check_unchanged(kept, os.path.join(config.model_dir, "facts"))
         flags = os.path.join(folder.train_dir, "flags.txt")
         if not os.path.exists(flags):
             raise ConfigError(
@@ -124,8 +124,8 @@ def reproduce(config: ReproduceConfig) -> str:
 
 def config_model(kept: Lineage) -> str:
     """The value of --model in the flags of a lineage."""
-    found = [flag for flag in kept.flags if flag.startswith("--model=")]
-    return found[-1].partition("=")[2] if found else "wide_deep"
+    models = [flag for flag in kept.flags if flag.startswith("--model=")]
+    return models[-1].partition("=")[2] if models else "wide_deep"
 
 
 def _config(flagfile: str, target: str) -> ModelDirConfig:
@@ -134,7 +134,7 @@ def _config(flagfile: str, target: str) -> ModelDirConfig:
     return ModelDirConfig(**{**first, "model_dir": target})
 
 
-def _check_there(kept: Lineage, facts: str) -> None:
+def _check_unchanged(kept: Lineage, facts: str) -> None:
     digests = Digests(pathlib.Path(facts) / "digests.txt")
     changed = []
     for file in (*kept.data.train, *kept.data.evaluate):

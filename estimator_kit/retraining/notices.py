@@ -98,12 +98,12 @@ def _is_web_address(url: str) -> bool:
         return False
 
 
-def write_pages(model_dir: str, given: Optional[str] = None) -> str:
+def write_pages(model_dir: str, serving_dir: Optional[str] = None) -> str:
     """Writes the history, and the page of the newest cycle.
 
     Args:
       model_dir: the model directory of the retraining.
-      given: the setting `serving_dir`.
+      serving_dir: the setting.
 
     Returns:
       The path of the history.
@@ -112,7 +112,7 @@ def write_pages(model_dir: str, given: Optional[str] = None) -> str:
     from estimator_kit.retraining import history_page
 
     cycles = state.cycles(model_dir)
-    serving = Serving(state.chosen_serving_dir(given, model_dir), model_dir)
+    serving = Serving(state.chosen_serving_dir(serving_dir, model_dir), model_dir)
     if cycles:
         _write_cycle_page(cycles[-1], serving)
     path = os.path.join(model_dir, page.HISTORY)
@@ -132,22 +132,22 @@ def _write_cycle_page(cycle: CycleFolder, serving: Serving) -> None:
     has_trained = read_result(cycle.train_dir) is not None
     live = serving.live
     now = {"live_now": live.number if live is not None else None}
-    found = report.of_cycle(cycle).model_copy(update=now)
+    current = report.of_cycle(cycle).model_copy(update=now)
     page.write_sections(
         cycle.at(page.FILE),
-        f"Cycle {found.cycle}",
-        found.headline,
-        cycle_page.sections(found, cycle.load(Drift)),
+        f"Cycle {current.cycle}",
+        current.headline,
+        cycle_page.sections(current, cycle.load(Drift)),
         model_dir=cycle.train_dir if has_trained else None,
     )
 
 
 def _versions(serving: Serving) -> list[tuple[Recorded, str]]:
     """See `history_page.Versions`."""
-    there = {version.number: version.entry for version in serving.versions()}
-    live = max(there, default=None)
-    known = {**{entry.version: entry for entry in serving.past()}, **there}
+    existing = {version.number: version.entry for version in serving.versions()}
+    live = max(existing, default=None)
+    ever = {**{entry.version: entry for entry in serving.past()}, **existing}
     return [
-        (entry, "live" if number == live else "kept" if number in there else "removed")
-        for number, entry in sorted(known.items())
+        (entry, "live" if number == live else "kept" if number in existing else "removed")
+        for number, entry in sorted(ever.items())
     ]

@@ -134,12 +134,12 @@ class Report(CycleFile):
     @property
     def failed(self) -> list[Finding]:
         """The conditions of the gate that are not met."""
-        return [found for found in self.gate if found.passed is False]
+        return [finding for finding in self.gate if finding.passed is False]
 
     @property
     def reasons(self) -> list[str]:
         """Why a cycle was not promoted: the failed conditions, or the error."""
-        sentences = [found.sentence for found in self.failed]
+        sentences = [finding.sentence for finding in self.failed]
         return sentences or ([self.problem] if self.problem else [])
 
 
@@ -170,7 +170,7 @@ def markdown(report: Report) -> str:
     for what, days in (("late", window.late), ("rewritten", window.rewritten)):
         if days:
             lines.append(f"- {what}: {', '.join(days)}")
-    lines += [f"- {found.verdict}: {found.text}" for found in report.checks]
+    lines += [f"- {finding.verdict}: {finding.text}" for finding in report.checks]
     for name, words in report.vocabularies.items():
         lines.append(
             f"- {name}: {words.words:,} words, {words.new:,} new, {words.moved:,} moved, "
@@ -194,7 +194,7 @@ def markdown(report: Report) -> str:
         for name, value in report.measured.items():
             lines.append(f"| {name} | | {_number(value)} |")
     if report.gate:
-        lines += ["", *(f"- {found.sentence}" for found in report.gate)]
+        lines += ["", *(f"- {finding.sentence}" for finding in report.gate)]
     elif report.metrics:
         lines += ["", "- the gate of the spec has no conditions, so every candidate goes live"]
     if report.seconds:
@@ -215,7 +215,7 @@ def _number(value: Optional[float]) -> str:
 def main_metrics(reports: Sequence[Report]) -> list[str]:
     """The metrics of the gate's conditions, and the first metric of each other objective."""
     compared = dict.fromkeys(name for report in reports for name in report.metrics)
-    judged = {found.text.partition(" ")[0] for report in reports for found in report.gate}
+    judged = {finding.text.partition(" ")[0] for report in reports for finding in report.gate}
     shown = [name for name in compared if name in judged]
     covered = {name.partition("/")[2] for name in shown}
     for name in compared:

@@ -118,8 +118,10 @@ def _remove_versions(cycles: Sequence[CycleFolder], serving: Serving, newest: in
     pinned = [cycle for cycle in cycles if cycle.pinned]
     # A cycle may have started from a served version. Its number is enough: the path of the serving
     # directory may have been written otherwise, and no checkpoint has a number as its name.
-    found = [start for start in (cycle.load(Start) for cycle in pinned) if start is not None]
-    starts = {os.path.basename(os.path.normpath(start.source or "")) for start in found}
+    pinned_starts = [
+        start for start in (cycle.load(Start) for cycle in pinned) if start is not None
+    ]
+    starts = {os.path.basename(os.path.normpath(start.source or "")) for start in pinned_starts}
     gone: list[int] = []
     of_others: list[str] = []
     try:

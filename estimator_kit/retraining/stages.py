@@ -36,10 +36,10 @@ from input_pipelines.errors import DataError
 _log = logging.getLogger("estimator_kit")
 
 
-def serving_of(config: ModelDirConfig, held: Optional[owners.Lock] = None) -> Serving:
-    """The serving directory of a config. With `held`, nothing goes live after the lock is lost."""
+def serving_of(config: ModelDirConfig, lock: Optional[owners.Lock] = None) -> Serving:
+    """The serving directory of a config. With `lock`, nothing goes live after it is lost."""
     folder = state.chosen_serving_dir(config.serving_dir, config.model_dir)
-    return Serving(folder, config.model_dir, *([held.check] if held is not None else []))
+    return Serving(folder, config.model_dir, *([lock.check] if lock is not None else []))
 
 
 @dataclasses.dataclass
@@ -116,10 +116,10 @@ def check(cycle: Cycle) -> checks.Checked:
         drift_found=measured,
         other_files=bool(cycle.config.eval_files),
     )
-    for found in findings:
-        if found.verdict == "warn":
-            _log.warning("%s", found.text)
-    stops = [found.text for found in findings if found.verdict == "stop"]
+    for finding in findings:
+        if finding.verdict == "warn":
+            _log.warning("%s", finding.text)
+    stops = [finding.text for finding in findings if finding.verdict == "stop"]
     if stops:
         raise DataError("\n".join(["the checks before training stopped this cycle:", *stops]))
     return checks.Checked(
@@ -199,7 +199,7 @@ def _known_days(cycle: Cycle) -> list[str]:
     There are such days if no new data came, if days were removed, or if --as_of went back. A model
     was also trained on the days of the models that it started from.
     """
-    there = {folder.name: folder for folder in state.cycles(cycle.config.model_dir)}
+    cycles = {folder.name: folder for folder in state.cycles(cycle.config.model_dir)}
     live = cycle.serving.live
     owner = _owner(cycle, live)
     if live is not None and owner is None:
@@ -217,7 +217,7 @@ def _known_days(cycle: Cycle) -> list[str]:
     while names - seen:
         name = (names - seen).pop()
         seen.add(name)
-        window = window_of(there.get(name or ""))
+        window = window_of(cycles.get(name or ""))
         if window is None:
             _log.warning(
                 "%s is missing, so the days on which that cycle was trained are unknown",
@@ -225,7 +225,7 @@ def _known_days(cycle: Cycle) -> list[str]:
             )
             continue
         newest = max(newest, window.train[-1].name)
-        start = there[name or ""].load(Start)
+        start = cycles[name or ""].load(Start)
         names.add(start.cycle if start is not None else None)
     return [day.name for day in cycle.window.evaluate if day.name <= newest]
 

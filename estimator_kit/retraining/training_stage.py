@@ -174,8 +174,8 @@ def training_config(
     }
     if start.source is not None and warm_start_epochs is not None:
         changes["epochs"] = warm_start_epochs
-    given = config.model_dump(include=set(settings_of("retrain")))
-    return ModelDirConfig(**{**given, **defaults, **changes})
+    settings = config.model_dump(include=set(settings_of("retrain")))
+    return ModelDirConfig(**{**settings, **defaults, **changes})
 
 
 def train(

@@ -61,12 +61,12 @@ def classify(
     aliases = [alias for alias in ("classes", "scores") if alias in definition.outputs]
     if not aliases:
         raise RequestError("FAILED_PRECONDITION", f"{name} has no output 'classes' or 'scores'")
-    found = _run(model, name, {"inputs": _vector(examples)}, aliases)
+    outputs = _run(model, name, {"inputs": _vector(examples)}, aliases)
     for alias, dtype in (("classes", np.object_), ("scores", np.float32)):
-        array = found.get(alias)
+        array = outputs.get(alias)
         is_good = array is None or (array.ndim == 2 and len(array) == len(examples))
         _check_output(alias, array, dtype, f"[{len(examples)}, classes]", is_good)
-    return found.get("classes"), found.get("scores")
+    return outputs.get("classes"), outputs.get("scores")
 
 
 def regress(model: LoadedModel, signature: str, examples: Sequence[bytes]) -> np.ndarray:
@@ -136,8 +136,8 @@ def signature_inputs(
 
     Inputs with defaults are left out, unless the request has them under `inputs`.
     """
-    definition, given = _definition(model, signature)[1], document.get("inputs")
-    sent = given if isinstance(given, Mapping) else {}
+    definition, inputs = _definition(model, signature)[1], document.get("inputs")
+    sent = inputs if isinstance(inputs, Mapping) else {}
     return {
         alias: info
         for alias, info in definition.inputs.items()
@@ -145,11 +145,11 @@ def signature_inputs(
     }
 
 
-def _examples(given: Any) -> list[bytes]:
-    kind = given.WhichOneof("kind")
+def _examples(message: Any) -> list[bytes]:
+    kind = message.WhichOneof("kind")
     if kind == "example_list":
-        return [example.SerializeToString() for example in given.example_list.examples]
-    both = given.example_list_with_context
+        return [example.SerializeToString() for example in message.example_list.examples]
+    both = message.example_list_with_context
     examples = [example.SerializeToString() for example in both.examples]
     return with_context(both.context.SerializeToString(), examples)
 

@@ -86,9 +86,9 @@ def models_config(models: Sequence[ServedModel]) -> str:
     except ImportError as error:
         raise _missing(error) from error
 
-    made = model_server_config_pb2.ModelServerConfig()
+    message = model_server_config_pb2.ModelServerConfig()
     for model in models:
-        entry = made.model_config_list.config.add()
+        entry = message.model_config_list.config.add()
         entry.name = model.name
         entry.base_path = _base_path(model)
         entry.model_platform = "tensorflow"
@@ -101,7 +101,7 @@ def models_config(models: Sequence[ServedModel]) -> str:
             policy.specific.versions.extend(sorted(model.specific))
         for label, version in sorted(model.labels.items()):
             entry.version_labels[label] = version
-    return _checked(made)
+    return _checked(message)
 
 
 def batching_parameters(config: ExperimentConfig, *, splits: bool) -> str:
@@ -113,15 +113,15 @@ def batching_parameters(config: ExperimentConfig, *, splits: bool) -> str:
     `num_batch_threads` keeps its default, the number of cores. `pad_variable_length_inputs` is
     false, because padding a list with its first value would change its meaning.
     """
-    made = messages.message("tensorflow.serving.BatchingParameters")()
+    message = messages.message("tensorflow.serving.BatchingParameters")()
     # The server refuses larger requests, and the client sends BATCH_ROWS rows.
-    made.max_batch_size.value = max(config.serving_batch_rows, BATCH_ROWS)
+    message.max_batch_size.value = max(config.serving_batch_rows, BATCH_ROWS)
     if splits:
-        made.enable_large_batch_splitting.value = True
-        made.max_execution_batch_size.value = config.serving_batch_rows
-    made.batch_timeout_micros.value = _BATCH_TIMEOUT_MICROS
-    made.max_enqueued_batches.value = 100
-    return _checked(made)
+        message.enable_large_batch_splitting.value = True
+        message.max_execution_batch_size.value = config.serving_batch_rows
+    message.batch_timeout_micros.value = _BATCH_TIMEOUT_MICROS
+    message.max_enqueued_batches.value = 100
+    return _checked(message)
 
 
 def reason_against_splitting(models: Sequence[ServedModel]) -> Optional[str]:
@@ -165,27 +165,27 @@ def _reason_against_splitting(model: ServedModel) -> Optional[str]:
 
 def monitoring_config() -> str:
     """A `MonitoringConfig` in text format: metrics for Prometheus at the REST port."""
-    made = messages.message("tensorflow.serving.MonitoringConfig")()
-    made.prometheus_config.enable = True
-    made.prometheus_config.path = _PROMETHEUS_PATH
-    return _checked(made)
+    message = messages.message("tensorflow.serving.MonitoringConfig")()
+    message.prometheus_config.enable = True
+    message.prometheus_config.path = _PROMETHEUS_PATH
+    return _checked(message)
 
 
 def arguments(config: ExperimentConfig, models: Sequence[ServedModel]) -> list[str]:
     """The flags of TensorFlow Serving that name the files, with their folder at `/config`."""
-    found = [
+    flags = [
         f"--model_config_file={_CONFIG}/models.config",
         f"--monitoring_config_file={_CONFIG}/monitoring.config",
     ]
     if config.serving_batch_rows:
-        found += [
+        flags += [
             "--enable_batching=true",
             f"--batching_parameters_file={_CONFIG}/batching_parameters.txt",
         ]
     if any(model.labels for model in models):
         # Otherwise a starting server refuses the labels, because it has no versions yet.
-        found.append("--allow_version_labels_for_unavailable_models=true")
-    return found
+        flags.append("--allow_version_labels_for_unavailable_models=true")
+    return flags
 
 
 def _base_path(model: ServedModel) -> str:
@@ -208,11 +208,11 @@ def _missing_versions(model: ServedModel) -> list[str]:
     if not os.path.isdir(model.path):
         return [f"{model.name}: the folder {model.path} does not exist"]
     names = os.listdir(model.path)
-    found = {name.lstrip("0") or "0" for name in names if name.isascii() and name.isdigit()}
-    if not found:
+    existing = {name.lstrip("0") or "0" for name in names if name.isascii() and name.isdigit()}
+    if not existing:
         return [f"{model.name}: {model.path} has no version"]
     wanted = sorted({*model.specific, *model.labels.values()})
-    gone = [str(version) for version in wanted if str(version) not in found]
+    gone = [str(version) for version in wanted if str(version) not in existing]
     return [f"{model.name}: {model.path} has no version {', '.join(gone)}"] if gone else []
 
 

@@ -87,10 +87,10 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             _fill_spec(response.model_spec, request, model.version)
         result = response.result
         for row in range(len(labels if labels is not None else scores)):  # type: ignore[arg-type]
-            found = result.classifications.add().classes
+            classes = result.classifications.add().classes
             width = (labels if labels is not None else scores)[row]  # type: ignore[index]
             for column in range(len(width)):
-                added = found.add()
+                added = classes.add()
                 if labels is not None:
                     added.label = labels[row, column].decode("utf-8", "replace")
                 if scores is not None:
@@ -144,10 +144,10 @@ def _fill_output(proto: Any, name: str, array: Any) -> None:
 
 def signature_map(model: Any) -> Any:
     """The `SignatureDefMap` of a loaded model."""
-    found = get_model_metadata_pb2.SignatureDefMap()
+    signatures = get_model_metadata_pb2.SignatureDefMap()
     for name, signature in model.signatures.items():
-        found.signature_def[name].CopyFrom(signature)
-    return found
+        signatures.signature_def[name].CopyFrom(signature)
+    return signatures
 
 
 def status_message(states: dict[int, State]) -> Any:

@@ -56,10 +56,10 @@ class LastingCalls:
           non_blocking: whether the method gets a third argument, `send_response_callback`. Then the
             call stays open after the method returns, and needs no thread.
         """
-        made: Any = functools.partial(method)
-        made.experimental_thread_pool = self._pool
-        made.experimental_non_blocking = non_blocking
-        return made
+        partial: Any = functools.partial(method)
+        partial.experimental_thread_pool = self._pool
+        partial.experimental_non_blocking = non_blocking
+        return partial
 
     def run(self, work: Callable[..., Any], *arguments: Any) -> None:
         """Runs a function in these threads."""

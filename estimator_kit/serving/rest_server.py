@@ -162,12 +162,12 @@ class RestApp:
         path = environ["PATH_INFO"]
         if not path.lower().startswith("/v1/"):
             raise RequestError("NOT_FOUND", f"the path {path} does not exist")
-        found = (_ASK if verb == "POST" else _LOOK).fullmatch(path)
-        if verb not in ("GET", "POST") or found is None:
+        match = (_ASK if verb == "POST" else _LOOK).fullmatch(path)
+        if verb not in ("GET", "POST") or match is None:
             raise invalid(f"{verb} {path}: this is not a request of TensorFlow Serving's REST API")
-        asked = _asked(found)
+        asked = _asked(match)
         if verb == "GET":
-            return self._look(*asked, more=found["more"])
+            return self._look(*asked, more=match["more"])
         if environ.get("HTTP_CONTENT_ENCODING", "identity") != "identity":
             raise invalid("Content-Encoding: this server does not read compressed bodies")
         size = int(environ.get("CONTENT_LENGTH") or 0)
@@ -179,7 +179,7 @@ class RestApp:
         document = json_requests.parse(body)
         name = json_requests.signature_name(document)
         with self._models.lease(*asked) as model:
-            return _ask(model, found["method"].lower(), document, name)
+            return _ask(model, match["method"].lower(), document, name)
 
     def _check_caller(self, host: Optional[str], origin: Optional[str]) -> None:
         """Refuses unknown names of the server, and web pages of other servers."""
@@ -214,8 +214,8 @@ class RestApp:
 
 def _ask(model: Any, method: str, document: Any, signature: str) -> bytes:
     if method == "predict":
-        known = answers.signature_inputs(model, signature, document)
-        inputs, by_row = json_requests.predict_inputs(document, known)
+        form = answers.signature_inputs(model, signature, document)
+        inputs, by_row = json_requests.predict_inputs(document, form)
         return json_answers.predictions(answers.predict(model, signature, inputs), by_row)
     examples = answers.with_context(*json_requests.examples(document))
     try:
@@ -235,6 +235,6 @@ def _host(text: str) -> str:
     return name.strip("[]").rstrip(".").lower()
 
 
-def _asked(found: re.Match[str]) -> tuple[str, Optional[int], Optional[str]]:
-    version = found["version"]
-    return found["model"] or "", None if version is None else int(version), found["label"]
+def _asked(match: re.Match[str]) -> tuple[str, Optional[int], Optional[str]]:
+    version = match["version"]
+    return match["model"] or "", None if version is None else int(version), match["label"]

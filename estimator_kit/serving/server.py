@@ -47,8 +47,8 @@ def bound_socket(host: str, port: int, *, flag: str) -> socket.socket:
       ConfigError: the port cannot be bound.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = min(addresses, key=lambda entry: entry[0] != socket.AF_INET)
         if ipaddress.ip_address(str(address[0]).partition("%")[0]).is_unspecified:
             try:
                 return _bound_socket(socket.AF_INET6, ("::", port))

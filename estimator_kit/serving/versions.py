@@ -124,20 +124,20 @@ class Versions:
     def poll(self) -> None:
         """Looks at the folder once: loads good new versions, and closes those they replace."""
         try:
-            found = self._found()
+            existing = self._found()
         except _UNREADABLE as error:  # A disk may be away for a while.
             self._say("none", f"{self._served.path} cannot be listed: {_one_line(error)}")
             return
         chosen, looked_at = [], set()
-        for version in self._served.candidates(found):
+        for version in self._served.candidates(existing):
             looked_at.add(version)
             if self._is_good(version):
                 chosen.append(version)
-            if len(chosen) == self._served.most(found):
+            if len(chosen) == self._served.most(existing):
                 break
-        for version in [v for v in self._seen if v not in found]:
-            for known in (self._seen, self._failed, self._said):
-                known.pop(version, None)
+        for version in [v for v in self._seen if v not in existing]:
+            for records in (self._seen, self._failed, self._said):
+                records.pop(version, None)
         with self._lock:  # Forget versions that are unwanted or gone, and were never loaded.
             for version, state in list(self._states.items()):
                 if state.name == "START" and version not in looked_at:
@@ -146,7 +146,7 @@ class Versions:
             self._retire([version for version in self.live if version not in chosen])
         elif self.live:
             self._say("none", f"no version is left in {self._served.path}. {self._what_stays()}")
-        elif all(version in self._failed for version in found):
+        elif all(version in self._failed for version in existing):
             self._say("none", f"{self._served.path} has no version that can be served")
         live = self.live
         for label, version in sorted(self._served.labels.items()):
@@ -170,7 +170,7 @@ class Versions:
         if not tf.io.gfile.isdir(self._served.path):
             return []
         names = [name.rstrip("/") for name in tf.io.gfile.listdir(self._served.path)]
-        found: dict[int, str] = {}
+        folders: dict[int, str] = {}
         for name in sorted(names):
             if not re.fullmatch("[0-9]+", name):
                 continue
@@ -182,15 +182,15 @@ class Versions:
                 )
                 continue
             version = int(digits)
-            if version in found:  # TensorFlow Serving also takes the last one.
+            if version in folders:  # TensorFlow Serving also takes the last one.
                 self._say(
                     ("names", version),
-                    f"the folders {found[version]} and {name} are both version {version}. "
+                    f"the folders {folders[version]} and {name} are both version {version}. "
                     f"{name} is served.",
                 )
-            found[version] = name
-        self._names = found
-        return sorted(found)
+            folders[version] = name
+        self._names = folders
+        return sorted(folders)
 
     def _path(self, version: int) -> str:
         return os.path.join(self._served.path, self._names.get(version, str(version)))
@@ -304,7 +304,7 @@ class Versions:
     def _set_state(self, version: int, state: State) -> None:
         with self._lock:
             self._states[version] = state
-            ended = [v for v, known in sorted(self._states.items()) if known.name == "END"]
+            ended = [v for v, each in sorted(self._states.items()) if each.name == "END"]
             for old in ended[:-_ENDED]:
                 del self._states[old]
 
@@ -341,15 +341,15 @@ class Models:
         self, name: str, version: Optional[int] = None, label: Optional[str] = None
     ) -> dict[int, State]:
         """The states of all versions of a model, or of one version."""
-        known = self._of(name).states()
+        all_states = self._of(name).states()
         if label is not None:
             with self.lease(name, None, label) as model:
                 version = model.version
-        wanted = list(known) if version is None else [version]
-        if not wanted or not known.keys() >= set(wanted):
+        wanted = list(all_states) if version is None else [version]
+        if not wanted or not all_states.keys() >= set(wanted):
             what = "no version" if version is None else f"no version {version}"
             raise RequestError("NOT_FOUND", f"model {name!r} has {what}")
-        return {number: known[number] for number in wanted}
+        return {number: all_states[number] for number in wanted}
 
     def _of(self, name: str) -> Versions:
         if not name:
@@ -370,7 +370,7 @@ class Models:
 
 
 def _fingerprint(path: str) -> Fingerprint:
-    found = []
+    files = []
     for folder, _, names in tf.io.gfile.walk(path):
         for name in names:
             file = os.path.join(folder, name)
@@ -380,8 +380,8 @@ def _fingerprint(path: str) -> Fingerprint:
             else:  # `tf.io.gfile` has only whole seconds for local files.
                 local = os.stat(file)
                 size, time = local.st_size, local.st_mtime_ns
-            found.append((os.path.relpath(file, path), size, time))
-    return tuple(sorted(found))
+            files.append((os.path.relpath(file, path), size, time))
+    return tuple(sorted(files))
 
 
 def _has_graph(looks: Fingerprint) -> bool:

@@ -237,7 +237,7 @@ def test_sigterm_saves_a_checkpoint(flagfile, tmp_path, when):
     assert (tmp_path / "model" / f"model.ckpt-{result['global_step']}.index").exists()
 
 
-@pytest.mark.ci
+@pytest.mark.nightly  # test_corrupt_data.py and test_restarts.py have faster restarts.
 def test_killed_and_started_again_it_ends_as_it_would_have(flagfile, tmp_path):
     long = [f"--flagfile={flagfile}", "--max_steps=150", "--log_every_secs=0.01"]
     process = start(*long)

@@ -258,7 +258,7 @@ def test_a_session_that_fails_while_it_is_made_is_made_again():
         session.after_create_session(None, None)
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_an_early_stop_stays_one_if_the_process_is_killed_after_it(config):
     run = config(max_steps=9, save_checkpoints_steps=1, early_stopping_metric="loss",
                  early_stopping_patience=1, early_stopping_direction="max",

@@ -130,8 +130,8 @@ def _declared() -> Iterator[tuple[str, str]]:
     for owner, kind, names in models.parameters():
         for name in names:
             declared = aspects.of_field(kind.model_fields[name])
-            found = aspects.Changes(of_parameter(kind, name), bool(declared and declared.named))
-            yield f"`--model_params={name}` of {owner}", _changes(found)
+            changes = aspects.Changes(of_parameter(kind, name), bool(declared and declared.named))
+            yield f"`--model_params={name}` of {owner}", _changes(changes)
 
 
 def _changes(changes: aspects.Changes) -> str:

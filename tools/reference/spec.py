@@ -97,8 +97,8 @@ ENTRIES: dict[str, dict[str, Model]] = {
 @functools.cache
 def examples() -> dict[str, list[dict[str, Any]]]:
     """Entries by the name of their class."""
-    found: dict[str, list[dict[str, Any]]] = yaml.safe_load(EXAMPLES.read_text(encoding="utf-8"))
-    return found
+    document: dict[str, list[dict[str, Any]]] = yaml.safe_load(EXAMPLES.read_text(encoding="utf-8"))
+    return document
 
 
 def section(page: str, name: str, more: str = "", level: int = 2) -> str:
@@ -177,8 +177,8 @@ def heads_page() -> str:
     parts.append(f"## Losses\n\nLosses of lists, such as `softmax`:\n\n{about(list_losses)}")
     for name in LOSSES:
         functions = (name, f"sigmoid_{name}", f"softmax_{name}")
-        found = [getattr(formulas, each) for each in functions if hasattr(formulas, each)]
-        text = "\n\n".join(about(each) for each in found if inspect.isfunction(each))
+        described = [getattr(formulas, each) for each in functions if hasattr(formulas, each)]
+        text = "\n\n".join(about(each) for each in described if inspect.isfunction(each))
         parts.append(section("objectives.md", f"loss-{name}", text, level=3))
     rows = [
         (

@@ -21,8 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, Optional
 
 from feature_specs.errors import counted
-from input_pipelines.cores import cores
-from input_pipelines.errors import DataError
+from input_pipelines.errors import DataError, cores
 from input_pipelines.prepare import beam_runner
 from input_pipelines.prepare.tables import formats, narrowing
 from input_pipelines.prepare.tables.columns import Column
