@@ -128,7 +128,7 @@ def refreshed(_, files, folder):
 
 def validated(spec, files, folder):
     config = ek.ExperimentConfig(
-        mode="validate", spec=f"{folder}/spec.yaml", train_files=files, baseline_files=files
+        mode="validate", spec=f"{folder}/spec.yaml", train_files=files, baseline=files
     )
     first = data.drift_report(config).splitlines()[0]
     both = f"{len(COUNTED)} of 60 records"

@@ -25,7 +25,7 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
       DataError: a file cannot be read.
     """
     tell(validation_report(config))
-    if config.validate_rows or config.has_baseline:
+    if config.validate_rows or config.baseline:
         data = importlib.import_module("estimator_kit.commands.validation.data")
         for found in data.reports(config):
             tell(found)
@@ -39,7 +39,7 @@ def validation_report(config: ExperimentConfig) -> str:
     It also checks pretrained vectors, because a training would refuse them if they were wrong.
     """
     spec = parser.load(config.spec)
-    with_data = config.validate_rows or config.has_baseline
+    with_data = config.validate_rows or config.baseline
     heading = "the spec and the flags are correct, as far as the lines below show"
     if with_data:
         heading = "the spec and the flags, before the data"
@@ -55,10 +55,10 @@ def validation_report(config: ExperimentConfig) -> str:
         lines.append("  data: the result comes below")
     else:
         lines.append("  data: not read; --validate_rows=1000 compares rows with the spec")
-    if spec.drift.any and not config.has_baseline:
+    if spec.drift.any and not config.baseline:
         lines.append(
-            "  drift: only its thresholds were checked; --baseline_files or "
-            "--baseline_statistics says what to compare records with"
+            "  drift: only its thresholds were checked; --baseline says what to compare records "
+            "with"
         )
     return "\n".join(lines)
 

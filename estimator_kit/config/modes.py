@@ -55,7 +55,7 @@ class ModeEntry:
     answers: bool = False
 
 
-_BAD_DATA = ("corrupt_data_policy", "max_bad_records", "max_bad_fraction")
+_BAD_DATA = ("corrupt_data_policy", "max_bad")
 _INPUT_CACHE = ("input_cache_dir", "input_cache_gib")
 _PROFILE = ("profile",)
 _MACHINE = ("threads",)
@@ -190,9 +190,9 @@ MODES: Mapping[str, ModeEntry] = {
         "look", "write an export in another form (frozen, TensorFlow Lite, items, ...)",
         "transform",
         {"export_dir": (), "transform": (), "transform_dir": (), "predict_files": ()},
-        ("export_dir", "transform", "transform_dir", "transform_inputs", "representative_files",
+        ("export_dir", "transform", "transform_dir", "transform_inputs",
          "transform_tolerance", "transform_max_loss_increase", "predict_files", "eval_files",
-         "keep_columns", "item_vectors_format", "index_recall"),
+         "keep_columns", "index_recall"),
     ),
     "serve": ModeEntry(
         "serve", "answer requests as TensorFlow Serving does, or write the files to start it",
@@ -208,8 +208,7 @@ MODES: Mapping[str, ModeEntry] = {
         (*_TRAINING, "eval_files", *_EVALUATION, *_EXPORTS, *Retraining.model_fields,
          "min_count", *_TOLD),
         # What a cycle decides, and what is for the other modes of retraining.
-        but_not=("train_days", "train_mix", "max_bad_records", "max_bad_fraction",
-                 "warm_start_from", "eval_name", "to"),
+        but_not=("train_days", "train_mix", "max_bad", "warm_start_from", "eval_name", "to"),
     ),
     "rollback": ModeEntry(
         "retrain", "make the version --to live again",

@@ -51,7 +51,32 @@ def _as(name: str) -> Callable[[str, Mapping[str, str]], list[str]]:
     return lambda value, others: [f"--{name}={value}"]
 
 
+def _exporters(value: str, others: Mapping[str, str]) -> list[str]:
+    """The exporters with their numbers."""
+    numbers = {"best_k": others.get("best_k"), "step": others.get("export_every_steps")}
+    names = others.get("exporters", "").split(",")
+    entries = [f"{name}:{numbers[name]}" if numbers.get(name) else name for name in names]
+    return [f"--exporters={','.join(entries)}"]
+
+
 REMOVED: Mapping[str, Removed] = {
+    "split_key": Removed(None, "Use --split=key:column.", _not_needed),
+    "split_rows": Removed("false", "Use --split=rows.", _not_needed),
+    "split_time": Removed(None, "Use --split=time:column.", _not_needed),
+    "eval_fraction": Removed(None, "Use --split_eval.", _not_needed),
+    "eval_from": Removed(None, "Use --split_eval.", _not_needed),
+    "baseline_files": Removed(None, "Use --baseline.", _not_needed),
+    "baseline_statistics": Removed(
+        None, "Use --baseline, with a file whose name ends with statistics.json.", _not_needed
+    ),
+    "item_vectors_format": Removed("npy", "Use --transform=item_vectors_parquet.", _not_needed),
+    "representative_files": Removed(
+        None, "The first 500 rows of --predict_files show the ranges.", _not_needed
+    ),
+    "best_k": Removed("3", "Give the number to the exporter: best_k:3.", _exporters),
+    "export_every_steps": Removed(None, "Give the number to the exporter: step:1000.", _exporters),
+    "max_bad_records": Removed(None, "Use --max_bad, such as --max_bad=10.", _as("max_bad")),
+    "max_bad_fraction": Removed(None, "Use --max_bad, such as --max_bad=1%.", _as("max_bad")),
     "data_service_timeout_secs": Removed("60.0", "Use --cluster_timeout_secs.", _not_needed),
     "profile_input": Removed(
         "false", "Use --profile=auto. A profile also says how the input works.", _not_needed

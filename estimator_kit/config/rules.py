@@ -35,9 +35,8 @@ _FILES = (
     "train_files",
     "eval_files",
     "predict_files",
-    "baseline_files",
+    "baseline",
     "convert_files",
-    "representative_files",
 )
 
 _WRITE_FILES = "Write the rows to files with ek.write_examples, and use --train_files"
@@ -65,8 +64,7 @@ _DECIDED = {
     "flag.",
     "data_service": "One process trains and evaluates a cycle. Remove the flag.",
     "export_dir": "A cycle writes its own candidate. Remove the flag.",
-    "max_bad_records": _WHOLE_FILES,
-    "max_bad_fraction": _WHOLE_FILES,
+    "max_bad": _WHOLE_FILES,
 }
 
 

@@ -1,7 +1,7 @@
 """`--mode=transform` to the vectors of items, or to an index over them.
 
     item_vectors   vectors.npy, float32 [items, n], and items.txt, the word or id of each row; or,
-                   with --item_vectors_format=parquet, vectors.parquet with `item` and `vector`
+                   with item_vectors_parquet, vectors.parquet with `item` and `vector`
     item_index     index.faiss, items.txt, and index.json: the recall and the speed of the index
 
 The product of an item's vector and the `user_vector` of a row is the score of the item
@@ -34,7 +34,7 @@ from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.reading import files
 
-KINDS = ("item_vectors", "item_index")
+KINDS = ("item_vectors", "item_vectors_parquet", "item_index")
 
 
 def write(config: ExperimentConfig) -> str:
@@ -90,7 +90,7 @@ def _items(
 
 
 def _write_vectors(config: ExperimentConfig, items: Items, folder: str) -> None:
-    if config.item_vectors_format == "parquet":
+    if config.transform == "item_vectors_parquet":
         pa, parquet = arrow(), arrow("parquet")
         flat = pa.array(items.vectors.reshape(-1))
         vectors = pa.FixedSizeListArray.from_arrays(flat, items.vectors.shape[1])
@@ -110,7 +110,7 @@ def _write_names(items: Items, folder: str) -> None:
         if b"\n" in name or b"\r" in name:
             raise ConfigError(
                 f"items.txt has one item on each line, and the item {name!r} has a line break. Use "
-                "--transform=item_vectors with --item_vectors_format=parquet."
+                "--transform=item_vectors_parquet."
             )
     with tf.io.gfile.GFile(os.path.join(folder, "items.txt"), "wb") as file:
         file.write(b"".join(name + b"\n" for name in items.names))
@@ -121,7 +121,8 @@ def _texts(items: Items) -> list[str]:
         return [name.decode() for name in items.names]
     except UnicodeDecodeError as error:
         raise ConfigError(
-            f"--item_vectors_format=parquet needs items in UTF-8, got {error.object!r}. Use npy."
+            f"--transform=item_vectors_parquet needs items in UTF-8, got {error.object!r}. Use "
+            "--transform=item_vectors."
         ) from error
 
 

@@ -97,7 +97,7 @@ class AfterEvaluation(estimator.Exporter):
         self._config = config
         self._model_dir = config.model_dir
         # `--mode=train` evaluates and exports nothing, and reads no setting of exporters.
-        self._exporters = config.exporters if config.mode != "train" else ()
+        self._exporters = config.exporter_names if config.mode != "train" else ()
         self._exports = RunExports(config, spec, files, damaged)
         self._request = request
         self._history = EvaluationHistory(config.model_dir)

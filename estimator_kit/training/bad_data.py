@@ -185,12 +185,10 @@ class _Sums:
         limits = []
         most = config.max_bad_records
         if most is not None and self.bad_records > most:
-            limits.append(f"{self.bad_records:,} bad records, more than --max_bad_records={most}")
-        share = config.max_bad_fraction
+            limits.append(f"{self.bad_records:,} bad records, more than --max_bad={most}")
+        share = config.max_bad_share
         if share is not None and self.fraction > share:
-            limits.append(
-                f"{self.fraction:.2%} unreadable data, more than --max_bad_fraction={share}"
-            )
+            limits.append(f"{self.fraction:.2%} unreadable data, more than --max_bad={share}")
         if not self.read and self.bad_records:
             limits.append("no good record")
         if limits:

@@ -85,7 +85,7 @@ def check_metrics(config: ExperimentConfig, outline: ModelOutline) -> None:
     if config.mode != "train_and_evaluate":
         return
     asked = {"early_stopping_metric": config.early_stopping_metric}
-    if {"best", "best_k"}.intersection(config.exporters):
+    if {"best", "best_k"}.intersection(config.exporter_names):
         asked["best_metric"] = config.best_metric
     for flag, metric in asked.items():
         if metric is not None and metric not in outline.metrics:

@@ -458,7 +458,7 @@ class Conversion(Artifact):
     def _config(self, folder, start):
         return start.config(
             "convert", spec=start.spec_path, convert_files=(f"{start.data}/table-*.csv",),
-            convert_dir=f"{folder}/records", split_rows=True, eval_fraction=0.5,
+            convert_dir=f"{folder}/records", split="rows", split_eval=0.5,
         )  # fmt: skip
 
     def make(self, folder, start):

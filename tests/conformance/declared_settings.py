@@ -67,8 +67,7 @@ def write_files(folder: pathlib.Path) -> None:
     (folder / "long.jsonl").write_text(long * 4)
     (folder / "rows.csv").write_text("y;note\n1; a|b\n#2;c\n?;d\n")
     training = {**base("train_and_evaluate", folder), "model_dir": f"{folder}/trained"}
-    ek.run(ek.ExperimentConfig(**{**training, "seed": 5, "max_steps": 2, "exporters": (),
-                                  "export_every_steps": None}))  # fmt: skip
+    ek.run(ek.ExperimentConfig(**{**training, "seed": 5, "max_steps": 2, "exporters": ()}))
 
 
 def base(mode: str, folder: pathlib.Path) -> Values:
@@ -77,8 +76,8 @@ def base(mode: str, folder: pathlib.Path) -> Values:
     found: dict[str, Values] = {
         "train_and_evaluate": {
             **model, "train_files": (f"{folder}/a.tfrecord", f"{folder}/b.tfrecord"), "epochs": 2,
-            "eval_files": (f"{folder}/c.tfrecord",), "batch_size": 4, "export_every_steps": 5,
-            "exporters": ("best", "best_k", "final", "latest", "step"),
+            "eval_files": (f"{folder}/c.tfrecord",), "batch_size": 4,
+            "exporters": ("best", "best_k", "final", "latest", "step:5"),
         },
         "evaluate": {**model, "eval_files": (f"{folder}/c.tfrecord",)},
         "retrain": {**model, "train_files": (f"{folder}/days/dt=*/*.tfrecord",), "epochs": 2,
@@ -123,8 +122,8 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
     own = {"train_files": (), "eval_files": (), "input_fn": f"{here}:own_rows"}
     towers = {"model": "two_tower", "model_params": _TOWERS}
     table = {"convert_files": (f"{folder}/rows.csv",), "csv_delimiter": ";"}
-    split = {"split_key": "user", "eval_fraction": 0.5}
-    timed = {"split_time": "time", "eval_from": "5"}
+    split = {"split": "key:user", "split_eval": 0.5}
+    timed = {"split": "time:time", "split_eval": "5"}
     items = {"sequence_by": "user", "order_by": "time", "sequence_columns": ("city",),
              "processes": None}  # fmt: skip
     return {
@@ -141,12 +140,8 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         "predict_files": _cases(predict_files=(f"{again}/c.tfrecord",)),
         "keep_negatives": _cases(keep_negatives="0.5"),
         "corrupt_data_policy": _both(damaged, corrupt_data_policy="quarantine"),
-        "max_bad_records": [({**damaged, "max_bad_records": n}, {**damaged, "max_bad_records": m})
-                            for n, m in ((5, 6), (5, 0))],
-        "max_bad_fraction": [
-            ({**damaged, "max_bad_fraction": n}, {**damaged, "max_bad_fraction": m})
-            for n, m in ((0.5, 0.6), (0.5, 0.01))
-        ],
+        "max_bad": [({**damaged, "max_bad": n}, {**damaged, "max_bad": m})
+                    for n, m in ((5, 6), (5, 0), (0.5, 0.6), ("50%", "1%"))],
         "input_cache_dir": _cases(input_cache_dir=f"{folder}/cache"),
         "input_cache_gib": _both({"input_cache_dir": f"{folder}/cache"}, input_cache_gib=1.0),
         # Training.
@@ -186,7 +181,7 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         ),
         "early_stopping_patience": _both({"early_stopping_metric": "loss"},
                                          early_stopping_patience=4),
-        "exporters": _cases(exporters=("step", "best", "best_k", "latest")),
+        "exporters": _cases(exporters=("step:5", "best", "best_k", "latest")),
         "best_metric": _both({"best_direction": "max"}, best_metric="auc/y"),
         "best_direction": _cases(best_direction="max"),
         "default_signature": _cases(default_signature="predict_raw"),
@@ -213,11 +208,8 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         "convert_files": _cases(convert_files=(f"{folder}/more.jsonl",)),
         "convert_dir": _cases(convert_dir=f"{folder}/elsewhere"),
         "shard_mib": _both({"convert_files": (f"{folder}/long.jsonl",)}, shard_mib=1),
-        "split_key": _both(split, split_key="time"),
-        "split_rows": _cases(split_rows=True, eval_fraction=0.5),
-        "split_time": _both(timed, split_time="number"),
-        "eval_from": _both(timed, eval_from="7"),
-        "eval_fraction": _both(split, eval_fraction=0.1),
+        "split": [*_both(split, split="key:time"), *_both(timed, split="time:number")],
+        "split_eval": [*_both(split, split_eval=0.1), *_both(timed, split_eval="7")],
         "step_columns": _cases(step_columns=("tags",)),
         "derive_labels": _cases(derive_labels=("cheap=price:above:1",)),
         "sequence_by": _both(items, sequence_by="note"),

@@ -34,7 +34,7 @@ def content(folder):
     return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-CONVERT = ("--mode=convert", "--convert_files=a.csv", "--split_key=user", "--eval_fraction=0.3",
+CONVERT = ("--mode=convert", "--convert_files=a.csv", "--split=key:user", "--split_eval=0.3",
            "--convert_order=shuffled")  # fmt: skip
 ANALYZE = ("--mode=analyze", "--train_files=a.csv", "--labels=click")
 

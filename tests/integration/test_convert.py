@@ -56,7 +56,7 @@ def test_from_csv_to_a_trained_model(tmp_path):
     done = run(
         tmp_path, "--mode=convert", f"--spec={spec}", "--convert_files=adult.csv",
         "--convert_dir=out",
-        f"--csv_columns={','.join(prepare.COLUMNS)}", "--split_key=age", "--eval_fraction=0.3",
+        f"--csv_columns={','.join(prepare.COLUMNS)}", "--split=key:age", "--split_eval=0.3",
         "--convert_order=shuffled", "--shard_compression=gzip", "--processes=2",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -237,33 +237,31 @@ def config(**values):
 @pytest.mark.parametrize(
     "values, message",
     [
-        ({"split_key": "u"}, "--eval_fraction is missing. Say which share of the values of "
-         "--split_key is for evaluation, such as 0.1."),
-        ({"eval_fraction": 0.1}, "--split_key is missing. Name the column, such as user_id, whose "
-         "values decide which rows are for evaluation, or use --split_rows or --split_time."),
-        ({"split_rows": True}, "--eval_fraction is missing. Say which share of the rows is for "
+        ({"split": "key:u"}, "--split_eval is missing. Say which share of the values of the "
+         "column is for evaluation, such as 0.1."),
+        ({"split_eval": 0.1}, "--split is missing. Say how rows are chosen for evaluation: "
+         "key:user_id, rows or time:ts, with the names of your columns."),
+        ({"split": "rows"}, "--split_eval is missing. Say which share of the rows is for "
          "evaluation, such as 0.1."),
-        ({"split_time": "t"}, "--eval_fraction is missing. Say which share of the rows is for "
-         "evaluation, such as 0.1, or give --eval_from."),
-        ({"split_rows": True, "split_time": "t", "eval_fraction": 0.1},
-         "--split_rows and --split_time each decide which rows are for evaluation. Remove one."),
-        ({"split_time": "t", "eval_from": "1", "eval_fraction": 0.1},
-         "--eval_from and --eval_fraction each decide which rows are for evaluation. Remove one."),
-        ({"split_key": "u", "eval_fraction": 0.1, "eval_from": "1"},
-         "--split_time is missing. Name the column that --eval_from is a value of."),
+        ({"split": "time:t"}, "--split_eval is missing. Say which share of the rows is for "
+         "evaluation, such as 0.1, or the first value."),
+        ({"split": "u", "split_eval": 0.1}, "--split: expected key:<column>, rows or "
+         "time:<column>, such as key:user_id, got 'u'."),
+        ({"split": "key:u", "split_eval": "2026-01-01"}, "--split_eval: expected a share between 0 "
+         "and 1, such as 0.1, got '2026-01-01'."),
+        ({"split": "rows", "split_eval": 1.0}, "--split_eval: expected a share between 0 and 1, "
+         "such as 0.1, got '1.0'."),
         ({"derive_labels": ("a=b:equals:x", "a=b", "c=d:above:x", "e=f:in:x|")},
          "--derive_labels: got 'a=b', expected a label, a column and a test, such as "
          "bought=event:equals:buy, liked=rating:above:3 or bought=event:in:buy|order.\n"
          "--derive_labels: got 'c=d:above:x', expected a number after above, such as 3.\n"
          "--derive_labels: got 'e=f:in:x|', which has an empty value. Remove it.\n"
          "--derive_labels: 'a' is listed twice. Remove one of them."),
-        ({**SEQUENCES, "split_rows": True, "eval_fraction": 0.1, "derive_labels": ("a=b:in:x",)},
+        ({**SEQUENCES, "split": "rows", "split_eval": 0.1, "derive_labels": ("a=b:in:x",)},
          "--derive_labels: expected 'a' in --sequence_columns, because records of sequences have "
          "only these columns. Add it.\n"
-         "--split_rows is for a conversion without --sequence_by. Use --split_key=u, or "
+         "--split=rows is for a conversion without --sequence_by. Use --split=key:u, or "
          "--targets=leave_one_out."),
-        ({"split_key": "u", "eval_fraction": 1.0}, "--eval_fraction: expected less than 1.0, "
-         "got 1.0."),
         ({"shard_mib": 0}, "--shard_mib: expected at least 1, got 0."),
         ({"processes": 0}, "--processes: expected at least 1, got 0."),
         ({"convert_order": "random"}, "--convert_order: expected 'stable' or 'shuffled', got "
@@ -285,11 +283,11 @@ def config(**values):
         ({**SEQUENCES, "sequence_columns": ("i", "next_i")},
          "--sequence_columns: 'next_i' is the name of a feature that the conversion adds. Rename "
          "the column."),
-        ({**SEQUENCES, "split_key": "i", "eval_fraction": 0.1},
-         "--split_key: expected u, as in --sequence_by, got i. All rows of a history must be on "
-         "the same side."),
-        ({**SEQUENCES, "split_key": "u", "eval_fraction": 0.1, "targets": "leave_one_out"},
-         "--split_key is for --targets=next. --targets=leave_one_out splits each history itself."),
+        ({**SEQUENCES, "split": "key:i", "split_eval": 0.1},
+         "--split: expected key:u, as in --sequence_by, got key:i. All rows of a history must be "
+         "on the same side."),
+        ({**SEQUENCES, "split": "key:u", "split_eval": 0.1, "targets": "leave_one_out"},
+         "--split is for --targets=next. --targets=leave_one_out splits each history itself."),
         ({**SEQUENCES, "processes": 2},
          "--processes is for a conversion without --sequence_by. One process makes all "
          "sequences. Remove it."),

@@ -198,17 +198,16 @@ def test_limits_stop_a_run_before_it_begins(config, data, tmp_path):
         ]
     )
     with pytest.raises(ek.DataError) as error:
-        ek.run(config(corrupt_data_policy="skip_record", max_bad_records=1))
+        ek.run(config(corrupt_data_policy="skip_record", max_bad=1))
     assert str(error.value) == (
-        "the 4 files of --train_files have 2 bad records, more than --max_bad_records=1\n" + first
+        "the 4 files of --train_files have 2 bad records, more than --max_bad=1\n" + first
     )
     assert not (tmp_path / "model").exists()
-    limits = {"max_bad_fraction": 0.5, "max_bad_records": 2}
     with pytest.raises(ek.DataError) as error:
-        screened(config(corrupt_data_policy="quarantine", **limits), data)
-    heading = "% unreadable data, more than --max_bad_fraction=0.5\n" + first
+        screened(config(corrupt_data_policy="quarantine", max_bad="50%"), data)
+    heading = "% unreadable data, more than --max_bad=0.5\n" + first
     assert str(error.value).endswith(heading)
-    assert screened(config(corrupt_data_policy="skip_record", **limits), data).records == {
+    assert screened(config(corrupt_data_policy="skip_record", max_bad=2), data).records == {
         "--train_files": 398
     }
 
@@ -222,11 +221,10 @@ def test_nothing_left_is_an_error_whatever_the_limits(config, data):
 
 def test_limits_need_a_policy_that_has_some(config):
     with pytest.raises(ek.ConfigError) as error:
-        config(max_bad_records=3)
+        config(max_bad=3)
     assert str(error.value) == (
-        "--max_bad_records is a limit for --corrupt_data_policy=skip_record or quarantine, but the "
-        "policy fail stops at the first bad record. Choose another policy, or remove "
-        "--max_bad_records."
+        "--max_bad is a limit for --corrupt_data_policy=skip_record or quarantine, but the "
+        "policy fail stops at the first bad record. Choose another policy, or remove --max_bad."
     )
 
 

@@ -301,7 +301,7 @@ def test_exports_that_cannot_be_scored(ads, export, score, tmp_path):
     )
     assert score(eval_files=(unlabeled,), corrupt_data_policy="skip_record").rows_evaluated == 2
     text = refused(
-        ek.DataError, eval_files=(unlabeled,), corrupt_data_policy="skip_record", max_bad_records=0
+        ek.DataError, eval_files=(unlabeled,), corrupt_data_policy="skip_record", max_bad=0
     )
     assert text.endswith(f": label 'click' is missing. {REMEDY}")
     kept = export / "assets.extra" / "feature_spec"

@@ -49,9 +49,7 @@ RUN = {
     "early_stopping_metric": "loss",
     "early_stopping_direction": "max",
     "early_stopping_patience": 1,
-    "exporters": ("latest", "best", "best_k", "step", "final"),
-    "best_k": 2,
-    "export_every_steps": 3,
+    "exporters": ("latest", "best", "best_k:2", "step:3", "final"),
     "exports_to_keep": 2,
     "deterministic": True,
 }

@@ -36,7 +36,7 @@ def reports(config: ExperimentConfig) -> Iterator[str]:
     """
     if config.validate_rows:
         yield data_report(config)
-    if config.has_baseline:
+    if config.baseline:
         yield drift_report(config)
 
 
@@ -77,10 +77,10 @@ def drift_report(config: ExperimentConfig) -> str:
         try:
             before = statistics.load(pathlib.Path(config.baseline_statistics))
         except statistics.StatisticsError as error:
-            raise ConfigError(f"--baseline_statistics: {error}") from error
+            raise ConfigError(f"--baseline: {error}") from error
         csv, old_notes = table_settings.csv_options(config, spec, paths), []
     else:
-        baseline = files.expand(config.baseline_files, flag="--baseline_files")
+        baseline = files.expand(config.baseline, flag="--baseline")
         csv = _options_of(spec, baseline, paths, config)
         old = _summary(spec, baseline, csv)
         before = old.statistics(len(baseline))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Optional
+import re
+from typing import Annotated, Any, ClassVar, Literal, Optional
 
+import pydantic
 from pydantic import Field
 
 from estimator_kit.config.areas.base import PositiveInt, Settings, name_problems, setting
@@ -51,35 +53,22 @@ class Conversion(Settings):
         "gzip writes .tfrecord.gz files, which are smaller, and slower to write and to read.",
         changes="records",
     )
-    split_key: Optional[str] = setting(
+    split: Optional[str] = setting(
         None,
-        "Write train-* and eval-* instead of data-*, with all rows that share a value of this "
-        "column (such as user_id) on the same side. A hash of the value decides the side, so "
-        "it is the same in every conversion with the same --eval_fraction.",
+        "Write train-* and eval-* instead of data-*. key:user_id: all rows that share a value of "
+        "this column are on the same side. A hash of the value decides the side, so it is the same "
+        "in every conversion with the same --split_eval. rows: a hash of the number of each row "
+        "decides its side, for rows that do not belong together; equal rows may be on both sides. "
+        "time:ts: the rows with the latest values of this column are for evaluation: integers, "
+        "dates, or times such as 2026-01-31 10:00:00. Rows with the same value are on the same "
+        "side.",
         changes="records",
     )
-    split_rows: bool = setting(
-        False,
-        "Like --split_key, but a hash of the number of each row decides its side. For rows that "
-        "do not belong together. Equal rows may be on both sides.",
-        changes="records",
-    )
-    split_time: Optional[Annotated[str, Field(min_length=1)]] = setting(
+    split_eval: Optional[str] = setting(
         None,
-        "Like --split_key, but the rows with the latest values of this column are for evaluation: "
-        "integers, dates, or times such as 2026-01-31 10:00:00. --eval_from or --eval_fraction "
-        "says how many. Rows with the same value are on the same side.",
-        changes="records",
-    )
-    eval_from: Optional[Annotated[str, Field(min_length=1)]] = setting(
-        None,
-        "With --split_time: the first value that is for evaluation, such as 2026-01-25.",
-        changes="records",
-    )
-    eval_fraction: Optional[Annotated[float, Field(gt=0, lt=1)]] = setting(
-        None,
-        "The share that is for evaluation, such as 0.1: of the values of --split_key, or of the "
-        "rows with --split_rows and --split_time.",
+        "The share that is for evaluation, such as 0.1: of the values with --split=key, else of "
+        "the rows. With --split=time, it may also be the first value that is for evaluation, such as "
+        "2026-01-25.",
         changes="records",
     )
     step_columns: tuple[str, ...] = setting(
@@ -132,6 +121,42 @@ class Conversion(Settings):
         changes="records",
     )
 
+    @pydantic.field_validator("split_eval", mode="before")
+    @classmethod
+    def _as_text(cls, value: Any) -> Any:
+        return str(value) if type(value) in (int, float) else value
+
+    @property
+    def split_key(self) -> Optional[str]:
+        """The column whose values decide the side of a row."""
+        return self._split_column("key")
+
+    @property
+    def split_rows(self) -> bool:
+        """Whether the number of a row decides its side."""
+        return self.split == "rows"
+
+    @property
+    def split_time(self) -> Optional[str]:
+        """The column whose latest values are for evaluation."""
+        return self._split_column("time")
+
+    @property
+    def eval_fraction(self) -> float:
+        """The share that is for evaluation; 0 if `split_eval` is not a share."""
+        text = self.split_eval or ""
+        return float(text) if re.fullmatch(r"0?\.\d*[1-9]\d*|\d(\.\d+)?e-\d+", text) else 0.0
+
+    @property
+    def eval_from(self) -> Optional[str]:
+        """The first value of `split_time` that is for evaluation."""
+        is_value = self.split_time is not None and not self.eval_fraction
+        return self.split_eval if is_value else None
+
+    def _split_column(self, how: str) -> Optional[str]:
+        name, _, column = (self.split or "").partition(":")
+        return column if name == how else None
+
     def convert_options(self, seed: int) -> ConvertOptions:
         """How rows become shards."""
         sequences = None
@@ -152,7 +177,7 @@ class Conversion(Settings):
             split_key=self.split_key,
             split_rows=self.split_rows,
             split_time=self.split_time,
-            eval_fraction=self.eval_fraction or 0.0,
+            eval_fraction=self.eval_fraction,
             eval_from=self.eval_from,
             step_columns=self.step_columns,
             derived_labels=tuple(map(DerivedLabel.parse, self.derive_labels)),
@@ -178,32 +203,29 @@ def problems(conversion: Conversion, program: Program, run: Run, tables: Tables)
 
 
 def _split_problems(conversion: Conversion) -> list[str]:
-    given = [
-        name for name in ("split_key", "split_rows", "split_time") if getattr(conversion, name)
-    ]
-    found = []
-    if len(given) > 1:
-        names_given = " and ".join(f"--{name}" for name in given)
-        found.append(f"{names_given} each decide which rows are for evaluation. Remove one.")
-    if conversion.eval_from is not None and "split_time" not in given:
-        found.append("--split_time is missing. Name the column that --eval_from is a value of.")
-    elif conversion.eval_from is not None and conversion.eval_fraction is not None:
-        found.append(
-            "--eval_from and --eval_fraction each decide which rows are for evaluation. Remove one."
-        )
-    if conversion.eval_fraction is not None and not given and conversion.eval_from is None:
-        found.append(
-            "--split_key is missing. Name the column, such as user_id, whose values decide which "
-            "rows are for evaluation, or use --split_rows or --split_time."
-        )
-    if given and conversion.eval_fraction is None and conversion.eval_from is None:
-        what = "values of --split_key" if conversion.split_key is not None else "rows"
-        also = ", or give --eval_from" if given == ["split_time"] else ""
-        found.append(
-            f"--eval_fraction is missing. Say which share of the {what} is for evaluation, such as "
+    split, share = conversion.split, conversion.split_eval
+    if split is None:
+        if share is None:
+            return []
+        return [
+            "--split is missing. Say how rows are chosen for evaluation: key:user_id, rows or "
+            "time:ts, with the names of your columns."
+        ]
+    if not re.fullmatch(r"rows|(key|time):.+", split):
+        return [
+            "--split: expected key:<column>, rows or time:<column>, such as key:user_id, got "
+            f"{split!r}."
+        ]
+    if share is None:
+        what = "values of the column" if conversion.split_key is not None else "rows"
+        also = ", or the first value" if conversion.split_time is not None else ""
+        return [
+            f"--split_eval is missing. Say which share of the {what} is for evaluation, such as "
             f"0.1{also}."
-        )
-    return found
+        ]
+    if conversion.split_time is None and not conversion.eval_fraction:
+        return [f"--split_eval: expected a share between 0 and 1, such as 0.1, got {share!r}."]
+    return []
 
 
 def _label_problems(conversion: Conversion) -> list[str]:
@@ -244,12 +266,12 @@ def _sequence_problems(conversion: Conversion, program: Program, tables: Tables)
         found += _problems_of_names(conversion)
     if conversion.split_key is not None and conversion.targets == "leave_one_out":
         found.append(
-            "--split_key is for --targets=next. --targets=leave_one_out splits each history itself."
+            "--split is for --targets=next. --targets=leave_one_out splits each history itself."
         )
     elif conversion.split_key not in (None, conversion.sequence_by):
         found.append(
-            f"--split_key: expected {conversion.sequence_by}, as in --sequence_by, got "
-            f"{conversion.split_key}. All rows of a history must be on the same side."
+            f"--split: expected key:{conversion.sequence_by}, as in --sequence_by, got "
+            f"{conversion.split}. All rows of a history must be on the same side."
         )
     for label in _labels(conversion):
         if label not in conversion.sequence_columns:
@@ -257,12 +279,11 @@ def _sequence_problems(conversion: Conversion, program: Program, tables: Tables)
                 f"--derive_labels: expected {label!r} in --sequence_columns, because records of "
                 "sequences have only these columns. Add it."
             )
-    for name in ("split_rows", "split_time"):
-        if getattr(conversion, name):
-            found.append(
-                f"--{name} is for a conversion without --sequence_by. Use --split_key="
-                f"{conversion.sequence_by}, or --targets=leave_one_out."
-            )
+    if conversion.split_rows or conversion.split_time is not None:
+        found.append(
+            f"--split={conversion.split} is for a conversion without --sequence_by. Use "
+            f"--split=key:{conversion.sequence_by}, or --targets=leave_one_out."
+        )
     workers = {
         "processes": program.processes,
         "beam_options": tables.beam_options,

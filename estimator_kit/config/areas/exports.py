@@ -5,11 +5,15 @@ Imports no TensorFlow.
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, Literal, Optional
 
 from estimator_kit.config.areas.base import PositiveInt, Settings, setting
 from estimator_kit.config.areas.program import Program
 from feature_specs.errors import did_you_mean
+
+# The forms of exporters that have a number, as regular expressions.
+_FORMS = {"best_k": r"best_k(:[1-9][0-9]{0,17})?", "step": r"step:[1-9][0-9]{0,17}"}
 
 EXPORTERS = ("latest", "best", "best_k", "step", "final")
 
@@ -22,8 +26,9 @@ class Exports(Settings):
     exporters: tuple[str, ...] = setting(
         ("best", "final"),
         f"Which SavedModels the training writes, of {', '.join(EXPORTERS)}. latest: after every "
-        "evaluation. best: when --best_metric improves, over all starts. best_k: when "
-        "--best_metric is among the --best_k best values. step: every --export_every_steps. final: "
+        "evaluation. best: when --best_metric improves, over all starts. best_k:3 keeps the "
+        "exports with the 3 best values; if two are equally good, the older one is better. "
+        "step:1000: the first evaluated checkpoint at or after each multiple of 1000 steps. final: "
         "at the end. The kit checks each export with rows of --eval_files before the export gets "
         "its name.",
         changes="nothing",
@@ -39,17 +44,6 @@ class Exports(Settings):
         "Whether a better --best_metric is lower (min) or higher (max). Required for every "
         "metric except a loss.",
         changes="scores",
-    )
-    best_k: PositiveInt = setting(
-        3,
-        "How many SavedModels best_k keeps. If two are equally good, the older one is better.",
-        changes="nothing",
-    )
-    export_every_steps: Optional[PositiveInt] = setting(
-        None,
-        "Steps between two exports of the exporter step. It exports the first evaluated "
-        "checkpoint at or after each multiple of this number.",
-        changes="nothing",
     )
     exports_to_keep: PositiveInt = setting(
         5,
@@ -78,22 +72,41 @@ class Exports(Settings):
         changes="nothing",
     )
 
+    @property
+    def exporter_names(self) -> tuple[str, ...]:
+        """The exporters without their numbers."""
+        return tuple(entry.partition(":")[0] for entry in self.exporters)
+
+    @property
+    def best_k(self) -> int:
+        """How many SavedModels the exporter best_k keeps."""
+        return self._number_of("best_k") or 3
+
+    @property
+    def export_every_steps(self) -> Optional[int]:
+        """The steps between two exports of the exporter step."""
+        return self._number_of("step")
+
+    def _number_of(self, exporter: str) -> Optional[int]:
+        for entry in self.exporters:
+            name, _, number = entry.partition(":")
+            if name == exporter and number:
+                return int(number)
+        return None
+
 
 def problems(exports: Exports, program: Program) -> list[str]:
     """Exporters that do not exist, are listed twice, or lack a setting."""
     found = []
-    for i, name in enumerate(exports.exporters):
-        if name in exports.exporters[:i]:
+    names = exports.exporter_names
+    for i, (name, entry) in enumerate(zip(names, exports.exporters)):
+        if name in names[:i]:
             found.append(f"--exporters: {name!r} is listed twice. Remove one of them.")
         elif name not in EXPORTERS:
             found.append(f"--exporters: unknown exporter {name!r}{did_you_mean(name, EXPORTERS)}")
-    if "step" in exports.exporters and exports.export_every_steps is None:
-        found.append(
-            "--export_every_steps is missing. The exporter step needs the number of steps between "
-            "its exports."
-        )
-    if "step" not in exports.exporters and exports.export_every_steps is not None:
-        found.append("--export_every_steps is for the exporter step. Add step to --exporters.")
+        elif not re.fullmatch(_FORMS.get(name, name), entry):
+            example = {"best_k": "best_k or best_k:3", "step": "step:1000"}.get(name, name)
+            found.append(f"--exporters: expected {example}, got {entry!r}.")
     if program.mode == "train_and_evaluate" and not exports.exporters:
         for name in ("slices", "importance"):
             if getattr(exports, name):

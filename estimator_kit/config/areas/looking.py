@@ -8,6 +8,9 @@ from estimator_kit.config.areas.base import Count, Settings, setting
 from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.program import Program
 
+# A baseline with this name, or one that ends with it, has no records.
+STATISTICS = "statistics.json"
+
 
 class Looking(Settings):
     """What `inspect`, `report` and `validate` show and compare."""
@@ -32,36 +35,31 @@ class Looking(Settings):
         "no TensorFlow.",
         changes="nothing",
     )
-    baseline_files: tuple[str, ...] = setting(
+    baseline: tuple[str, ...] = setting(
         (),
-        "Earlier files to compare --train_files with: TFRecord, Parquet, CSV or JSON lines, by "
-        "their names. The report shows how far --train_files drifted from them, and compares "
-        "the drift with the section drift of the spec.",
-        changes="nothing",
-    )
-    baseline_statistics: Optional[str] = setting(
-        None,
-        "As --baseline_files, but with the statistics.json of an earlier --mode=analyze "
-        "instead of records.",
+        "What to compare --train_files with: earlier files (TFRecord, Parquet, CSV or JSON lines, "
+        "by their names), or the statistics.json of an earlier --mode=analyze. The report shows "
+        "how far --train_files drifted from it, and compares the drift with the section drift of "
+        "the spec.",
         changes="nothing",
     )
 
     @property
-    def has_baseline(self) -> bool:
-        return bool(self.baseline_files or self.baseline_statistics)
+    def baseline_statistics(self) -> Optional[str]:
+        """The statistics to compare with, or None if `baseline` has records."""
+        is_one = len(self.baseline) == 1 and self.baseline[0].endswith(STATISTICS)
+        return self.baseline[0] if is_one else None
 
 
 def problems(looking: Looking, program: Program, data: Data) -> list[str]:
     """Rows to look at that are missing, and two baselines."""
     found = []
-    reads_rows = program.mode == "validate" and (looking.validate_rows > 0 or looking.has_baseline)
+    reads_rows = program.mode == "validate" and (looking.validate_rows > 0 or looking.baseline)
     if reads_rows and not data.train_files:
+        found.append("--train_files is missing. --validate_rows and --baseline look at its rows.")
+    if len(looking.baseline) > 1 and any(b.endswith(STATISTICS) for b in looking.baseline):
         found.append(
-            "--train_files is missing. --validate_rows, --baseline_files and --baseline_statistics "
-            "look at its rows."
-        )
-    if looking.baseline_files and looking.baseline_statistics:
-        found.append(
-            "--baseline_files and --baseline_statistics do not go together. Give one of them."
+            f"--baseline: expected files with records or one {STATISTICS}, got both. Give one of "
+            "them."
         )
     return found

@@ -6,11 +6,16 @@ Imports no TensorFlow.
 from __future__ import annotations
 
 import re
-from typing import Annotated, ClassVar, Literal, Optional
+from typing import Annotated, Any, ClassVar, Literal, Optional
 
+import pydantic
 from pydantic import Field
+from pydantic_core import PydanticCustomError
 
-from estimator_kit.config.areas.base import Count, PositiveInt, Settings, setting
+from estimator_kit.config.areas.base import PositiveInt, Settings, setting
+
+_SHARE = re.compile(r"[0-9]*\.[0-9]+|[0-9](\.[0-9]+)?e-[0-9]+|[0-9]+(\.[0-9]+)?%")
+_EXPECTED = "a number of records, such as 10, or a share below 1, such as 0.01 or 1%"
 
 CorruptDataPolicy = Literal["fail", "skip_record", "quarantine"]
 
@@ -30,16 +35,11 @@ class Reading(Settings):
         changes="rows scores",
         named=True,
     )
-    max_bad_records: Optional[Annotated[Count, Field(strict=True)]] = setting(
+    max_bad: Optional[str] = setting(
         None,
-        "With --corrupt_data_policy=skip_record or quarantine: if the files of one flag have "
-        "more bad records than this, the run stops before it starts (exit status 65).",
-        changes="limits",
-    )
-    max_bad_fraction: Optional[Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]] = setting(
-        None,
-        "As --max_bad_records, for the share of records or of bytes that is left out, "
-        "whichever is larger: 0.01 is 1 percent.",
+        "With --corrupt_data_policy=skip_record or quarantine: the run stops before it starts "
+        "(exit status 65) if the files of one flag have more bad data than this. 10: records. 0.01 "
+        "or 1%: the share of records or of bytes that is left out, whichever is larger.",
         changes="limits",
     )
     input_cache_dir: Optional[str] = setting(
@@ -76,17 +76,39 @@ class Reading(Settings):
         changes="nothing",
     )
 
+    @pydantic.field_validator("max_bad", mode="before")
+    @classmethod
+    def _records_or_share(cls, value: Any) -> Any:
+        text = str(value)
+        if value is None or text.isdecimal():
+            return value if value is None else text
+        if not _SHARE.fullmatch(text):
+            raise PydanticCustomError("max_bad", _EXPECTED)
+        share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+        if share >= 1:
+            raise PydanticCustomError("max_bad", _EXPECTED)
+        return repr(share)
+
+    @property
+    def max_bad_records(self) -> Optional[int]:
+        """The most bad records, if `max_bad` is their number."""
+        return int(self.max_bad) if self.max_bad is not None and self.max_bad.isdecimal() else None
+
+    @property
+    def max_bad_share(self) -> Optional[float]:
+        """The largest share of bad data, if `max_bad` is a share."""
+        is_share = self.max_bad is not None and self.max_bad_records is None
+        return float(str(self.max_bad)) if is_share else None
+
 
 def problems(reading: Reading) -> list[str]:
     """Limits without what they limit, and names that cannot be a file's."""
     found = []
-    for field in ("max_bad_records", "max_bad_fraction"):
-        if getattr(reading, field) is not None and reading.corrupt_data_policy == "fail":
-            found.append(
-                f"--{field} is a limit for --corrupt_data_policy=skip_record or quarantine, but "
-                "the policy fail stops at the first bad record. Choose another policy, or remove "
-                f"--{field}."
-            )
+    if reading.max_bad is not None and reading.corrupt_data_policy == "fail":
+        found.append(
+            "--max_bad is a limit for --corrupt_data_policy=skip_record or quarantine, but the "
+            "policy fail stops at the first bad record. Choose another policy, or remove --max_bad."
+        )
     if reading.input_cache_gib is not None and reading.input_cache_dir is None:
         found.append(
             "--input_cache_gib is a limit of --input_cache_dir, which is missing. Give the folder "

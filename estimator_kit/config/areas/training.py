@@ -181,7 +181,7 @@ def _direction_problems(training: Training, exports: Exports) -> list[str]:
     watched = {
         "early_stopping": (training.early_stopping_metric, training.early_stopping_direction)
     }
-    if {"best", "best_k"}.intersection(exports.exporters):
+    if {"best", "best_k"}.intersection(exports.exporter_names):
         watched["best"] = (exports.best_metric, exports.best_direction)
     return [
         f"--{what}_direction is missing. Say whether a better {metric} is lower (min) or higher "

@@ -29,6 +29,7 @@ class Transforming(Settings):
             "tflite_int8",
             "onnx",
             "item_vectors",
+            "item_vectors_parquet",
             "item_index",
         ]
     ] = setting(
@@ -36,11 +37,13 @@ class Transforming(Settings):
         "The form to write --export_dir in. freeze: variables become constants. optimize: as "
         "freeze, and Grappler prunes and folds the graph. text, binary: saved_model.pbtxt or "
         "saved_model.pb. tflite: a file for TensorFlow Lite. tflite_dynamic: as tflite, with "
-        "large weights as int8. tflite_int8: weights and activations as int8, with ranges from "
-        "--representative_files. onnx: a file for ONNX Runtime, which needs `pip install "
-        "'estimator-kit[onnx]'`. item_vectors: the vectors of the items of a retrieval model, and "
-        "their words or ids. item_index: a FAISS index over these vectors, which needs `pip "
-        "install 'estimator-kit[index]'`.",
+        "large weights as int8. tflite_int8: weights and activations as int8, with the ranges "
+        "of the first 500 rows of --predict_files. onnx: a file for ONNX Runtime, which needs "
+        "`pip install 'estimator-kit[onnx]'`. item_vectors: the vectors of the items of a "
+        "retrieval model, and their words or ids, as vectors.npy for NumPy and items.txt. "
+        "item_vectors_parquet: the same as one table with the columns item and vector. "
+        "item_index: a FAISS index over these vectors, which needs `pip install "
+        "'estimator-kit[index]'`.",
         changes="nothing",
     )
     transform_dir: Optional[str] = setting(
@@ -55,24 +58,12 @@ class Transforming(Settings):
         "reads, so that the app does the hashing and the lookup of strings.",
         changes="nothing",
     )
-    representative_files: tuple[str, ...] = setting(
-        (),
-        "With --transform=tflite_int8: TFRecord files whose first 500 rows show the ranges of "
-        "the numbers inside the model.",
-        changes="nothing",
-    )
     transform_tolerance: PositiveFloat = setting(
         1e-5,
         "How far the predictions of the result may differ on the first 1,000 rows of "
         "--predict_files. The difference is absolute, or relative for numbers above 1. A result "
         "that differs more is refused.",
         changes="limits",
-    )
-    item_vectors_format: Literal["npy", "parquet"] = setting(
-        "npy",
-        "The file of --transform=item_vectors. npy: vectors.npy for NumPy, and items.txt with the "
-        "item of each row. parquet: one table with the columns item and vector.",
-        changes="nothing",
     )
     index_recall: Annotated[float, Field(gt=0, le=1)] = setting(
         0.95,
@@ -94,29 +85,18 @@ def problems(
 ) -> list[str]:
     """Settings that the chosen form does not read, or lacks."""
     found = []
-    if transforming.transform == "tflite_int8" and not transforming.representative_files:
-        found.append(
-            "--representative_files is missing. --transform=tflite_int8 needs rows that show the "
-            "ranges of numbers inside the model."
-        )
-    if transforming.representative_files and transforming.transform != "tflite_int8":
-        found.append("--representative_files is only for --transform=tflite_int8. Remove it.")
     if transforming.transform_inputs != "features":
         if transforming.transform not in ("tflite", "tflite_dynamic", "tflite_int8", "onnx"):
             found.append(
                 f"--transform_inputs={transforming.transform_inputs} is only for "
                 "--transform=tflite, tflite_dynamic, tflite_int8 and onnx. Remove it."
             )
-    of_items = transforming.transform in ("item_vectors", "item_index")
+    of_vectors = transforming.transform in ("item_vectors", "item_vectors_parquet")
+    of_items = of_vectors or transforming.transform == "item_index"
     if program.mode == "transform" and prediction.keep_columns and not of_items:
         found.append(
             "--keep_columns is only for --transform=item_vectors and item_index. Remove it."
         )
-    if transforming.item_vectors_format != "npy" and transforming.transform != "item_vectors":
-        found.append(
-            f"--item_vectors_format={transforming.item_vectors_format} is only for "
-            "--transform=item_vectors. Remove it."
-        )
-    if data.eval_files and transforming.transform == "item_vectors":
-        found.append("--eval_files is not for --transform=item_vectors. Remove it.")
+    if data.eval_files and of_vectors:
+        found.append(f"--eval_files is not for --transform={transforming.transform}. Remove it.")
     return found

@@ -119,7 +119,7 @@ def _content(
         return onnx_graph.convert(graph, inputs), inputs
     representative = []
     if config.transform == "tflite_int8":
-        rows = sample(config, spec, "representative_files", REPRESENTATIVE_ROWS)
+        rows = sample(config, spec, "predict_files", REPRESENTATIVE_ROWS)
         representative = inputs.rows(rows)
     folder, signature = source, "predict_raw"
     if inputs.form == "columns":

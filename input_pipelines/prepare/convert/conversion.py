@@ -83,7 +83,7 @@ class Result:
                 f"{counted(len(written), 'shard')}, {size:,.1f} MiB"
             )
             if not sum(w.rows for w in written):
-                what = "--split_key puts no key" if plan.options.split_key else "rows puts no row"
+                what = "--split puts no key" if plan.options.split_key else "rows puts no row"
                 lines.append(f"  warning: the hash of {what} into {part}")
         if plan.options.split_time is not None:
             lines.append(
@@ -211,11 +211,11 @@ def _planned(
     table = reader.open_table(files, csv=csv, dtypes=dtypes, lists=lists, only=only, beam=beam)
     check_rows(table)
     if options.split_key is not None:
-        remedy = " If all rows are independent, use --split_rows."
-        check_key(table, options.split_key, "--split_key", remedy)
+        remedy = " If all rows are independent, use --split=rows."
+        check_key(table, options.split_key, "--split", remedy)
     is_eval = None
     if options.split_time is not None:
-        check_column(table, options.split_time, "--split_time")
+        check_column(table, options.split_time, "--split")
         options, is_eval = split.resolved(table, options)
     view = derived_labels.view(table, options.derived_labels)
     notes = table.notes

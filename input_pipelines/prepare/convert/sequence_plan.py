@@ -176,7 +176,7 @@ def make(
 def _sides(
     parts: Mapping[str, Windows], log: Histories, options: ConvertOptions
 ) -> dict[str, Windows]:
-    """The parts, split by --split_key. All records of a history are on the same side."""
+    """The parts, split by --split. All records of a history are on the same side."""
     if options.split_key is None:
         return dict(parts)
     sides = split.sides_of(log.keys, options.eval_fraction)

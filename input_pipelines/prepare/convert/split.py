@@ -1,6 +1,6 @@
 """Decides which rows are for evaluation, and where a shuffle puts each row.
 
-`--split_key`: the hash of a key is a number from 0 to 1: the first 8 bytes of the key's SHA-256, as
+`--split=key`: the hash of a key is a number from 0 to 1: the first 8 bytes of the key's SHA-256, as
 a big-endian integer, divided by 2^64. Text keys are hashed as UTF-8, integers as decimal text. A
 row is for evaluation if the number is less than the fraction:
 
@@ -9,10 +9,10 @@ row is for evaluation if the number is less than the fraction:
 The hash has no seed. So if a user's rows were for evaluation in yesterday's data, they are for
 evaluation in today's data, too, and in the data of any other program that uses the same formula.
 
-`--split_rows`: a hash of the row's number over all files decides, with `mix`. The same
+`--split=rows`: a hash of the row's number over all files decides, with `mix`. The same
 files give the same sides. Equal rows may be on both sides.
 
-`--split_time`: rows at `eval_from` or later are for evaluation. `resolved` finds the value if only
+`--split=time`: rows at `eval_from` or later are for evaluation. `resolved` finds the value if only
 a fraction is given.
 
 The seeded shuffle of all rows computes the shard and place of each row separately. Row number i of
@@ -102,7 +102,7 @@ def eval_mask(rows: Rows, key: str, eval_fraction: float) -> np.ndarray:
     if column.null_count:
         row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
         raise DataError(
-            f"{rows.where(row)}: column {key!r} has no value, but --split_key needs one in every "
+            f"{rows.where(row)}: column {key!r} has no value, but --split needs one in every "
             "row to choose its side"
         )
     return sides_of(column, eval_fraction)
@@ -143,7 +143,7 @@ def resolved(table: Table, options: ConvertOptions) -> tuple[ConvertOptions, np.
     name = options.split_time
     assert name is not None, "only for options with split_time"
     dtype = _dtype(table, name)
-    clock = RowTimes(name, "--split_time", dtype=dtype)
+    clock = RowTimes(name, "--split", dtype=dtype)
     only = tuple(column for column in table.columns if column.name == name)
     read = [
         clock.read(rows.batch.column(name), rows.where)
@@ -157,15 +157,14 @@ def resolved(table: Table, options: ConvertOptions) -> tuple[ConvertOptions, np.
         start = int(np.partition(times, place)[place])
         text = as_text(start, dtype, clock.form)
     else:
-        start = value_of(text, dtype, clock.form, "--eval_from")
+        start = value_of(text, dtype, clock.form, "--split_eval")
     is_eval = times >= start
     later = int(is_eval.sum())
     if later in (0, len(times)):
         low, high = (as_text(int(at), dtype, clock.form) for at in (times.min(), times.max()))
         raise DataError(
-            f"{'--eval_from' if options.eval_from is not None else '--eval_fraction'}: "
-            f"{'no row is' if not later else 'all rows are'} at {text} or later, but training and "
-            f"evaluation both need rows. Column {name!r} goes from {low} to {high}"
+            f"--split_eval: {'no row is' if not later else 'all rows are'} at {text} or later, but "
+            f"training and evaluation both need rows. Column {name!r} goes from {low} to {high}"
         )
     found = dataclasses.replace(options, eval_from=text, eval_fraction=later / len(times))
     return found, is_eval
@@ -175,7 +174,7 @@ def _dtype(table: Table, name: str) -> Optional[str]:
     dtype = next(column.dtype for column in table.columns if column.name == name)
     if dtype == "float32":
         raise DataError(
-            f"--split_time: column {name!r} {IS_FLOAT}. Write times as integers or as "
+            f"--split: column {name!r} {IS_FLOAT}. Write times as integers or as "
             f"2026-01-31 10:00:00{WRITE_INTEGERS}"
         )
     return dtype
@@ -184,6 +183,6 @@ def _dtype(table: Table, name: str) -> Optional[str]:
 def _of_time(rows: Rows, name: str, eval_from: str) -> np.ndarray:
     column = rows.batch.column(name)
     dtype = "int64" if arrow().types.is_integer(column.type) else "string"
-    clock = RowTimes(name, "--split_time", dtype=dtype)
+    clock = RowTimes(name, "--split", dtype=dtype)
     times = clock.read(column, rows.where)
-    return times >= value_of(eval_from, dtype, clock.form, "--eval_from")
+    return times >= value_of(eval_from, dtype, clock.form, "--split_eval")

@@ -1,7 +1,7 @@
 """Checks a table before it is converted, and the values of its batches as training does.
 
     check_column(table, "time", "--order_by")             # a DataError that names the flag
-    check_key(table, "user_id", "--split_key")
+    check_key(table, "user_id", "--split")
 
     refused = value_checks.outside(column, accepted)      # bool [values]: values training refuses
     passes = value_checks.passes(batch, conditions)       # bool [rows]: rows that training reads

@@ -47,7 +47,7 @@ def test_a_mode_reads_what_it_needs(mode):
 
 def test_every_setting_is_read_by_a_mode_that_does_something_with_it():
     unused = [n for n in ExperimentConfig.model_fields if modes_that_read(n) == ["validate"]]
-    assert unused == ["validate_rows", "baseline_files", "baseline_statistics"]
+    assert unused == ["validate_rows", "baseline"]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_every_setting_is_read_by_a_mode_that_does_something_with_it():
         ("tune", ("eval_name", "compare", "launch_local", "job_name", "data_service",
                   "prometheus_file")),
         ("evaluate", ("batch_size", "strategy", "exporters", "train_files")),
-        ("export", ("exporters", "best_metric", "best_k", "exports_to_keep", "eval_batch_size",
+        ("export", ("exporters", "best_metric", "exports_to_keep", "eval_batch_size",
                     "job_name")),
         ("predict", ("eval_files", "mirrored_devices", "input_cache_dir")),
         ("analyze", ("train_mix", "schema_file")),

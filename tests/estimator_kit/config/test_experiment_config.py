@@ -119,7 +119,7 @@ TWICE = "is listed twice. Remove one of them."
             ["--csv_delimiter: got '||', expected one character, such as ; or \\t"],
         ),
         (
-            {"mode": "validate", "baseline_statistics": "s", "csv_delimiter": "||"},
+            {"mode": "validate", "baseline": "statistics.json", "csv_delimiter": "||"},
             ["--csv_delimiter: got '||', expected one character, such as ; or \\t"],
         ),
         # Fields, one by one.
@@ -178,12 +178,12 @@ TWICE = "is listed twice. Remove one of them."
         ),
         pytest.param(
             {"exporters": ("step",)},
-            ["--export_every_steps is missing. The exporter step needs the number of steps between "
-             "its exports."],
+            ["--exporters: expected step:1000, got 'step'."],
         ),
         pytest.param(
-            {"export_every_steps": 5},
-            ["--export_every_steps is for the exporter step. Add step to --exporters."],
+            {"exporters": ("best_k:0", "final:3")},
+            ["--exporters: expected best_k or best_k:3, got 'best_k:0'.",
+             "--exporters: expected final, got 'final:3'."],
         ),
         pytest.param(
             {"exporters": (), "slices": ("city",), "importance": True},
@@ -297,8 +297,8 @@ def test_a_config_needs_a_spec():
             "convert_files": ("t",),
             "convert_dir": "d",
             "spec": "s",
-            "split_key": "u",
-            "eval_fraction": 0.1,
+            "split": "key:u",
+            "split_eval": "0.1",
         },
         {**TRAINING, "save_checkpoints_secs": 5},
         {**TRAINING, "exporters": ()},
@@ -321,14 +321,14 @@ def test_defaults():
         "keep_negatives": None, "deterministic": False,
         "batch_size": 512, "eval_batch_size": 2048, "shuffle": True, "seed": 1,
         "input_cache_dir": None, "input_cache_gib": None,
-        "corrupt_data_policy": "fail", "max_bad_records": None, "max_bad_fraction": None,
+        "corrupt_data_policy": "fail", "max_bad": None,
         "max_steps": None, "epochs": None, "save_checkpoints_steps": None,
         "save_checkpoints_secs": None, "keep_checkpoint_max": 5, "warm_start_from": None,
         "warm_start_mode": "weights_and_stats", "warm_start_vars": ".*", "warm_start_rename": (),
         "eval_steps": None, "eval_throttle_secs": 0, "eval_name": "evaluate",
         "early_stopping_metric": None, "early_stopping_direction": None,
         "early_stopping_patience": 3, "exporters": ("best", "final"), "best_metric": "loss",
-        "best_direction": None, "best_k": 3, "export_every_steps": None, "exports_to_keep": 5,
+        "best_direction": None, "exports_to_keep": 5,
 
         "default_signature": "predict_examples", "predict_output": None,
         "predict_limit": None, "predict_outputs": (), "top_k": None, "export_dir": None,
@@ -336,14 +336,14 @@ def test_defaults():
         "keep_columns": (),
         "graph_dir": None, "transform": None,
         "transform_dir": None, "transform_tolerance": 1e-5, "transform_max_loss_increase": 0.01,
-        "transform_inputs": "features", "representative_files": (),
-        "item_vectors_format": "npy", "index_recall": 0.95,
+        "transform_inputs": "features",
+        "index_recall": 0.95,
         "analysis_dir": None, "labels": (), "min_count": 5,
         "csv_columns": (), "csv_delimiter": None, "csv_skip_spaces": None,
         "csv_comment": None, "csv_missing": (), "csv_list_separator": None,
         "convert_files": (), "convert_dir": None, "convert_order": "stable",
         "sequence_by": None, "order_by": None, "sequence_columns": (), "sequence_steps": None,
-        "targets": "next", "split_rows": False, "split_time": None, "eval_from": None,
+        "targets": "next",
         "derive_labels": (),
         "beam_options": None,
         "data_service": None, "data_service_port": 0, "data_service_host": None,
@@ -354,8 +354,8 @@ def test_defaults():
         "serving_host": "127.0.0.1", "serving_grpc_port": 8500, "serving_rest_port": 8501,
         "serving_config_dir": None, "serving_batch_rows": 128,
         "shard_mib": 100, "shard_compression": "none",
-        "split_key": None, "eval_fraction": None, "step_columns": (),
-        "schema_file": None, "validate_rows": 0, "baseline_files": (), "baseline_statistics": None,
+        "split": None, "split_eval": None, "step_columns": (),
+        "schema_file": None, "validate_rows": 0, "baseline": (),
         "log_every_secs": 10.0, "log_format": "text", "threads": 0, "processes": None,
         "strategy": None, "job_name": None, "task_index": 0,
         "worker_hosts": (), "ps_hosts": (), "launch_local": None, "cluster_timeout_secs": 600.0,
@@ -444,3 +444,25 @@ def test_what_is_no_area():
 def test_an_area_takes_what_the_config_takes():
     flat = {name: value for name, value in TRAINING.items() if name != "train_files"}
     assert ExperimentConfig(Data(train_files="a"), **flat) == ExperimentConfig(**TRAINING)
+
+
+@pytest.mark.parametrize(
+    ("given", "records", "share"),
+    [(10, 10, None), ("0", 0, None), (0.01, None, 0.01), ("1%", None, 0.01), ("0%", None, 0.0),
+     (1e-05, None, 1e-05)],
+)  # fmt: skip
+def test_a_limit_of_bad_data_is_records_or_a_share(given, records, share):
+    config = ExperimentConfig(
+        mode="validate", spec="s", corrupt_data_policy="skip_record", max_bad=given
+    )
+    assert (config.max_bad_records, config.max_bad_share) == (records, share)
+
+
+@pytest.mark.parametrize("given", ["many", "-1", "1.0", "100%", True, "1 %"])
+def test_a_wrong_limit_of_bad_data(given):
+    with pytest.raises(ConfigError) as error:
+        ExperimentConfig(mode="validate", spec="s", max_bad=given)
+    assert str(error.value) == (
+        "--max_bad: expected a number of records, such as 10, or a share below 1, such as 0.01 or "
+        f"1%, got {given!r}."
+    )

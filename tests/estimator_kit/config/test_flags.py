@@ -217,7 +217,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
     assert resolved_flags(config) == textwrap.dedent("""\
         --backup_workers=0
         --batch_size=512
-        --best_k=3
         --best_metric=loss
         --cluster_timeout_secs=600.0
         --convert_order=stable
@@ -237,7 +236,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --nohistograms
         --noimportance
         --index_recall=0.95
-        --item_vectors_format=npy
         --keep_checkpoint_max=5
         --keep_cycles=7
         --keep_versions=3
@@ -263,7 +261,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --shard_mib=100
         --noshuffle
         --spec=a.yaml
-        --nosplit_rows
         --summary_steps=100
         --targets=next
         --task_index=0

@@ -86,7 +86,7 @@ def test_a_cycle_does_not_count_how_it_is_told_or_how_a_parameter_is_spelled():
         window_days=2, model="dnn", max_steps=5,
     )  # fmt: skip
     first = lineage.identity(config, "spec", "days")
-    quiet = {"report": "off", "profile": True, "best_k": 9, "threads": 2, "slices": ()}
+    quiet = {"report": "off", "profile": True, "exporters": ("best_k:9",), "threads": 2}
     assert lineage.identity(config.model_copy(update=quiet), "spec", "days") == first
     default = {"model_params": {"activation": "relu"}}
     assert lineage.identity(config.model_copy(update=default), "spec", "days") == first

@@ -211,7 +211,7 @@ def evaluate(tmp_path, monkeypatch):
     monkeypatch.setattr(RunExports, "write", write)
     config = ExperimentConfig(
         spec="s.yaml", train_files=("a",), eval_files=("b",), model_dir=str(tmp_path), max_steps=9,
-        exporters=EXPORTERS, best_k=2, export_every_steps=20,
+        exporters=("latest", "best", "best_k:2", "step:20"),
         exports_to_keep=1,
     )  # fmt: skip
 

@@ -103,8 +103,6 @@ def ads(tmp_path_factory):
 
 def convert(export, folder, kind, **fields):
     source, path = export
-    if kind == "tflite_int8":
-        fields = {"representative_files": (path,), **fields}
     config = ek.ExperimentConfig(
         mode="transform", export_dir=source, transform=kind, predict_files=(path,),
         transform_dir=f"{folder}/out", **fields,
@@ -332,10 +330,6 @@ def test_an_export_without_its_spec(numbers, tmp_path):
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"transform": "tflite_int8"},
-         "--representative_files is missing. --transform=tflite_int8 needs rows that show the "),
-        ({"transform": "tflite", "representative_files": ("r",)},
-         "--representative_files is only for --transform=tflite_int8. Remove it."),
         ({"transform": "freeze", "transform_inputs": "columns"},
          "--transform_inputs=columns is only for --transform=tflite, tflite_dynamic, tflite_int8 "
          "and onnx. Remove it."),

@@ -133,7 +133,7 @@ def test_products_of_vectors_are_scores(catalogue, tmp_path):
     table = catalogue.estimator.get_variable_value("items/item/vectors")
     np.testing.assert_array_equal(vectors[:, :4], table[:30])
 
-    transform(catalogue, tmp_path / "table", "item_vectors", item_vectors_format="parquet")
+    transform(catalogue, tmp_path / "table", "item_vectors_parquet")
     (file,) = (tmp_path / "table" / "out").iterdir()
     stored = pq.read_table(file).to_pydict()
     assert stored["item"] == WORDS
@@ -348,8 +348,6 @@ def test_exports_and_flags_that_do_not_go_together(catalogue, tmp_path, monkeypa
     [
         ({"transform": "freeze", "keep_columns": ("a",)},
          "--keep_columns is only for --transform=item_vectors and item_index. Remove it."),
-        ({"transform": "item_index", "item_vectors_format": "parquet"},
-         "--item_vectors_format=parquet is only for --transform=item_vectors. Remove it."),
         ({"transform": "item_vectors", "eval_files": ("e",)},
          "--eval_files is not for --transform=item_vectors. Remove it."),
         ({"transform": "item_index", "index_recall": 1.5}, "index_recall"),

@@ -20,7 +20,7 @@ _RUNS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (4, ("--mode=check_data", "--spec=")),
     (8, ("--mode=analyze", "--spec=", "--labels=click", "--analysis_dir=out")),
     (3, ("--mode=validate", "--validate_rows=100")),
-    (3, ("--mode=validate", "--baseline_files=eval.tfrecord")),
+    (3, ("--mode=validate", "--baseline=eval.tfrecord")),
     (3, ("--mode=evaluate",)),
     (3, ("--mode=predict", "--predict_output=out.jsonl")),
     (2, ("--mode=predict", f"--export_dir=model/{EXPORT}", "--predict_dir=out", "--spec=")),

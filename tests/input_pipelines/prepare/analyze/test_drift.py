@@ -367,7 +367,7 @@ def validate(folder, *arguments):
 
 
 def test_files_against_files(folder, capsys):
-    baseline = f"--baseline_files={folder}/before.tfrecord"
+    baseline = f"--baseline={folder}/before.tfrecord"
     assert validate(folder, f"--train_files={folder}/now.tfrecord", baseline) == 2
     captured = capsys.readouterr()
     assert "the spec and the flags, before the data\n" in captured.out
@@ -385,7 +385,7 @@ def test_files_against_statistics_that_were_kept(folder, capsys):
         "run.py", "--mode=analyze", f"--train_files={folder}/before.tfrecord", "--labels=click",
         f"--analysis_dir={folder}/first",
     ]) == 0  # fmt: skip
-    baseline = f"--baseline_statistics={folder}/first/statistics.json"
+    baseline = f"--baseline={folder}/first/statistics.json"
     assert validate(folder, f"--train_files={folder}/now.tfrecord", baseline) == 2
     assert "\n".join(TABLE) in capsys.readouterr().err
 
@@ -404,17 +404,17 @@ def test_tables_against_tables(folder, capsys):
         ("now.jsonl", "before.csv", options),
         ("now.jsonl", "before.jsonl", []),
     ):
-        files = [f"--train_files={folder}/{now}", f"--baseline_files={folder}/{before}"]
+        files = [f"--train_files={folder}/{now}", f"--baseline={folder}/{before}"]
         assert validate(folder, *files, *csv) == 2
         printed = capsys.readouterr().err
         assert ERRORS[0] in printed and WARNINGS[0] in printed
         assert set(table) <= set(printed.splitlines())
     # Columns have the types in the spec: 4 cities of digits are text, and all prices are floats.
     (folder / "digits.csv").write_text("price,city\n" + "1,10\n3,20\n" * 4)
-    files = [f"--{flag}_files={folder}/digits.csv" for flag in ("train", "baseline")]
+    files = [f"--{flag}={folder}/digits.csv" for flag in ("train_files", "baseline")]
     assert validate(folder, *files) == 0
     assert "  feature city   l_infinity        0.0000   0.1   0.3  ok" in capsys.readouterr().out
-    files = [f"--train_files={folder}/now.jsonl", f"--baseline_files={folder}/before.jsonl"]
+    files = [f"--train_files={folder}/now.jsonl", f"--baseline={folder}/before.jsonl"]
     assert validate(folder, *files, *options) == 65
     assert "are only for CSV files" in capsys.readouterr().err
 
@@ -425,7 +425,7 @@ def test_the_heading_says_what_is_wrong(folder, capsys):
     writing.write_examples(
         f"{folder}/both.tfrecord", [{**row, "click": 1 - row["click"]} for row in other]
     )
-    baseline = f"--baseline_files={folder}/before.tfrecord"
+    baseline = f"--baseline={folder}/before.tfrecord"
     wrong = "drift of feature 'age': it is string in the records but int64 in the spec"
     for name, heading in (
         ("other", "error: some data do not fit the spec"),
@@ -440,7 +440,7 @@ def test_the_heading_says_what_is_wrong(folder, capsys):
 def test_in_your_own_program(folder):
     config = ek.ExperimentConfig(
         mode="validate", spec=f"{folder}/spec.yaml", train_files=(f"{folder}/now.tfrecord",),
-        baseline_files=(f"{folder}/before.tfrecord",),
+        baseline=(f"{folder}/before.tfrecord",),
     )  # fmt: skip
     with pytest.raises(ek.ConfigError, match="the data drifted further than the spec allows"):
         ek.run(config)
@@ -451,24 +451,25 @@ def test_in_your_own_program(folder):
 @pytest.mark.parametrize(
     "arguments, status, message",
     [
-        (["--baseline_files={0}/before.tfrecord"], 2,
-         "error: --train_files is missing. --validate_rows, --baseline_files and "
-         "--baseline_statistics look at its rows."),
-        (["--baseline_files={0}/gone*", "--train_files={0}/now.tfrecord"], 65,
-         "error: no file matches '{0}/gone*' of --baseline_files"),
-        (["--baseline_statistics={0}/gone.json", "--train_files={0}/now.tfrecord"], 2,
-         "error: --baseline_statistics: the file '{0}/gone.json' does not exist. Write it with "
+        (["--baseline={0}/before.tfrecord"], 2,
+         "error: --train_files is missing. --validate_rows and --baseline look at its rows."),
+        (["--baseline={0}/gone*", "--train_files={0}/now.tfrecord"], 65,
+         "error: no file matches '{0}/gone*' of --baseline"),
+        (["--baseline={0}/gone_statistics.json", "--train_files={0}/now.tfrecord"], 2,
+         "error: --baseline: the file '{0}/gone_statistics.json' does not exist. Write it with "
          "run.py --mode=analyze, without --spec, into a new folder, and copy it."),
-        (["--baseline_statistics={0}/spec.yaml", "--train_files={0}/now.tfrecord"], 2,
-         "error: --baseline_statistics: {0}/spec.yaml: rows is missing. Repair or remove it. Write "
+        (["--baseline={0}/old_statistics.json", "--train_files={0}/now.tfrecord"], 2,
+         "error: --baseline: {0}/old_statistics.json: rows is missing. Repair or remove it. Write "
          "it again with run.py --mode=analyze."),
-        (["--baseline_statistics=a", "--baseline_files=b", "--train_files=c"], 2,
-         "error: --baseline_files and --baseline_statistics do not go together. Give one of them."),
-        (["--baseline_files=b,", "--train_files=c"], 2,
-         "error: --baseline_files: got an empty name. Remove it."),
+        (["--baseline=statistics.json,b", "--train_files=c"], 2,
+         "error: --baseline: expected files with records or one statistics.json, got both. Give "
+         "one of them."),
+        (["--baseline=b,", "--train_files=c"], 2,
+         "error: --baseline: got an empty name. Remove it."),
     ],
 )  # fmt: skip
 def test_mistakes(folder, capsys, arguments, status, message):
+    (folder / "old_statistics.json").write_text("{}")
     assert validate(folder, *(argument.format(folder) for argument in arguments)) == status
     assert capsys.readouterr().err == message.format(folder) + "\n"
 
@@ -476,8 +477,7 @@ def test_mistakes(folder, capsys, arguments, status, message):
 def test_thresholds_without_a_baseline_are_reported(folder, capsys):
     assert validate(folder) == 0
     assert (
-        "  drift: only its thresholds were checked; --baseline_files or --baseline_statistics "
-        "says what to compare records with"
+        "  drift: only its thresholds were checked; --baseline says what to compare records with"
     ) in capsys.readouterr().out
 
 

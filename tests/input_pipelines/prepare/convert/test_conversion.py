@@ -805,7 +805,7 @@ def test_columns_that_the_spec_does_not_name_are_left_out_with_a_note(tmp_path):
     assert set(tf.train.Example.FromString(record).features.feature) == {"row", "user", "seen"}
     empty = next(part for part in ("train", "eval") if not records(
         tmp_path / "out" / f"{part}-00000-of-00001.tfrecord"))  # fmt: skip
-    assert f"  warning: the hash of --split_key puts no key into {empty}" in result.text()
+    assert f"  warning: the hash of --split puts no key into {empty}" in result.text()
 
 
 @pytest.mark.parametrize(
@@ -847,16 +847,16 @@ def test_parquet_columns_of_other_types(tmp_path):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"split_key": "usr"}, "--split_key: the table has no column 'usr'. Did you mean 'user'? "
-         "Its columns are row, user, price, tags. If all rows are independent, use --split_rows."),
-        ({"split_time": "rows"}, "--split_time: the table has no column 'rows'. Did you mean "
+        ({"split_key": "usr"}, "--split: the table has no column 'usr'. Did you mean 'user'? "
+         "Its columns are row, user, price, tags. If all rows are independent, use --split=rows."),
+        ({"split_time": "rows"}, "--split: the table has no column 'rows'. Did you mean "
          "'row'? Its columns are row, user, price, tags."),
-        ({"split_time": "price"}, "--split_time: column 'price' is read as float32, which "
+        ({"split_time": "price"}, "--split: column 'price' is read as float32, which "
          "rounds numbers. Write times as integers or as 2026-01-31 10:00:00. If the file has "
          "integers, write dtype: int64 in the spec"),
-        ({"split_time": "row", "eval_from": "9"}, "--eval_from: no row is at 9 or later, but "
+        ({"split_time": "row", "eval_from": "9"}, "--split_eval: no row is at 9 or later, but "
          "training and evaluation both need rows. Column 'row' goes from 0 to 8"),
-        ({"split_time": "row", "eval_from": "x"}, "--eval_from: got 'x', expected an integer, as "
+        ({"split_time": "row", "eval_from": "x"}, "--split_eval: got 'x', expected an integer, as "
          "in the column. Write an integer"),
         ({"derived_labels": (DerivedLabel("user", "price", "above", ("1",)),)},
          "--derive_labels: the table has a column 'user' already. Choose another name for the "
@@ -864,10 +864,10 @@ def test_parquet_columns_of_other_types(tmp_path):
         ({"derived_labels": (DerivedLabel("a", "users", "equals", ("1",)),)},
          "--derive_labels: the table has no column 'users'. Did you mean 'user'? Its columns are "
          "row, user, price, tags."),
-        ({"split_key": "price"}, "--split_key: column 'price' is read as float32, which rounds "
+        ({"split_key": "price"}, "--split: column 'price' is read as float32, which rounds "
          "numbers; a key must be text or an integer in every row. If the file has integers, write "
          "dtype: int64 in the spec"),
-        ({"split_key": "tags"}, "--split_key: column 'tags' has lists; a key must be text or an "
+        ({"split_key": "tags"}, "--split: column 'tags' has lists; a key must be text or an "
          "integer in every row"),
         ({"step_columns": ("tag",)}, "--step_columns: the table has no column 'tag'. Did you mean "
          "'tags'?"),

@@ -43,7 +43,7 @@ def test_a_row_without_a_key():
     with pytest.raises(DataError) as error:
         split.eval_mask(rows, "k", 0.5)
     assert str(error.value) == (
-        "a.parquet: row 12: column 'k' has no value, but --split_key needs one in every row to "
+        "a.parquet: row 12: column 'k' has no value, but --split needs one in every row to "
         "choose its side"
     )
 

@@ -78,13 +78,13 @@ def test_days(tmp_path):
 @pytest.mark.parametrize(
     "values, options, message",
     [
-        ([3, 3], {"eval_fraction": 0.5}, "--eval_fraction: all rows are at 3 or later, but "
+        ([3, 3], {"eval_fraction": 0.5}, "--split_eval: all rows are at 3 or later, but "
          "training and evaluation both need rows. Column 't' goes from 3 to 3"),
-        (["2026-01-01", "2026-01-02"], {"eval_from": "x"}, "--eval_from: got 'x', expected a time "
+        (["2026-01-01", "2026-01-02"], {"eval_from": "x"}, "--split_eval: got 'x', expected a time "
          "such as 2026-01-31 10:00:00, as the column has times without a zone"),
-        (["2026-01-01T00:00Z"], {"eval_from": "2026-01-01"}, "--eval_from: got '2026-01-01', "
+        (["2026-01-01T00:00Z"], {"eval_from": "2026-01-01"}, "--split_eval: got '2026-01-01', "
          "expected a time such as 2026-01-31T10:00:00Z, as the column has times with a zone"),
-        ([1, None], {"eval_fraction": 0.5}, "{}: row 2: column 't' has no value, but --split_time "
+        ([1, None], {"eval_fraction": 0.5}, "{}: row 2: column 't' has no value, but --split "
          "needs one in every row. Correct the row"),
     ],
 )  # fmt: skip
