@@ -35,7 +35,7 @@ ORDER = {
     "estimator_kit": (
         "main", "commands", "retraining", "tuning", "scoring", "serving", "client", "distributed",
         "training", "observing", "exporters", "checkpoints", "models", "model", "optimizers",
-        "embeddings", "config", "result", "tensorflow_report", "compat",
+        "embeddings", "result", "config", "tensorflow_report", "compat",
         "tensorflow_errors", "exit_codes", "signals", "errors",
     ),
 }  # fmt: skip

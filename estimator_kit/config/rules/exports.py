@@ -15,13 +15,15 @@ def problems(config: AllSettings) -> list[str]:
             found.append(f"--exporters: {name!r} is listed twice. Remove one of them.")
         elif name not in EXPORTERS:
             found.append(f"--exporters: unknown exporter {name!r}{did_you_mean(name, EXPORTERS)}")
-    if "step" in config.exporters and config.export_every_steps is None:
-        found.append(
-            "--export_every_steps is missing. The exporter step needs the number of steps between "
-            "its exports."
-        )
-    if "step" not in config.exporters and config.export_every_steps is not None:
-        found.append("--export_every_steps is for the exporter step. Add step to --exporters.")
+    for name, kind in EXPORTERS.items():
+        if kind.needs is None:
+            continue
+        setting, meaning = kind.needs
+        is_set, is_listed = getattr(config, setting) is not None, name in config.exporters
+        if is_listed and not is_set:
+            found.append(f"--{setting} is missing. The exporter {name} needs {meaning}.")
+        if is_set and not is_listed:
+            found.append(f"--{setting} is for the exporter {name}. Add {name} to --exporters.")
     if config.mode == "train_and_evaluate" and not config.exporters:
         for name in ("slices", "importance"):
             if getattr(config, name):

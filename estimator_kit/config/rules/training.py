@@ -7,6 +7,7 @@ import re
 from estimator_kit.config.modes import TRAINING_MODES
 from estimator_kit.config.patterns import pattern_problem
 from estimator_kit.config.settings import AllSettings
+from estimator_kit.config.settings.exports import compare_best_metric
 
 # The characters that have a meaning in a pattern of TensorFlow.
 _WILDCARDS = "*?[\\"
@@ -66,7 +67,7 @@ def _warm_start_problems(config: AllSettings) -> list[str]:
 def _direction_problems(config: AllSettings) -> list[str]:
     """Metrics whose better direction is not given; a loss needs none, because lower is better."""
     watched = {"early_stopping": config.early_stopping_metric}
-    if {"best", "best_k"}.intersection(config.exporters):
+    if compare_best_metric(config.exporters):
         watched["best"] = config.best_metric
     return [
         f"--{what}_direction is missing. Say whether a better {metric} is lower (min) or higher "

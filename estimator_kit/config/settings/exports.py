@@ -2,11 +2,50 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Optional
+from collections.abc import Iterable
+from typing import ClassVar, Literal, NamedTuple, Optional
 
 from estimator_kit.config.settings.base import PositiveInt, Settings, setting
 
-EXPORTERS = ("latest", "best", "best_k", "step", "final")
+
+class ExporterKind(NamedTuple):
+    """An exporter of `estimator_kit.exporters.kinds`.
+
+    Attributes:
+      code: its module in `estimator_kit.exporters` and its class.
+      when: when it exports, for --help.
+      by_metric: whether it compares --best_metric.
+      needs: the setting without which it cannot work, and what that is.
+      served: its rank for `export_path`, the export to serve; None for exports of other uses.
+    """
+
+    code: str
+    when: str
+    by_metric: bool = False
+    needs: Optional[tuple[str, str]] = None
+    served: Optional[int] = None
+
+
+EXPORTERS = {
+    "latest": ExporterKind("kinds:Latest", "after every evaluation", served=3),
+    "best": ExporterKind(
+        "best:Best", "when --best_metric improves, over all starts", by_metric=True, served=2
+    ),
+    "best_k": ExporterKind(
+        "best:BestK", "when --best_metric is among the --best_k best values", by_metric=True
+    ),
+    "step": ExporterKind(
+        "kinds:Step",
+        "every --export_every_steps",
+        needs=("export_every_steps", "the number of steps between its exports"),
+    ),
+    "final": ExporterKind("kinds:Final", "at the end", served=1),
+}
+
+
+def compare_best_metric(exporters: Iterable[str]) -> bool:
+    """Whether one of some exporters compares --best_metric."""
+    return any(EXPORTERS[name].by_metric for name in exporters if name in EXPORTERS)
 
 
 class ExportSettings(Settings):
@@ -16,11 +55,9 @@ class ExportSettings(Settings):
 
     exporters: tuple[str, ...] = setting(
         ("best", "final"),
-        f"Which SavedModels the training writes, of {', '.join(EXPORTERS)}. latest: after every "
-        "evaluation. best: when --best_metric improves, over all starts. best_k: when "
-        "--best_metric is among the --best_k best values. step: every --export_every_steps. final: "
-        "at the end. The kit checks each export with rows of --eval_files before the export gets "
-        "its name.",
+        f"Which SavedModels the training writes, of {', '.join(EXPORTERS)}. "
+        + "".join(f"{name}: {kind.when}. " for name, kind in EXPORTERS.items())
+        + "The kit checks each export with rows of --eval_files before the export gets its name.",
         changes="nothing",
     )
     best_metric: str = setting(
