@@ -36,7 +36,7 @@ ORDER = {
     "estimator_kit": (
         "main", "commands", "retraining", "tuning", "scoring", "serving", "client", "distributed",
         "training", "observing", "exporters", "checkpoints", "models", "model", "optimizers",
-        "embeddings", "config", "result", "tensorflow_report", "compat",
+        "embeddings", "result", "config", "tensorflow_report", "compat",
         "tensorflow_errors", "exit_codes", "errors",
     ),
 }  # fmt: skip

@@ -23,8 +23,8 @@ from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed.waiting import CHIEF, DONE, EVALUATOR, FAILED, STOPPED, Marks
 from estimator_kit.errors import ConfigError, NothingToDo, Stopped
-from estimator_kit.result import RunResult, read_result
-from estimator_kit.training.hooks.stop import EARLY_STOPPED, StopRequest
+from estimator_kit.result import EARLY_STOPPED, INPUT_EXHAUSTED, RunResult, read_result
+from estimator_kit.training.hooks.stop import StopRequest
 from estimator_kit.training.plan import Plan
 from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.team import Team
@@ -193,7 +193,7 @@ def _rows_of_all(plan: Plan, source: TrainingInput, step: int) -> tuple[int, int
     """
     team, batch_size = source.team, source.config.batch_size
     made = (step - plan.start_step) * team.batches_a_step * batch_size
-    if plan.rows is None or plan.stop_reason != "input_exhausted":
+    if plan.rows is None or plan.stop_reason != INPUT_EXHAUSTED:
         return made, 0
     missing = 0 if team.ends_together else (plan.max_steps - step) * batch_size
     lost = min(max(0, missing), plan.rows)

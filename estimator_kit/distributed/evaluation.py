@@ -29,10 +29,10 @@ from estimator_kit.distributed.waiting import DONE, EVALUATOR, Mark, Marks, goal
 from estimator_kit.errors import Stopped
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
-from estimator_kit.result import RunResult, read_result, result_path
+from estimator_kit.result import EARLY_STOPPED, SIGTERM, RunResult, read_result, result_path
 from estimator_kit.training import after_evaluation, bad_data, starts
 from estimator_kit.training.after_evaluation import AfterEvaluation
-from estimator_kit.training.hooks.stop import EARLY_STOPPED, SIGTERM, StopRequest, stop_on_sigterm
+from estimator_kit.training.hooks.stop import StopRequest, stop_on_sigterm
 from estimator_kit.training.records import EvalInput, eval_paths
 from estimator_kit.training.run_config import make_estimator
 from estimator_kit.training.team import needs_all_workers
@@ -92,7 +92,7 @@ class _Evaluator:
                 self._spec, self._given.files, damaged=self._given.damaged, model=self._model
             ):
                 starts.begin_work(self.model_dir, after_evaluation.step_in_name(checkpoint))
-                after_evaluation.evaluate(self.trained, self._input, self.after, checkpoint)
+                self.after.evaluate(self.trained, self._input, checkpoint)
                 starts.end_work(self.model_dir)
         except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError) as error:
             if tf.io.gfile.exists(f"{checkpoint}.index"):
@@ -164,14 +164,13 @@ def run_evaluator(
             threading.Event().wait(_LOOK)
         end = watch.end
     starts.begin_work(own.model_dir, reading.latest_step(own.model_dir) or 0)
-    exports: dict[str, str] = dict(own.after.exports)
     if end is not None and end.status == DONE and own.scored is not None:
-        exports = after_evaluation.final_exports(config, own.trained, own.after)
+        own.after.finish(own.trained)
     result = RunResult(
         mode=config.mode,
         task=view.name,
         metrics=own.after.metrics,
-        exports=exports,
+        exports=own.after.exports,
         global_step=reading.latest_step(own.model_dir),
         rows_evaluated=int(own.after.metrics.get("rows", 0)),
         scores=own.meaning.digest,

@@ -23,8 +23,8 @@ from estimator_kit.distributed.lost_tasks import Watch
 from estimator_kit.distributed.sessions import ClusterSession, cluster_estimator, keep_training
 from estimator_kit.distributed.waiting import Mark, reachable
 from estimator_kit.distributed.worker import Worker
-from estimator_kit.result import RunResult, result_path
-from estimator_kit.training.hooks.stop import SIGTERM, SaverHook, StopRequest
+from estimator_kit.result import SIGTERM, RunResult, result_path
+from estimator_kit.training.hooks.stop import SaverHook, StopRequest
 from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.team import needs_all_workers
 from estimator_kit.training.trainer import Steps

@@ -32,8 +32,8 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed.lost_tasks import Watch
 from estimator_kit.distributed.waiting import Marks, goal_of, reachable
 from estimator_kit.errors import ConfigError, Stopped
-from estimator_kit.result import RunResult
-from estimator_kit.training.hooks.stop import SIGTERM, StopRequest, stop_on_sigterm
+from estimator_kit.result import SIGTERM, RunResult
+from estimator_kit.training.hooks.stop import StopRequest, stop_on_sigterm
 from estimator_kit.training.run_config import session_config
 from estimator_kit.training.team import needs_all_workers
 from feature_specs.spec import FeatureSpec

@@ -24,10 +24,10 @@ from estimator_kit.distributed.waiting import Mark, Marks, goal_of, wait_for, wa
 from estimator_kit.errors import SessionLost, Stopped
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
-from estimator_kit.result import RunResult
+from estimator_kit.result import SIGTERM, RunResult
 from estimator_kit.training import bad_data
 from estimator_kit.training.hooks.progress import ProgressHook
-from estimator_kit.training.hooks.stop import SIGTERM, StopHook, StopRequest, stop_on_sigterm
+from estimator_kit.training.hooks.stop import StopHook, StopRequest, stop_on_sigterm
 from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.team import Team, needs_all_workers
 from feature_specs.spec import FeatureSpec

@@ -210,7 +210,7 @@ class RunExports:
         self._last = (checkpoint, path)
         return path
 
-    def made(
+    def written_before(
         self,
         trained: Any,
         exporter: str,

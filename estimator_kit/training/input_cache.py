@@ -18,7 +18,8 @@ from typing import Any, Optional
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, Stopped
 from estimator_kit.observing.progress import ShardProgress
-from estimator_kit.training.hooks.stop import SIGTERM, StopRequest
+from estimator_kit.result import SIGTERM
+from estimator_kit.training.hooks.stop import StopRequest
 from feature_specs.spec import FeatureSpec
 from input_pipelines import input_fns
 from input_pipelines.errors import DataError

@@ -18,6 +18,7 @@ from estimator_kit.checkpoints.reading import ModelOutline
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start import warm_start
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
+from estimator_kit.config.areas.exports import compare_best_metric
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError, NothingToDo
@@ -25,7 +26,7 @@ from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.model_params import ModelParams
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing.histories import EvaluationHistory
-from estimator_kit.result import RunResult, read_result
+from estimator_kit.result import EARLY_STOPPED, INPUT_EXHAUSTED, MAX_STEPS, RunResult, read_result
 from estimator_kit.training import starts
 from estimator_kit.training.hooks.stop import stops
 from estimator_kit.training.position import InputPosition
@@ -85,7 +86,7 @@ def check_metrics(config: ExperimentConfig, outline: ModelOutline) -> None:
     if config.mode != "train_and_evaluate":
         return
     asked = {"early_stopping_metric": config.early_stopping_metric}
-    if {"best", "best_k"}.intersection(config.exporter_names):
+    if compare_best_metric(config.exporter_names):
         asked["best_metric"] = config.best_metric
     for flag, metric in asked.items():
         if metric is not None and metric not in outline.metrics:
@@ -158,11 +159,11 @@ def make_plan(
         each = _count_team(source, position)
     ends: list[tuple[int, str]] = []
     if config.max_steps is not None:
-        ends.append((config.max_steps, "max_steps"))
+        ends.append((config.max_steps, MAX_STEPS))
     rows: Optional[int] = None
     if config.epochs is not None:
         end = source.end_of(position, config.epochs, [one for one, _ in each])
-        ends.append((end, "input_exhausted"))
+        ends.append((end, INPUT_EXHAUSTED))
         rows = sum(
             max(0, sum(part.in_epochs(config.epochs) for part in one) - skip) for one, skip in each
         )
@@ -246,7 +247,7 @@ def trained_before(
             f"{config.model_dir} is already trained to step {plan.start_step} of "
             f"{plan.max_steps}. Raise --max_steps or --epochs, or choose another --model_dir."
         )
-    elif measured and before.stop_reason == "early_stopped" and _stays(config, meaning):
+    elif measured and before.stop_reason == EARLY_STOPPED and _stays(config, meaning):
         reason = (
             f"{config.model_dir} was stopped early at step {plan.start_step}. Raise "
             "--early_stopping_patience or remove --early_stopping_metric to go on, or choose "

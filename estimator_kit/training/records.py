@@ -114,6 +114,7 @@ class EvalInput:
       spec: its feature spec.
       files: the files that are read, without files that the policy leaves out.
       damaged: the files in `files` of which only the good records are read.
+      left_out: for each damaged file, a digest of the records that are not read.
       counts: the row counts if the spec has a filter, else None.
     """
 
@@ -121,6 +122,7 @@ class EvalInput:
     spec: FeatureSpec
     files: list[str]
     damaged: tfrecords.Damaged
+    left_out: Mapping[str, str]
     counts: Optional[RowCounts]
 
     @classmethod
@@ -134,7 +136,7 @@ class EvalInput:
         check_records(spec, paths, "--eval_files", damaged)
         with explained(spec, paths, damaged=damaged):
             counts = _count(spec, paths, damaged)
-        return cls(config, spec, paths, damaged, counts)
+        return cls(config, spec, paths, damaged, screened.left_out("--eval_files"), counts)
 
     @property
     def names(self) -> list[str]:

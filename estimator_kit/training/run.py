@@ -37,9 +37,16 @@ from estimator_kit.model.session_errors import explained
 from estimator_kit.observing.histories import EvaluationHistory, TrainingLog
 from estimator_kit.observing.tensorboard import summaries
 from estimator_kit.optimizers import gradient_changes
-from estimator_kit.result import RunResult, result_path
+from estimator_kit.result import (
+    ALREADY_DONE,
+    EARLY_STOPPED,
+    HOOK,
+    INPUT_EXHAUSTED,
+    SIGTERM,
+    RunResult,
+    result_path,
+)
 from estimator_kit.training import (
-    after_evaluation,
     bad_data,
     data_service,
     input_cache,
@@ -49,13 +56,7 @@ from estimator_kit.training import (
 from estimator_kit.training.after_evaluation import AfterEvaluation
 from estimator_kit.training.hooks.profile import Profile
 from estimator_kit.training.hooks.progress import PauseAtSave, ProgressHook
-from estimator_kit.training.hooks.stop import (
-    EARLY_STOPPED,
-    HOOK,
-    SIGTERM,
-    StopHook,
-    stop_on_sigterm,
-)
+from estimator_kit.training.hooks.stop import StopHook, stop_on_sigterm
 from estimator_kit.training.hooks.summaries import SummariesHook, TrainingLogHook, WriteAtSave
 from estimator_kit.training.plan import (
     Plan,
@@ -92,7 +93,7 @@ class Training:
 
     # Set by check.
     _source: TrainingInput
-    _evaluated: Optional[EvalInput]  # None if nothing is evaluated.
+    _eval_input: Optional[EvalInput]  # None if nothing is evaluated.
     _meaning: Optional[ScoresMeaning]  # None if nothing is evaluated.
     _screened: bad_data.Screened
     _outline: ModelOutline
@@ -164,13 +165,10 @@ class Training:
         files = {source.flag: source.files, "--eval_files": eval_files}
         self._screened = bad_data.screen(config, spec, files)
         self._source = source.without_bad(self._screened)
-        self._evaluated = self._meaning = None
+        self._eval_input = self._meaning = None
         if self._evaluates:
-            self._evaluated = EvalInput.of(config, spec, self._screened)
-            left_out = self._screened.left_out("--eval_files")
-            self._meaning = ScoresMeaning.of(
-                config, spec, self._model, self._evaluated.files, left_out
-            )
+            self._eval_input = read = EvalInput.of(config, spec, self._screened)
+            self._meaning = ScoresMeaning.of(config, spec, self._model, read.files, read.left_out)
 
     def plan(self) -> None:
         """Computes the first and the last step. Writes nothing."""
@@ -190,7 +188,7 @@ class Training:
 
     def begin(self) -> None:
         """Writes what a later start needs."""
-        config, screened, warm = self._config, self._screened, self._warm
+        config, screened, warm, read = self._config, self._screened, self._warm, self._eval_input
         self._model.warm_start = warm
         self._model.last_step = self._plan.max_steps
         if self._evaluates and not self._trainer.shared:  # In a cluster, an evaluator may write.
@@ -199,7 +197,7 @@ class Training:
             config,
             self._spec,
             self._trainer.request,
-            screened.files["--eval_files"],
+            read.files if read is not None else (),
             screened.damaged,
             meaning=self._meaning,
         )
@@ -241,7 +239,7 @@ class Training:
         if self._before is not None or not plan.has_steps:
             before = self._before or RunResult(mode=self._config.mode)
             early = before.stop_reason == EARLY_STOPPED
-            reason = EARLY_STOPPED if early else "already_done"
+            reason = EARLY_STOPPED if early else ALREADY_DONE
             self._note(stop_reason=reason, rows_lost=before.rows_lost)
             return
         if self._stalled or request.reason == EARLY_STOPPED:
@@ -269,7 +267,7 @@ class Training:
             plan,
             read=self._progress.rows,
             step=step,
-            exhausted=reason == "input_exhausted",
+            exhausted=reason == INPUT_EXHAUSTED,
         )
         self._note(rows_trained=max(0, trained - self._rows_waiting()), rows_lost=lost)
 
@@ -290,7 +288,7 @@ class Training:
 
     def finish(self) -> None:
         """Evaluates the last checkpoint if that is still to do, and writes the final export."""
-        if self._evaluated is None:
+        if self._eval_input is None:
             return
         if self._trainer.leaves_evaluation():
             _log.info("the evaluator scores the last checkpoint and writes the exports")
@@ -300,11 +298,11 @@ class Training:
         if self._before is not None:
             after.recall(self._plan.start_step)
         starts.begin_work(self._model_dir, reading.latest_step(self._model_dir) or 0)
-        if not after_evaluation.is_evaluated(after, self._model_dir):
+        if not after.is_of_latest():
             self._evaluate()
         elif self._before is not None or (self._unfinished and not self._trains):
             after.export_again(self._estimator)
-        self._note(exports=after_evaluation.final_exports(self._config, self._estimator, after))
+        after.finish(self._estimator)
 
     @property
     def _trains(self) -> bool:
@@ -313,9 +311,9 @@ class Training:
     def _evaluate(self) -> None:
         """Evaluates and exports the latest checkpoint, as far as no earlier start has done it."""
         checkpoint = reading.latest(self._model_dir)
-        assert self._evaluated is not None and checkpoint is not None
-        eval_input = self._evaluated.input_fn(self._cache)
-        after_evaluation.evaluate(self._estimator, eval_input, self._after_evaluation, checkpoint)
+        assert self._eval_input is not None and checkpoint is not None
+        eval_input = self._eval_input.input_fn(self._cache)
+        self._after_evaluation.evaluate(self._estimator, eval_input, checkpoint)
 
     def _steps(self) -> Steps:
         """The steps for the trainer."""
@@ -326,9 +324,9 @@ class Training:
         if self._profile is not None:
             hooks.append(self._profile)
         eval_spec = None
-        if self._evaluated is not None:
+        if self._eval_input is not None:
             eval_spec = estimator.EvalSpec(
-                self._evaluated.input_fn(self._cache),
+                self._eval_input.input_fn(self._cache),
                 steps=None,  # Until the input_fn ends. TensorFlow's default is 100 batches.
                 start_delay_secs=0,
                 throttle_secs=config.eval_throttle_secs,
@@ -368,20 +366,16 @@ class Training:
     def _at_work(self) -> Iterator[None]:
         """Handles SIGTERM, keeps the row cache open, and explains TensorFlow's errors."""
         request = self._trainer.request
-        files = [*self._source.files, *self._screened.files["--eval_files"]]
+        files = [*self._source.files, *(self._eval_input.files if self._eval_input else ())]
+        damaged = self._screened.damaged
         with (
             stop_on_sigterm(request),
-            input_cache.opened(self._config, stopped=request) as self._cache,
+            input_cache.opened(self._config, stopped=request) as cache,
             data_service.naming_the_service(self._config),
-            explained(
-                self._spec,
-                files,
-                damaged=self._screened.damaged,
-                model=self._model,
-                cache=self._cache,
-            ),
+            explained(self._spec, files, damaged=damaged, model=self._model, cache=cache),
             self._source.naming_problems(),
         ):
+            self._cache = cache
             yield
 
     def _note(self, **parts: Any) -> None:
@@ -408,12 +402,12 @@ class Training:
                 self._profile.close()
                 self._note(input_profile=self._profile.input, profile=self._profile.ops)
             after = self._after_evaluation
-            counts = self._evaluated.counts if self._evaluated is not None else None
+            counts = self._eval_input.counts if self._eval_input is not None else None
             self._note(
                 global_step=reading.latest_step(self._model_dir),
                 metrics=after.metrics,
                 rows_evaluated=int(after.metrics.get("rows", 0)),
-                exports={**after.exports, **self._result.exports},
+                exports=after.exports,
                 examples_per_second=self._progress.examples_per_second,
                 rows_a_step=self._progress.rows_a_step,
                 steps_planned=self._plan.max_steps,

@@ -36,7 +36,7 @@ from estimator_kit.config.modes import settings_of
 from estimator_kit.distributed.lost_tasks import Watch
 from estimator_kit.distributed.waiting import DONE, Marks, goal_of
 from estimator_kit.errors import CheckpointError, NothingToDo, Refused
-from estimator_kit.exporters.best import BestRecord
+from estimator_kit.exporters import kinds
 from estimator_kit.model import model_params
 from estimator_kit.models import MODELS
 from estimator_kit.observing.histories import EvaluationHistory
@@ -387,10 +387,11 @@ class Scores(Artifact):
     def read(self, folder, start):
         scores = scores_of(folder, start)
         history = EvaluationHistory(f"{folder}/model")
-        best = BestRecord(f"{folder}/model/export/best", "loss", "min", scores)
+        config = Start(start.data).training(f"{folder}/model")
+        best = kinds.exporters_of(config, scores)[0]
         goes_on = is_finished(folder, Start(start.data), scores)
         assert len(history.read()) == 1
-        assert bool(history.alike(scores)) == (best.best is not None) == goes_on
+        assert bool(history.alike(scores)) == (best.newest is not None) == goes_on
         return None if goes_on else "begin again"
 
 

@@ -158,7 +158,7 @@ def test_a_finished_training_exports_again_with_other_outputs(config, monkeypatc
     first, evaluated = ek.run(run), lines(run)
     other = run.model_copy(update={"default_signature": "classify/click"})
     with monkeypatch.context() as broken:
-        broken.setattr(AfterEvaluation, "export_final", lambda *_: 1 / 0)
+        broken.setattr(AfterEvaluation, "finish", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             ek.run(other)
     second = ek.run(other)  # It knows what the start before has not done.

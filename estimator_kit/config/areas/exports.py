@@ -6,16 +6,63 @@ Imports no TensorFlow.
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Literal, Optional
+from collections.abc import Iterable
+from typing import ClassVar, Literal, NamedTuple, Optional
 
 from estimator_kit.config.areas.base import PositiveInt, Settings, setting
 from estimator_kit.config.areas.program import Program
 from feature_specs.errors import did_you_mean
 
-# The forms of exporters that have a number, as regular expressions.
-_FORMS = {"best_k": r"best_k(:[1-9][0-9]{0,17})?", "step": r"step:[1-9][0-9]{0,17}"}
 
-EXPORTERS = ("latest", "best", "best_k", "step", "final")
+class ExporterKind(NamedTuple):
+    """An exporter of `estimator_kit.exporters.kinds`.
+
+    Attributes:
+      code: its module in `estimator_kit.exporters` and its class.
+      when: when it exports, for --help.
+      by_metric: whether it compares --best_metric.
+      served: its rank for `export_path`, the export to serve; None for exports of other uses.
+      number: a regular expression for what follows its name in --exporters; only some have one.
+      example: how --exporters names it, for an error.
+    """
+
+    code: str
+    when: str
+    by_metric: bool = False
+    served: Optional[int] = None
+    number: str = ""
+    example: str = ""
+
+
+EXPORTERS = {
+    "latest": ExporterKind("kinds:Latest", "latest: after every evaluation", served=3),
+    "best": ExporterKind(
+        "best:Best",
+        "best: when --best_metric improves, over all starts",
+        by_metric=True,
+        served=2,
+    ),
+    "best_k": ExporterKind(
+        "best:BestK",
+        "best_k:3 keeps the exports with the 3 best values; if two are equally good, the older one "
+        "is better",
+        by_metric=True,
+        number="(:[1-9][0-9]{0,17})?",
+        example="best_k or best_k:3",
+    ),
+    "step": ExporterKind(
+        "kinds:Step",
+        "step:1000: the first evaluated checkpoint at or after each multiple of 1000 steps",
+        number=":[1-9][0-9]{0,17}",
+        example="step:1000",
+    ),
+    "final": ExporterKind("kinds:Final", "final: at the end", served=1),
+}
+
+
+def compare_best_metric(exporters: Iterable[str]) -> bool:
+    """Whether one of some exporters, without their numbers, compares --best_metric."""
+    return any(EXPORTERS[name].by_metric for name in exporters if name in EXPORTERS)
 
 
 class Exports(Settings):
@@ -25,12 +72,9 @@ class Exports(Settings):
 
     exporters: tuple[str, ...] = setting(
         ("best", "final"),
-        f"Which SavedModels the training writes, of {', '.join(EXPORTERS)}. latest: after every "
-        "evaluation. best: when --best_metric improves, over all starts. best_k:3 keeps the "
-        "exports with the 3 best values; if two are equally good, the older one is better. "
-        "step:1000: the first evaluated checkpoint at or after each multiple of 1000 steps. final: "
-        "at the end. The kit checks each export with rows of --eval_files before the export gets "
-        "its name.",
+        f"Which SavedModels the training writes, of {', '.join(EXPORTERS)}. "
+        + "".join(f"{kind.when}. " for kind in EXPORTERS.values())
+        + "The kit checks each export with rows of --eval_files before the export gets its name.",
         changes="nothing",
     )
     best_metric: str = setting(
@@ -104,9 +148,9 @@ def problems(exports: Exports, program: Program) -> list[str]:
             found.append(f"--exporters: {name!r} is listed twice. Remove one of them.")
         elif name not in EXPORTERS:
             found.append(f"--exporters: unknown exporter {name!r}{did_you_mean(name, EXPORTERS)}")
-        elif not re.fullmatch(_FORMS.get(name, name), entry):
-            example = {"best_k": "best_k or best_k:3", "step": "step:1000"}.get(name, name)
-            found.append(f"--exporters: expected {example}, got {entry!r}.")
+        elif not re.fullmatch(name + EXPORTERS[name].number, entry):
+            expected = EXPORTERS[name].example or name
+            found.append(f"--exporters: expected {expected}, got {entry!r}.")
     if program.mode == "train_and_evaluate" and not exports.exporters:
         for name in ("slices", "importance"):
             if getattr(exports, name):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal, Optional
 
 from estimator_kit.config.areas.base import Count, PositiveInt, Settings, setting
-from estimator_kit.config.areas.exports import Exports
+from estimator_kit.config.areas.exports import Exports, compare_best_metric
 from estimator_kit.config.areas.program import Program
 from estimator_kit.config.areas.run import Run
 from estimator_kit.config.patterns import pattern_problem
@@ -181,7 +181,7 @@ def _direction_problems(training: Training, exports: Exports) -> list[str]:
     watched = {
         "early_stopping": (training.early_stopping_metric, training.early_stopping_direction)
     }
-    if {"best", "best_k"}.intersection(exports.exporter_names):
+    if compare_best_metric(exports.exporter_names):
         watched["best"] = (exports.best_metric, exports.best_direction)
     return [
         f"--{what}_direction is missing. Say whether a better {metric} is lower (min) or higher "

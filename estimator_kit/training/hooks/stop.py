@@ -33,11 +33,8 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import SessionLost, Stopped
 from estimator_kit.exporters.best import is_better
 from estimator_kit.observing.histories import Evaluation
+from estimator_kit.result import SIGTERM
 from estimator_kit.training import starts
-
-SIGTERM = "sigterm"
-HOOK = "stopped_by_hook"
-EARLY_STOPPED = "early_stopped"
 
 
 class StopRequest:
