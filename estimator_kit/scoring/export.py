@@ -36,6 +36,7 @@ from estimator_kit.serving.loaded_model import LoadedModel
 from feature_specs.files import versions
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
+from input_pipelines.prepare.tables.table_format import Output
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform.serving_inputs import EXAMPLES
@@ -50,21 +51,6 @@ RECORD_REMEDY = (
 ROW_REMEDY = "Use rows that fit the spec of the export."
 
 _SPEC = os.path.join("assets.extra", "feature_spec")
-
-
-@dataclasses.dataclass(frozen=True)
-class Output:
-    """An output of an export.
-
-    Attributes:
-      name: its name in the signature, for example `click/probabilities`.
-      dtype: its NumPy dtype; `string` for bytes.
-      width: the number of values for each row, or None if the signature does not fix it.
-    """
-
-    name: str
-    dtype: str
-    width: Optional[int]
 
 
 @dataclasses.dataclass(frozen=True)

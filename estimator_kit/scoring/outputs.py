@@ -14,19 +14,16 @@ the same export give the same file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_kit.scoring import kept
-from estimator_kit.scoring.export import Output
-from feature_specs.files.shards import ShardFile
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.tables import formats
-from input_pipelines.prepare.tables.arrow_writers import flat
-from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.prepare.tables.arrow_writer import flat
 from input_pipelines.prepare.tables.table_format import PredictedRows, Writer
 from input_pipelines.record_files import kinds
 from input_pipelines.record_files.framing import framed
@@ -36,34 +33,12 @@ _LARGEST_INT64 = 2**63 - 1
 Answers = Mapping[str, np.ndarray]
 
 
-def writer(
-    kind: str,
-    file: ShardFile,
-    path: str,
-    outputs: Sequence[Output],
-    keep: Sequence[str],
-    csv: CsvOptions,
-) -> Writer:
-    """A writer for a kind of file.
-
-    Args:
-      kind: the kind; see `record_files.kinds`.
-      file: the file to write.
-      path: the input file, which may decide the CSV separator and the types of kept columns.
-      outputs: the predictions.
-      keep: the names of the columns to keep.
-      csv: the CSV format.
-    """
-    if kind == kinds.TFRECORD:
-        return _Examples(file, keep)
-    return formats.of(kind).writer(file, path, outputs, keep, csv)
+def writer(kind: str, *args: Any) -> Writer:
+    """A writer for a kind of file (`record_files.kinds`); for the arguments, see `Writer`."""
+    return (_Examples if kind == kinds.TFRECORD else formats.of(kind).writer)(*args)
 
 
-class _Examples:
-    def __init__(self, file: ShardFile, keep: Sequence[str]):
-        self._file = file
-        self._keep = keep
-
+class _Examples(Writer):
     def write(self, answers: Answers, batch: PredictedRows) -> None:
         columns = [(name, *_listed(name, flat(values), batch)) for name, values in answers.items()]
         rows = []
@@ -80,11 +55,6 @@ class _Examples:
                 getattr(features[name], kind).value.extend(values[i])
             rows.append(example.SerializeToString(deterministic=True))
         self._file.write(framed(rows), 0)
-
-    def finish(self) -> None:
-        """Does nothing: each batch is already written."""
-
-    discard = finish
 
 
 def _listed(name: str, values: np.ndarray, batch: PredictedRows) -> tuple[str, list[list[Any]]]:

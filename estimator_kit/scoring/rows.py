@@ -14,7 +14,7 @@ import numpy as np
 
 from input_pipelines.eager import as_written
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.convert import fields as field_rules
+from input_pipelines.prepare.convert import batch_checks
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.tables import reader
@@ -87,7 +87,7 @@ def of_table(
     encoder = Encoder(fields)
     count = 0
     for rows, kept in reader.read_beside(part, keep, rounded, as_text=True):
-        field_rules.check(rows, fields, spec_source, remedy=field_rules.CORRECT_ROW)
+        batch_checks.check(rows, fields, spec_source, remedy=batch_checks.CORRECT_ROW)
         for start in range(0, rows.batch.num_rows, size):
             records = encoder.encode(rows.batch.slice(start, size)).to_pylist()
             yield Batch(

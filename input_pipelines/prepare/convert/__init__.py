@@ -2,6 +2,7 @@
 
     options         what a user decides
     fields          chooses the features of records from a spec or from the table
+    batch_checks    checks the values of a batch before its records are written
     encoding        turns rows into serialized records
     derived_labels  labels that are made from columns
     split           which rows are for evaluation, and a seeded shuffle of all rows

@@ -22,8 +22,7 @@ from feature_specs.files import documents
 from feature_specs.files.shards import ShardFile, Written
 from feature_specs.sections.records import Condition
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.convert import derived_labels, spills, split
-from input_pipelines.prepare.convert import fields as field_rules
+from input_pipelines.prepare.convert import batch_checks, derived_labels, spills, split
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.options import ConvertOptions
@@ -179,7 +178,7 @@ def _read(
     for part, first in task.reads:
         for rows in derived_labels.read(part, context.options.derived_labels, rounded):
             if context.spec_source:
-                field_rules.check(
+                batch_checks.check(
                     rows, context.fields, context.spec_source, filters=context.filters
                 )
             yield first, rows

@@ -7,7 +7,7 @@
     passes = value_checks.passes(batch, conditions)       # bool [rows]: rows that training reads
     good, undecided = value_checks.verdicts(batch, conditions)
 
-Values are checked with the loops of Arrow and NumPy. `fields.check` turns a mask into an error.
+Values are checked with the loops of Arrow and NumPy. `batch_checks` turns a mask into an error.
 Never changes a value, and never drops a row.
 """
 

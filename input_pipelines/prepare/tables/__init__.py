@@ -9,7 +9,7 @@
     columns, storable    the types that a record can store, and values of any type as one of them
     narrowing       numbers as the file has them, and as float32
     reader          the files of one table, its columns, and its rows, part by part
-    arrow_writers   what the writers of predictions share
+    arrow_writer    what the writers of predictions share
 
 A row becomes a record. A null is a missing feature, and a list is a feature with several values. A
 column has one type in the whole table, so all types are known before the first row is returned. The

@@ -1,12 +1,12 @@
 """`TableFormat`: what `reader` and predictions need from a format of tables. One class a format.
 
-A new format is a class in a module of `formats`, and a line in `record_files.kinds.TABLES`. The
-module ends with `FORMAT: TableFormat = ...`, so that the type checker compares the class with this
-protocol.
+A new format is a class in a module of `formats`, which ends with `FORMAT = ...`, and a line in
+`record_files.kinds.TABLES`. It overrides what is abstract here, and what differs from the usual.
 """
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional, Protocol
@@ -16,6 +16,7 @@ import numpy as np
 from feature_specs.files.shards import ShardFile
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.tables.columns import Column
+from input_pipelines.prepare.tables.library import arrow, size_of
 from input_pipelines.prepare.tables.options import CsvOptions
 
 # Calls a function of a module, `work(b"", piece)`, for each piece, and returns the results in the
@@ -81,15 +82,27 @@ class TableColumns(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class OutputColumn(Protocol):
-    """An output of an export: its name, its NumPy dtype (`string` for bytes), and its width."""
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """An output of an export.
+
+    Attributes:
+      name: its name in the signature, for example `click/probabilities`.
+      dtype: its NumPy dtype; `string` for bytes.
+      width: the number of values for each row, or None if the signature does not fix it.
+    """
+
+    name: str
+    dtype: str
+    width: Optional[int]
 
     @property
-    def name(self) -> str: ...
-    @property
-    def dtype(self) -> str: ...
-    @property
-    def width(self) -> Optional[int]: ...
+    def arrow_type(self) -> Any:
+        """The Arrow type of a value."""
+        pa = arrow()
+        if self.dtype == "string":
+            return pa.string()
+        return pa.float32() if self.dtype == "bfloat16" else pa.from_numpy_dtype(self.dtype)
 
 
 class PredictedRows(Protocol):
@@ -102,20 +115,41 @@ class PredictedRows(Protocol):
     def where(self, i: int) -> str: ...
 
 
-class Writer(Protocol):
-    """Writes one file, batch by batch."""
+class Writer:
+    """Writes the predictions of one file, batch by batch."""
+
+    def __init__(
+        self,
+        file: ShardFile,
+        path: str,
+        outputs: Sequence[Output],
+        keep: Sequence[str],
+        csv: CsvOptions,
+    ):
+        """A writer.
+
+        Args:
+          file: the file to write. The caller closes it.
+          path: the input file, which may decide the CSV separator and the types of kept columns.
+          outputs: the predictions.
+          keep: the names of the columns to keep.
+          csv: the CSV format.
+        """
+        self._file, self._path, self._outputs, self._keep = file, path, outputs, keep
+        self._csv = csv
 
     def write(self, answers: Mapping[str, np.ndarray], batch: PredictedRows) -> None:
         """Adds the rows of a batch with their answers: [rows, width] for each output."""
+        raise NotImplementedError
 
     def finish(self) -> None:
-        """Writes what is left; the caller closes the file."""
+        """Writes what is left."""
 
     def discard(self) -> None:
         """Ends without an error and drops the file's content."""
 
 
-class TableFormat(Protocol):
+class TableFormat(abc.ABC):
     """Reads and writes the files of one format.
 
     Attributes:
@@ -124,9 +158,10 @@ class TableFormat(Protocol):
         compared are text.
     """
 
-    cut_anywhere: bool
-    has_types: bool
+    cut_anywhere = False
+    has_types = False
 
+    @abc.abstractmethod
     def columns(self, files: Sequence[str], request: ColumnRequest) -> TableColumns:
         """The columns of all files.
 
@@ -134,14 +169,7 @@ class TableFormat(Protocol):
           DataError: a file cannot be read, or the files do not fit together.
         """
 
-    def row_groups(self, path: str, rows: int) -> list[tuple[int, int]]:
-        """What can be read separately: for each group, its number of rows and about its bytes.
-
-        Args:
-          path: the file.
-          rows: its number of rows in `TableColumns.rows`.
-        """
-
+    @abc.abstractmethod
     def batches(
         self, part: Part, size: int, names: Sequence[str], texts: Optional[Sequence[str]]
     ) -> Iterator[tuple[Any, Any]]:
@@ -157,36 +185,34 @@ class TableFormat(Protocol):
           texts: the columns that `read_beside` wants as the text of the file.
         """
 
+    @abc.abstractmethod
+    def writer(self, *args: Any) -> Writer:
+        """A writer of predictions; for the arguments, see `Writer`."""
+
+    def row_groups(self, path: str, rows: int) -> list[tuple[int, int]]:
+        """What can be read separately: for each group, its number of rows and about its bytes.
+
+        Args:
+          path: the file.
+          rows: its number of rows in `TableColumns.rows`.
+        """
+        return [(rows, size_of(path))]
+
     def where(self, part: Part, row: int) -> str:
         """The name of a row of a file in messages; rows count from 1."""
+        return f"{part.path}: row {row}"
 
     def kept_value(self, text: Any) -> Any:
         """The value of a column that `read_beside` has read as the text of the file."""
+        return text
 
-    def output_columns(self, output: OutputColumn) -> list[str]:
+    def output_columns(self, output: Output) -> list[str]:
         """The columns of a file of predictions that hold an output.
 
         Raises:
           ValueError: the format cannot store the output. The message says what to do.
         """
-
-    def writer(
-        self,
-        file: ShardFile,
-        path: str,
-        outputs: Sequence[OutputColumn],
-        keep: Sequence[str],
-        csv: CsvOptions,
-    ) -> Writer:
-        """A writer of predictions.
-
-        Args:
-          file: the file to write.
-          path: the input file, which may decide the types of kept columns.
-          outputs: the predictions.
-          keep: the names of the columns to keep.
-          csv: the CSV format.
-        """
+        return [output.name]
 
 
 def check_names(first: str, names: Sequence[str], path: str, others: Sequence[str]) -> None:

@@ -9,32 +9,27 @@ from typing import Any, Optional
 import numpy as np
 import pydantic
 
-from feature_specs.files.shards import ShardFile
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.tables import csv_files, csv_lists, csv_start, row_places, text_types
-from input_pipelines.prepare.tables.arrow_writers import ArrowWriter, arrow_type, flat, one_column
+from input_pipelines.prepare.tables.arrow_writer import ArrowWriter, flat, output_array
 from input_pipelines.prepare.tables.columns import Column
-from input_pipelines.prepare.tables.library import arrow, size_of
+from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.row_places import CsvRows
 from input_pipelines.prepare.tables.table_format import (
     ColumnRequest,
-    OutputColumn,
+    Output,
     Part,
     PredictedRows,
     TableColumns,
     TableFormat,
-    Writer,
     check_names,
 )
 from input_pipelines.prepare.tables.text_types import Cells, TextColumn
 
 
-class Csv:
+class Csv(TableFormat):
     """The format; see `TableFormat`."""
-
-    cut_anywhere = False
-    has_types = False
 
     def columns(self, files: Sequence[str], request: ColumnRequest) -> TableColumns:
         csv, spaced = _spaces_decided(files, request.csv)
@@ -52,9 +47,6 @@ class Csv:
         )
         return TableColumns(columns, rows, csv, names, notes)
 
-    def row_groups(self, path: str, rows: int) -> list[tuple[int, int]]:
-        return [(rows, size_of(path))]
-
     def batches(
         self, part: Part, size: int, names: Sequence[str], texts: Optional[Sequence[str]]
     ) -> Iterator[tuple[Any, Any]]:
@@ -65,10 +57,7 @@ class Csv:
     def where(self, part: Part, row: int) -> str:
         return row_places.name(part.path, row, CsvRows(part.csv, len(part.names) == 1))
 
-    def kept_value(self, text: Any) -> Any:
-        return text
-
-    def output_columns(self, output: OutputColumn) -> list[str]:
+    def output_columns(self, output: Output) -> list[str]:
         if output.width is None:
             raise ValueError(
                 f"the output {output.name!r} has a variable number of values, and CSV has a fixed "
@@ -78,15 +67,8 @@ class Csv:
             return [output.name]
         return [f"{output.name}/{i}" for i in range(output.width)]
 
-    def writer(
-        self,
-        file: ShardFile,
-        path: str,
-        outputs: Sequence[OutputColumn],
-        keep: Sequence[str],
-        csv: CsvOptions,
-    ) -> Writer:
-        return _Predictions(file, outputs, keep, csv.separator(path))
+    def writer(self, *args: Any) -> ArrowWriter:
+        return _Predictions(*args)
 
 
 # --- The first reading ----------------------------------------------------------------------------
@@ -243,31 +225,21 @@ def _with_lists(batch: Any, columns: Sequence[Column], csv: CsvOptions) -> Any:
 class _Predictions(ArrowWriter):
     """Writes predictions: one column for each value of an output, and the text of kept columns."""
 
-    def __init__(
-        self,
-        file: ShardFile,
-        outputs: Sequence[OutputColumn],
-        keep: Sequence[str],
-        delimiter: str,
-    ):
-        super().__init__(file)
-        pa = arrow()
-        self._outputs = outputs
+    def _open(self) -> Any:
+        pa, csv = arrow(), arrow("csv")
+        names = [(o, name) for o in self._outputs for name in FORMAT.output_columns(o)]
         self._schema = pa.schema(
-            [(name, pa.string()) for name in keep]
-            + [(name, arrow_type(o)) for o in outputs for name in FORMAT.output_columns(o)]
+            [(name, pa.string()) for name in self._keep] + [(n, o.arrow_type) for o, n in names]
         )
-        csv = arrow("csv")
-        self._writer = csv.CSVWriter(
-            self._sink, self._schema, write_options=csv.WriteOptions(delimiter=delimiter)
-        )
+        options = csv.WriteOptions(delimiter=self._csv.separator(self._path))
+        return csv.CSVWriter(self._sink, self._schema, write_options=options)
 
     def write(self, answers: Mapping[str, np.ndarray], batch: PredictedRows) -> None:
         columns = list(batch.kept)
         for output in self._outputs:
             values = flat(answers[output.name])
-            columns += [one_column(values[:, i], output, batch) for i in range(values.shape[1])]
+            columns += [output_array(values[:, i], output, batch) for i in range(values.shape[1])]
         self._writer.write_batch(arrow().RecordBatch.from_arrays(columns, schema=self._schema))
 
 
-FORMAT: TableFormat = Csv()
+FORMAT = Csv()

@@ -15,16 +15,13 @@ import numpy as np
 import pydantic
 
 from feature_specs.files.documents import plain
-from feature_specs.files.shards import ShardFile
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.tables import json_files
-from input_pipelines.prepare.tables.arrow_writers import NO_TEXT
+from input_pipelines.prepare.tables.arrow_writer import NO_TEXT
 from input_pipelines.prepare.tables.columns import Column, NoFeature, column_of, is_list, is_text
-from input_pipelines.prepare.tables.library import arrow, size_of
-from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.table_format import (
     ColumnRequest,
-    OutputColumn,
     Part,
     PredictedRows,
     TableColumns,
@@ -35,11 +32,8 @@ from input_pipelines.prepare.tables.table_format import (
 _LIST = "a list"
 
 
-class JsonLines:
+class JsonLines(TableFormat):
     """The format; see `TableFormat`."""
-
-    cut_anywhere = False
-    has_types = False
 
     def columns(self, files: Sequence[str], request: ColumnRequest) -> TableColumns:
         only = None if request.only is None else tuple(sorted(request.only))
@@ -52,16 +46,10 @@ class JsonLines:
         rows = {path: count for path, (_, count) in zip(files, results)}
         return TableColumns([each.column for each in columns.values()], rows)
 
-    def row_groups(self, path: str, rows: int) -> list[tuple[int, int]]:
-        return [(rows, size_of(path))]
-
     def batches(
         self, part: Part, size: int, names: Sequence[str], texts: Optional[Sequence[str]]
     ) -> Iterator[tuple[Any, Any]]:
         return json_files.batches_with_digits(part.path, texts)
-
-    def where(self, part: Part, row: int) -> str:
-        return f"{part.path}: row {row}"
 
     def kept_value(self, text: Any) -> Any:
         try:
@@ -69,18 +57,8 @@ class JsonLines:
         except ValueError:
             return float("inf")  # pyarrow accepts `Inf`, which is not JSON.
 
-    def output_columns(self, output: OutputColumn) -> list[str]:
-        return [output.name]
-
-    def writer(
-        self,
-        file: ShardFile,
-        path: str,
-        outputs: Sequence[OutputColumn],
-        keep: Sequence[str],
-        csv: CsvOptions,
-    ) -> Writer:
-        return _Predictions(file, keep)
+    def writer(self, *args: Any) -> Writer:
+        return _Predictions(*args)
 
 
 # --- The first reading ----------------------------------------------------------------------------
@@ -175,14 +153,11 @@ def _row(array: Any, before: int) -> int:
 # --- Predictions ----------------------------------------------------------------------------------
 
 
-class _Predictions:
+class _Predictions(Writer):
     """Writes predictions: one object for each row. Kept values have the text of the input."""
 
-    def __init__(self, file: ShardFile, keep: Sequence[str]):
-        self._file = file
-        self._keep = [json.dumps(name, ensure_ascii=False) for name in keep]
-
     def write(self, answers: Mapping[str, np.ndarray], batch: PredictedRows) -> None:
+        names = [json.dumps(name, ensure_ascii=False) for name in self._keep]
         columns = [column.to_pylist() for column in batch.kept]
         lines = []
         for i in range(len(batch.records)):
@@ -191,18 +166,11 @@ class _Predictions:
             except UnicodeDecodeError as error:
                 raise DataError(f"{batch.where(i)}: an output {NO_TEXT}") from error
             members = [
-                f"{name}: {texts[i]}"
-                for name, texts in zip(self._keep, columns)
-                if texts[i] is not None
+                f"{name}: {texts[i]}" for name, texts in zip(names, columns) if texts[i] is not None
             ]
             members.append(json.dumps(row, ensure_ascii=False)[1:-1])
             lines.append("{" + ", ".join(members) + "}\n")
         self._file.write("".join(lines).encode(), 0)
-
-    def finish(self) -> None:
-        """Does nothing: each batch is already written."""
-
-    discard = finish
 
 
 def json_value(value: Any) -> Any:
@@ -219,4 +187,4 @@ def output_values(value: Any) -> list[Any]:
     return [value] if isinstance(value, bytes) else list(np.asarray(value).ravel().tolist())
 
 
-FORMAT: TableFormat = JsonLines()
+FORMAT = JsonLines()

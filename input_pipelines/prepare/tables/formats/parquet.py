@@ -8,20 +8,16 @@ from typing import Any, Optional
 
 import numpy as np
 
-from feature_specs.files.shards import ShardFile
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables.arrow_writers import ArrowWriter, arrow_type, flat, one_column
+from input_pipelines.prepare.tables.arrow_writer import ArrowWriter, flat, output_array
 from input_pipelines.prepare.tables.columns import Column, NoFeature, column_of
 from input_pipelines.prepare.tables.library import arrow, open_file, reading
-from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.table_format import (
     ColumnRequest,
-    OutputColumn,
     Part,
     PredictedRows,
     TableColumns,
     TableFormat,
-    Writer,
     as_declared,
     check_names,
 )
@@ -34,7 +30,7 @@ _ROW_GROUP = 2**16
 _GROUP_BYTES = 2**26
 
 
-class Parquet:
+class Parquet(TableFormat):
     """The format; see `TableFormat`."""
 
     cut_anywhere = True
@@ -83,24 +79,8 @@ class Parquet:
             ):
                 yield batch, batch
 
-    def where(self, part: Part, row: int) -> str:
-        return f"{part.path}: row {row}"
-
-    def kept_value(self, text: Any) -> Any:
-        return text
-
-    def output_columns(self, output: OutputColumn) -> list[str]:
-        return [output.name]
-
-    def writer(
-        self,
-        file: ShardFile,
-        path: str,
-        outputs: Sequence[OutputColumn],
-        keep: Sequence[str],
-        csv: CsvOptions,
-    ) -> Writer:
-        return _Predictions(file, path, outputs, keep)
+    def writer(self, *args: Any) -> ArrowWriter:
+        return _Predictions(*args)
 
 
 def _columns(path: str, only: Optional[Collection[str]] = None) -> tuple[Column, ...]:
@@ -147,39 +127,32 @@ def _opened(path: str) -> Iterator[Any]:
 class _Predictions(ArrowWriter):
     """Writes predictions: kept columns with their types, and outputs as columns or lists."""
 
-    def __init__(
-        self, file: ShardFile, path: str, outputs: Sequence[OutputColumn], keep: Sequence[str]
-    ):
-        super().__init__(file)
+    def _open(self) -> Any:
         pa = arrow()
-        stored = pa.schema([])
-        if keep:
-            with _opened(path) as read:
-                stored = read.schema_arrow
-        fields = [stored.field(name) for name in keep]
-        for output in outputs:
-            dtype = arrow_type(output)
+        fields = []
+        if self._keep:
+            with _opened(self._path) as file:
+                fields = [file.schema_arrow.field(name) for name in self._keep]
+        for output in self._outputs:
+            dtype = output.arrow_type
             fields.append(pa.field(output.name, dtype if output.width == 1 else pa.list_(dtype)))
-        self._outputs = outputs
         self._schema = pa.schema(fields)
-        self._writer = arrow("parquet").ParquetWriter(self._sink, self._schema)
         self._batches: list[Any] = []
-        self._rows = self._bytes = 0
+        return arrow("parquet").ParquetWriter(self._sink, self._schema)
 
     def write(self, answers: Mapping[str, np.ndarray], batch: PredictedRows) -> None:
         pa = arrow()
         columns = list(batch.kept)
         for output in self._outputs:
             values = flat(answers[output.name])
-            column = one_column(values.reshape(-1), output, batch)
+            column = output_array(values.reshape(-1), output, batch)
             if output.width != 1:
                 ends = np.arange(len(values) + 1, dtype=np.int32) * values.shape[1]
                 column = pa.ListArray.from_arrays(pa.array(ends), column)
             columns.append(column)
         self._batches.append(pa.RecordBatch.from_arrays(columns, schema=self._schema))
-        self._rows += len(batch.records)
-        self._bytes += self._batches[-1].nbytes
-        if self._rows >= _ROW_GROUP or self._bytes >= _GROUP_BYTES:
+        rows, size = (sum(getattr(b, of) for b in self._batches) for of in ("num_rows", "nbytes"))
+        if rows >= _ROW_GROUP or size >= _GROUP_BYTES:
             self._flush()
 
     def finish(self) -> None:
@@ -190,7 +163,7 @@ class _Predictions(ArrowWriter):
         """Writes the batches in memory as one row group."""
         if self._batches:
             self._writer.write_table(arrow().Table.from_batches(self._batches, self._schema))
-            self._batches, self._rows, self._bytes = [], 0, 0
+            self._batches = []
 
 
-FORMAT: TableFormat = Parquet()
+FORMAT = Parquet()

@@ -1,7 +1,4 @@
-"""Writes predictions with pyarrow: what the writers of several formats share.
-
-A writer gets the answers of an export batch by batch. Its file is a `ShardFile`.
-"""
+"""Base of the writers of predictions that use pyarrow."""
 
 from __future__ import annotations
 
@@ -9,17 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from feature_specs.files.shards import ShardFile
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.tables.library import arrow
-from input_pipelines.prepare.tables.table_format import OutputColumn, PredictedRows
+from input_pipelines.prepare.tables.table_format import Output, PredictedRows, Writer
 
 NO_TEXT = "is not UTF-8 text, which this kind of file needs. Predict TFRecord files."
-
-
-def flat(values: np.ndarray) -> np.ndarray:
-    """The values as [rows, values of a row]."""
-    return values.reshape(len(values), -1)
 
 
 class _Sink:
@@ -28,7 +19,7 @@ class _Sink:
     closed = False
     discards = False  # True after a bad row, because pyarrow always writes the end of a file.
 
-    def __init__(self, file: ShardFile):
+    def __init__(self, file: Any):
         self._file = file
 
     def write(self, content: Any) -> int:
@@ -43,14 +34,19 @@ class _Sink:
         self.closed = True
 
 
-class ArrowWriter:
-    """Base of the writers that use pyarrow. Subclasses set `_writer` and define `write`."""
+class ArrowWriter(Writer):
+    """Subclasses define `write`, and `_open`, which sets `_schema` and returns pyarrow's writer."""
 
-    _writer: Any
+    _schema: Any
 
-    def __init__(self, file: ShardFile):
-        self._target = _Sink(file)
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        self._target = _Sink(self._file)
         self._sink = arrow().PythonFile(self._target, mode="w")
+        self._writer = self._open()
+
+    def _open(self) -> Any:
+        raise NotImplementedError
 
     def finish(self) -> None:
         self._writer.close()
@@ -62,17 +58,12 @@ class ArrowWriter:
         self._sink.close()
 
 
-def arrow_type(output: OutputColumn) -> Any:
-    """The Arrow type of the values of an output."""
-    pa = arrow()
-    if output.dtype == "string":
-        return pa.string()
-    if output.dtype == "bfloat16":
-        return pa.float32()
-    return pa.from_numpy_dtype(np.dtype(output.dtype))
+def flat(values: np.ndarray) -> np.ndarray:
+    """The values as [rows, values of a row]."""
+    return values.reshape(len(values), -1)
 
 
-def one_column(values: np.ndarray, output: OutputColumn, batch: PredictedRows) -> Any:
+def output_array(values: np.ndarray, output: Output, batch: PredictedRows) -> Any:
     """The values of an output, one row of the batch after the other, as an Arrow array."""
     pa = arrow()
     if output.dtype != "string":
