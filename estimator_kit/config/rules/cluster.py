@@ -11,6 +11,8 @@ from estimator_kit.config.settings import AllSettings
 
 WITH_PS = ("parameter_server", "sync_replicas")
 ALL_REDUCE = ("mirrored", "multi_worker_mirrored")
+# A step of a cluster takes the batches of all tasks that train.
+TOGETHER = ("sync_replicas", "multi_worker_mirrored")
 
 
 def problems(config: AllSettings) -> list[str]:
