@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from estimator_kit.checkpoints import reading, run_record
-from estimator_kit.checkpoints.reading import ModelOutline
+from estimator_kit.checkpoints.model_outline import ModelOutline
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start import warm_start
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart

@@ -25,7 +25,7 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.checkpoints import reading, run_record
+from estimator_kit.checkpoints import model_outline, reading, run_record
 from estimator_kit.config import cluster, user_errors
 from estimator_kit.config.cluster import view_problems
 from estimator_kit.config.experiment_config import ExperimentConfig
@@ -222,7 +222,7 @@ def trained_estimator(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn)
             f"--model_dir={config.model_dir} has no checkpoint. Train the model first, or check "
             "the path."
         )
-    weights = reading.weights_of(model)
+    weights = model_outline.weights_of(model)
     run_record.check_spec_unchanged(config.model_dir, spec, weights.places)
     reading.check_fit(checkpoint, weights.shapes, ignore_extra=True)
     run_record.check_params(config.model_dir, type(model).__name__, model.params)

@@ -22,8 +22,8 @@ import logging
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from estimator_kit.checkpoints import reading, run_record
-from estimator_kit.checkpoints.reading import ModelOutline
+from estimator_kit.checkpoints import model_outline, reading, run_record
+from estimator_kit.checkpoints.model_outline import ModelOutline
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.compat.tf_estimator import estimator
@@ -150,7 +150,7 @@ class Training:
         self._model.computing = Computing.of(config)
         if config.mixed_precision is not None:
             run_config.warn_of_slow_precision(config.mixed_precision)
-        self._outline = reading.outline(self._model)
+        self._outline = model_outline.outline(self._model)
         check_metrics(config, self._outline)
         if self._evaluates and config.exporters:
             check_default(config.default_signature, self._model)

@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.checkpoints import reading
+from estimator_kit.checkpoints import model_outline
 from estimator_kit.config.cluster import view_problems
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import ModelDirConfig, TuneConfig
@@ -82,7 +82,7 @@ def check_models(
     for config in first.values():
         model = preparation.make_model(config, spec)
         table_memory.check(spec, model.groups())
-        outline = reading.outline(model)
+        outline = model_outline.outline(model)
         if search.metric not in outline.metrics:
             hint = did_you_mean(search.metric, sorted(outline.metrics))
             raise search.error(

@@ -23,7 +23,7 @@ import numpy as np
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.checkpoints import reading
+from estimator_kit.checkpoints import model_outline, reading
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start import warm_start
 from estimator_kit.commands import convert
@@ -172,7 +172,7 @@ class Start:
         return feature_specs.load(self.spec_path)
 
     @property
-    def outline(self) -> reading.ModelOutline:
+    def outline(self) -> model_outline.ModelOutline:
         of_model = self.change is not None and self.change.of != "setting"
         return outline_of(self.change if of_model else None, self.data)
 
@@ -283,10 +283,10 @@ class Artifact:
 
 
 @functools.cache
-def outline_of(change: Optional[Change], data: pathlib.Path) -> reading.ModelOutline:
+def outline_of(change: Optional[Change], data: pathlib.Path) -> model_outline.ModelOutline:
     """The outline of the model under a change. Settings do not change the graph of this model."""
     start = Start(data, change)
-    return reading.outline(make_model(start.training("none"), start.spec))
+    return model_outline.outline(make_model(start.training("none"), start.spec))
 
 
 def refusal(check: Callable[..., Any], *arguments: Any) -> str:
@@ -308,7 +308,7 @@ class Checkpoint(Artifact):
         config, spec, outline = start.training(f"{folder}/model"), start.spec, start.outline
         model = make_model(config, spec)
         shapes = {name: outline.variables[name] for name in outline.weights}
-        weights = reading.ModelWeights(shapes, outline.metrics, outline.places)
+        weights = model_outline.ModelWeights(shapes, outline.metrics, outline.places)
         with mock.patch.object(reading, "weights_of", lambda model: weights):
             (problem,) = {
                 refusal(check_start, config, spec, model, outline),

@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit.checkpoints import reading
+from estimator_kit.checkpoints import model_outline
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.commands import convert, predict
 from estimator_kit.config.mode_configs import ModelDirConfig
@@ -262,7 +262,7 @@ class OfTraining(OfEvaluation):
 
     @part
     def outline(self):
-        return reading.outline(self.model)
+        return model_outline.outline(self.model)
 
     @part
     def trained(self):

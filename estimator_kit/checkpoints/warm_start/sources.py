@@ -19,7 +19,8 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_kit.checkpoints import run_record
-from estimator_kit.checkpoints.reading import ModelOutline, Shapes, have_equal_shapes
+from estimator_kit.checkpoints.model_outline import ModelOutline, Shapes
+from estimator_kit.checkpoints.reading import have_equal_shapes
 from estimator_kit.checkpoints.warm_start.place_moves import Record
 from estimator_kit.checkpoints.warm_start.row_moves import ColumnsOfTables, is_new_column
 from estimator_kit.checkpoints.warm_start.variable_moves import base_of

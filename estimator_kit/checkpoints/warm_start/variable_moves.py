@@ -13,7 +13,7 @@ from typing import Optional
 
 import numpy as np
 
-from estimator_kit.checkpoints.reading import ModelOutline
+from estimator_kit.checkpoints.model_outline import ModelOutline
 from estimator_kit.checkpoints.warm_start import row_moves
 from estimator_kit.checkpoints.warm_start.place_moves import (
     Record,

@@ -24,7 +24,8 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.checkpoints.reading import ModelOutline, Shapes, find_checkpoint, shapes_in
+from estimator_kit.checkpoints.model_outline import ModelOutline, Shapes
+from estimator_kit.checkpoints.reading import find_checkpoint, shapes_in
 from estimator_kit.checkpoints.warm_start import row_moves, sources
 from estimator_kit.checkpoints.warm_start.row_moves import Counts, MeaningError
 from estimator_kit.checkpoints.warm_start.variable_moves import (

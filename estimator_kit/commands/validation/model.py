@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from estimator_kit.checkpoints import reading
+from estimator_kit.checkpoints import model_outline
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.embeddings import table_memory
 from estimator_kit.model.computing import Computing
@@ -21,5 +21,5 @@ def check(config: ExperimentConfig, spec: FeatureSpec) -> None:
     model.computing = Computing.of(config)
     if config.strategy is None and not config.worker_hosts:
         table_memory.check(spec, model.groups())
-    outline = reading.outline(model)
+    outline = model_outline.outline(model)
     plan.check_metrics(config.model_copy(update={"mode": "train_and_evaluate"}), outline)

@@ -11,7 +11,7 @@ from absl import flags
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.checkpoints.reading import outline
+from estimator_kit.checkpoints.model_outline import outline
 from estimator_kit.model import input_layer, session_errors, user_code
 from estimator_kit.models import MODELS
 from tests.estimator_kit.model.test_model_fn import Constant, build

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.checkpoints.reading import outline
+from estimator_kit.checkpoints.model_outline import outline
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.models import MODELS
 from estimator_kit.optimizers.combining import GradNorm, parse_combination

@@ -19,7 +19,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.checkpoints import reading, run_record
+from estimator_kit.checkpoints import model_outline, run_record
 from estimator_kit.checkpoints.warm_start import sources, warm_start
 from estimator_kit.model.places import input_places
 from estimator_kit.model.places.places import without_objectives
@@ -217,8 +217,8 @@ def ask(model: Any, values: Any, save: str = "") -> dict[str, np.ndarray]:
         names = frozenset(shapes)
         items = any(one.items_column for one in model.spec.objectives.values())
         # A prediction of items makes scores from factors, without logits.
-        places = reading.weights_of(model).places if items else input_places.find(graph)
-        outline = reading.ModelOutline(shapes, names, names, frozenset(), places=places)
+        places = model_outline.weights_of(model).places if items else input_places.find(graph)
+        outline = model_outline.ModelOutline(shapes, names, names, frozenset(), places=places)
         session.run([v1.global_variables_initializer(), v1.tables_initializer()])
         now = values(outline, session.run(found))
         session.run(

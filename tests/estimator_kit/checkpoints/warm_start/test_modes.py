@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from estimator_kit.checkpoints.reading import ModelOutline
+from estimator_kit.checkpoints.model_outline import ModelOutline
 from estimator_kit.checkpoints.warm_start import warm_start
 
 SHAPES = {

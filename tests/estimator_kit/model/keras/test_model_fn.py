@@ -181,7 +181,7 @@ def model_of(make):
 
 def test_a_sequential_model_by_the_program(tmp_path):
     """Column inputs, from_logits, SGD with momentum, clipping, and an output with another name."""
-    from estimator_kit.checkpoints.reading import outline
+    from estimator_kit.checkpoints.model_outline import outline
 
     spec = feature_specs.parse(part("click"))
     optimizer = tf.keras.optimizers.legacy.SGD(0.1, momentum=0.5, nesterov=True, clipvalue=2.0)
@@ -303,7 +303,7 @@ def test_a_layer_that_cannot_be_made_again_is_an_error_with_the_remedy(nested):
     [(None, False, "BiasAdd", "the output of Sigmoid"), ("sigmoid", True, "Sigmoid", "logits")],
 )
 def test_a_logit_or_a_probability_is_never_guessed(last, logits, kind, expects):
-    from estimator_kit.checkpoints.reading import outline
+    from estimator_kit.checkpoints.model_outline import outline
 
     loss = tf.keras.losses.BinaryCrossentropy(from_logits=logits)
     model = model_of(lambda: sequential("sgd", loss, last=last))(feature_specs.parse(part("click")))
