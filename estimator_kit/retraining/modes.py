@@ -23,7 +23,7 @@ from estimator_kit.distributed import tasks
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import loading
-from estimator_kit.retraining import lineage, report, state
+from estimator_kit.retraining import cycle_report, lineage, state
 from estimator_kit.retraining.lineage import Lineage
 from estimator_kit.retraining.stages import serving_of
 from estimator_kit.training import unfinished
@@ -77,7 +77,7 @@ def history(config: ModelDirConfig) -> str:
         raise ConfigError(f"--model_dir={config.model_dir} has no cycle yet")
     serving = serving_of(config)
     live = serving.live
-    lines = [report.history(cycles, live.number if live is not None else None), ""]
+    lines = [cycle_report.history(cycles, live.number if live is not None else None), ""]
     for version in serving.versions():
         what = f"cycle {version.cycle}" if version.cycle else "from another program"
         again = f", copy of version {version.rollback_of}" if version.rollback_of else ""

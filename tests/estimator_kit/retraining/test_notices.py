@@ -13,8 +13,8 @@ import pytest
 
 from estimator_kit.observing import prometheus
 from estimator_kit.retraining import notices
+from estimator_kit.retraining.cycle_report import Days
 from estimator_kit.retraining.gate_stage import Both
-from estimator_kit.retraining.report import Days
 from input_pipelines.errors import MissingPackageError
 from tests.estimator_kit.retraining import reports
 

@@ -14,8 +14,8 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 from estimator_kit.config.rules.serving import ServedModel
 from estimator_kit.serving.errors import RequestError
+from estimator_kit.serving.live_versions import Models, Versions
 from estimator_kit.serving.loaded_model import LoadedModel
-from estimator_kit.serving.versions import Models, Versions
 from tests.estimator_kit.serving.small_models import example, write_version
 
 
