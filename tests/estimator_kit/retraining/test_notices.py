@@ -65,18 +65,6 @@ def test_models_of_one_name_are_told_apart(monkeypatch, tmp_path):
     assert all(line.startswith("#") for line in lines)
 
 
-def test_a_textfile_that_is_being_written_is_none_for_the_collector(tmp_path, monkeypatch):
-    seen = []
-
-    def full(*arguments, **named):
-        seen.extend(path.name for path in tmp_path.iterdir())
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(prometheus.documents.staged.os, "replace", full)
-    prometheus.write(str(tmp_path / "ads.prom"), "text")
-    assert seen == [".tmp-ads.prom-1"] and not list(tmp_path.iterdir())
-
-
 def test_a_textfile_that_cannot_be_written_is_a_warning(tmp_path, caplog):
     (tmp_path / "file").touch()
     with caplog.at_level(logging.WARNING):
