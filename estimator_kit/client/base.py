@@ -15,9 +15,8 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from .connections import Retries
-from .errors import RowError, ServingError
-from .rows import Rows
+from .connections import Retries, ServingError
+from .rows import RowError, Rows
 from .tensors import DEFAULT_SIGNATURE, Metadata, as_array, cast
 
 # Rows in a request. For usual records this keeps requests far below gRPC's limit of 4 MiB.

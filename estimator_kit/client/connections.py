@@ -1,4 +1,4 @@
-"""Requests that end at a deadline: HTTP connections with one, and what repeats failed requests.
+"""Requests that end at a deadline: HTTP connections, what repeats requests, and their error.
 
 The timeout of a socket holds for each call: a server that sends a byte now and then never exceeds
 it. Here each call gets the time that is left until the deadline of the request: connecting, the TLS
@@ -26,13 +26,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Optional, TypeVar
 
-from .errors import ServingError
-
 # The errors of an exceeded deadline. Before Python 3.10 the second does not inherit from the first.
 TIMEOUTS = (TimeoutError, socket.timeout)
 
 # Sockets allow at most 24 days.
 _LONGEST = 1e6
+
+
+class ServingError(RuntimeError):
+    """A server did not answer a request.
+
+    Attributes:
+      code: the gRPC code, for example `NOT_FOUND`; with REST it follows from the HTTP status.
+      message: the message of the server.
+    """
+
+    def __init__(self, code: str, message: str):
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
 
 
 class Connection(http.client.HTTPConnection):

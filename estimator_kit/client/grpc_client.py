@@ -9,7 +9,7 @@ import numpy as np
 
 from . import messages, tensors
 from .base import Classes, Client, Target
-from .errors import ServingError
+from .connections import ServingError
 from .tensors import Metadata
 
 _SERVICE = "/tensorflow.serving.PredictionService/"

@@ -22,8 +22,7 @@ from typing import Any, Optional
 import numpy as np
 
 from .base import Classes, Client, Target
-from .connections import TIMEOUTS, Connection
-from .errors import ServingError
+from .connections import TIMEOUTS, Connection, ServingError
 from .tensors import DEFAULT_SIGNATURE, Metadata, TensorForm, signature_of_json
 
 _CODES = {

@@ -7,6 +7,7 @@ are not sent. Any other name that is not in the spec is an error.
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
@@ -14,12 +15,15 @@ from typing import Any, Optional, Union
 import numpy as np
 
 from . import messages, record_spec
-from .errors import RowError, did_you_mean
 from .tensors import DEFAULT_SIGNATURE
 
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 _FIELDS = {"string": "bytes_list", "float32": "float_list", "int64": "int64_list"}
 _EXPECTED = {"string": "str or bytes", "float32": "a number", "int64": "an int64"}
+
+
+class RowError(ValueError):
+    """A row does not fit the spec; the message names the row, the feature and what is expected."""
 
 
 class Rows:
@@ -271,3 +275,12 @@ _CHECKED: dict[str, Any] = {"string": _string, "float32": _float, "int64": _int}
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def did_you_mean(name: str, known_names: Iterable[str]) -> str:
+    """`. Did you mean 'user'?` for the nearest known name, or the list where none is near."""
+    names = list(dict.fromkeys(known_names))
+    near = difflib.get_close_matches(name, [n for n in names if n != name], n=1)
+    if near:
+        return f". Did you mean {near[0]!r}?"
+    return f". Use one of: {', '.join(names)}." if names else ""

@@ -17,14 +17,13 @@ from estimator_kit.config.mode_configs import (
 from estimator_kit.observing.page import page
 from estimator_kit.result import RunResult
 from estimator_kit.retraining import cycle, modes, notices, stages, state
-from estimator_kit.retraining.report import Report
+from estimator_kit.retraining.cycle_report import Report
 
 
 def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
     """Runs a cycle, trains an earlier one again, or makes an earlier version live.
 
-    It raises the errors of `retraining.cycle.run`, `retraining.modes` and
-    `retraining.reproduction`.
+    It raises the errors of `retraining.cycle.run` and of `retraining.modes`.
     """
     if config.mode == "rollback":
         tell(_roll_back(complete(config, RollbackConfig)))

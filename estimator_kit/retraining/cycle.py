@@ -2,7 +2,7 @@
 
     window         chooses the last complete days, and reads their files (`window`, `facts`)
     vocabularies   writes the spec of the cycle, with words from the new data (`vocabularies`)
-    checks         compares spec and data, drift, label rates (`checks`)
+    checks         compares spec and data, drift, label rates (`data_checks`)
     train          trains an ordinary experiment from the live model (`training_stage`)
     gate           scores candidate and live model on the same rows (`gate_stage`, `gate`)
     promote        copies the model into the serving directory (`promotion`)
@@ -31,14 +31,14 @@ from estimator_kit.config.mode_configs import RetrainConfig
 from estimator_kit.errors import ConfigError, Locked, NothingToDo, Refused, Stopped, TimedOut
 from estimator_kit.observing import prometheus
 from estimator_kit.result import RunResult
-from estimator_kit.retraining import cycle_versions, lineage, notices, report, stages, state
-from estimator_kit.retraining.checks import Checked
+from estimator_kit.retraining import cycle_report, cycle_versions, lineage, notices, stages, state
+from estimator_kit.retraining.cycle_report import Report
 from estimator_kit.retraining.cycle_versions import Promoted
+from estimator_kit.retraining.data_checks import Checked
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.gate_stage import Judged
-from estimator_kit.retraining.limits import Limits, stoppable
-from estimator_kit.retraining.report import Report
 from estimator_kit.retraining.retention import Cleaned
+from estimator_kit.retraining.stage_limits import Limits, stoppable
 from estimator_kit.retraining.state import CycleFolder, Done, Outcome, StageFile
 from estimator_kit.retraining.training_stage import Trained
 from estimator_kit.retraining.vocabularies import Vocabularies
@@ -179,13 +179,13 @@ class _Start:
         outcome: Outcome = "promoted" if promoted.version is not None else "refused"
         live = serving.live
         ended = Report.of(folder, outcome, live.number if live is not None else None)
-        report.write(folder, ended)
+        cycle_report.write(folder, ended)
         folder.save(Done(outcome=outcome, ended=self._clock()))
         try:
             _tell(self._config, ended)
         except Exception as error:  # The cycle has ended all the same. The text may have a secret.
             _log.warning("cycle %s could not be reported: %s", folder.name, type(error).__name__)
-        text = report.markdown(ended)
+        text = cycle_report.markdown(ended)
         if outcome == "refused":
             raise Refused(text.removeprefix("# "))
         trained, path = folder.output(Trained), promoted.path or ""
@@ -335,7 +335,7 @@ def _tell_of_failure(
         number = live.number if live is not None else None
         failed = Report.of(folder or state.new(config.model_dir), outcome, number, problem)
         if folder is not None:
-            report.write(folder, failed)
+            cycle_report.write(folder, failed)
         _tell(config, failed)
     except Exception as error:
         _log.warning("could not write the report of a cycle that %s: %s", outcome, error)

@@ -11,9 +11,9 @@ import plotly.graph_objects as go
 
 from estimator_kit.observing.page import charts
 from estimator_kit.observing.page.sections import Section, number, with_charts
-from estimator_kit.retraining.checks import Drift, Measure
+from estimator_kit.retraining.cycle_report import Report
+from estimator_kit.retraining.data_checks import Drift, Measure
 from estimator_kit.retraining.gate import Finding
-from estimator_kit.retraining.report import Report
 from feature_specs.statistics import population
 
 # How many distributions the page shows, the worst first.

@@ -14,10 +14,10 @@ import plotly.graph_objects as go
 
 from estimator_kit.observing.page import charts
 from estimator_kit.observing.page.sections import Section, number, with_charts
-from estimator_kit.retraining.checks import Drift
 from estimator_kit.retraining.cycle_page import difference, start_of
+from estimator_kit.retraining.cycle_report import Report
+from estimator_kit.retraining.data_checks import Drift
 from estimator_kit.retraining.promotion import Recorded
-from estimator_kit.retraining.report import Report
 from feature_specs.errors import counted
 
 _COLORS = {"promoted": charts.COLORS[2], "refused": charts.COLORS[7]}

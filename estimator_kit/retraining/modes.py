@@ -23,7 +23,7 @@ from estimator_kit.config.mode_configs import ModelDirConfig, ReproduceConfig, R
 from estimator_kit.distributed import tasks
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
-from estimator_kit.retraining import lineage, report, state
+from estimator_kit.retraining import cycle_report, lineage, state
 from estimator_kit.retraining.lineage import Lineage
 from estimator_kit.retraining.stages import serving_of
 from estimator_kit.training import starts
@@ -74,10 +74,8 @@ def history(config: ModelDirConfig) -> str:
     """The table of all cycles, and the list of versions in the serving directory."""
     serving = serving_of(config)
     live = serving.live
-    lines = [
-        report.history(state.cycles(config.model_dir), live.number if live is not None else None),
-        "",
-    ]
+    cycles = state.cycles(config.model_dir)
+    lines = [cycle_report.history(cycles, live.number if live is not None else None), ""]
     for version in serving.versions():
         what = f"cycle {version.cycle}" if version.cycle else "from another program"
         again = f", copy of version {version.rollback_of}" if version.rollback_of else ""

@@ -22,10 +22,10 @@ from typing import Any, Optional
 from estimator_kit.observing import prometheus
 from estimator_kit.observing.page import page
 from estimator_kit.result import read_result
-from estimator_kit.retraining import report, state
-from estimator_kit.retraining.checks import Drift
+from estimator_kit.retraining import cycle_report, state
+from estimator_kit.retraining.cycle_report import Report
+from estimator_kit.retraining.data_checks import Drift
 from estimator_kit.retraining.promotion import Recorded, Serving
-from estimator_kit.retraining.report import Report
 from estimator_kit.retraining.state import CycleFolder
 
 _log = logging.getLogger("estimator_kit")
@@ -116,7 +116,7 @@ def write_pages(model_dir: str, serving_dir: Optional[str] = None) -> str:
     if cycles:
         _write_cycle_page(cycles[-1], serving)
     path = os.path.join(model_dir, page.HISTORY)
-    reports, versions = [report.of_cycle(cycle) for cycle in cycles], _versions(serving)
+    reports, versions = [cycle_report.of_cycle(cycle) for cycle in cycles], _versions(serving)
     page.write_sections(
         path,
         os.path.basename(os.path.abspath(model_dir)),
@@ -132,7 +132,7 @@ def _write_cycle_page(cycle: CycleFolder, serving: Serving) -> None:
     has_trained = read_result(cycle.train_dir) is not None
     live = serving.live
     now = {"live_now": live.number if live is not None else None}
-    current = report.of_cycle(cycle).model_copy(update=now)
+    current = cycle_report.of_cycle(cycle).model_copy(update=now)
     page.write_sections(
         cycle.at(page.FILE),
         f"Cycle {current.cycle}",

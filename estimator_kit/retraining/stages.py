@@ -15,8 +15,8 @@ from typing import Optional
 from estimator_kit.config.mode_configs import ModelDirConfig, RetrainConfig
 from estimator_kit.errors import Locked
 from estimator_kit.retraining import (
-    checks,
     cycle_versions,
+    data_checks,
     gate_stage,
     retention,
     state,
@@ -98,7 +98,7 @@ def _judged_by(cycle: Cycle) -> FeatureSpec:
     return dataclasses.replace(spec, drift=cycle.spec.drift, retraining=cycle.spec.retraining)
 
 
-def check(cycle: Cycle) -> checks.Checked:
+def check(cycle: Cycle) -> data_checks.Checked:
     before = window_of(cycle.last)
     spec, facts = _judged_by(cycle), cycle.facts
     measured = None
@@ -106,9 +106,11 @@ def check(cycle: Cycle) -> checks.Checked:
         facts.statistics(cycle.window.train_files)  # Stored for the next cycle.
         statistics = facts.old_statistics(before.train_files) if before is not None else None
         if before is not None and statistics is not None:
-            measured = checks.measure_drift(spec, cycle.window, facts, before, statistics)
-    cycle.folder.save(checks.Drift.of(measured, before))  # Before a finding can stop the cycle.
-    findings = checks.run(
+            measured = data_checks.measure_drift(spec, cycle.window, facts, before, statistics)
+    cycle.folder.save(
+        data_checks.Drift.of(measured, before)
+    )  # Before a finding can stop the cycle.
+    findings = data_checks.run(
         spec,
         cycle.window,
         facts,
@@ -122,8 +124,8 @@ def check(cycle: Cycle) -> checks.Checked:
     stops = [finding.text for finding in findings if finding.verdict == "stop"]
     if stops:
         raise DataError("\n".join(["the checks before training stopped this cycle:", *stops]))
-    return checks.Checked(
-        findings=findings, label_means=checks.label_means(spec, cycle.window, facts)
+    return data_checks.Checked(
+        findings=findings, label_means=data_checks.label_means(spec, cycle.window, facts)
     )
 
 

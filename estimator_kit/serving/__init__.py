@@ -1,6 +1,6 @@
 """`--mode=serve`: TensorFlow Serving's protocols over a version directory, for development.
 
-    versions.py        which versions of a model are live; loads, checks, replaces and closes them
+    live_versions.py   which versions of a model are live; loads, checks, replaces and closes them
     loaded_model.py    one SavedModel in a session
     answers.py         predict, classify, regress: arrays in, arrays out; warm-up requests
     grpc_server.py     the official gRPC services; health.py has gRPC's health service

@@ -34,7 +34,7 @@ from estimator_kit.client.tensors import DEFAULT_SIGNATURE
 from estimator_kit.serving import answers
 from estimator_kit.serving.errors import RequestError, check_names, invalid, shortened
 from estimator_kit.serving.health import Health
-from estimator_kit.serving.versions import Models, State
+from estimator_kit.serving.live_versions import Models, State
 
 _log = logging.getLogger("estimator_kit")
 

@@ -5,7 +5,7 @@
 | empty, `tensorflow.serving.PredictionService` | every model has a live version |
 | the name of a model | this model has a live version |
 
-After `leave`, all services are NOT_SERVING, although the server still answers. `versions.Models` is
+After `leave`, all services are NOT_SERVING, although the server still answers. `Models` is
 the only source: `Check` asks it each time, and this module keeps only the last status that each
 `Watch` got. The messages come from grpcio-health-checking. This module does not use its servicer,
 which sends messages under a lock, so that one client that does not read blocks all others.
@@ -30,7 +30,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from estimator_kit.serving.errors import shortened
-from estimator_kit.serving.versions import Models
+from estimator_kit.serving.live_versions import Models
 from feature_specs.errors import did_you_mean
 
 

@@ -23,7 +23,7 @@ import waitress.wasyncore
 
 from estimator_kit.serving import answers, json_answers, json_requests
 from estimator_kit.serving.errors import HTTP, RequestError, invalid, shortened
-from estimator_kit.serving.versions import Models
+from estimator_kit.serving.live_versions import Models
 
 # waitress reads a body that is this many times too large to its end, because a client that is cut
 # off while it sends does not read the answer.

@@ -302,8 +302,8 @@ def _models(config: ExperimentConfig) -> Any:
             f"--mode=serve needs the package {error.name}. Install it with "
             "`pip install 'estimator-kit[serving]'`."
         ) from error
+    from estimator_kit.serving.live_versions import Models
     from estimator_kit.serving.loaded_model import LoadedModel
-    from estimator_kit.serving.versions import Models
 
     served = served_models(config)
     for model in served:

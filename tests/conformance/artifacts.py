@@ -41,7 +41,7 @@ from estimator_kit.model import model_params
 from estimator_kit.models import MODELS
 from estimator_kit.observing.histories import EvaluationHistory
 from estimator_kit.retraining import cycle, state
-from estimator_kit.retraining.checks import Checked
+from estimator_kit.retraining.data_checks import Checked
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.training_stage import Trained

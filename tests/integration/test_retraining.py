@@ -15,10 +15,10 @@ from estimator_kit.commands import inspect
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import Refused, TimedOut
 from estimator_kit.retraining import cycle, gate_stage, modes, notices, state
+from estimator_kit.retraining.cycle_report import Report
 from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.lineage import Lineage
 from estimator_kit.retraining.promotion import Serving
-from estimator_kit.retraining.report import Report
 from estimator_kit.retraining.training_stage import Trained
 from estimator_kit.retraining.window import CycleWindow
 from input_pipelines.prepare.analyze.scan import scan

@@ -10,13 +10,13 @@ import pytest
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import NothingToDo
 from estimator_kit.retraining import cycle, cycle_versions, gate_stage, modes, stages, state
-from estimator_kit.retraining.checks import Checked
+from estimator_kit.retraining.cycle_report import Report
 from estimator_kit.retraining.cycle_versions import Promoted, Publishing
+from estimator_kit.retraining.data_checks import Checked
 from estimator_kit.retraining.facts import FileFacts
 from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.lineage import Lineage
 from estimator_kit.retraining.promotion import Serving
-from estimator_kit.retraining.report import Report
 from estimator_kit.retraining.training_stage import Start, Trained
 from estimator_kit.retraining.vocabularies import Vocabularies
 from estimator_kit.retraining.window import CycleWindow, Day, Window

@@ -21,7 +21,7 @@ from estimator_kit.exit_codes import Signalled
 from estimator_kit.serving import server
 from estimator_kit.serving.grpc_server import GrpcServer
 from estimator_kit.serving.health import PREDICTION_SERVICE, Health
-from estimator_kit.serving.versions import Models
+from estimator_kit.serving.live_versions import Models
 from tests.estimator_kit.serving.small_models import config, write_version
 
 LONG = 60.0

@@ -25,8 +25,8 @@ from estimator_kit.client import GrpcClient, RestClient
 from estimator_kit.exit_codes import Signalled
 from estimator_kit.serving import loaded_model, server
 from estimator_kit.serving.grpc_server import GrpcServer
+from estimator_kit.serving.live_versions import Models
 from estimator_kit.serving.rest_server import RestApp, RestServer
-from estimator_kit.serving.versions import Models
 from tests.conftest import ROOT
 from tests.estimator_kit.serving.small_models import config, serving, write_version
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import feature_specs
-from estimator_kit.retraining import checks
-from estimator_kit.retraining.checks import Finding
+from estimator_kit.retraining import data_checks
+from estimator_kit.retraining.data_checks import Finding
 from estimator_kit.retraining.facts import FileFacts
 from estimator_kit.retraining.window import Day
 from feature_specs.errors import SpecError
@@ -35,11 +35,11 @@ def sizes(*rows):
 @pytest.fixture
 def found(monkeypatch):
     """Runs the checks on a window of some days. The last day is for evaluation."""
-    monkeypatch.setattr(checks, "_against_spec", lambda *_: [])
+    monkeypatch.setattr(data_checks, "_against_spec", lambda *_: [])
 
     def run(spec, days, **options):
         window = reports.window(train=tuple(days[:-1]), evaluate=(days[-1],))
-        return checks.run(spec, window, None, **options)
+        return data_checks.run(spec, window, None, **options)
 
     return run
 

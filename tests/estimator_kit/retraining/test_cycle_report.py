@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from estimator_kit.retraining import report, state
+from estimator_kit.retraining import cycle_report, state
+from estimator_kit.retraining.cycle_report import Report
 from estimator_kit.retraining.gate_stage import Both, Judged
-from estimator_kit.retraining.report import Report
 from estimator_kit.retraining.state import Done
 from estimator_kit.retraining.window import Day
 from tests.estimator_kit.retraining import reports
@@ -29,7 +29,7 @@ def test_the_history_has_all_main_metrics_and_the_reasons(cycles):
         "log_loss/buy": Both(candidate=0.1),
     }  # fmt: skip
     cycles[0].save(cycles[0].output(Report).model_copy(update={"metrics": metrics}))
-    assert report.history(cycles, live=1).splitlines() == [
+    assert cycle_report.history(cycles, live=1).splitlines() == [
         "cycle  as of       train days  rows   start    warnings  outcome   version  "
         "auc/click live  auc/click candidate  auc/buy live  auc/buy candidate",
         "0001   2026-01-01  1           1,000  scratch  1         promoted  1 live   "
@@ -45,7 +45,7 @@ def test_the_history_has_all_main_metrics_and_the_reasons(cycles):
 def test_a_reason_of_several_lines_stays_in_its_item():
     reason = "a warm start does not fit: shapes differ:\n  user: 20"
     start = reports.SCRATCH.model_copy(update={"reason": reason})
-    lines = report.markdown(reports.report(1, "promoted", start=start)).splitlines()
+    lines = cycle_report.markdown(reports.report(1, "promoted", start=start)).splitlines()
     at = lines.index("- started from scratch: a warm start does not fit: shapes differ:")
     assert lines[at + 1] == "    user: 20; weights: 12 restored"
 

@@ -12,7 +12,6 @@ import dataclasses
 import gc
 import logging
 import os
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ from estimator_kit.serving.errors import RequestError, invalid
 from estimator_kit.serving.loaded_model import LoadedModel
 from estimator_kit.tensorflow_errors import reason
 from feature_specs.errors import did_you_mean
-from feature_specs.files.versions import LARGEST
+from feature_specs.files import versions as version_folders
 
 _log = logging.getLogger("estimator_kit")
 
@@ -75,7 +74,6 @@ class Versions:
         self._seen: dict[int, Fingerprint] = {}
         self._failed: dict[int, Fingerprint] = {}
         self._said: dict[Any, str] = {}
-        self._names: dict[int, str] = {}  # Names of folders; `007` is version 7.
         self._closed = 0
         self._ended = False
 
@@ -124,7 +122,7 @@ class Versions:
     def poll(self) -> None:
         """Looks at the folder once: loads good new versions, and closes those they replace."""
         try:
-            existing = self._found()
+            existing = version_folders.numbers(self._served.path)
         except _UNREADABLE as error:  # A disk may be away for a while.
             self._say("none", f"{self._served.path} cannot be listed: {_one_line(error)}")
             return
@@ -153,7 +151,7 @@ class Versions:
             if live and version not in live:
                 self._say(
                     ("label", label, *live),
-                    f"the label {label} means version {version}, which is not served; live: "
+                    f"the label {label} means version {version}, which is not served. Live: "
                     f"{', '.join(map(str, live))}",
                 )
         if self._closed:
@@ -166,42 +164,13 @@ class Versions:
             self._ended = True
         self._retire(self.live)
 
-    def _found(self) -> list[int]:
-        if not tf.io.gfile.isdir(self._served.path):
-            return []
-        names = [name.rstrip("/") for name in tf.io.gfile.listdir(self._served.path)]
-        folders: dict[int, str] = {}
-        for name in sorted(names):
-            if not re.fullmatch("[0-9]+", name):
-                continue
-            digits = name.lstrip("0") or "0"
-            if len(digits) > 19 or int(digits) > LARGEST:  # gRPC sends versions as int64.
-                self._say(
-                    f"{name} is too large",
-                    f"the folder {name[:40]} is not a version: the largest is {LARGEST}",
-                )
-                continue
-            version = int(digits)
-            if version in folders:  # TensorFlow Serving also takes the last one.
-                self._say(
-                    ("names", version),
-                    f"the folders {folders[version]} and {name} are both version {version}. "
-                    f"{name} is served.",
-                )
-            folders[version] = name
-        self._names = folders
-        return sorted(folders)
-
-    def _path(self, version: int) -> str:
-        return os.path.join(self._served.path, self._names.get(version, str(version)))
-
     def _is_good(self, version: int) -> bool:
         with self._lock:
             live = self._live.get(version)
         if live is not None:
             self._renew(version, live)
             return True
-        path = self._path(version)
+        path = os.path.join(self._served.path, str(version))
         try:
             looks = _fingerprint(path)
         except _UNREADABLE as error:
@@ -218,7 +187,7 @@ class Versions:
 
     def _renew(self, version: int, live: _Live) -> None:
         """Loads a live version again if its files were replaced."""
-        path = self._path(version)
+        path = os.path.join(self._served.path, str(version))
         try:
             looks = _fingerprint(path)
         except _UNREADABLE:  # A live version no longer needs its files.

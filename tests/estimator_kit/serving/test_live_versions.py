@@ -14,8 +14,9 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 from estimator_kit.config.areas.serving import ServedModel
 from estimator_kit.serving.errors import RequestError
+from estimator_kit.serving.live_versions import Models, Versions
 from estimator_kit.serving.loaded_model import LoadedModel
-from estimator_kit.serving.versions import Models, Versions
+from feature_specs.files import versions as version_folders
 from tests.estimator_kit.serving.small_models import example, write_version
 
 
@@ -233,7 +234,8 @@ def test_a_broken_newest_version_at_the_start_leaves_the_one_before(made, folder
 def test_policies_and_labels(made, folder, versions):
     for version in (2, 3, 4):
         shutil.copytree(made / str(version), folder / str(version))
-    shutil.copytree(made / "4", folder / "temp-6")
+    for name in ("temp-6", "007", str(2**63)):
+        shutil.copytree(made / "4", folder / name)
     assert versions(policy="all").live == [1, 2, 3, 4]
     assert versions(latest=2).live == [3, 4]
     labels = {"stable": 1, "canary": 3}
@@ -252,19 +254,6 @@ def test_policies_and_labels(made, folder, versions):
         with pytest.raises(RequestError) as error, found.lease(**which):
             pass
         assert (error.value.code, error.value.message) == (code, message)
-
-
-def test_a_folder_whose_number_begins_with_zeros(made, folder, versions, said):
-    shutil.copytree(made / "2", folder / "007")
-    found = versions()
-    assert (found.live, answer(found), answer(found, version=7)) == ([7], 2.0, 2.0)
-    shutil.copytree(made / "3", folder / "7")
-    polled(found)
-    assert (found.live, answer(found)) == ([7], 3.0)
-    assert said() == ["model ads: the folders 007 and 7 are both version 7. 7 is served."]
-    shutil.rmtree(folder / "7")
-    polled(found)
-    assert answer(found) == 2.0
 
 
 def test_versions_that_are_not_wanted_have_no_state(made, folder, versions):
@@ -331,10 +320,10 @@ def test_a_model_without_a_version_is_not_found_until_it_has_one(made, tmp_path)
 def test_a_folder_that_cannot_be_listed_ends_nothing(versions, folder, said, monkeypatch):
     found = versions()
 
-    def listdir(path):
+    def numbers(path):
         raise tf.errors.UnavailableError(None, None, "the disk is away")
 
-    monkeypatch.setattr(tf.io.gfile, "listdir", listdir)
+    monkeypatch.setattr(version_folders, "numbers", numbers)
     assert polled(found) == [1]
     assert said() == [f"model ads: {folder} cannot be listed: UnavailableError: the disk is away"]
 
@@ -370,19 +359,6 @@ def test_a_look_that_fails_ends_neither_the_server_nor_the_looks_at_other_models
     models.close()
 
 
-def test_a_number_that_is_no_int64_is_no_version(versions, made, folder, said):
-    found = versions()
-    for name in (str(2**63), "9" * 200):
-        shutil.copytree(made / "2", folder / name)
-    for _ in range(2):
-        assert polled(found) == [1]
-    assert sorted(said()) == [
-        f"model ads: the folder {name} is not a version: the largest is 9223372036854775807"
-        for name in (str(2**63), "9" * 40)
-    ]
-    assert set(found.states()) == {1}
-
-
 def test_other_files_under_the_number_of_a_live_version_take_its_place(
     versions, made, folder, said
 ):
@@ -408,11 +384,11 @@ def test_other_files_under_the_number_of_a_live_version_take_its_place(
 def test_a_label_of_a_version_that_is_not_live_is_warned_of(versions, made, folder, said):
     found = versions(labels={"stable": 1, "canary": 2})
     found.poll()
-    assert said() == ["model ads: the label canary means version 2, which is not served; live: 1"]
+    assert said() == ["model ads: the label canary means version 2, which is not served. Live: 1"]
     shutil.copytree(made / "2", folder / "2")
     polled(found)
     assert said()[1:] == [
-        "model ads: the label stable means version 1, which is not served; live: 2"
+        "model ads: the label stable means version 1, which is not served. Live: 2"
     ]
 
 

@@ -11,10 +11,10 @@ from typing import Optional
 
 from pydantic import Field
 
-from estimator_kit.retraining import checks as checks_module
+from estimator_kit.retraining import data_checks as checks_module
 from estimator_kit.retraining import lineage
-from estimator_kit.retraining.checks import Checked
 from estimator_kit.retraining.cycle_versions import Promoted
+from estimator_kit.retraining.data_checks import Checked
 from estimator_kit.retraining.gate import Finding
 from estimator_kit.retraining.gate_stage import Both, Interval, Judged
 from estimator_kit.retraining.retention import Cleaned

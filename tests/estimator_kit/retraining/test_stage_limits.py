@@ -10,8 +10,8 @@ import weakref
 import pytest
 
 from estimator_kit.errors import Stopped, TimedOut
-from estimator_kit.retraining import limits as limits_module
-from estimator_kit.retraining.limits import stoppable
+from estimator_kit.retraining import stage_limits as limits_module
+from estimator_kit.retraining.stage_limits import stoppable
 
 pytestmark = pytest.mark.no_tensorflow
 
