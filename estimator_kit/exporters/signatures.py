@@ -34,7 +34,7 @@ from estimator_kit.exporters.graph_copy import CopyError, copied, depends_on
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
 from feature_specs.errors import did_you_mean
-from feature_specs.heads.next_item import NextItem
+from feature_specs.heads import NextItem
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import EXAMPLES, ServingInputs
 from input_pipelines.transform.transforms import Transform

@@ -20,19 +20,18 @@ from pydantic import Field
 from estimator_kit.client.signatures import DEFAULT_SIGNATURE
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import loading
+from estimator_kit.model.heads import row_metric
 from estimator_kit.model.names import PREDICT_EXAMPLES
 from estimator_kit.retraining import default_gate, gate, intervals
 from estimator_kit.retraining.gate import Scored
 from estimator_kit.retraining.intervals import Interval
 from estimator_kit.retraining.promotion import Verify, Version
 from estimator_kit.retraining.state import StageFile
-from estimator_kit.scoring import row_metrics
 from estimator_kit.scoring.eval_rows import EvalRows, first_records
-from estimator_kit.scoring.row_metrics import OUTPUTS
 from estimator_kit.serving.loaded_model import LoadedModel
 from estimator_kit.tensorflow_errors import reason
 from feature_specs.files import documents
-from feature_specs.sections.retraining import MODEL_METRICS, ROW_METRICS
+from feature_specs.sections.retraining import MODEL_METRICS
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import EXAMPLES
 
@@ -107,11 +106,7 @@ def run(
     features = {c.slice for c in conditions} | {section.bootstrap.group_by}
     wanted = sorted(name for name in features if name is not None)
     rows = EvalRows(spec, paths, features=wanted, batch_size=batch_size)
-    objectives = [
-        name
-        for name, entry in spec.objectives.items()
-        if entry.head in OUTPUTS and entry.steps_in_row is None
-    ]
+    objectives = [name for name, entry in spec.objectives.items() if entry.judged]
     asked = {c.metric for c in conditions}
     measured = {"size_mib": _size_mib(export)}
     with contextlib.closing(_load(export)) as model:
@@ -188,12 +183,12 @@ def _metrics(spec: FeatureSpec, scored: dict[str, Scored]) -> dict[str, Both]:
     """Every metric that a condition can use, by its name with the objective."""
     found: dict[str, Both] = {}
     for objective, rows in scored.items():
-        for name in ROW_METRICS[spec.objectives[objective].head]:
+        for name in (kind.name for kind in spec.objectives[objective].judged_by):
             entry: dict[str, Optional[float]] = {}
             for whose, predictions in (("candidate", rows.candidate), ("live", rows.live)):
                 if predictions is not None:
                     weighted = (rows.labels, predictions, rows.weights)
-                    entry[whose] = row_metrics.make(name, rows.head, *weighted).value()
+                    entry[whose] = row_metric(name, rows.head, *weighted).value()
             found[f"{name}/{objective}"] = Both(**entry)
     return found
 

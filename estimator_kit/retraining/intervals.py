@@ -12,8 +12,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from estimator_kit.model.heads import row_metric, row_metrics
 from estimator_kit.retraining.gate import Scored
-from estimator_kit.scoring import row_metrics, slices
+from estimator_kit.scoring import slices
 from feature_specs.sections.retraining import MODEL_METRICS, Gate
 
 # Enough to draw an interval. The gate may draw more.
@@ -49,7 +50,7 @@ def of_conditions(
             if predictions is None or row_metrics.not_finite(predictions):
                 continue
             interval = slices.difference(
-                row_metrics.make(name, rows.head, rows.labels, predictions, rows.weights).value,
+                row_metric(name, rows.head, rows.labels, predictions, rows.weights).value,
                 lambda counts: 0.0,
                 rows=len(rows.labels),
                 groups=groups,

@@ -31,7 +31,7 @@ from feature_specs.errors import (
     value_text,
 )
 from feature_specs.feature import Feature
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS
 from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.label import Label
 from feature_specs.parser.entry_messages import entry_at, field_names, message_of, place_in

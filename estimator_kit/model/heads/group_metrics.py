@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from estimator_kit.model.heads.row_sample import row_sample
 from estimator_kit.model.heads.streaming import Metric, ratio
-from feature_specs.heads.metric_choices import MetricChoice
+from feature_specs.heads.metrics import MetricChoice
 from input_pipelines.reading.row_groups import row_changes
 
 CAPACITY = 2**20
@@ -59,7 +59,7 @@ def group_metrics(
     more than `capacity` rows, and the metrics use a sample of the groups.
 
     Args:
-      chosen: metrics of `metric_choices.BY_GROUP`.
+      chosen: metrics of `HeadEntry.by_group`.
       group: int64 [rows], hashes. Negative numbers mean no group.
       scores, labels, weights: float32 [rows]. A label above 0 is relevant.
       grades: whether labels are grades of relevance. NDCG then uses 2^label - 1.
