@@ -12,38 +12,11 @@ import pydantic
 from pydantic import Field
 
 from feature_specs.entry import Entry, PositiveFloat, field
+from feature_specs.heads import losses
+from feature_specs.heads import metrics as kinds
 from feature_specs.heads.base import Answer, HeadEntry, LabelPart, Range, StepEntry
-from feature_specs.heads.losses import (
-    Absolute,
-    Focal,
-    LogLoss,
-    LossEntry,
-    NoOptions,
-    SigmoidCrossEntropy,
-    Squared,
-    loss_of,
-    may_be_negative,
-)
-from feature_specs.heads.metrics import (
-    ACCURACY,
-    AUC,
-    AUC_PRECISION_RECALL,
-    CALIBRATION,
-    CONFUSION,
-    EXPECTED_CALIBRATION_ERROR,
-    HIT_RATE,
-    LOG_LOSS,
-    MEANS,
-    MRR,
-    NDCG,
-    OF_CONFUSION,
-    PRECISION_AT_RECALL,
-    RECALL_AT_PRECISION,
-    WITH_GROUPS,
-    MetricKind,
-    metrics_of,
-    plain,
-)
+from feature_specs.heads.losses import LossEntry, NoOptions, loss_of, may_be_negative
+from feature_specs.heads.metrics import MetricKind, metrics_of, plain
 
 ACCURACY_BASELINE = MetricKind(
     "accuracy_baseline",
@@ -72,7 +45,7 @@ GAUC = MetricKind(
 )
 
 # Metrics within the rows of one value of `group_by`.
-OF_GROUPS = (GAUC, MRR, NDCG, HIT_RATE)
+OF_GROUPS = (GAUC, kinds.MRR, kinds.NDCG, kinds.HIT_RATE)
 
 
 class Hinge(LossEntry):
@@ -120,13 +93,13 @@ class DelayedFeedback(LossEntry):
 
 
 _BINARY_LOSSES = (
-    SigmoidCrossEntropy,
-    Focal,
-    LogLoss,
+    losses.SigmoidCrossEntropy,
+    losses.Focal,
+    losses.LogLoss,
     Hinge,
     Exponential,
-    Squared,
-    Absolute,
+    losses.Squared,
+    losses.Absolute,
 )
 
 
@@ -138,7 +111,7 @@ class Binary(StepEntry):
         description="Two classes, 0 and 1, from one logit.",
     )
     loss: loss_of(*_BINARY_LOSSES, DelayedFeedback) = field(  # type: ignore[valid-type]
-        SigmoidCrossEntropy.default(),
+        losses.SigmoidCrossEntropy.default(),
         changes="training scores",
         description="The loss of a row. The default is `sigmoid_cross_entropy`.",
     )
@@ -149,11 +122,11 @@ class Binary(StepEntry):
         "it changes only `loss`.",
     )
     metrics: metrics_of(  # type: ignore[valid-type]
-        LOG_LOSS,
-        EXPECTED_CALIBRATION_ERROR,
-        CONFUSION,
-        RECALL_AT_PRECISION,
-        PRECISION_AT_RECALL,
+        kinds.LOG_LOSS,
+        kinds.EXPECTED_CALIBRATION_ERROR,
+        kinds.CONFUSION,
+        kinds.RECALL_AT_PRECISION,
+        kinds.PRECISION_AT_RECALL,
         *OF_GROUPS,
     ) = field(
         (),
@@ -171,17 +144,17 @@ class Binary(StepEntry):
     )
 
     always = (
-        *MEANS,
-        *OF_CONFUSION,
-        AUC,
-        AUC_PRECISION_RECALL,
+        *kinds.MEANS,
+        *kinds.OF_CONFUSION,
+        kinds.AUC,
+        kinds.AUC_PRECISION_RECALL,
         ACCURACY_BASELINE,
-        CALIBRATION,
+        kinds.CALIBRATION,
     )
-    judged_by = (AUC, LOG_LOSS, CALIBRATION)
-    main = plain(AUC, AUC_PRECISION_RECALL, CALIBRATION)
+    judged_by = (kinds.AUC, kinds.LOG_LOSS, kinds.CALIBRATION)
+    main = plain(kinds.AUC, kinds.AUC_PRECISION_RECALL, kinds.CALIBRATION)
     answer = Answer("logits")
-    sometimes = (BAYES_AUC, BAYES_LOSS, *WITH_GROUPS)
+    sometimes = (BAYES_AUC, BAYES_LOSS, *kinds.WITH_GROUPS)
     by_group = OF_GROUPS
     label_range: ClassVar[Range] = (0, 1)
 
@@ -246,7 +219,7 @@ class MultiLabel(HeadEntry):
         changes="values weights outputs", description="The number of classes, 2 or more."
     )
     loss: loss_of(*_BINARY_LOSSES) = field(  # type: ignore[valid-type]
-        SigmoidCrossEntropy.default(),
+        losses.SigmoidCrossEntropy.default(),
         changes="training scores",
         description="The loss of a class. The loss of a row is the mean over the classes. The "
         "default is `sigmoid_cross_entropy`.",
@@ -258,12 +231,12 @@ class MultiLabel(HeadEntry):
         "changes only `loss`.",
     )
     metrics: metrics_of(  # type: ignore[valid-type]
-        LOG_LOSS,
-        AUC,
-        AUC_PRECISION_RECALL,
-        CONFUSION,
-        RECALL_AT_PRECISION,
-        PRECISION_AT_RECALL,
+        kinds.LOG_LOSS,
+        kinds.AUC,
+        kinds.AUC_PRECISION_RECALL,
+        kinds.CONFUSION,
+        kinds.RECALL_AT_PRECISION,
+        kinds.PRECISION_AT_RECALL,
     ) = field(
         (),
         changes="nothing",
@@ -272,8 +245,8 @@ class MultiLabel(HeadEntry):
         "`{recall_at_precision: 0.9}` and `{precision_at_recall: 0.9}`.",
     )
 
-    always = (*MEANS, *OF_CONFUSION)
-    main = plain(AUC, ACCURACY)
+    always = (*kinds.MEANS, *kinds.OF_CONFUSION)
+    main = plain(kinds.AUC, kinds.ACCURACY)
     lists_classes = True
     label_range: ClassVar[Range] = (0, 1)
 

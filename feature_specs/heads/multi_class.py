@@ -9,26 +9,11 @@ import pydantic
 from pydantic import Field
 
 from feature_specs.entry import PositiveFloat, as_tuple, field
+from feature_specs.heads import losses
+from feature_specs.heads import metrics as kinds
 from feature_specs.heads.base import Answer, HeadEntry
-from feature_specs.heads.losses import (
-    Focal,
-    SoftmaxCrossEntropy,
-    loss_of,
-)
-from feature_specs.heads.metrics import (
-    ACCURACY,
-    CONFUSION,
-    EXPECTED_CALIBRATION_ERROR,
-    F1,
-    LOG_LOSS,
-    LOSS,
-    MEAN_ABSOLUTE_ERROR,
-    WEIGHT_SUM,
-    Kinds,
-    MetricKind,
-    metrics_of,
-    plain,
-)
+from feature_specs.heads.losses import loss_of
+from feature_specs.heads.metrics import Kinds, MetricKind, metrics_of, plain
 
 MEAN_IOU = MetricKind(
     "mean_iou",
@@ -61,8 +46,8 @@ class MultiClass(HeadEntry):
         description="The number of classes, 3 or more. Labels are in [0, num_classes), or words of "
         "a vocabulary of this size.",
     )
-    loss: loss_of(SoftmaxCrossEntropy, Focal) = field(  # type: ignore[valid-type]
-        SoftmaxCrossEntropy.default(),
+    loss: loss_of(losses.SoftmaxCrossEntropy, losses.Focal) = field(  # type: ignore[valid-type]
+        losses.SoftmaxCrossEntropy.default(),
         changes="training scores",
         description="The loss of a row. The default is `softmax_cross_entropy`.",
     )
@@ -75,7 +60,12 @@ class MultiClass(HeadEntry):
         "the metrics it changes only `loss`.",
     )
     metrics: metrics_of(  # type: ignore[valid-type]
-        LOG_LOSS, EXPECTED_CALIBRATION_ERROR, CONFUSION, F1, MEAN_IOU, TOP_K_ACCURACY
+        kinds.LOG_LOSS,
+        kinds.EXPECTED_CALIBRATION_ERROR,
+        kinds.CONFUSION,
+        kinds.F1,
+        MEAN_IOU,
+        TOP_K_ACCURACY,
     ) = field(
         (),
         changes="nothing",
@@ -84,9 +74,9 @@ class MultiClass(HeadEntry):
         f"{MOST_CONFUSED} classes), `f1`, `mean_iou` and `{{top_k_accuracy: 5}}`.",
     )
 
-    always: ClassVar[Kinds] = (LOSS, WEIGHT_SUM, ACCURACY)
-    judged_by: ClassVar[Kinds] = (ACCURACY, LOG_LOSS)
-    main = plain(ACCURACY)
+    always: ClassVar[Kinds] = (kinds.LOSS, kinds.WEIGHT_SUM, kinds.ACCURACY)
+    judged_by: ClassVar[Kinds] = (kinds.ACCURACY, kinds.LOG_LOSS)
+    main = plain(kinds.ACCURACY)
     answer = Answer("probabilities", wide=True)
 
     @property
@@ -134,9 +124,9 @@ class Ordinal(MultiClass):
         "label is above class k with the probability sigmoid(z_k), which falls with k.",
     )
 
-    always = (LOSS, WEIGHT_SUM, ACCURACY, MEAN_ABSOLUTE_ERROR)
-    judged_by = (ACCURACY, LOG_LOSS, MEAN_ABSOLUTE_ERROR)
-    main = plain(MEAN_ABSOLUTE_ERROR, ACCURACY)
+    always = (kinds.LOSS, kinds.WEIGHT_SUM, kinds.ACCURACY, kinds.MEAN_ABSOLUTE_ERROR)
+    judged_by = (kinds.ACCURACY, kinds.LOG_LOSS, kinds.MEAN_ABSOLUTE_ERROR)
+    main = plain(kinds.MEAN_ABSOLUTE_ERROR, kinds.ACCURACY)
 
     @property
     def logits_dimension(self) -> int:

@@ -15,24 +15,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from feature_specs.entry import Entry, NotNegativeFloat, PositiveInt, field
+from feature_specs.heads import losses
+from feature_specs.heads import metrics as kinds
 from feature_specs.heads.base import HeadEntry
-from feature_specs.heads.losses import (
-    LossEntry,
-    SoftmaxCrossEntropy,
-    loss_of,
-)
-from feature_specs.heads.metrics import (
-    COVERAGE,
-    HIT_RATE,
-    LOSS,
-    MRR,
-    NDCG,
-    RECALL,
-    WEIGHT_SUM,
-    MetricChoice,
-    MetricKind,
-    metrics_of,
-)
+from feature_specs.heads.losses import LossEntry, loss_of
+from feature_specs.heads.metrics import MetricChoice, MetricKind, metrics_of
 
 UNKNOWN_ITEM_SHARE = MetricKind(
     "unknown_item_share",
@@ -143,9 +130,9 @@ class NextItem(HeadEntry):
         "whose ids are the items.",
     )
     loss: loss_of(  # type: ignore[valid-type]
-        SoftmaxCrossEntropy, SampledSoftmax, Bpr, BprMax
+        losses.SoftmaxCrossEntropy, SampledSoftmax, Bpr, BprMax
     ) = field(
-        SoftmaxCrossEntropy.default(),
+        losses.SoftmaxCrossEntropy.default(),
         changes="training scores",
         description="The loss of a step. The default is `softmax_cross_entropy` over all items, "
         "which suits catalogues of up to some thousands. The other losses sample items in "
@@ -165,7 +152,7 @@ class NextItem(HeadEntry):
         "0.",
     )
     metrics: metrics_of(  # type: ignore[valid-type]
-        RECALL, HIT_RATE, NDCG, MRR, COVERAGE, POPULARITY_LIFT
+        kinds.RECALL, kinds.HIT_RATE, kinds.NDCG, kinds.MRR, kinds.COVERAGE, POPULARITY_LIFT
     ) = field(
         ({"recall": 10}, {"ndcg": 10}, "mrr"),
         changes="nothing",
@@ -174,8 +161,8 @@ class NextItem(HeadEntry):
         "rank the whole catalogue at the last step of each row.",
     )
 
-    always = (LOSS, WEIGHT_SUM, UNKNOWN_ITEM_SHARE)
-    main = (MetricChoice(NDCG, 10),)
+    always = (kinds.LOSS, kinds.WEIGHT_SUM, UNKNOWN_ITEM_SHARE)
+    main = (MetricChoice(kinds.NDCG, 10),)
     compares = "the items of a catalogue"
 
     @property

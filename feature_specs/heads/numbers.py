@@ -9,32 +9,11 @@ import pydantic
 from pydantic import Field
 
 from feature_specs.entry import Entry, PositiveFloat, as_tuple, field
+from feature_specs.heads import losses
+from feature_specs.heads import metrics as kinds
 from feature_specs.heads.base import Answer, HeadEntry, Range, StepEntry
-from feature_specs.heads.losses import (
-    Absolute,
-    Focal,
-    LogLoss,
-    LossEntry,
-    NoOptions,
-    SigmoidCrossEntropy,
-    Squared,
-    loss_of,
-    may_be_negative,
-)
-from feature_specs.heads.metrics import (
-    CALIBRATION,
-    COVERAGE,
-    LABEL_MEAN,
-    LOG_LOSS,
-    LOSS,
-    MEAN_ABSOLUTE_ERROR,
-    MEAN_SQUARED_ERROR,
-    OF_ERRORS,
-    WEIGHT_SUM,
-    MetricKind,
-    metrics_of,
-    plain,
-)
+from feature_specs.heads.losses import LossEntry, NoOptions, loss_of, may_be_negative
+from feature_specs.heads.metrics import MetricKind, metrics_of, plain
 
 MEAN_RELATIVE_ERROR = MetricKind(
     "mean_relative_error",
@@ -118,8 +97,8 @@ class Cosine(LossEntry):
 
 
 _NUMBER_LOSSES = (
-    Squared,
-    Absolute,
+    losses.Squared,
+    losses.Absolute,
     Huber,
     LogCosh,
     Pinball,
@@ -134,7 +113,7 @@ class Regression(StepEntry):
         description="A number. The one logit is the prediction.",
     )
     loss: loss_of(*_NUMBER_LOSSES) = field(  # type: ignore[valid-type]
-        Squared.default(),
+        losses.Squared.default(),
         changes="training scores",
         description="The loss of a row. The default is `squared`.",
     )
@@ -144,9 +123,9 @@ class Regression(StepEntry):
         description="Metrics in addition to the default metrics: `mean_relative_error`.",
     )
 
-    always = OF_ERRORS
-    judged_by = (MEAN_ABSOLUTE_ERROR, MEAN_SQUARED_ERROR)
-    main = plain(MEAN_SQUARED_ERROR, MEAN_ABSOLUTE_ERROR)
+    always = kinds.OF_ERRORS
+    judged_by = (kinds.MEAN_ABSOLUTE_ERROR, kinds.MEAN_SQUARED_ERROR)
+    main = plain(kinds.MEAN_SQUARED_ERROR, kinds.MEAN_ABSOLUTE_ERROR)
     answer = Answer("predictions")
     normal_errors = True
 
@@ -167,13 +146,13 @@ class PoissonRegression(StepEntry):
         description="Metrics in addition to the default metrics: `mean_relative_error`.",
     )
 
-    always = OF_ERRORS
+    always = kinds.OF_ERRORS
     judged_by = (
-        MEAN_ABSOLUTE_ERROR,
-        MEAN_SQUARED_ERROR,
-        CALIBRATION,
+        kinds.MEAN_ABSOLUTE_ERROR,
+        kinds.MEAN_SQUARED_ERROR,
+        kinds.CALIBRATION,
     )
-    main = plain(MEAN_SQUARED_ERROR, MEAN_ABSOLUTE_ERROR)
+    main = plain(kinds.MEAN_SQUARED_ERROR, kinds.MEAN_ABSOLUTE_ERROR)
     answer = Answer("predictions")
     label_range: ClassVar[Range] = (0, None)
 
@@ -186,9 +165,9 @@ class LogisticRegression(StepEntry):
         description="A number from 0 to 1. The sigmoid of the one logit is the prediction.",
     )
     loss: loss_of(  # type: ignore[valid-type]
-        SigmoidCrossEntropy, Focal, LogLoss, Squared, Absolute
+        losses.SigmoidCrossEntropy, losses.Focal, losses.LogLoss, losses.Squared, losses.Absolute
     ) = field(
-        SigmoidCrossEntropy.default(),
+        losses.SigmoidCrossEntropy.default(),
         changes="training scores",
         description="The loss of a row. The default is `sigmoid_cross_entropy`.",
     )
@@ -198,9 +177,9 @@ class LogisticRegression(StepEntry):
         description="Metrics in addition to the default metrics: `mean_relative_error`.",
     )
 
-    always = OF_ERRORS
-    judged_by = (LOG_LOSS, CALIBRATION)
-    main = plain(MEAN_SQUARED_ERROR, MEAN_ABSOLUTE_ERROR)
+    always = kinds.OF_ERRORS
+    judged_by = (kinds.LOG_LOSS, kinds.CALIBRATION)
+    main = plain(kinds.MEAN_SQUARED_ERROR, kinds.MEAN_ABSOLUTE_ERROR)
     answer = Answer("logits")
     label_range: ClassVar[Range] = (0, 1)
 
@@ -223,13 +202,13 @@ class ZeroInflatedLognormal(HeadEntry):
         description="Metrics in addition to the default metrics: `mean_relative_error`.",
     )
 
-    always = OF_ERRORS
+    always = kinds.OF_ERRORS
     judged_by = (
-        MEAN_ABSOLUTE_ERROR,
-        MEAN_SQUARED_ERROR,
-        CALIBRATION,
+        kinds.MEAN_ABSOLUTE_ERROR,
+        kinds.MEAN_SQUARED_ERROR,
+        kinds.CALIBRATION,
     )
-    main = plain(MEAN_SQUARED_ERROR, MEAN_ABSOLUTE_ERROR)
+    main = plain(kinds.MEAN_SQUARED_ERROR, kinds.MEAN_ABSOLUTE_ERROR)
     answer = Answer("predictions")
     label_range: ClassVar[Range] = (0, None)
 
@@ -268,7 +247,7 @@ class Quantile(HeadEntry):
         "before it.",
     )
 
-    always = (LOSS, WEIGHT_SUM, LABEL_MEAN, COVERAGE)
+    always = (kinds.LOSS, kinds.WEIGHT_SUM, kinds.LABEL_MEAN, kinds.COVERAGE)
     normal_errors = True
 
     @property
@@ -302,7 +281,7 @@ class CosineDistance(StepEntry):
         Cosine.default(), changes="training scores", description="The loss of a row: `cosine`."
     )
 
-    always = (LOSS, WEIGHT_SUM, COSINE_SIMILARITY)
+    always = (kinds.LOSS, kinds.WEIGHT_SUM, COSINE_SIMILARITY)
     normal_errors = True
 
     @property

@@ -8,24 +8,10 @@ import pydantic
 from pydantic import Field
 
 from feature_specs.entry import Entry, PositiveFloat, field
+from feature_specs.heads import metrics as kinds
 from feature_specs.heads.base import HeadEntry
-from feature_specs.heads.losses import (
-    LossEntry,
-    NoOptions,
-    loss_of,
-)
-from feature_specs.heads.metrics import (
-    HIT_RATE,
-    LABEL_MEAN,
-    LOSS,
-    MRR,
-    NDCG,
-    WEIGHT_SUM,
-    WITH_GROUPS,
-    MetricChoice,
-    MetricKind,
-    metrics_of,
-)
+from feature_specs.heads.losses import LossEntry, NoOptions, loss_of
+from feature_specs.heads.metrics import MetricChoice, MetricKind, metrics_of
 
 LISTS = MetricKind(
     "lists",
@@ -183,7 +169,7 @@ class Ranking(HeadEntry):
         description="How the losses of lists become the loss of a batch: `mean` divides their "
         "weighted sum by the sum of the weights of the lists, and `sum` leaves it as it is.",
     )
-    metrics: metrics_of(MRR, NDCG, HIT_RATE) = field(  # type: ignore[valid-type]
+    metrics: metrics_of(kinds.MRR, kinds.NDCG, kinds.HIT_RATE) = field(  # type: ignore[valid-type]
         ({"ndcg": 10},),
         changes="nothing",
         description="Metrics in addition to the default metrics: `mrr`, `{ndcg: 10}` and "
@@ -191,15 +177,15 @@ class Ranking(HeadEntry):
     )
 
     always = (
-        LOSS,
-        WEIGHT_SUM,
-        LABEL_MEAN,
+        kinds.LOSS,
+        kinds.WEIGHT_SUM,
+        kinds.LABEL_MEAN,
         LISTS,
         ROWS_WITHOUT_ORDER_SHARE,
     )
-    main = (MetricChoice(NDCG, 10),)
-    sometimes = WITH_GROUPS
-    by_group = (MRR, NDCG, HIT_RATE)
+    main = (MetricChoice(kinds.NDCG, 10),)
+    sometimes = kinds.WITH_GROUPS
+    by_group = (kinds.MRR, kinds.NDCG, kinds.HIT_RATE)
     compares = "the rows of a group"
     ranks: ClassVar[bool] = True
 

@@ -20,14 +20,9 @@ import pydantic
 from pydantic import Field
 
 from feature_specs.entry import PositiveFloat, as_tuple, field
+from feature_specs.heads import metrics as kinds
 from feature_specs.heads.base import Answer, HeadEntry, LabelPart, Range
-from feature_specs.heads.metrics import (
-    CALIBRATION,
-    LOG_LOSS,
-    MEANS,
-    MetricKind,
-    plain,
-)
+from feature_specs.heads.metrics import MetricKind, plain
 
 CONCORDANCE = MetricKind(
     "concordance",
@@ -67,9 +62,9 @@ class Survival(HeadEntry):
         "An event after the last boundary counts as no event.",
     )
 
-    always = (*MEANS, CALIBRATION, CONCORDANCE)
-    judged_by = (CONCORDANCE, LOG_LOSS)
-    main = plain(CONCORDANCE, CALIBRATION)
+    always = (*kinds.MEANS, kinds.CALIBRATION, CONCORDANCE)
+    judged_by = (CONCORDANCE, kinds.LOG_LOSS)
+    main = plain(CONCORDANCE, kinds.CALIBRATION)
     answer = Answer("logits", wide=True)
     label_range: ClassVar[Range] = (0, None)
 

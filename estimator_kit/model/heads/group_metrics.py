@@ -77,9 +77,11 @@ def group_metrics(
             values[choice.label] = _ndcg(rows, int(choice.value or 1), grades)
         elif choice.name == "mrr":
             values[choice.label] = _of_first(rows, lambda rank: 1 / rank)
-        else:
+        elif choice.name == "hit_rate":
             k = int(choice.value or 1)
             values[choice.label] = _of_first(rows, lambda rank, k=k: tf.cast(rank <= k, tf.float64))
+        else:
+            raise KeyError(choice.name)
     return {name: (value, update) for name, value in values.items()}
 
 

@@ -103,7 +103,9 @@ def rank_metric(chosen: MetricChoice, rank: tf.Tensor) -> tf.Tensor:
     inside = tf.cast(rank <= float(chosen.value or 1), tf.float32)
     if chosen.name == "ndcg":
         return tf.math.divide_no_nan(inside, tf.math.log(1 + rank) / math.log(2.0))
-    return inside
+    if chosen.name in ("recall", "hit_rate"):
+        return inside
+    raise KeyError(chosen.name)
 
 
 METRICS = ("coverage", "popularity_lift")
