@@ -19,7 +19,7 @@ from pydantic.json_schema import models_json_schema
 
 from feature_specs.entry import NAME_PATTERN
 from feature_specs.feature import Feature
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS
 from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.label import Label
 from feature_specs.parser.parser import VERSION

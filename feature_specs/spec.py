@@ -19,8 +19,8 @@ from typing import Any, Optional, TypeVar, Union
 from feature_specs.entry import Declared
 from feature_specs.errors import Path, Problem, located
 from feature_specs.feature import Feature
+from feature_specs.heads import Objective
 from feature_specs.heads.base import LabelPart
-from feature_specs.heads.objectives import Objective
 from feature_specs.kinds import Column
 from feature_specs.label import Label
 from feature_specs.meaning import compared

@@ -32,8 +32,8 @@ from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.optimizers.sync_replicas import Synchronous
 from estimator_kit.training.run_config import make_estimator, session_config
 from estimator_kit.training.team import Team
-from feature_specs.heads.losses import SampledSoftmax
-from feature_specs.heads.objectives import NextItem
+from feature_specs.heads import NextItem
+from feature_specs.heads.next_item import SampledSoftmax
 
 
 class LeastLoaded:

@@ -37,7 +37,7 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
 from feature_specs.errors import did_you_mean
-from feature_specs.heads.next_item import NextItem
+from feature_specs.heads import NextItem
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import EXAMPLES, ServingInputs, features_and_receivers
 from input_pipelines.transform.transforms import Transform

@@ -21,7 +21,7 @@ from estimator_kit.models.normalization import layer_norm
 from estimator_kit.models.sequence_model import gru_layer
 from estimator_kit.models.transformer import transformer_block
 from estimator_kit.optimizers.choice import OptimizerChoice
-from feature_specs.heads.next_item import NextItem
+from feature_specs.heads import NextItem
 from input_pipelines.transform.transforms import Features
 
 

@@ -15,7 +15,7 @@ from estimator_kit.model.model_params import Group
 from estimator_kit.model.places.input_places import owned
 from estimator_kit.models.dnn import DenseGroupModel, DNNParams, HiddenUnits, tower_logits
 from feature_specs.errors import did_you_mean
-from feature_specs.heads.objectives import Binary
+from feature_specs.heads import Binary
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import checks
 from input_pipelines.transform.transforms import Features

@@ -17,7 +17,7 @@ from estimator_kit.model.heads.sampled_items import log_probability
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.model_params import TRAINING, TRAINING_AND_SCORES, Group
 from estimator_kit.models.dnn import DNNParams, PositiveInt, tower_logits
-from feature_specs.heads.objectives import Binary, Ranking
+from feature_specs.heads import Binary, Ranking
 from input_pipelines.transform.transforms import Features
 
 # The output with log p, only in training.

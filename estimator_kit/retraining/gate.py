@@ -16,10 +16,12 @@ import numpy as np
 import pydantic
 from numpy.typing import NDArray
 
-from estimator_kit.scoring import row_metrics, slices
+from estimator_kit.model.heads import row_metric, row_metrics
+from estimator_kit.scoring import slices
 from feature_specs.errors import counted
 from feature_specs.files import documents
-from feature_specs.sections.retraining import LARGER_IS_BETTER, MODEL_METRICS, Condition, Gate
+from feature_specs.heads import METRICS
+from feature_specs.sections.retraining import MODEL_METRICS, Condition, Gate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Scored:
     Attributes:
       head: the head of the objective.
       labels, weights: [rows]. Labels of the head `survival`: [rows, 2].
-      candidate: the candidate's outputs as `row_metrics.make` takes them, [rows] or [rows, n].
+      candidate: the candidate's outputs as `row_metric` takes them, [rows] or [rows, n].
       live: the live model's outputs, with the same shape, or None.
       why_no_live: the note in the report if `live` is missing.
     """
@@ -222,7 +224,7 @@ def _of_rows(
         note = f"{broken:,} rows have a prediction that is NaN or infinite"
         yield finding(text=_text(condition), passed=False, note=note)
         return
-    candidate = row_metrics.make(name, rows.head, rows.labels, rows.candidate, rows.weights)
+    candidate = row_metric(name, rows.head, rows.labels, rows.candidate, rows.weights)
     value = candidate.value()
     yield from _bounds(condition, value, where, count)
     if condition.max_loss is None:
@@ -236,7 +238,7 @@ def _of_rows(
         note = f"the live model's prediction of {broken:,} rows is NaN or infinite"
         yield finding(text=text, passed=None, value=value, note=note)
         return
-    live = row_metrics.make(name, rows.head, rows.labels, rows.live, rows.weights)
+    live = row_metric(name, rows.head, rows.labels, rows.live, rows.weights)
     before = live.value()
     if math.isnan(value) or math.isnan(before):
         yield _undefined(text, where, count, value, before)
@@ -256,7 +258,7 @@ def _of_rows(
         seed=options.seed,
     )
     # `loss` is larger for a worse candidate, but the report shows candidate - live.
-    down = name in LARGER_IS_BETTER
+    down = METRICS[name].better == "max"
     low, high = (-loss.high, -loss.low) if down else (loss.low, loss.high)
     limit = loss.high if condition.by == "interval" else loss.estimate
     if math.isnan(limit):

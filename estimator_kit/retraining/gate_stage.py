@@ -24,17 +24,17 @@ from pydantic import Field
 from estimator_kit import tensorflow_errors
 from estimator_kit.client.tensors import DEFAULT_SIGNATURE
 from estimator_kit.errors import ConfigError
+from estimator_kit.model.heads import row_metric, row_metrics
 from estimator_kit.model.names import PREDICT_EXAMPLES
 from estimator_kit.retraining import default_gate, gate
 from estimator_kit.retraining.gate import Scored
 from estimator_kit.retraining.promotion import Verify, Version
 from estimator_kit.retraining.state import StageFile
-from estimator_kit.scoring import row_metrics, slices
+from estimator_kit.scoring import slices
 from estimator_kit.scoring.eval_rows import EvalRows, first_records
-from estimator_kit.scoring.row_metrics import OUTPUTS
 from estimator_kit.serving.loaded_model import LoadedModel
 from feature_specs.files import documents
-from feature_specs.sections.retraining import MODEL_METRICS, ROW_METRICS, Gate
+from feature_specs.sections.retraining import MODEL_METRICS, Gate
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import EXAMPLES
 
@@ -71,7 +71,7 @@ def metric_intervals(
             if predictions is None or row_metrics.not_finite(predictions):
                 continue
             interval = slices.difference(
-                row_metrics.make(name, rows.head, rows.labels, predictions, rows.weights).value,
+                row_metric(name, rows.head, rows.labels, predictions, rows.weights).value,
                 lambda counts: 0.0,
                 rows=len(rows.labels),
                 groups=groups,
@@ -155,11 +155,7 @@ def run(
     features = {c.slice for c in conditions} | {section.bootstrap.group_by}
     wanted = sorted(name for name in features if name is not None)
     rows = EvalRows(spec, paths, features=wanted, batch_size=batch_size)
-    objectives = [
-        name
-        for name, entry in spec.objectives.items()
-        if entry.head in OUTPUTS and entry.steps_in_row is None
-    ]
+    objectives = [name for name, entry in spec.objectives.items() if entry.judged]
     asked = {c.metric for c in conditions}
     measured = {"size_mib": _size_mib(export)}
     with contextlib.closing(_load(export)) as model:
@@ -236,12 +232,12 @@ def _metrics(spec: FeatureSpec, scored: dict[str, Scored]) -> dict[str, Both]:
     """Every metric that a condition can use, by its name with the objective."""
     metrics: dict[str, Both] = {}
     for objective, rows in scored.items():
-        for name in ROW_METRICS[spec.objectives[objective].head]:
+        for name in (kind.name for kind in spec.objectives[objective].judged_by):
             entry: dict[str, Optional[float]] = {}
             for whose, predictions in (("candidate", rows.candidate), ("live", rows.live)):
                 if predictions is not None:
                     weighted = (rows.labels, predictions, rows.weights)
-                    entry[whose] = row_metrics.make(name, rows.head, *weighted).value()
+                    entry[whose] = row_metric(name, rows.head, *weighted).value()
             metrics[f"{name}/{objective}"] = Both(**entry)
     return metrics
 

@@ -16,13 +16,12 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from estimator_kit.errors import ConfigError
+from estimator_kit.model.heads import judged_labels
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring.older_outputs import as_now
-from estimator_kit.scoring.row_metrics import OUTPUTS
 from estimator_kit.serving.loaded_model import LoadedModel
 from feature_specs.files import file_systems
-from feature_specs.heads.objectives import Objective
-from feature_specs.heads.survival import Survival
+from feature_specs.heads import Objective
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.reading.selection import Selection
@@ -82,7 +81,7 @@ class EvalRows:
         return self._rows
 
     def labels(self, objective: str) -> NDArray:
-        """The labels as `row_metrics.make` expects them."""
+        """The labels as `row_metric` expects them."""
         stored = self._columns[f"label:{self._spec.label_of(objective)}"]
         return judged_labels(self._spec.objectives[objective], stored)
 
@@ -129,8 +128,7 @@ class EvalRows:
             filtered_by=self._spec,
             model=model,
         ):
-            for name in objectives:
-                output = f"{name}/{OUTPUTS[self._spec.objectives[name].head]}"
+            for name, output in answers(self._spec, objectives).items():
                 if output not in batch and not all_of_them:
                     continue
                 if output not in batch:
@@ -151,26 +149,17 @@ class EvalRows:
 
 
 def by_row(entry: Objective, outputs: NDArray) -> NDArray:
-    """Outputs of an export as `row_metrics.make` expects them: [rows], or [rows, n]."""
-    if entry.head in ("multi_class", "ordinal", "survival"):
+    """The answers of an export as `row_metric` expects them: [rows], or [rows, n]."""
+    if entry.answer is not None and entry.answer.wide:
         return outputs
     # The head `binary` with delayed feedback has a second logit.
     return outputs.reshape(len(outputs), -1)[:, 0]
 
 
-def judged_labels(entry: Objective, labels: NDArray) -> NDArray:
-    """Labels of an evaluation as `row_metrics.make` expects them.
-
-    Of the head `survival`, they are intervals as the head counts them (`objectives.survival`). Of
-    other heads, they are the labels without their parts.
-    """
-    if not isinstance(entry, Survival):
-        return labels[:, 0] if entry.label_parts else labels
-    ends = np.array(entry.boundaries, np.float32)
-    middles = (np.concatenate([np.zeros(1, np.float32), ends[:-1]]) + ends) / 2
-    time, seen = labels[:, :1], labels[:, 1] > 0
-    survived = np.where(seen, (time >= ends).sum(axis=1), (time >= middles).sum(axis=1))
-    return np.stack([survived, seen & (survived < len(ends))], axis=1).astype(np.int64)
+def answers(spec: FeatureSpec, objectives: Sequence[str]) -> dict[str, str]:
+    """The outputs of an export from which metrics of rows are computed, by objective."""
+    entries = {name: spec.objectives[name] for name in objectives}
+    return {n: f"{n}/{entry.answer.output}" for n, entry in entries.items() if entry.answer}
 
 
 def first_records(spec: FeatureSpec, paths: Sequence[str], count: int) -> NDArray:

@@ -28,9 +28,9 @@ from estimator_kit.model import operations
 from estimator_kit.model.names import PREDICT_EXAMPLES
 from estimator_kit.observing.measured_export import Flops, path_of
 from estimator_kit.scoring import importance, slices
-from estimator_kit.scoring.eval_rows import EvalRows, by_row
-from estimator_kit.scoring.row_metrics import OUTPUTS
+from estimator_kit.scoring.eval_rows import EvalRows, answers, by_row
 from feature_specs.files import file_systems
+from feature_specs.heads import HEADS
 from feature_specs.spec import FeatureSpec
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
@@ -48,11 +48,12 @@ def check(spec: FeatureSpec, *, by: Sequence[str], with_importance: bool) -> Non
     slices.check(spec, by)
     if (by or with_importance) and not judged(spec):
         heads = dict.fromkeys(entry.head for entry in spec.objectives.values())
+        names = [name for name, head in HEADS.items() if head.answer is not None]
         flag = "--slices" if by else "--importance"
         raise ConfigError(
             f"{flag}: expected an objective with a metric of single rows, got only the heads "
             f"{', '.join(heads)}. Remove {flag}, or add an objective with one of the heads "
-            f"{', '.join(OUTPUTS)} without steps."
+            f"{', '.join(names)} without steps."
         )
 
 
@@ -103,11 +104,7 @@ def forget(model_dir: str, *, by: Sequence[str], with_importance: bool) -> None:
 
 def judged(spec: FeatureSpec) -> list[str]:
     """The objectives that have a metric of rows."""
-    return [
-        name
-        for name, entry in spec.objectives.items()
-        if entry.head in OUTPUTS and entry.steps_in_row is None
-    ]
+    return [name for name, entry in spec.objectives.items() if entry.judged]
 
 
 def records(
@@ -133,7 +130,7 @@ def asker(
     with tensorflow_errors.as_export_error(f"{export} does not load"):
         loaded = tf.saved_model.load(export)
     predict = loaded.signatures[PREDICT_EXAMPLES]
-    outputs = {name: f"{name}/{OUTPUTS[spec.objectives[name].head]}" for name in objectives}
+    outputs = answers(spec, objectives)
 
     def ask(asked: NDArray) -> Mapping[str, NDArray]:
         parts: dict[str, list[Any]] = {name: [] for name in objectives}

@@ -14,7 +14,6 @@ from typing import Optional
 
 from numpy.typing import NDArray
 
-from feature_specs.heads.survival import Survival
 from feature_specs.spec import FeatureSpec
 
 
@@ -24,7 +23,7 @@ def as_now(older: FeatureSpec, spec: FeatureSpec, name: str, values: NDArray) ->
     Args:
       older, spec: the specs. Both have the objective.
       name: the objective.
-      values: the outputs as `row_metrics.make` takes them: [rows], or [rows, n] for n classes or
+      values: the outputs as `row_metric` takes them: [rows], or [rows, n] for n classes or
         intervals.
 
     Returns:
@@ -34,8 +33,8 @@ def as_now(older: FeatureSpec, spec: FeatureSpec, name: str, values: NDArray) ->
     now, before = spec.objectives[name], older.objectives[name]
     if now.head != before.head or spec.label_of(name) != older.label_of(name):
         return None
-    if isinstance(now, Survival) and isinstance(before, Survival):
-        return values if now.boundaries == before.boundaries else None
+    if now.classes is None:
+        return values if now.logit_names(None) == before.logit_names(None) else None
     words, were = (each.labels[each.label_of(name)].vocabulary for each in (spec, older))
     if words == were:
         return values

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator_kit.errors import ConfigError
+from estimator_kit.model.heads import row_metric
 from estimator_kit.observing.measured_export import ObjectiveSlices, Overall, Slice, Slices
-from estimator_kit.scoring import row_metrics
 from estimator_kit.scoring.eval_rows import EvalRows
 from feature_specs.errors import did_you_mean
 from feature_specs.spec import FeatureSpec
@@ -87,18 +87,6 @@ def difference(
 MOST_VALUES, LEAST_ROWS = 20, 50
 _SAMPLES = 200
 
-# The metric of an objective, by its head.
-METRICS = {
-    "binary": "auc",
-    "logistic_regression": "mean_squared_error",
-    "multi_class": "accuracy",
-    "ordinal": "mean_absolute_error",
-    "poisson": "mean_squared_error",
-    "regression": "mean_squared_error",
-    "survival": "concordance",
-    "ziln": "mean_squared_error",
-}
-
 
 def check(spec: FeatureSpec, names: Sequence[str]) -> None:
     """Raises ConfigError if --slices names a feature that cannot divide rows into slices."""
@@ -130,8 +118,8 @@ def slices(
     for objective, predicted in predictions.items():
         labels, weights = rows.labels(objective), rows.weights(objective)
         head = spec.objectives[objective].head
-        name = METRICS[head]
-        whole = row_metrics.make(name, head, labels, predicted, weights).value()
+        name = spec.objectives[objective].main[0].name
+        whole = row_metric(name, head, labels, predicted, weights).value()
         parts: list[Slice] = []
         left_out: dict[str, int] = {}
         for feature in names:
@@ -139,7 +127,7 @@ def slices(
             shown, left_out[feature] = _values(values)
             for value in shown:
                 at = values == value
-                metric = row_metrics.make(name, head, labels[at], predicted[at], weights[at])
+                metric = row_metric(name, head, labels[at], predicted[at], weights[at])
                 parts.append(_slice(feature, value, int(at.sum()), metric))
         overall = Overall(value=float(whole), rows=len(labels))
         objectives[objective] = ObjectiveSlices(

@@ -17,7 +17,7 @@ import pydantic
 from feature_specs.entry import NAME_PATTERN
 from feature_specs.errors import Path, Problem, ProblemError, did_you_mean, nearest, value_text
 from feature_specs.feature import Feature
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS
 from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.label import Label
 from feature_specs.parser.entry_messages import entry_problems, field_names

@@ -91,7 +91,7 @@ def of_head(spec: FeatureSpec, name: str) -> Accepted:
     remedy = ""
     if (low, high) == (0, 1):
         expected = "0 or 1"
-        if entry.head == "binary" and label.dtype == "float32":
+        if not entry.lists_classes and label.dtype == "float32":
             remedy = "use the head logistic_regression for numbers between 0 and 1"
     return Accepted(low, high, whole=True, expected=expected + of_head, remedy=remedy)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from feature_specs.errors import Path, Problem, did_you_mean, nearest, unknown
-from feature_specs.sections.retraining import MODEL_METRICS, RANGES, ROW_METRICS, Condition
+from feature_specs.sections.retraining import GATE_METRICS, MODEL_METRICS, Condition
 from feature_specs.spec import FeatureSpec
 
 Problems = Iterator[Problem]
@@ -159,28 +159,29 @@ def _check_metric(spec: FeatureSpec, path: Path, condition: Condition) -> Proble
         return
     metric, _, objective = condition.metric.partition("/")
     known = [
-        f"{name}/{key}"
+        f"{kind.name}/{key}"
         for key, entry in spec.objectives.items()
-        for name in ROW_METRICS.get(entry.head, ())
-        if entry.steps_in_row is None
+        for kind in entry.judged_by
+        if entry.judged
     ]
     if condition.metric in known:
         return
     entry = spec.objectives.get(objective)
-    if entry is not None and (entry.head not in ROW_METRICS or entry.steps_in_row is not None):
+    if entry is not None and not entry.judged:
         yield Problem(
             path,
             f"the gate has no metric of the head {entry.head} yet"
             + (" with steps" if entry.steps_in_row is not None else ""),
         )
     elif entry is not None:
-        own = [f"{name}/{objective}" for name in ROW_METRICS[entry.head]]
+        names = [kind.name for kind in entry.judged_by]
+        own = ", ".join(f"{name}/{objective}" for name in names)
         # A metric of another head is not a typing mistake, so no similar name is suggested.
-        hint = nearest(metric, ROW_METRICS[entry.head]) if metric not in RANGES else ""
+        hint = nearest(metric, names) if metric not in {*GATE_METRICS, *MODEL_METRICS} else ""
         yield Problem(
             path,
             f"got {condition.metric!r}, expected a metric that the gate has for the head "
-            f"{entry.head}" + (hint or f". Use one of: {', '.join(own)}."),
+            f"{entry.head}" + (hint or f". Use one of: {own}."),
         )
     else:
         hint = did_you_mean(condition.metric, [*known, *MODEL_METRICS])

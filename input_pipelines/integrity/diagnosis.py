@@ -288,7 +288,7 @@ def _label_reason(
     stored = features.get(name)
     values = stored_records.values(stored)
     if values or label.missing is None:
-        classes = spec.objectives[spec.objective_of(name)].head == "multi_label"
+        classes = spec.objectives[spec.objective_of(name)].lists_classes
         reason = _stored_label_reason(what, label, stored, remedy, classes=classes)
         if reason:
             return reason

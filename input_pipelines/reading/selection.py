@@ -28,7 +28,7 @@ import numpy as np
 import tensorflow as tf
 
 from feature_specs.files import file_systems
-from feature_specs.heads.objectives import Binary
+from feature_specs.heads import Binary
 from feature_specs.kinds import bounds
 from feature_specs.reference import example_parsing
 from feature_specs.sections.records import Condition

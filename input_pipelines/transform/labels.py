@@ -17,7 +17,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from feature_specs.heads.objectives import Objective
+from feature_specs.heads import Objective
 from feature_specs.kinds import Vocabulary
 from feature_specs.label import Label
 from feature_specs.spec import FeatureSpec

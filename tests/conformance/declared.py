@@ -16,7 +16,7 @@ from typing import Any, Literal, Optional, Union
 import feature_specs
 from feature_specs.entry import Declared
 from feature_specs.feature import Feature
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS
 from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.label import Label
 from feature_specs.sections.records import Drift, Filter, Tables

@@ -15,7 +15,7 @@ import feature_specs
 from estimator_kit.model.heads import joint, make_heads
 from estimator_kit.model.names import TOTAL_LOSS
 from estimator_kit.models import MODELS
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conformance import learning, toys

@@ -22,7 +22,7 @@ from estimator_kit.commands import transform
 from estimator_kit.exporters import c_session, example_requests, sample_rows, saved_model
 from estimator_kit.model.names import read_metrics
 from estimator_kit.models import MODELS
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS
 from feature_specs.kinds import COLUMN_KINDS
 from input_pipelines.record_files import writing
 from input_pipelines.transform import serving_inputs

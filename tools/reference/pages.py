@@ -16,7 +16,7 @@ from estimator_kit.config.modes import (
     settings_of,
 )
 from estimator_kit.model.model_params import changes_of as of_parameter
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS
 from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.meaning import aspects, compared
 from tools.reference import models, spec

@@ -15,13 +15,10 @@ from typing import Any, Optional
 import pydantic
 import yaml
 
-from estimator_kit.model.heads import _BY_HEAD as OBJECTIVES
-from estimator_kit.model.heads import list_losses
+from estimator_kit.model.heads import CODE, list_losses
 from estimator_kit.model.heads import losses as formulas
 from feature_specs.feature import Feature
-from feature_specs.heads import losses
-from feature_specs.heads.metric_meanings import ALWAYS, MEANINGS
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS, LOSSES, METRICS
 from feature_specs.json_schema import json_schema
 from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.label import Label
@@ -51,10 +48,6 @@ SECTIONS: dict[str, Model] = {
     "drift": Drift,
     "retraining": Retraining,
     "tables": Tables,
-}
-LOSSES: dict[str, Model] = {
-    next(iter(model.model_fields)): model
-    for model in losses.Loss.__args__  # type: ignore[attr-defined]
 }
 
 
@@ -171,8 +164,10 @@ def heads_page() -> str:
         table(("head", "what it learns"), *heads),
     ]
     for name in HEADS:
-        always = ", ".join(f"[{code(each)}](#metric-{each})" for each in ALWAYS[name])
-        text = f"{about(OBJECTIVES[name])}\n\nMetrics that it always has: {always}."
+        always = ", ".join(
+            f"[{code(each.name)}](#metric-{each.name})" for each in HEADS[name].always
+        )
+        text = f"{about(CODE[name])}\n\nMetrics that it always has: {always}."
         parts.append(section("objectives.md", name, text))
     parts.append(f"## Losses\n\nLosses of lists, such as `softmax`:\n\n{about(list_losses)}")
     for name in LOSSES:
@@ -183,11 +178,11 @@ def heads_page() -> str:
     rows = [
         (
             f'<span id="metric-{name}"></span>{code(name)}',
-            escaped(text),
-            ", ".join(code(head) for head, names in ALWAYS.items() if name in names),
-            ", ".join(code(head) for head in HEADS if name in chosen_metrics(head)),
+            escaped(kind.meaning),
+            ", ".join(code(head) for head in HEADS if kind in HEADS[head].always),
+            ", ".join(code(head) for head in HEADS if name in HEADS[head].metric_field().kinds),
         )
-        for name, text in sorted(MEANINGS.items())
+        for name, kind in sorted(METRICS.items())
     ]
     parts += [
         "## Metrics",
@@ -197,10 +192,3 @@ def heads_page() -> str:
         table(("metric", "meaning", "always with", "if the spec asks, with"), *rows),
     ]
     return "\n\n".join(parts)
-
-
-def chosen_metrics(head: str) -> set[str]:
-    """The metrics that a head has when a spec asks for them."""
-    schema = HEADS[head].model_json_schema()["properties"].get("metrics", {"items": {"anyOf": []}})
-    items = schema["items"]["anyOf"]
-    return {name for item in items for name in (item.get("enum") or item["required"])}

@@ -9,15 +9,30 @@ item.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
-from typing import Any, Optional
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Optional, TypeVar
 
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from estimator_kit.model.heads import streaming
+from estimator_kit.model.heads.row_metrics import RowMetric
 from estimator_kit.model.heads.streaming import Metric, ratio, streaming_sum
-from feature_specs.heads.metric_choices import MetricChoice
+from feature_specs.heads.metrics import MetricChoice
 from feature_specs.spec import FeatureSpec
+
+_Value = TypeVar("_Value")
+
+Link = Optional[tuple[str, Callable[[tf.Tensor], tf.Tensor]]]
+RowMetrics = dict[str, Callable[[Any, Any, Any], RowMetric]]
+
+
+def closed(names: Iterable[str], table: dict[str, _Value]) -> dict[str, _Value]:
+    """A table that has an entry for each name, and no other. Raises TypeError otherwise."""
+    wrong = set(names) ^ set(table)
+    if wrong:
+        raise TypeError(f"only the names or only the table have: {', '.join(sorted(wrong))}")
+    return table
 
 
 class Head(abc.ABC):
@@ -36,6 +51,24 @@ class Head(abc.ABC):
     """
 
     logits_output: str = "logits"
+
+    # The last op of a Keras output that contains predictions instead of logits, and its function.
+    # None if the head has no such function.
+    link: ClassVar[Link] = None
+
+    # The formulas of `HeadEntry.judged_by` and of the first metric of `HeadEntry.main`: functions
+    # of labels, outputs and weights. See `row_metrics`.
+    row_metrics: ClassVar[RowMetrics] = {}
+
+    @classmethod
+    def for_entry(cls, entry: Any) -> type[Head]:
+        """The class for an entry with this head. Override it if options need another class."""
+        return cls
+
+    @classmethod
+    def judged_labels(cls, entry: Any, labels: NDArray) -> NDArray:
+        """Labels of an evaluation as `row_metrics` expect them: [rows], or [rows, n]."""
+        return labels[:, 0] if entry.label_parts else labels
 
     def __init__(self, spec: FeatureSpec, name: str):
         self.name = name

@@ -8,13 +8,13 @@ Delayed Feedback in Display Advertising", KDD 2014. A recent row with the label 
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, ClassVar, Optional
 
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import estimator
-from estimator_kit.model.heads import class_metrics, losses, score_bins
-from estimator_kit.model.heads.base import Head
+from estimator_kit.model.heads import class_metrics, losses, row_metrics, score_bins
+from estimator_kit.model.heads.base import Head, Link, RowMetrics
 from estimator_kit.model.heads.class_metrics import (
     class_names,
     classification,
@@ -25,7 +25,6 @@ from estimator_kit.model.heads.group_metrics import group_metrics
 from estimator_kit.model.heads.score_bins import Bins, streaming_bins
 from estimator_kit.model.heads.streaming import Metric, also_updating, observe, ratio, streaming_sum
 from feature_specs.heads.losses import SigmoidCrossEntropy
-from feature_specs.heads.metric_choices import BY_GROUP
 
 
 class BinaryHead(Head):
@@ -40,6 +39,17 @@ class BinaryHead(Head):
     Predictions: logits and logistic, float32 [rows, 1]; probabilities, float32 [rows, 2];
     class_ids, int64 [rows, 1]; classes, string [rows, 1].
     """
+
+    link: ClassVar[Link] = ("Sigmoid", tf.sigmoid)
+    row_metrics: ClassVar[RowMetrics] = {
+        "auc": row_metrics.Auc,
+        "log_loss": row_metrics.log_loss,
+        "calibration": row_metrics.calibration_of_logits,
+    }
+
+    @classmethod
+    def for_entry(cls, entry: Any) -> type[Head]:
+        return DelayedFeedbackHead if entry.delayed else cls
 
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         labels = tf.cast(labels, tf.float32)
@@ -112,7 +122,7 @@ class BinaryHead(Head):
             metrics["expected_calibration_error"] = class_metrics.expected_calibration_error(
                 tf.sigmoid(scores), labels, weights
             )
-        grouped = [chosen for chosen in self.chosen if chosen.name in BY_GROUP]
+        grouped = [chosen for chosen in self.chosen if chosen.kind in self.config.by_group]
         if grouped:
             if group is None:
                 raise ValueError(f"objective {self.name!r} has metrics of groups, but got no group")
@@ -183,6 +193,8 @@ class MultiLabelHead(Head):
 
     Predictions: logits and probabilities, float32 [rows, n].
     """
+
+    link: ClassVar[Link] = ("Sigmoid", tf.sigmoid)
 
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         pairs = losses.two_class_losses(self.config.loss, logits, labels)

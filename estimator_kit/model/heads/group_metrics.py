@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from estimator_kit.model.heads.row_sample import row_sample
 from estimator_kit.model.heads.streaming import Metric, ratio
-from feature_specs.heads.metric_choices import MetricChoice
+from feature_specs.heads.metrics import MetricChoice
 from input_pipelines.reading.row_groups import row_changes
 
 CAPACITY = 2**20
@@ -59,7 +59,7 @@ def group_metrics(
     more than `capacity` rows, and the metrics use a sample of the groups.
 
     Args:
-      chosen: metrics of `metric_choices.BY_GROUP`.
+      chosen: metrics of `HeadEntry.by_group`.
       group: int64 [rows], hashes. Negative numbers mean no group.
       scores, labels, weights: float32 [rows]. A label above 0 is relevant.
       grades: whether labels are grades of relevance. NDCG then uses 2^label - 1.
@@ -77,9 +77,11 @@ def group_metrics(
             values[choice.label] = _ndcg(rows, int(choice.value or 1), grades)
         elif choice.name == "mrr":
             values[choice.label] = _of_first(rows, lambda rank: 1 / rank)
-        else:
+        elif choice.name == "hit_rate":
             k = int(choice.value or 1)
             values[choice.label] = _of_first(rows, lambda rank, k=k: tf.cast(rank <= k, tf.float64))
+        else:
+            raise KeyError(choice.name)
     return {name: (value, update) for name, value in values.items()}
 
 

@@ -1,11 +1,11 @@
 """The metrics of the head `next_item`: functions of the rank of the next item, and of all ranks.
 
     rank = ranks(scores, targets, seen)               # float32 [rows], 1 is the best
-    rank_metric(MetricChoice("ndcg", 10), rank)       # float32 [rows]
+    rank_metric(MetricChoice(NDCG, 10), rank)       # float32 [rows]
 
 Nothing is sampled. Of equal scores, the smaller id has the better rank, as in `tf.math.top_k`.
 
-    metric(MetricChoice("coverage", 10), scores, weights, hidden, seen)     # (value, update op)
+    metric(MetricChoice(COVERAGE, 10), scores, weights, hidden, seen)     # (value, update op)
 
 Both metrics of all ranks are functions of one number for each item, which an evaluation sums over
 its rows. So they are exact, and do not depend on the batches. w is the weight of a row, T its first
@@ -38,7 +38,7 @@ import tensorflow as tf
 
 from estimator_kit.model.heads.streaming import Metric, ratio, streaming_sum
 from estimator_kit.model.heads.top_items import first_items
-from feature_specs.heads.metric_choices import MetricChoice
+from feature_specs.heads.metrics import MetricChoice
 
 # The id of places after the last step of a row, in labels [rows, steps].
 NO_STEP = -2
@@ -103,7 +103,9 @@ def rank_metric(chosen: MetricChoice, rank: tf.Tensor) -> tf.Tensor:
     inside = tf.cast(rank <= float(chosen.value or 1), tf.float32)
     if chosen.name == "ndcg":
         return tf.math.divide_no_nan(inside, tf.math.log(1 + rank) / math.log(2.0))
-    return inside
+    if chosen.name in ("recall", "hit_rate"):
+        return inside
+    raise KeyError(chosen.name)
 
 
 METRICS = ("coverage", "popularity_lift")

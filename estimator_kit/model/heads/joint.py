@@ -21,7 +21,10 @@ from estimator_kit.model.heads import streaming
 from estimator_kit.model.heads.base import Head
 from estimator_kit.model.heads.item_metrics import NO_STEP
 from estimator_kit.model.heads.streaming import Metric, also_updating, streaming_sum
-from feature_specs.heads.metric_meanings import WITHOUT_PREDICTIONS
+from feature_specs.heads import METRICS
+
+# Metrics that do not depend on predictions. All others are NaN if a row has a NaN prediction.
+_WITHOUT_PREDICTIONS = {name for name, kind in METRICS.items() if not kind.reads_predictions}
 
 
 def dense_labels(labels: Mapping[str, Any]) -> dict[str, tf.Tensor]:
@@ -68,7 +71,7 @@ def metrics_of(
 
     Returns:
       The metrics. If a row with a weight has a NaN logit, they are NaN, except for the metrics in
-      `WITHOUT_PREDICTIONS`.
+      `METRICS` that do not read predictions.
     """
     result: dict[str, Metric] = {}
     for name, head in heads.items():
@@ -87,7 +90,7 @@ def metrics_of(
             streaming.change(name, functools.partial(_or_nan, broken))
             metrics = {
                 key: metric
-                if key in WITHOUT_PREDICTIONS
+                if key in _WITHOUT_PREDICTIONS
                 else (_or_nan(broken, metric[0]), metric[1])
                 for key, metric in also_updating(metrics, update).items()
             }

@@ -22,15 +22,14 @@ order. And the longest list of the batch does not change the losses of shorter l
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from feature_specs.heads import losses as entries
-from feature_specs.heads.losses import Loss, options_of
+from estimator_kit.model.heads.base import closed
+from feature_specs.heads import HEADS
+from feature_specs.heads.losses import LossEntry
 from input_pipelines.reading.row_groups import row_changes
-
-_OF_PAIRS = (entries.PairwiseLogistic, entries.PairwiseHinge, entries.PairwiseSoftZeroOne)
 
 # The label of a place without a row. Labels of rows are 0 or more.
 _NO_ROW = -1.0
@@ -93,7 +92,7 @@ def make_lists(group: tf.Tensor, scores: tf.Tensor, labels: tf.Tensor, weights: 
     return Lists(scores, labels, weights, present, rows)
 
 
-def list_losses(loss: Loss, lists: Lists) -> tuple[tf.Tensor, tf.Tensor]:
+def list_losses(loss: LossEntry, lists: Lists) -> tuple[tf.Tensor, tf.Tensor]:
     """The loss of each list of a batch, float32 [lists - 1], and its weight, in the same shape.
 
     A pairwise loss is the mean over the pairs of rows with different labels, weighted by the weight
@@ -102,41 +101,33 @@ def list_losses(loss: Loss, lists: Lists) -> tuple[tf.Tensor, tf.Tensor]:
     multiplies the labels by the weights. Lists whose rows have weight 1 therefore count equally,
     independent of their length.
     """
-    if isinstance(loss, _OF_PAIRS):
+    if loss.name() in _PAIRS:
         losses, weights = _of_pairs(loss, lists)
         return losses[:-1], weights[:-1]
     labels = _or_zero(lists, lists.labels)
     weights = tf.reduce_sum(lists.weights * labels, axis=1) / tf.reduce_sum(labels, axis=1)
-    if isinstance(loss, entries.ApproxNdcg):
-        losses = approx_ndcg(lists, options_of(loss).temperature)
-    elif isinstance(loss, entries.ListMle):
-        losses = list_mle(lists)
-    elif isinstance(loss, entries.UniqueSoftmax):
-        losses = unique_softmax(lists)
-    else:
-        assert isinstance(loss, entries.ListSoftmax), loss
-        losses = softmax(lists)
+    losses = _LISTS[loss.name()](lists, **dict(loss.options))
     return losses[:-1], weights[:-1]
 
 
 # --- Pairs ---------------------------------------------------------------------------------------
 
 
-def _of_pairs(loss: Loss, lists: Lists) -> tuple[tf.Tensor, tf.Tensor]:
+def _of_pairs(loss: LossEntry, lists: Lists) -> tuple[tf.Tensor, tf.Tensor]:
     """The mean cost of the pairs of each list, and the mean weight of their better rows."""
     both = lists.present[:, :, tf.newaxis] & lists.present[:, tf.newaxis, :]
     better = lists.labels[:, :, tf.newaxis] > lists.labels[:, tf.newaxis, :]
     pairs = tf.cast(better & both, tf.float32)
     weights = pairs * lists.weights[:, :, tf.newaxis]
     costs = pair_costs(loss, lists.scores[:, :, tf.newaxis] - lists.scores[:, tf.newaxis, :])
-    if options_of(loss).lambda_weight is not None:
+    if loss.options.lambda_weight is not None:
         costs *= tf.stop_gradient(ndcg_changes(lists))
     weighted = tf.reduce_sum(weights, axis=[1, 2])
     total = tf.reduce_sum(costs * weights, axis=[1, 2])
     return total / weighted, weighted / tf.reduce_sum(pairs, axis=[1, 2])
 
 
-def pair_costs(loss: Loss, leads: tf.Tensor) -> tf.Tensor:
+def pair_costs(loss: LossEntry, leads: tf.Tensor) -> tf.Tensor:
     """The costs of pairs, from d, the score of the better row minus the score of the other row.
 
         pairwise_logistic        log(1 + exp(-d))    RankNet (Burges et al., 2005)
@@ -145,11 +136,7 @@ def pair_costs(loss: Loss, leads: tf.Tensor) -> tf.Tensor:
 
     For d = -1, they are 1.3133, 2 and 0.7311. For d = 0, the gradients are -1/2, -1 and -1/4.
     """
-    if isinstance(loss, entries.PairwiseLogistic):
-        return tf.nn.softplus(-leads)
-    if isinstance(loss, entries.PairwiseHinge):
-        return tf.nn.relu(1 - leads)
-    return tf.sigmoid(-leads)
+    return _PAIRS[loss.name()](leads)
 
 
 def ndcg_changes(lists: Lists) -> tf.Tensor:
@@ -287,3 +274,17 @@ def _or_zero(lists: Lists, values: tf.Tensor) -> tf.Tensor:
 
 def _log2(values: tf.Tensor) -> tf.Tensor:
     return tf.math.log(values) / math.log(2.0)
+
+
+_PAIRS = {
+    "pairwise_logistic": lambda leads: tf.nn.softplus(-leads),
+    "pairwise_hinge": lambda leads: tf.nn.relu(1 - leads),
+    "pairwise_soft_zero_one": lambda leads: tf.sigmoid(-leads),
+}
+_LISTS: dict[str, Any] = {
+    "softmax": softmax,
+    "unique_softmax": unique_softmax,
+    "list_mle": list_mle,
+    "approx_ndcg": approx_ndcg,
+}
+closed(HEADS["ranking"].losses(), {**_PAIRS, **_LISTS})

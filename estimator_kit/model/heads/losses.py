@@ -8,51 +8,31 @@ returns the loss of each element, without weights or sums. `two_class_losses`, `
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import tensorflow as tf
 
-from feature_specs.heads import losses as entries
-from feature_specs.heads.losses import Loss, name_of, options_of
+from estimator_kit.model.heads.base import closed
+from feature_specs.heads import HEADS
+from feature_specs.heads.losses import LossEntry
 
 _LOG_2 = math.log(2.0)
 _LOG_2_PI = math.log(2.0 * math.pi)
 
 
-def two_class_losses(loss: Loss, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+def two_class_losses(loss: LossEntry, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """The losses of logits for labels in [0, 1]. The sigmoid of a logit is the probability of 1."""
-    options = options_of(loss)
-    if isinstance(loss, entries.SigmoidCrossEntropy):
-        return sigmoid_cross_entropy(logits, labels, label_smoothing=options.label_smoothing)
-    if isinstance(loss, entries.Focal):
-        return sigmoid_focal(logits, labels, gamma=options.gamma)
-    if isinstance(loss, entries.LogLoss):
-        return log_loss(tf.sigmoid(logits), labels, epsilon=options.epsilon)
-    if isinstance(loss, entries.Hinge):
-        return hinge(logits, labels)
-    if isinstance(loss, entries.Exponential):
-        return exponential(logits, labels)
-    return number_losses(loss, tf.sigmoid(logits), labels)
+    return _TWO_CLASSES[loss.name()](logits, labels, **dict(loss.options))
 
 
-def class_losses(loss: Loss, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+def class_losses(loss: LossEntry, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """The losses of logits [rows, n] for labels int64 [rows]: float32 [rows]."""
-    options = options_of(loss)
-    if isinstance(loss, entries.Focal):
-        return softmax_focal(logits, labels, gamma=options.gamma)
-    assert isinstance(loss, entries.SoftmaxCrossEntropy), loss
-    return softmax_cross_entropy(logits, labels, label_smoothing=options.label_smoothing)
+    return _CLASSES[loss.name()](logits, labels, **dict(loss.options))
 
 
-def number_losses(loss: Loss, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+def number_losses(loss: LossEntry, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """The losses of predicted numbers."""
-    options = options_of(loss)
-    if isinstance(loss, entries.Huber):
-        return huber(predictions, labels, delta=options.delta)
-    if isinstance(loss, entries.Pinball):
-        return pinball(predictions, labels, quantile=options.quantile)
-    return {"squared": squared, "absolute": absolute, "log_cosh": log_cosh}[name_of(loss)](
-        predictions, labels
-    )
+    return _NUMBERS[loss.name()](predictions, labels, **dict(loss.options))
 
 
 def with_positive_penalty(rows: tf.Tensor, labels: tf.Tensor, penalty: float) -> tf.Tensor:
@@ -291,3 +271,36 @@ def cosine(vectors: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
     `tf.compat.v1.losses.cosine_distance`.
     """
     return 1 - cosine_similarity(vectors, targets)
+
+
+def _of_probability(function: Any) -> Any:
+    return lambda logits, labels, **options: function(tf.sigmoid(logits), labels, **options)
+
+
+# The functions by the names of losses in a spec, whose options are their keyword arguments.
+_TWO_CLASSES: dict[str, Any] = closed(
+    {*HEADS["binary"].losses(), *HEADS["multi_label"].losses()} - {"delayed_feedback"},
+    {
+        "sigmoid_cross_entropy": sigmoid_cross_entropy,
+        "focal": sigmoid_focal,
+        "hinge": hinge,
+        "exponential": exponential,
+        "log_loss": _of_probability(log_loss),
+        "squared": _of_probability(squared),
+        "absolute": _of_probability(absolute),
+    },
+)
+_CLASSES: dict[str, Any] = closed(
+    HEADS["multi_class"].losses(),
+    {"softmax_cross_entropy": softmax_cross_entropy, "focal": softmax_focal},
+)
+_NUMBERS: dict[str, Any] = closed(
+    HEADS["regression"].losses(),
+    {
+        "squared": squared,
+        "absolute": absolute,
+        "huber": huber,
+        "log_cosh": log_cosh,
+        "pinball": pinball,
+    },
+)

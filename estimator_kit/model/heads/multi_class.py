@@ -7,12 +7,12 @@ float64 [n, n], with one row per label and one column per prediction.
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, ClassVar, Optional
 
 import tensorflow as tf
 
-from estimator_kit.model.heads import class_metrics, losses
-from estimator_kit.model.heads.base import Head
+from estimator_kit.model.heads import class_metrics, losses, row_metrics
+from estimator_kit.model.heads.base import Head, Link, RowMetrics
 from estimator_kit.model.heads.class_metrics import class_names, classification
 from estimator_kit.model.heads.streaming import Metric, also_updating, observe, ratio, streaming_sum
 
@@ -71,6 +71,12 @@ class MultiClassHead(Head):
     Predictions: logits and probabilities, float32 [rows, n]; class_ids, int64 [rows, 1]; classes,
     string [rows, 1].
     """
+
+    link: ClassVar[Link] = ("Softmax", tf.nn.softmax)
+    row_metrics: ClassVar[RowMetrics] = {
+        "accuracy": row_metrics.accuracy,
+        "log_loss": row_metrics.class_log_loss,
+    }
 
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         return self.class_losses(logits, labels)
@@ -206,6 +212,12 @@ class OrdinalHead(MultiClassHead):
 
     Predictions: as in `MultiClassHead`, but logits have the shape [rows, n - 1].
     """
+
+    link: ClassVar[Link] = None
+    row_metrics: ClassVar[RowMetrics] = {
+        **MultiClassHead.row_metrics,
+        "mean_absolute_error": row_metrics.class_distance,
+    }
 
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         return self.class_losses(class_log_probabilities(logits), labels)

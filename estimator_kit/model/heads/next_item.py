@@ -20,7 +20,8 @@ from estimator_kit.model.heads.base import Head
 from estimator_kit.model.heads.item_metrics import NO_STEP
 from estimator_kit.model.heads.steps import StepScores
 from estimator_kit.model.heads.streaming import Metric, ratio, streaming_sum
-from feature_specs.heads.losses import Bpr, BprMax, Loss, SampledSoftmax, options_of
+from feature_specs.heads.losses import LossEntry
+from feature_specs.heads.next_item import Bpr, BprMax, SampledSoftmax
 from feature_specs.spec import FeatureSpec
 
 # Low enough for a weight of exactly 0 in a softmax, and finite, so that its gradient is 0.
@@ -28,7 +29,12 @@ _NOT_THERE = -1e9
 
 
 def step_losses(
-    loss: Loss, scores: StepScores, states: tf.Tensor, targets: tf.Tensor, items: int, name: str
+    loss: LossEntry,
+    scores: StepScores,
+    states: tf.Tensor,
+    targets: tf.Tensor,
+    items: int,
+    name: str,
 ) -> tf.Tensor:
     """The training loss of each step: float32 [n].
 
@@ -42,7 +48,7 @@ def step_losses(
     """
     if not isinstance(loss, (SampledSoftmax, Bpr, BprMax)):
         return losses.class_losses(loss, scores.of_all(states, items), targets)
-    drawn = sampled_items.draw(options_of(loss), targets, items, name)
+    drawn = sampled_items.draw(loss.options, targets, items, name)
     own = scores.of_own(states, targets)
     others = scores.of_some(states, drawn.ids)
     if isinstance(loss, SampledSoftmax):
@@ -51,7 +57,7 @@ def step_losses(
     return negatives_loss(loss, own, others, there)
 
 
-def catalogue_losses(loss: Loss, scores: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+def catalogue_losses(loss: LossEntry, scores: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
     """The loss with all other items as negatives: float32 [n] from scores [n, items]."""
     if isinstance(loss, SampledSoftmax):
         return losses.softmax_cross_entropy(scores, targets)
@@ -62,7 +68,9 @@ def catalogue_losses(loss: Loss, scores: tf.Tensor, targets: tf.Tensor) -> tf.Te
     return negatives_loss(loss, own, scores, tf.not_equal(targets[:, tf.newaxis], ids))
 
 
-def negatives_loss(loss: Loss, own: tf.Tensor, others: tf.Tensor, there: tf.Tensor) -> tf.Tensor:
+def negatives_loss(
+    loss: LossEntry, own: tf.Tensor, others: tf.Tensor, there: tf.Tensor
+) -> tf.Tensor:
     """One of the losses that compare an item with others: float32 [n].
 
     For the score 1 and one other score 0: `sampled_softmax` and `bpr` are log(1 + exp(-1)) =
@@ -87,7 +95,7 @@ def negatives_loss(loss: Loss, own: tf.Tensor, others: tf.Tensor, there: tf.Tens
     any_there = tf.reduce_any(there, axis=1)
     ahead = tf.where(any_there, ahead, tf.zeros_like(ahead))
     squares = tf.reduce_sum(weights * tf.where(there, others, tf.zeros_like(others)) ** 2, axis=1)
-    return options_of(loss).score_regularization * squares - ahead
+    return loss.options.score_regularization * squares - ahead
 
 
 class NextItemHead(Head):

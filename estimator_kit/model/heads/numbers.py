@@ -6,13 +6,13 @@ from Wang, Liu & Miao, "A Deep Probabilistic Model for Customer Lifetime Value P
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, ClassVar, Optional
 
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import estimator
-from estimator_kit.model.heads import losses
-from estimator_kit.model.heads.base import Head
+from estimator_kit.model.heads import losses, row_metrics
+from estimator_kit.model.heads.base import Head, Link, RowMetrics
 from estimator_kit.model.heads.score_bins import sums_by_prediction
 from estimator_kit.model.heads.streaming import Metric, also_updating, observe, ratio, streaming_sum
 
@@ -24,6 +24,11 @@ class RegressionHead(Head):
 
     Predictions: predictions, float32 [rows, 1].
     """
+
+    row_metrics: ClassVar[RowMetrics] = {
+        "mean_absolute_error": row_metrics.absolute_error,
+        "mean_squared_error": row_metrics.squared_error,
+    }
 
     logits_output = "predictions"
 
@@ -68,13 +73,19 @@ class RegressionHead(Head):
         return {"regress": estimator.export.RegressionOutput(predictions["predictions"])}
 
 
-class PoissonHead(RegressionHead):
+class PoissonRegressionHead(RegressionHead):
     """A count from one logit z, the logarithm of the rate.
 
     The loss is exp(z) - y z, and with `full` also + log(y!). See `losses.poisson`.
 
     Predictions: predictions, which is the rate exp(z), and logits, float32 [rows, 1].
     """
+
+    link: ClassVar[Link] = ("Exp", tf.exp)
+    row_metrics: ClassVar[RowMetrics] = {
+        **RegressionHead.row_metrics,
+        "calibration": row_metrics.Ratio,
+    }
 
     logits_output = "logits"
 
@@ -93,6 +104,13 @@ class LogisticRegressionHead(RegressionHead):
 
     Predictions: predictions, which is the sigmoid, and logits, float32 [rows, 1].
     """
+
+    link: ClassVar[Link] = ("Sigmoid", tf.sigmoid)
+    row_metrics: ClassVar[RowMetrics] = {
+        "log_loss": row_metrics.log_loss,
+        "calibration": row_metrics.calibration_of_logits,
+        "mean_squared_error": row_metrics.squared_error_of_logits,
+    }
 
     logits_output = "logits"
 
@@ -127,6 +145,11 @@ class ZeroInflatedLognormalHead(RegressionHead):
     Predictions: predictions and probability, which is p, float32 [rows, 1]; logits, float32 [rows,
     3].
     """
+
+    row_metrics: ClassVar[RowMetrics] = {
+        **RegressionHead.row_metrics,
+        "calibration": row_metrics.Ratio,
+    }
 
     logits_output = "logits"
 
@@ -201,7 +224,7 @@ class QuantileHead(Head):
         return tf.cumsum(steps, axis=1)
 
 
-class CosineHead(Head):
+class CosineDistanceHead(Head):
     """n logits that learn the direction of the label, float32 [rows, n].
 
     The loss is 1 - cosine. See `losses.cosine`. The lengths of logits and label have no effect. A

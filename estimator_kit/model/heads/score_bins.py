@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_kit.model.heads.streaming import ratio
-from feature_specs.heads.metric_choices import MetricChoice
+from feature_specs.heads.metrics import MetricChoice
 from input_pipelines.reading.row_groups import row_changes
 
 CAPACITY = 2**17  # Rows or bins to store.

@@ -15,14 +15,17 @@ all pairs follow from the rows and events of each interval by risk (`score_bins`
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+import math
+from typing import Any, ClassVar, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from estimator_kit.compat.tf_estimator import estimator
-from estimator_kit.model.heads import score_bins
-from estimator_kit.model.heads.base import Head
+from estimator_kit.model.heads import row_metrics, score_bins
+from estimator_kit.model.heads.base import Head, RowMetrics
+from estimator_kit.model.heads.row_metrics import Auc, Floats
 from estimator_kit.model.heads.streaming import Metric, also_updating, observe, ratio, streaming_sum
 from feature_specs.spec import FeatureSpec
 
@@ -101,6 +104,24 @@ class SurvivalHead(Head):
     2 = 11.25.
     """
 
+    row_metrics: ClassVar[RowMetrics] = {
+        "concordance": lambda labels, logits, weights: Concordance(
+            labels[:, 0], labels[:, 1], _risks(logits), weights
+        ),
+        "log_loss": lambda labels, logits, weights: row_metrics.Mean(
+            _row_losses(labels, logits), weights
+        ),
+    }
+
+    @classmethod
+    def judged_labels(cls, entry: Any, labels: NDArray) -> NDArray:
+        """int64 [rows, 2]: how many intervals a row survived; 1 for an event in the next one."""
+        ends = np.array(entry.boundaries, np.float32)
+        middles = (np.concatenate([np.zeros(1, np.float32), ends[:-1]]) + ends) / 2
+        time, seen = labels[:, :1], labels[:, 1] > 0
+        survived = np.where(seen, (time >= ends).sum(axis=1), (time >= middles).sum(axis=1))
+        return np.stack([survived, seen & (survived < len(ends))], axis=1).astype(np.int64)
+
     def __init__(self, spec: FeatureSpec, name: str):
         super().__init__(spec, name)
         self._ends = np.array(self.config.boundaries, np.float32)
@@ -172,3 +193,50 @@ class SurvivalHead(Head):
 def _cumulative_hazard(logits: tf.Tensor) -> tf.Tensor:
     """-log S_n, float64 [rows]. It has the order of the risk 1 - S_n, which rounds to 0 and 1."""
     return tf.reduce_sum(tf.nn.softplus(tf.cast(logits, tf.float64)), axis=1)
+
+
+# --- Single rows ---------------------------------------------------------------------------------
+
+
+class Concordance:
+    """The share of pairs of rows whose earlier event has the higher risk. Equal risks count half.
+
+    Two rows are a pair if one has its event in an interval that the other one survived. So each
+    interval with events has the pairs of an AUC. `concordance` computes the same in an
+    evaluation.
+
+    For example, a row with an event in the first interval has the risk 0.5, and two rows that
+    survive it have the risks 0.5 and 0.1. The value is 1.5 / 2 = 0.75.
+
+    Args:
+      survived: [rows], the number of intervals that each row survived.
+      ended: [rows], 1 if the event was in the interval after these.
+      risks, weights: [rows].
+    """
+
+    def __init__(self, survived: Floats, ended: Floats, risks: Floats, weights: Floats):
+        self._parts = []
+        for interval in np.unique(survived[ended > 0]):
+            event = (ended > 0) & (survived == interval)
+            rows = np.flatnonzero(event | (survived > interval))
+            self._parts.append((rows, Auc(event[rows], risks[rows], weights[rows])))
+
+    def value(self, counts: Optional[Floats] = None) -> float:
+        found = [auc.pairs(None if counts is None else counts[i]) for i, auc in self._parts]
+        in_order, pairs = (sum(part) for part in zip(*found)) if found else (0.0, 0.0)
+        return in_order / pairs if pairs > 0 else math.nan
+
+
+def _risks(logits: Floats) -> Floats:
+    """-log of the probability that a row survives all intervals, [rows]."""
+    return np.logaddexp(0, logits).sum(axis=1)
+
+
+def _row_losses(labels: Floats, logits: Floats) -> Floats:
+    """The loss of the head, [rows]: the hazard of interval k is 1 / (1 + exp(-z_k))."""
+    survived, ended = labels.T
+    at = np.arange(logits.shape[1])
+    losses = np.where(at < survived[:, np.newaxis], np.logaddexp(0, logits), 0).sum(axis=1)
+    of_event = np.minimum(survived.astype(np.int64), logits.shape[1] - 1)[:, np.newaxis]
+    event = np.take_along_axis(np.logaddexp(0, -logits), of_event, axis=1)[:, 0]
+    return losses + np.where(ended > 0, event, 0)

@@ -38,20 +38,10 @@ from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.model_params import ModelParams
 from estimator_kit.optimizers.combining.base import Uncertainty
 from estimator_kit.optimizers.combining.gradnorm import GradNorm
-from feature_specs.heads.objectives import NextItem, Ranking
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.transforms import Features
 
 _log = logging.getLogger("estimator_kit")
-
-# By head, the last op of an output that contains predictions instead of logits, and its function.
-_LINKS = {
-    "binary": ("Sigmoid", tf.sigmoid),
-    "logistic_regression": ("Sigmoid", tf.sigmoid),
-    "multi_label": ("Sigmoid", tf.sigmoid),
-    "multi_class": ("Softmax", tf.nn.softmax),
-    "poisson": ("Exp", tf.exp),
-}
 
 # Fields of an objective that are part of its loss. Here, Keras defines the loss.
 _OF_LOSS = ("loss", "positive_penalty", "class_penalties")
@@ -282,7 +272,7 @@ class KerasModelFn(ModelFn):
 
     def _logits_of(self, name: str, output: tf.Tensor) -> tf.Tensor:
         head = self.heads[name]
-        link, _ = _LINKS.get(head.config.head, (None, None))
+        link, _ = head.link or (None, None)
         given = keras_compile.from_logits(self._losses[name])
         kind = output.op.type
         if link is not None and given == (kind == link):
@@ -301,7 +291,7 @@ class KerasModelFn(ModelFn):
         if isinstance(head, StepHead):
             return StepHead(self.spec, self._with_keras_loss(head.head))
         loss = self._losses[head.name]
-        _, link = _LINKS.get(head.config.head, (None, None))
+        _, link = head.link or (None, None)
         given = keras_compile.from_logits(loss)
 
         def row_losses(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -332,15 +322,11 @@ class KerasModelFn(ModelFn):
 
     def _check_heads(self) -> None:
         for name, entry in self.spec.objectives.items():
-            if isinstance(entry, (Ranking, NextItem)):
-                compares = {
-                    "ranking": "compares the rows of a group",
-                    "next_item": "compares the items of a catalogue",
-                }[entry.head]
+            if entry.compares is not None:
                 raise ConfigError(
-                    f"objectives.{name}: the head {entry.head} {compares}, but a Keras loss is for "
-                    "single rows. Write a ModelFn, whose self.keras calls Keras layers, or use "
-                    "another head."
+                    f"objectives.{name}: the head {entry.head} compares {entry.compares}, but a "
+                    "Keras loss is for single rows. Write a ModelFn, whose self.keras calls Keras "
+                    "layers, or use another head."
                 )
 
     def _check_losses(self) -> None:
@@ -374,7 +360,7 @@ def _is_dense(spec: FeatureSpec, name: str) -> bool:
 
 def _as_keras(head: Head, loss: Any, labels: tf.Tensor) -> tf.Tensor:
     """Labels in the shape that a Keras loss expects for outputs [rows, n]."""
-    if head.config.head == "multi_class":
+    if head.link is not None and head.link[0] == "Softmax":  # A label is the id of a class.
         if keras_compile.is_sparse(loss):
             return labels[:, tf.newaxis]
         return tf.one_hot(labels, head.logits_dimension)

@@ -16,7 +16,7 @@ from typing import NamedTuple, Optional
 from estimator_kit.observing.curves import Histogram, Labels
 from estimator_kit.observing.page.numbers import Numbers
 from feature_specs.errors import counted
-from feature_specs.sections.retraining import LARGER_IS_BETTER
+from feature_specs.heads import METRICS
 
 FEW_POSITIVES = 100
 # The least difference from 1 that is reported, if it also exceeds three errors of the count.
@@ -40,9 +40,10 @@ def findings(numbers: Numbers) -> list[Finding]:
 
 def main_metric(numbers: Numbers, objective: str) -> tuple[str, str]:
     """The metric by which an objective is judged, and `max` or `min`."""
-    for name, direction in (("auc", "max"), ("accuracy", "max"), ("ndcg_at_10", "max")):
-        if f"{name}/{objective}" in numbers.metrics:
-            return f"{name}/{objective}", direction
+    for choice in numbers.spec.objectives[objective].main:
+        # Instead of an error, the page follows the loss, which training minimizes.
+        if choice.kind.better == "max" and f"{choice.label}/{objective}" in numbers.metrics:
+            return f"{choice.label}/{objective}", "max"
     return f"loss/{objective}", "min"
 
 
@@ -118,7 +119,7 @@ def _weak_slices(numbers: Numbers) -> Iterator[str]:
             low, high, value = part.low, part.high, part.metric
             if low is None or high is None or value is None:
                 continue
-            larger = found.metric in LARGER_IS_BETTER
+            larger = METRICS[found.metric].better == "max"
             if high < overall if larger else low > overall:
                 side = "below" if larger else "above"
                 yield (

@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
+from typing_extensions import assert_never
+
 from estimator_kit.observing import curves
 from estimator_kit.observing.page import charts
 from estimator_kit.observing.page.findings import main_metric
@@ -122,8 +124,10 @@ def _objective(
         figures = [charts.similarity(curve)]
     elif isinstance(curve, curves.Survival):
         figures = [charts.survival(curve, entry.boundaries)]
-    else:
+    elif isinstance(curve, curves.ListLength):
         figures = [charts.list_lengths(curve)]
+    else:
+        assert_never(curve)
     section = with_charts(title, intro, figures)
     return section._replace(table=table) if section is not None else None
 

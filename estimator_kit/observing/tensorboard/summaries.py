@@ -93,17 +93,6 @@ SHOWN = (
 )  # fmt: skip
 _NEVER = ("mode", "model_dir", "model_params")
 
-# Metrics of a head, the most important first; `loss` follows for all heads.
-_METRICS = {
-    "binary": ("auc", "auc_precision_recall", "calibration"),
-    "logistic_regression": ("mean_squared_error", "mean_absolute_error"),
-    "multi_class": ("accuracy",),
-    "ordinal": ("accuracy", "mean_absolute_error"),
-    "poisson": ("mean_squared_error", "mean_absolute_error"),
-    "regression": ("mean_squared_error", "mean_absolute_error"),
-    "survival": ("concordance", "calibration"),
-    "ziln": ("mean_squared_error", "mean_absolute_error"),
-}
 # The folder of the evaluations of a training, which tf.estimator chooses.
 EVALUATIONS = "eval"
 _FIRST, _LAST = ".first", ".last"
@@ -172,9 +161,10 @@ def charts(spec: FeatureSpec) -> dict[str, dict[str, Sequence[str]]]:
 def main_metrics(spec: FeatureSpec) -> list[str]:
     """The tags of the most important metrics, such as `auc/click`, each metric in turn."""
     pairs = [
-        (place, f"{metric}/{name}")
-        for name, objective in spec.objectives.items()
-        for place, metric in enumerate(_METRICS.get(objective.head, ()))
+        (place, f"{choice.label}/{name}")
+        for name, entry in spec.objectives.items()
+        for place, choice in enumerate(entry.main)
+        if choice.kind in entry.always or choice in entry.metric_choices()
     ]
     return [tag for _, tag in sorted(pairs, key=lambda pair: pair[0])]
 

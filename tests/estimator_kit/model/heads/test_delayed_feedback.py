@@ -9,12 +9,11 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.exporters import saved_model
-from estimator_kit.model.heads import losses
+from estimator_kit.model.heads import judged_labels, losses
 from estimator_kit.model.names import read_metrics
 from estimator_kit.models import MODELS
 from estimator_kit.retraining import gate_stage
 from estimator_kit.retraining.promotion import Version
-from estimator_kit.scoring import eval_rows
 from input_pipelines.record_files import writing
 from tests.estimator_kit.model.heads.test_objectives import evaluate, make
 from tests.estimator_kit.small_training import batch_of
@@ -71,7 +70,7 @@ def test_predictions_and_metrics():
     np.testing.assert_allclose(found["logistic"][:, 0], 1 / (1 + np.exp(-z[:, 0])), rtol=1e-5)
     np.testing.assert_allclose(found["delay"][:, 0], 10 / np.exp(z[:, 1]), rtol=1e-5)
     assert set(objective.export_outputs(found)) == {"classify", "regress"}
-    assert eval_rows.judged_labels(objective.config, y).tolist() == y[:, 0].tolist()
+    assert judged_labels(objective.config, y).tolist() == y[:, 0].tolist()
 
 
 def test_models_with_one_logit_and_combinations_of_positive_losses_refuse_it():

@@ -12,9 +12,7 @@ import tensorflow as tf
 
 import feature_specs
 from estimator_kit.model.heads import joint, make_heads, streaming
-from feature_specs.heads.metric_choices import choice
-from feature_specs.heads.metric_meanings import WITHOUT_PREDICTIONS
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS, METRICS
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conformance import table
@@ -34,7 +32,7 @@ def document():
         metrics = [low(item) for item in choosable(head)]
         if metrics:
             entry["metrics"] = metrics
-        if any(choice(item).name in HEADS[head].by_group for item in metrics):
+        if any(HEADS[head].metric_field().choice(m).kind in HEADS[head].by_group for m in metrics):
             entry["group_by"] = "city"
     made["features"]["truth"] = {"dtype": "float32"}
     made["labels"]["binary"] = {**made["labels"]["binary"], "true_probability": "truth"}
@@ -133,7 +131,8 @@ def usual(evaluation):
 
 
 def depends(name):
-    return name.partition("/")[0] not in WITHOUT_PREDICTIONS
+    kind = METRICS.get(name.partition("/")[0])  # None for a name with a number.
+    return kind is None or kind.reads_predictions
 
 
 def test_the_table_of_metrics_without_predictions(evaluation, usual):

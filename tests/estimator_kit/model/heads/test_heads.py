@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit.model.heads import _BY_HEAD
+from estimator_kit.model.heads import base
 from estimator_kit.model.heads.class_metrics import words_of_classes
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS
 from input_pipelines.integrity import diagnosis
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
@@ -24,8 +24,11 @@ RNG = np.random.default_rng(11)
 W = RNG.integers(0, 3, 60).astype("f")
 
 
-def test_every_head_of_a_spec_has_an_objective():
-    assert set(_BY_HEAD) == set(HEADS)
+def test_a_table_that_lacks_a_name_or_has_another_is_refused():
+    table = {"auc": 1, "loss": 2}
+    assert base.closed(["loss", "auc"], table) is table
+    with pytest.raises(TypeError, match=r"^only the names or only the table have: f1, loss$"):
+        base.closed(["auc", "f1"], table)
 
 
 @pytest.mark.parametrize(

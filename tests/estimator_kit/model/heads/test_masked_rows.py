@@ -11,10 +11,9 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
-from estimator_kit.model.heads import joint, make_heads
-from estimator_kit.scoring import eval_rows, row_metrics
-from estimator_kit.scoring.slices import METRICS
-from feature_specs.heads.objectives import HEADS
+from estimator_kit.model.heads import joint, make_heads, row_metric
+from estimator_kit.scoring import eval_rows
+from feature_specs.heads import HEADS
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conformance import learning, toys
@@ -129,18 +128,18 @@ def test_a_row_without_one_of_its_labels_counts_nowhere(head, loss, missing, tmp
     for name, value in metrics.items():
         assert value == pytest.approx(expected[2][name], rel=1e-5, nan_ok=True), name
 
-    if head not in METRICS:  # The gate and slices do not compare it.
+    if HEADS[head].answer is None:  # The gate and slices do not compare it.
         return
     path = f"{tmp_path}/rows.tfrecord"
     writing.write_examples(path, made)
     read = eval_rows.EvalRows(spec, [path], features=(), batch_size=7)
     labels, weights = read.labels("y"), read.weights("y")
     assert not weights[list(WITHOUT)].any() and weights[kept].all()
-    output = eval_rows.OUTPUTS[head]
+    output = HEADS[head].answer.output
     predictions = make_heads(spec)["y"].predictions(tf.constant(logits))[output].numpy()
     predictions = eval_rows.by_row(spec.objectives["y"], predictions)
     whole, of_kept = (
-        row_metrics.make(METRICS[head], head, labels[i], predictions[i], weights[i]).value()
+        row_metric(HEADS[head].main[0].name, head, labels[i], predictions[i], weights[i]).value()
         for i in (NUMBER, kept)
     )
     assert whole == pytest.approx(of_kept)

@@ -1,13 +1,12 @@
-"""The tables of metrics in feature_specs: they name what the objectives report."""
+"""The metrics that heads of feature_specs name: objectives report them."""
 
 from __future__ import annotations
 
 import pytest
 import tensorflow as tf
 
-from feature_specs.heads import metric_meanings
-from feature_specs.heads.metric_choices import choice
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS
+from feature_specs.heads.metrics import WITH_GROUPS
 from tests.conformance.table import HEAD_CASES
 from tests.estimator_kit.model.heads.test_objectives import make
 
@@ -28,9 +27,7 @@ COUNTS = {"true_positives", "false_positives", "false_negatives", "true_negative
 
 def choosable(head):
     """All metrics of a head that a spec can ask for, as a spec writes them."""
-    schema = HEADS[head].model_json_schema()["properties"].get("metrics")
-    items = schema["items"]["anyOf"] if schema else []
-    names = [name for item in items for name in (item.get("enum") or item["required"])]
+    names = HEADS[head].metric_field().kinds
     return [{name: NUMBERS[name]} if name in NUMBERS else name for name in names]
 
 
@@ -41,7 +38,9 @@ def reported(head, metrics, *, truth=False):
     if metrics:
         entry["metrics"] = metrics
     groups = HEADS[head].by_group
-    if head == "ranking" or any(choice(item).name in groups for item in metrics):
+    if head == "ranking" or any(
+        HEADS[head].metric_field().choice(item).kind in groups for item in metrics
+    ):
         entry["group_by"] = "user"
     objective = make(entry, case.label)
     with tf.Graph().as_default():
@@ -61,20 +60,21 @@ def reported(head, metrics, *, truth=False):
 
 @pytest.mark.parametrize("head", HEADS)
 def test_the_tables_name_what_an_objective_reports(head):
-    always = set(metric_meanings.ALWAYS[head])
+    choice = HEADS[head].metric_field().choice
+    always = {kind.name for kind in HEADS[head].always}
     if "coverage" in always:
         always = always - {"coverage"} | {"coverage_0.1", "coverage_0.5"}
     asked = choosable(head)
     metrics = HEADS[head].model_fields.get("metrics")
     default = metrics.default if metrics is not None else ()
-    groups = set(metric_meanings.WITH_GROUPS)
+    groups = {kind.name for kind in WITH_GROUPS}
     assert reported(head, []) == always | {choice(m).label for m in default} | (
         groups if head == "ranking" else set()
     )
     more = {choice(item).label for item in asked}
     if "confusion" in more:
         more = more - {"confusion"} | (PAIRS if head in ("multi_class", "ordinal") else COUNTS)
-    if any(choice(item).name in HEADS[head].by_group for item in asked):
+    if any(choice(item).kind in HEADS[head].by_group for item in asked):
         more |= groups
     found = reported(head, asked)
     assert always | more <= found
@@ -83,4 +83,4 @@ def test_the_tables_name_what_an_objective_reports(head):
 
 def test_metrics_of_true_probabilities():
     also = reported("binary", [], truth=True) - reported("binary", [])
-    assert also == set(metric_meanings.WITH_TRUE_PROBABILITY)
+    assert also == {kind.name for kind in HEADS["binary"].sometimes if kind not in WITH_GROUPS}

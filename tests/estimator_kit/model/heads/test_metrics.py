@@ -11,7 +11,8 @@ from sklearn import metrics as sk
 from sklearn.calibration import calibration_curve
 
 from estimator_kit.model.heads import group_metrics
-from feature_specs.heads.metric_choices import MetricChoice
+from feature_specs.heads.binary import GAUC
+from feature_specs.heads.metrics import MetricChoice
 from tests.estimator_kit.model.heads.test_objectives import evaluate, make
 
 RNG = np.random.default_rng(23)
@@ -239,7 +240,7 @@ def test_beyond_the_capacity_whole_groups_are_sampled_the_same_way(batch):
         g = tf.compat.v1.placeholder(tf.int64, [None])
         s, y = (tf.compat.v1.placeholder(tf.float32, [None]) for _ in range(2))
         metrics = group_metrics.group_metrics(
-            [MetricChoice("gauc")], g, s, y, tf.ones_like(s), capacity=capacity
+            [MetricChoice(GAUC)], g, s, y, tf.ones_like(s), capacity=capacity
         )
         session.run(tf.compat.v1.local_variables_initializer())
         for i in range(0, ROWS, batch):

@@ -9,7 +9,7 @@ import tensorflow as tf
 from estimator_kit.model.heads import item_metrics, next_item, sampled_items
 from estimator_kit.model.heads.item_metrics import NO_STEP
 from estimator_kit.model.heads.steps import StepScores
-from feature_specs.heads.objectives import NextItem
+from feature_specs.heads import NextItem
 from tests.estimator_kit.model.heads.test_objectives import make
 
 LABEL = {"dtype": "int64", "shape": "variable"}

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_kit.model.heads import survival
-from estimator_kit.scoring import eval_rows, row_metrics
+from estimator_kit.model.heads import judged_labels, row_metric, survival
 from tests.estimator_kit.model.heads.test_objectives import evaluate, make
 
 RNG = np.random.default_rng(8)
@@ -79,7 +78,7 @@ def test_the_gate_counts_the_same_intervals():
     y[:8, 0] = [0, 0.5, 1, 1.5, 2, 3, 8, 9]
     objective = make(ENTRY, LABEL)
     survived, ended = (np.sum(part, axis=1) for part in objective.watched(tf.constant(y)))
-    found = eval_rows.judged_labels(objective.config, y)
+    found = judged_labels(objective.config, y)
     assert found.tolist() == np.stack([survived, ended], axis=1).tolist()
 
 
@@ -148,8 +147,8 @@ def test_many_risks_are_joined_within_the_bound(monkeypatch):
     monkeypatch.setattr(survival, "_LEAST_BINS", 2**12)
     z, y, w = drawn(20_000)
     found = evaluate(make(ENTRY, LABEL), [(z[i::9], y[i::9], w[i::9]) for i in range(9)])
-    labels = eval_rows.judged_labels(make(ENTRY, LABEL).config, y)
-    expected = row_metrics.make("concordance", "survival", labels, z, w).value()
+    labels = judged_labels(make(ENTRY, LABEL).config, y)
+    expected = row_metric("concordance", "survival", labels, z, w).value()
     assert found["concordance"] == pytest.approx(expected, abs=1e-3)
     assert found["concordance"] != expected
 
