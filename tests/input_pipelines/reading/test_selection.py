@@ -423,8 +423,8 @@ def test_a_mix_of_selected_rows_goes_on_exactly(files):
 
 
 def test_epochs_of_a_mix_have_to_be_counted(files):
-    with pytest.raises(ValueError, match="epochs of a mix need rows_an_epoch, with one entry"):
-        training(make_spec(), two_parts(files, (1, 1)), batch_size=4, epochs=1)
+    with pytest.raises(ValueError, match="epochs of a mix need the rows of an epoch of each part"):
+        training(make_spec(), two_parts(files, (1, 1)), batch_size=4, epochs=1)()
 
 
 def test_the_parts_of_a_mix(files, tmp_path):
