@@ -30,6 +30,7 @@ from input_pipelines.integrity import diagnosis
 from input_pipelines.reading import own_records
 from input_pipelines.reading.own_rows import OwnRows, place_of_function
 from input_pipelines.reading.selection import RowCounts, Selection
+from input_pipelines.reading.sources import OfFunction
 from input_pipelines.record_files.sharding import Shard
 from input_pipelines.transform import checks
 
@@ -171,14 +172,14 @@ def _bad_row(rows: OwnRows, spec: FeatureSpec) -> Optional[str]:
     return None
 
 
-def count(rows: OwnRows, selection: Selection, shard: Shard, more_than: Optional[int]) -> RowCounts:
-    """See `OwnRows.count`. Also refuses an epoch without rows."""
-    _log.info("counting the rows of %s", rows.name)
-    found = rows.count(selection, shard, more_than=more_than)
-    if not found.kept[0]:
-        kept = "kept by `filter` in the spec" if found.read else "given"
-        raise DataError(f"{rows.place}: no row is {kept}. Check the function and the spec")
-    return found
+def count(source: OfFunction, shard: Shard, skip: int, epochs: Optional[int]) -> list[RowCounts]:
+    """See `OfFunction.count`. Also refuses an epoch without rows."""
+    _log.info("counting the rows of %s", source.origin.name)
+    counts = source.count(shard, skip, epochs)
+    if not counts[0].kept[0]:
+        kept = "kept by `filter` in the spec" if counts[0].read else "given"
+        raise DataError(f"{source.origin.place}: no row is {kept}. Check the function and the spec")
+    return counts
 
 
 def warn_of_restart(rows: OwnRows, position: InputPosition, team: Team, batch_size: int) -> None:

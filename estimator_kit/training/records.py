@@ -23,7 +23,6 @@ from input_pipelines import input_fns
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import stored_records
 from input_pipelines.reading import files, row_groups
-from input_pipelines.reading.mixing import Mix
 from input_pipelines.reading.selection import RowCounts, Selection
 from input_pipelines.record_files import tfrecords
 from input_pipelines.row_cache.cache import RowCache
@@ -81,21 +80,6 @@ def log_kept(flag: str, counts: Sequence[RowCounts], *, first_epoch: bool = Fals
     kept, read = sum(c.kept[0] for c in counts), sum(c.read for c in counts)
     end = " in the first epoch" if first_epoch else ""
     _log.info("%s: %s of %s rows are kept%s", flag, f"{kept:,}", f"{read:,}", end)
-
-
-def log_shares(flag: str, mix: Mix, counts: Sequence[RowCounts]) -> None:
-    """Logs the share of each part of a mix, and how often its rows are read."""
-    total = sum(c.kept[0] for c in counts)
-    for part, found in zip(mix.parts, counts):
-        share = part.share / mix.round
-        _log.info(
-            "%s: %s: %.1f%% of the stream, its %s rows read %.2f times an epoch",
-            flag,
-            part.pattern,
-            100 * share,
-            f"{found.kept[0]:,}",
-            share * total / found.kept[0],
-        )
 
 
 def eval_paths(config: ExperimentConfig, spec: FeatureSpec) -> list[str]:

@@ -26,7 +26,10 @@ import tensorflow as tf
 
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError, cores
+from input_pipelines.reading.negatives import Negatives
 from input_pipelines.reading.selection import Selection
+from input_pipelines.reading.shuffling import OneEpoch
+from input_pipelines.reading.sources import Cut, Files
 from input_pipelines.record_files.sharding import Shard
 from input_pipelines.record_files.tfrecords import NO_DAMAGE, Damaged
 from input_pipelines.row_cache import digests, shards
@@ -253,6 +256,51 @@ class RowCache:
                 "limit of the cache (--input_cache_gib), or train without a cache"
             )
         return DataError(f"the input cache {self._name} cannot be used: {error}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Cached(Files):
+    """A source that reads the rows of files from a cache, in the same batches as from the files.
+
+    Only the last bit of a logarithm can differ: in TensorFlow it depends on a row's place in its
+    batch.
+
+    Raises:
+      ValueError: see `check_cacheable`.
+    """
+
+    cache: Optional[RowCache] = None
+
+    def __post_init__(self) -> None:
+        check_cacheable(self.spec, negatives=self.negatives)
+
+    @classmethod
+    def of(cls, source: Files, cache: RowCache) -> Cached:
+        values = {field.name: getattr(source, field.name) for field in dataclasses.fields(source)}
+        return cls(**values, cache=cache)
+
+    def open(self, paths: Sequence[str], records: Shard, cut: Cut) -> OneEpoch:
+        rows = self._rows(paths, records)
+        return lambda _: rows.blocks(interleaved=self.shuffle)
+
+    def reader(self, shard: Shard) -> Callable[..., Any]:
+        return self._rows(*self.deal(self.files, shard)).layout.unpack
+
+    def _rows(self, paths: Sequence[str], records: Shard) -> CachedRows:
+        assert self.cache is not None
+        return self.cache.rows(self.spec, paths, records, damaged=self.damaged)
+
+
+def check_cacheable(
+    spec: FeatureSpec, *, mixed: bool = False, negatives: Optional[Negatives] = None
+) -> None:
+    """Raises ValueError if transformed rows cannot be cached. The message says why."""
+    if spec.kept_together is not None:
+        raise ValueError(f"the head ranking reads rows of one {spec.kept_together!r} together")
+    if mixed:
+        raise ValueError("the rows of a mix (--train_mix) are taken one by one from its parts")
+    if negatives is not None:
+        raise ValueError("each epoch keeps different negatives (--keep_negatives)")
 
 
 class _Maker:

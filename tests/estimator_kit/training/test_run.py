@@ -19,7 +19,7 @@ from estimator_kit.training.position import InputPosition
 from estimator_kit.training.preparation import prepared
 from estimator_kit.training.run import Training
 from estimator_kit.training.trainer import Trainer
-from input_pipelines.reading.selection import Negatives
+from input_pipelines.reading.negatives import Negatives
 from tests.conftest import small_run
 
 
