@@ -10,12 +10,12 @@ import numpy as np
 import pydantic
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import csv_files, csv_lists, csv_start, row_places, text_types
+from input_pipelines.prepare.tables import csv_files, csv_lines, csv_lists, csv_start, text_types
 from input_pipelines.prepare.tables.arrow_writer import ArrowWriter, flat, output_array
 from input_pipelines.prepare.tables.columns import Column
+from input_pipelines.prepare.tables.csv_lines import CsvRows
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.options import CsvOptions
-from input_pipelines.prepare.tables.row_places import CsvRows
 from input_pipelines.prepare.tables.table_format import (
     ColumnRequest,
     Output,
@@ -55,7 +55,7 @@ class Csv(TableFormat):
             yield fields, _with_lists(fields, part.columns, part.csv)
 
     def where(self, part: Part, row: int) -> str:
-        return row_places.name(part.path, row, CsvRows(part.csv, len(part.names) == 1))
+        return csv_lines.name(part.path, row, CsvRows(part.csv, len(part.names) == 1))
 
     def output_columns(self, output: Output) -> list[str]:
         if output.width is None:
@@ -111,7 +111,7 @@ def _columns(
             column.merge(others[name])
 
     def where(path: str, row: int) -> str:
-        return row_places.name(path, row, CsvRows(csv, empty_rows=len(names[path]) == 1))
+        return csv_lines.name(path, row, CsvRows(csv, empty_rows=len(names[path]) == 1))
 
     found = []
     for name, column in columns.items():
@@ -148,7 +148,7 @@ def _values(file: _File, column: TextColumn, cells: Cells) -> Cells:
     return csv_lists.cells(
         cells,
         separator,
-        lambda i: row_places.name(cells.path, cells.before + i + 1, places),
+        lambda i: csv_lines.name(cells.path, cells.before + i + 1, places),
         column.name,
     )
 
