@@ -26,7 +26,6 @@ from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.team import ALONE, Team
 from input_pipelines.eager import as_written
 from input_pipelines.errors import DataError
-from input_pipelines.reading.own_rows import OwnRows
 from input_pipelines.reading.selection import RowCounts
 
 
@@ -52,9 +51,9 @@ def fewer_than_counted(
       step: the global step at which training ended.
       changes: the result of `TrainingInput.changed_files`.
     """
-    if isinstance(source.source, OwnRows):
+    if source.function is not None:
         return DataError(
-            f"{source.source.place}: gave {lost:,} rows fewer than when they were counted "
+            f"{source.function.place}: gave {lost:,} rows fewer than when they were counted "
             f"({plan.rows or 0:,}). The model is trained to step {step} of {plan.max_steps}. Give "
             "the same rows in each call"
         )

@@ -30,7 +30,7 @@ class Accepted:
       missing: a number outside the bounds that stands for a missing value and is accepted.
       words: the words of a string label.
       steps: normalizers whose result must be finite. `in` does not check them; see
-        `input_pipelines.prepare.convert.normalized`.
+        `input_pipelines.prepare.convert.value_checks.normalized`.
       expected: a description of the set, for messages, after "expected".
       remedy: a remedy other than correcting the value. Usually empty.
     """

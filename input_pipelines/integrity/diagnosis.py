@@ -25,7 +25,7 @@ from feature_specs.spec import FeatureSpec
 from feature_specs.validation import accepted_values
 from input_pipelines.integrity import stored_records
 from input_pipelines.integrity.file_check import FileCheck
-from input_pipelines.prepare.convert.normalized import normalized
+from input_pipelines.prepare.convert.value_checks import normalized
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform import record_parsing, transforms

@@ -3,9 +3,9 @@
     options         how a CSV file is written, if it differs from the usual form
     library         pyarrow, which is imported when a table is read, and the files that it reads
     table_format    what a format of tables must have; `formats` has one class for each format
-    csv_files, csv_stream, csv_start, csv_lists, text_types    CSV: fields as text, and their types
+    csv_files, csv_stream, csv_start, text_types    CSV: fields as text, and their types
     json_files, json_texts    JSON lines: blocks of objects, and values as their text
-    row_places      the line of a row in a CSV file
+    csv_lines       the line of a row in a CSV file
     columns, storable    the types that a record can store, and values of any type as one of them
     narrowing       numbers as the file has them, and as float32
     reader          the files of one table, its columns, and its rows, part by part

@@ -3,7 +3,7 @@
 pyarrow infers a column's type from the first block of a file. It fails if a later value has another
 type, and reads "00123" as 123. So this module requests all columns as bytes, and `text_types`
 checks all values. Rows are counted from 1, without the line of column names, comments and empty
-lines. Errors name the line of the file (`row_places`).
+lines. Errors name the line of the file (`csv_lines`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import csv_start, library, row_places
+from input_pipelines.prepare.tables import csv_lines, csv_start, library
+from input_pipelines.prepare.tables.csv_lines import CsvRows
 from input_pipelines.prepare.tables.csv_stream import CsvStream
 from input_pipelines.prepare.tables.library import LentStream, arrow, one_line, reading
 from input_pipelines.prepare.tables.options import CsvOptions
-from input_pipelines.prepare.tables.row_places import CsvRows
 
 # The bytes that are parsed together. A row must not be longer.
 _BLOCK = 4 * 2**20
@@ -95,7 +95,7 @@ def batches(path: str, options: CsvOptions, columns: Sequence[str]) -> Iterator[
                 row += batch.num_rows
         if last is not None and stream.unclosed(last):
             raise DataError(
-                f"{row_places.name(path, row, places)}: its last field starts with a quote that is "
+                f"{csv_lines.name(path, row, places)}: its last field starts with a quote that is "
                 "never closed"
             )
 
@@ -146,7 +146,7 @@ def _wrong_row(message: str, path: str, places: CsvRows) -> Optional[str]:
     row, expected, found, text = wrong.groups()
     number = int(row) - (0 if places.options.columns else 1)
     return (
-        f"{row_places.name(path, number, places)}: has {found} fields, expected {expected}: "
+        f"{csv_lines.name(path, number, places)}: has {found} fields, expected {expected}: "
         f"{text!r}{_hint(text, places.options)}"
     )
 
@@ -173,7 +173,7 @@ def _check_no_names(batch: Any, path: str, places: CsvRows) -> None:
     first = [column[0].as_py() for column in batch.columns]
     if first == [name.encode() for name in batch.schema.names]:
         raise DataError(
-            f"{row_places.name(path, 1, places)} has the names of the columns. Remove "
+            f"{csv_lines.name(path, 1, places)} has the names of the columns. Remove "
             "--csv_columns (in a spec, csv_columns under tables): it is only for files that do not "
             "start with a line of column names"
         )
@@ -184,7 +184,7 @@ def _text(batch: Any, path: str, before: int, places: CsvRows) -> Any:
     pa = arrow()
 
     def where(i: int) -> str:
-        return row_places.name(path, before + i + 1, places)
+        return csv_lines.name(path, before + i + 1, places)
 
     columns = []
     for name, column in zip(batch.schema.names, batch.columns):

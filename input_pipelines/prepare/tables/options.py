@@ -26,7 +26,7 @@ class CsvOptions:
       comment: lines that start with this text are ignored; by default no line is ignored.
       missing: unquoted fields that are missing values, such as "?" or "NA". An empty field is
         always a missing value. In a column of numbers, these are missing values in quotes, too.
-      list_separator: the text between the values of a list in one field; see `csv_lists`. By
+      list_separator: the text between the values of a list in one field; see `formats.csv`. By
         default a field is one value.
 
     Raises:

@@ -16,13 +16,15 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import functools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 from feature_specs.errors import counted
 from input_pipelines.errors import DataError, cores
 from input_pipelines.prepare import beam_runner
+from input_pipelines.prepare.beam_runner import Work
 from input_pipelines.prepare.tables import formats, narrowing
 from input_pipelines.prepare.tables.columns import Column
 from input_pipelines.prepare.tables.library import arrow
@@ -31,7 +33,6 @@ from input_pipelines.prepare.tables.storable import DIGITS, ZERO, Rounded, all_c
 from input_pipelines.prepare.tables.table_format import (
     ColumnRequest,
     Part,
-    ReadAll,
     as_declared,
 )
 from input_pipelines.record_files import kinds
@@ -210,9 +211,8 @@ def open_table(
             f"--csv_list_separator are only for CSV files, but {files[0]} is {kind} by its name"
         )
     arrow()
-    request = ColumnRequest(
-        csv, dtypes, lists, only, correct, _in_threads if beam is None else _by_beam(beam)
-    )
+    read_all = _in_threads if beam is None else functools.partial(_by_beam, beam)
+    request = ColumnRequest(csv, dtypes, lists, only, correct, read_all)
     found = formats.of(kind).columns(files, request)
     return Table(
         tuple(files),
@@ -230,7 +230,7 @@ def open_table(
     )
 
 
-def _in_threads(work: Callable[[bytes, bytes], bytes], pieces: Iterable[bytes]) -> list[bytes]:
+def _in_threads(work: Work, pieces: Iterable[bytes]) -> list[bytes]:
     """Reads several files at the same time. pyarrow releases the interpreter's lock."""
     with concurrent.futures.ThreadPoolExecutor(cores()) as pool:
         waiting = [pool.submit(work, b"", piece) for piece in pieces]
@@ -242,14 +242,10 @@ def _in_threads(work: Callable[[bytes, bytes], bytes], pieces: Iterable[bytes]) 
             raise
 
 
-def _by_beam(flags: Sequence[str]) -> ReadAll:
+def _by_beam(flags: Sequence[str], work: Work, pieces: Iterable[bytes]) -> list[bytes]:
     """Reads files on the workers of a pipeline with these flags of Apache Beam."""
-
-    def read_all(work: Callable[[bytes, bytes], bytes], pieces: Iterable[bytes]) -> list[bytes]:
-        with beam_runner.scratch(flags) as folder:
-            return list(beam_runner.run(work, b"", iter(pieces), folder=folder, flags=flags))
-
-    return read_all
+    with beam_runner.scratch(flags) as folder:
+        return list(beam_runner.run(work, b"", iter(pieces), folder=folder, flags=flags))
 
 
 def read(

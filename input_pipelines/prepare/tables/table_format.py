@@ -15,13 +15,14 @@ import numpy as np
 
 from feature_specs.files.shards import ShardFile
 from input_pipelines.errors import DataError
+from input_pipelines.prepare.beam_runner import Work
 from input_pipelines.prepare.tables.columns import Column
 from input_pipelines.prepare.tables.library import arrow, size_of
 from input_pipelines.prepare.tables.options import CsvOptions
 
 # Calls a function of a module, `work(b"", piece)`, for each piece, and returns the results in the
 # order of the pieces. Threads do that, or workers of Apache Beam on other machines.
-ReadAll = Callable[[Callable[[bytes, bytes], bytes], Iterable[bytes]], list[bytes]]
+ReadAll = Callable[[Work, Iterable[bytes]], list[bytes]]
 
 
 @dataclasses.dataclass(frozen=True)

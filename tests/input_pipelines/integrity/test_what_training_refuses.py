@@ -24,7 +24,7 @@ from input_pipelines.errors import DataError
 from input_pipelines.integrity import data_scan, spec_check
 from input_pipelines.prepare.analyze import first_spec
 from input_pipelines.prepare.convert import conversion, value_checks
-from input_pipelines.prepare.convert.normalized import normalized
+from input_pipelines.prepare.convert.value_checks import normalized
 from input_pipelines.transform.transforms import Transform
 
 NORMALIZERS = {

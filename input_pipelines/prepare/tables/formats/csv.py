@@ -1,4 +1,10 @@
-"""CSV: fields of text. The types of columns are found by reading all files once before the rows."""
+"""CSV: fields of text. The types of columns are found by reading all files once before the rows.
+
+With --csv_list_separator=|, the field `action|drama` is a list of two values. A column has lists if
+any of its fields has the separator. Its other fields are lists with one value, a missing field is a
+missing list, and two quotes with nothing between them are an empty list. An empty value between
+separators is an error. Never changes the values themselves.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +16,12 @@ import numpy as np
 import pydantic
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import csv_files, csv_lists, csv_start, row_places, text_types
+from input_pipelines.prepare.tables import csv_files, csv_lines, csv_start, text_types
 from input_pipelines.prepare.tables.arrow_writer import ArrowWriter, flat, output_array
 from input_pipelines.prepare.tables.columns import Column
+from input_pipelines.prepare.tables.csv_lines import CsvRows
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.options import CsvOptions
-from input_pipelines.prepare.tables.row_places import CsvRows
 from input_pipelines.prepare.tables.table_format import (
     ColumnRequest,
     Output,
@@ -55,7 +61,7 @@ class Csv(TableFormat):
             yield fields, _with_lists(fields, part.columns, part.csv)
 
     def where(self, part: Part, row: int) -> str:
-        return row_places.name(part.path, row, CsvRows(part.csv, len(part.names) == 1))
+        return csv_lines.name(part.path, row, CsvRows(part.csv, len(part.names) == 1))
 
     def output_columns(self, output: Output) -> list[str]:
         if output.width is None:
@@ -111,7 +117,7 @@ def _columns(
             column.merge(others[name])
 
     def where(path: str, row: int) -> str:
-        return row_places.name(path, row, CsvRows(csv, empty_rows=len(names[path]) == 1))
+        return csv_lines.name(path, row, CsvRows(csv, empty_rows=len(names[path]) == 1))
 
     found = []
     for name, column in columns.items():
@@ -139,18 +145,36 @@ def _read_file(common: bytes, piece: bytes) -> bytes:
 
 
 def _values(file: _File, column: TextColumn, cells: Cells) -> Cells:
-    """The values of fields, which may be lists."""
+    """The values of the fields of a column, each with its row if fields may be lists.
+
+    Raises:
+      DataError: a list has an empty value.
+    """
     separator = file.csv.list_separator
     if not separator:
         return cells
-    places = CsvRows(file.csv, empty_rows=len(file.names) == 1)
-    column.multi |= csv_lists.has_lists(cells.values, separator)
-    return csv_lists.cells(
-        cells,
-        separator,
-        lambda i: row_places.name(cells.path, cells.before + i + 1, places),
-        column.name,
+    fields, compute = cells.values, arrow("compute")
+    column.multi |= bool(compute.any(compute.match_substring(fields, separator)).as_py())
+    has_empty = compute.or_(
+        compute.or_(
+            compute.starts_with(fields, separator),
+            compute.ends_with(fields, separator),
+        ),
+        compute.match_substring(fields, separator * 2),
     )
+    wrong = np.flatnonzero(np.asarray(has_empty.fill_null(False)))
+    if len(wrong):
+        row = int(wrong[0])
+        places = CsvRows(file.csv, empty_rows=len(file.names) == 1)
+        raise DataError(
+            f"{csv_lines.name(file.path, cells.before + row + 1, places)}: column "
+            f"{column.name!r}: got {fields[row].as_py()!r}, a list with an empty value, as "
+            f"--csv_list_separator is {separator!r}. Remove the empty value"
+        )
+    lists = _split_lists(fields, separator)
+    lengths = np.asarray(compute.list_value_length(lists).fill_null(0), np.int64)
+    rows = np.repeat(np.arange(len(fields)), lengths)
+    return Cells(lists.flatten(), cells.path, cells.before, rows)
 
 
 # --- Spaces at the start of fields ----------------------------------------------------------------
@@ -211,15 +235,30 @@ def _with_missing(batch: Any, columns: Sequence[Column], csv: CsvOptions) -> Any
 
 
 def _with_lists(batch: Any, columns: Sequence[Column], csv: CsvOptions) -> Any:
-    """A batch in which the fields of the columns with lists are lists; see `csv_lists`."""
+    """A batch in which the fields of the columns with lists are lists."""
     if not csv.list_separator:
         return batch
     for column in columns:
         place = batch.schema.get_field_index(column.name)
         if column.multi and place != -1:
-            lists = csv_lists.lists(batch.column(place), csv.list_separator)
+            lists = _split_lists(batch.column(place), csv.list_separator)
             batch = batch.set_column(place, column.name, lists)
     return batch
+
+
+def _split_lists(column: Any, separator: str) -> Any:
+    """A list array of text: the values of each field."""
+    pa, compute = arrow(), arrow("compute")
+    split = compute.split_pattern(column, separator)
+    empty = np.asarray(compute.equal(column, "").fill_null(False))
+    lengths = np.asarray(compute.list_value_length(split).fill_null(0), np.int64)
+    flat = split.flatten()
+    if empty.any():  # Otherwise each would be a list with one empty value.
+        flat = flat.filter(pa.array(np.repeat(~empty, lengths)))
+        lengths = np.where(empty, 0, lengths)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+    mask = column.is_null() if column.null_count else None
+    return pa.ListArray.from_arrays(offsets, flat, mask=mask)
 
 
 class _Predictions(ArrowWriter):

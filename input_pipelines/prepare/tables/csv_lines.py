@@ -1,6 +1,5 @@
-"""How messages name a row of a table: by the line of a CSV file, otherwise by its number.
+"""How messages name a row of a CSV file: by its line.
 
-    name("a.jsonl", 12)                          # "a.jsonl: row 12"
     name("a.csv", 12, CsvRows(CsvOptions()))     # "a.csv: line 13"
 
 Lines of a CSV file are counted from 1, as in an editor: the line of column names, comments, empty
@@ -47,16 +46,14 @@ class CsvRows:
     empty_rows: bool = False
 
 
-def name(path: str, row: int, csv: Optional[CsvRows] = None) -> str:
+def name(path: str, row: int, csv: CsvRows) -> str:
     """The name of a row in messages.
 
     Args:
       path: the file.
-      row: the number of the row, from 1. In a CSV file the line of column names does not count.
-      csv: how the rows of a CSV file are separated; None for other files.
+      row: the number of the row, from 1. The line of column names does not count.
+      csv: how the rows are separated.
     """
-    if csv is None:
-        return f"{path}: row {row}"
     line = line_of(path, row, csv)
     if line is not None:
         return f"{path}: line {line}"

@@ -8,15 +8,15 @@ import random
 import pytest
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import reader, row_places
+from input_pipelines.prepare.tables import csv_lines, reader
+from input_pipelines.prepare.tables.csv_lines import CsvRows
 from input_pipelines.prepare.tables.options import CsvOptions
-from input_pipelines.prepare.tables.row_places import CsvRows
 
 pytestmark = pytest.mark.no_tensorflow
 
 
 def lines_of(path, rows, csv):
-    return [row_places.line_of(str(path), row, csv) for row in range(1, rows + 2)]
+    return [csv_lines.line_of(str(path), row, csv) for row in range(1, rows + 2)]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_an_empty_line_is_a_row_of_the_only_column(tmp_path):
 @pytest.mark.parametrize("seed", range(8))
 def test_lines_of_files_that_are_written_at_random(tmp_path, monkeypatch, seed):
     rng = random.Random(seed)
-    monkeypatch.setattr(row_places, "_BLOCK", rng.choice([7, 40, 2**20]))
+    monkeypatch.setattr(csv_lines, "_BLOCK", rng.choice([7, 40, 2**20]))
     end = rng.choice(["\n", "\r\n"])
     texts = ["x", '"a,b"', '"say ""hi"""', '"two\nlines"', '"two\r\n\r\nlines"', '""', "", " x ",
              'mid"dle', '"x"tail"', '"\n#"', "1"]  # fmt: skip
@@ -84,29 +84,28 @@ def test_the_row_is_named_if_the_line_cannot_be_found(tmp_path, monkeypatch):
     path = f"{tmp_path}/a.csv"
     csv, bare = CsvRows(CsvOptions()), CsvRows(CsvOptions(columns=("a", "b")))
     uncounted = " (the header is not counted)"
-    assert row_places.name(path, 2, csv) == f"{path}: row 2{uncounted}"  # The file was removed.
-    assert row_places.name(path, 2, bare) == f"{path}: row 2"
+    assert csv_lines.name(path, 2, csv) == f"{path}: row 2{uncounted}"  # The file was removed.
+    assert csv_lines.name(path, 2, bare) == f"{path}: row 2"
     # Editors count carriage returns, but sed and grep do not.
     (tmp_path / "a.csv").write_bytes(b'a,b\n1,"x\ry"\n3,4\n')
-    assert row_places.name(path, 1, csv) == f"{path}: row 1{uncounted}"
+    assert csv_lines.name(path, 1, csv) == f"{path}: row 1{uncounted}"
     (tmp_path / "a.csv").write_bytes(b"a,b\r1,2\r3,4\r")
-    assert row_places.name(path, 1, csv) == f"{path}: row 1{uncounted}"
+    assert csv_lines.name(path, 1, csv) == f"{path}: row 1{uncounted}"
     # A large file is not read again for a message.
     (tmp_path / "a.csv").write_text("a,b\n" + "1,2\n" * 2**19)
-    assert row_places.name(path, 2**19, csv) == f"{path}: line {2**19 + 1}"
-    monkeypatch.setattr(row_places, "_LOOK", 2**20)
-    assert row_places.name(path, 1, csv) == f"{path}: line 2"
-    assert row_places.name(path, 2**19, csv) == f"{path}: row {2**19}{uncounted}"
+    assert csv_lines.name(path, 2**19, csv) == f"{path}: line {2**19 + 1}"
+    monkeypatch.setattr(csv_lines, "_LOOK", 2**20)
+    assert csv_lines.name(path, 1, csv) == f"{path}: line 2"
+    assert csv_lines.name(path, 2**19, csv) == f"{path}: row {2**19}{uncounted}"
     # Reading line by line is slower, so fewer bytes are read.
     (tmp_path / "a.csv").write_text("a,b\n" + '1,5" disk\n' * 2**19)
-    monkeypatch.setattr(row_places, "_LOOK", 2**23)
-    assert row_places.name(path, 2**19, csv) == f"{path}: row {2**19}{uncounted}"
-    monkeypatch.setattr(row_places, "_LINE_BY_LINE", 1)
-    assert row_places.name(path, 2**19, csv) == f"{path}: line {2**19 + 1}"
+    monkeypatch.setattr(csv_lines, "_LOOK", 2**23)
+    assert csv_lines.name(path, 2**19, csv) == f"{path}: row {2**19}{uncounted}"
+    monkeypatch.setattr(csv_lines, "_LINE_BY_LINE", 1)
+    assert csv_lines.name(path, 2**19, csv) == f"{path}: line {2**19 + 1}"
 
 
 def test_other_files_have_rows(tmp_path):
-    assert row_places.name("a.parquet", 3) == "a.parquet: row 3"
     (tmp_path / "a.jsonl").write_text('{"a": 1}\n{"a": 1e39}\n')
     (part,) = reader.open_table([f"{tmp_path}/a.jsonl"]).parts()
     with pytest.raises(DataError) as error:
