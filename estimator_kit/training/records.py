@@ -86,15 +86,15 @@ def log_kept(flag: str, counts: Sequence[RowCounts], *, first_epoch: bool = Fals
 def log_shares(flag: str, mix: Mix, counts: Sequence[RowCounts]) -> None:
     """Logs the share of each part of a mix, and how often its rows are read."""
     total = sum(c.kept[0] for c in counts)
-    for part, found in zip(mix.parts, counts):
+    for part, count in zip(mix.parts, counts):
         share = part.share / mix.round
         _log.info(
             "%s: %s: %.1f%% of the stream, its %s rows read %.2f times an epoch",
             flag,
             part.pattern,
             100 * share,
-            f"{found.kept[0]:,}",
-            share * total / found.kept[0],
+            f"{count.kept[0]:,}",
+            share * total / count.kept[0],
         )
 
 

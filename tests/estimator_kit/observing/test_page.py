@@ -173,7 +173,7 @@ def test_words_of_a_spec_are_no_markup(run, read):
     assert "--spec=&lt;b&gt;.yaml" in page.html(shown)
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_comparison_shows_both_runs_and_what_differs(run, ads, tmp_path):
     other = tmp_path / "other"
     ek.run(small_run(ads, other, max_steps=4, save_checkpoints_steps=2, batch_size=40)())
@@ -383,7 +383,7 @@ def test_a_training_without_the_package_succeeds_and_says_so(
     assert told[-2] == "no report page: the report page needs the packages Jinja2 and Plotly"
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_no_page_is_written_with_report_off(ads, tmp_path, report_page):
     told = []
     commands.run(small_run(ads, tmp_path / "run", max_steps=1)(report="off"), told.append)
