@@ -176,7 +176,7 @@ def _difference(
 def _quality_changes(
     config: ExperimentConfig, source: str, meta: Any, spec: FeatureSpec, inputs: Inputs, model: Any
 ) -> list[str]:
-    """The lines of `quality_change`; without --eval_files, a line that says so."""
+    """The lines of `check_quality`; without --eval_files, a line that says so."""
     if not config.eval_files:
         return [NOT_MEASURED]
     rows = sample(config, spec, "eval_files", comparison.QUALITY_ROWS)

@@ -68,7 +68,7 @@ class Numbers:
       flags: lines of `flags.txt`, without defaults that nobody set.
       evaluations: (step, metrics) by step.
       curves: `{step: {objective: curve}}` of these evaluations; see `observing.curves`.
-      training: entries of `training.jsonl`; see `observing.training_log`.
+      training: entries of `training.jsonl`; see `observing.histories`.
       slices, importance, flops: see `observing.measured_export`; or None.
       tables: variables of the latest checkpoint, the largest first.
     """
