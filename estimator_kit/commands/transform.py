@@ -155,7 +155,7 @@ def _difference(
 
 
 def _quality_changes(config: ExperimentConfig, meta: Any, source: str, staging: str) -> list[str]:
-    """The lines of `quality_change` for the result, or that it was not measured."""
+    """The lines of `check_quality` for the result, or that it was not measured."""
     if not config.eval_files:
         return [NOT_MEASURED]
     spec = kept_spec(source)

@@ -81,13 +81,13 @@ def metrics_of(
             labels,
             {n: joint.weights_of(o, labels) for n, o in heads.items()},
         )
-        found = {
+        shown = {
             name: {k: metrics[f"{k}/{name}"] for k in ("loss", "auc") if f"{k}/{name}" in metrics}
             for name in heads
         }
         session.run([v1.local_variables_initializer(), v1.tables_initializer()])
-        session.run([update for metrics in found.values() for _, update in metrics.values()])
-        values = {n: {k: value for k, (value, _) in m.items()} for n, m in found.items()}
+        session.run([update for metrics in shown.values() for _, update in metrics.values()])
+        values = {n: {k: value for k, (value, _) in m.items()} for n, m in shown.items()}
         return {
             name: {key: float(value) for key, value in metrics.items()}
             for name, metrics in session.run(values).items()
@@ -119,10 +119,10 @@ def sample(config: ExperimentConfig, spec: FeatureSpec, field: str, count: int) 
     # A prediction answers every row, but an evaluation reads only those that the filter keeps.
     filtered = field == "eval_files"
     with explained(spec, paths, with_labels=False, filtered=filtered):
-        found = sample_rows(spec, paths, count=count, all_rows=not filtered)
-    if found is None:
+        rows = sample_rows(spec, paths, count=count, all_rows=not filtered)
+    if rows is None:
         raise no_record(field, paths, filtered=filtered and bool(spec.filter))
-    return found
+    return rows
 
 
 def record_files(config: ExperimentConfig, field: str) -> list[str]:

@@ -159,7 +159,7 @@ def files(
     """
     record = without_others(spec, record)
     by_record = {"signature_name": PREDICT_EXAMPLES, "inputs": {EXAMPLES: [_json(record)]}}
-    found = {
+    logs = {
         "request_examples.json": _text(by_record),
         "request.pb": predict_request(
             model, PREDICT_EXAMPLES, {EXAMPLES: np.array([record], object)}
@@ -168,10 +168,10 @@ def files(
     }
     if raw:
         inputs = {name: _json(value.tolist()) for name, value in raw.items()}
-        found["request.json"] = _text({"signature_name": PREDICT_RAW, "inputs": inputs})
-    requests = sorted(name for name in found if name.endswith(".json"))
-    found["curl.sh"] = _CURL.format(model=model, requests=" ".join(requests)).encode()
-    return found
+        logs["request.json"] = _text({"signature_name": PREDICT_RAW, "inputs": inputs})
+    requests = sorted(name for name in logs if name.endswith(".json"))
+    logs["curl.sh"] = _CURL.format(model=model, requests=" ".join(requests)).encode()
+    return logs
 
 
 def without_others(spec: FeatureSpec, record: bytes) -> bytes:

@@ -158,7 +158,7 @@ def exporters_of(config: ModelDirConfig, meaning: ScoresMeaning) -> list[Exporte
 def class_of(name: str) -> type[Exporter]:
     """The class of an exporter."""
     module, _, class_name = EXPORTERS[name].code.partition(":")
-    found: type[Exporter] = getattr(
+    kind: type[Exporter] = getattr(
         importlib.import_module(f"estimator_kit.exporters.{module}"), class_name
     )
-    return found
+    return kind

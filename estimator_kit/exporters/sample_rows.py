@@ -181,14 +181,14 @@ def unusual_rows(
     count: int = ROWS,
 ) -> Optional[SampleRows]:
     """Like `sample_rows`, followed by the unusual rows of the files."""
-    found = UnusualRows()
+    unusual = UnusualRows()
     first = 0
     records: dict[int, bytes] = {}  # The rows that are wanted so far, by their places.
     try:
         for values, batch in _batches(spec, files, damaged):
-            found.add(first, values)
+            unusual.add(first, values)
             here = {first + i: record for i, record in enumerate(batch)}
-            wanted = {*range(count), *found.places}
+            wanted = {*range(count), *unusual.places}
             records = {place: r for place, r in {**records, **here}.items() if place in wanted}
             first += len(batch)
     except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:

@@ -127,8 +127,8 @@ def copy_saved_model(
     with versions.unnamed(folder) as staged:
         kept_files.check_export(source)
         file_systems.copy_folder(source, staged)
-        expected, found = _digests(source), _digests(staged)
-        wrong = sorted(n for n in {*expected, *found} if expected.get(n) != found.get(n))
+        expected, copied = _digests(source), _digests(staged)
+        wrong = sorted(n for n in {*expected, *copied} if expected.get(n) != copied.get(n))
         if wrong:
             raise ExportError(
                 f"{staged}: expected a copy of {source}, got other bytes in {wrong[0]}. Check the "
@@ -140,12 +140,12 @@ def copy_saved_model(
 
 def _digests(folder: str) -> dict[str, str]:
     """The SHA-256 of each file in a folder, by its path there."""
-    found = {}
+    digests = {}
     for path, _, names in tf.io.gfile.walk(folder):
         for name in names:
             place = os.path.normpath(os.path.join(os.path.relpath(path, folder), name))
-            found[place] = sha256_of(os.path.join(path, name))
-    return found
+            digests[place] = sha256_of(os.path.join(path, name))
+    return digests
 
 
 def export_folder(model_dir: str, exporter: str) -> str:

@@ -65,7 +65,7 @@ def make_signatures(
     """
     joint = export_outputs.get(PREDICT_EXAMPLES, export_outputs[SERVING_DEFAULT])
     outputs = {**export_outputs, PREDICT_EXAMPLES: joint}
-    found = {
+    signatures = {
         name: output.as_signature_def({EXAMPLES: inputs.examples})
         for name, output in outputs.items()
         if name != SERVING_DEFAULT
@@ -75,9 +75,9 @@ def make_signatures(
     except CopyError as error:
         _log.warning("The export has no signature %s: %s.", PREDICT_RAW, error)
     else:
-        found[PREDICT_RAW] = tf.compat.v1.saved_model.predict_signature_def(inputs.raw, raw)
-    check_name(default, found)
-    return {**found, SERVING_DEFAULT: found[default]}
+        signatures[PREDICT_RAW] = tf.compat.v1.saved_model.predict_signature_def(inputs.raw, raw)
+    check_name(default, signatures)
+    return {**signatures, SERVING_DEFAULT: signatures[default]}
 
 
 def defaults_of(signature: Any) -> dict[str, np.ndarray]:
@@ -116,16 +116,16 @@ def check_default(name: str, model: ModelFn) -> None:
         graph.seed = 1  # The graph draws no random numbers; see `checkpoints`.
         tf.compat.v1.train.get_or_create_global_step()
         examples = tf.compat.v1.placeholder(tf.string, [None])
-        made = model(Transform(model.spec).features(examples), None, ModeKeys.PREDICT)
-    check_name(name, [*made.export_outputs, PREDICT_RAW])
+        spec = model(Transform(model.spec).features(examples), None, ModeKeys.PREDICT)
+    check_name(name, [*spec.export_outputs, PREDICT_RAW])
 
 
-def check_name(name: str, there: Iterable[str]) -> None:
-    known = sorted(set(there) - {SERVING_DEFAULT})
-    if name not in known:
+def check_name(name: str, existing: Iterable[str]) -> None:
+    names = sorted(set(existing) - {SERVING_DEFAULT})
+    if name not in names:
         raise ConfigError(
             f"--default_signature={name}: the model has no such signature"
-            f"{did_you_mean(name, known)}"
+            f"{did_you_mean(name, names)}"
         )
 
 
@@ -222,12 +222,12 @@ def _below(sources: Iterable[tf.Operation], among: set) -> set:
         for before in (*(tensor.op for tensor in op.inputs), *op.control_inputs):
             users.setdefault(before, []).append(op)
     start = set(sources)
-    found: set[tf.Operation] = set()
+    dependents: set[tf.Operation] = set()
     waiting = [user for source in start for user in users.get(source, [])]
     while waiting:
         op = waiting.pop()
-        if op in found or op in start:
+        if op in dependents or op in start:
             continue
-        found.add(op)
+        dependents.add(op)
         waiting += users.get(op, [])
-    return found
+    return dependents

@@ -183,13 +183,13 @@ def read(model_dir: str) -> dict[int, dict[str, Curve]]:
       ConfigError: a file has other content.
     """
     folder = os.path.join(model_dir, _FOLDER)
-    found = {}
+    curves = {}
     for file in tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else ():
         step, extension = os.path.splitext(file)
         if extension == ".json" and step.isdecimal():
             kept = Curves.load(os.path.join(folder, file))
-            found[int(step)] = kept.objectives if kept is not None else {}
-    return dict(sorted(found.items()))
+            curves[int(step)] = kept.objectives if kept is not None else {}
+    return dict(sorted(curves.items()))
 
 
 def precision_recall(table: np.ndarray, thresholds: np.ndarray) -> np.ndarray:

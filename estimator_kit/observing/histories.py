@@ -53,17 +53,17 @@ class EvaluationHistory:
 
     def latest(self) -> list[Evaluation]:
         """The evaluations since what the scores mean was last changed."""
-        found: list[Evaluation] = []
+        entries: list[Evaluation] = []
         for entry in self.read():
-            if found and entry.scores != found[-1].scores:
-                found = []
-            found.append(entry)
-        return found
+            if entries and entry.scores != entries[-1].scores:
+                entries = []
+            entries.append(entry)
+        return entries
 
     def alike(self, meaning: ScoresMeaning) -> list[Evaluation]:
         """`latest` if its scores mean this, else an empty list: nothing can be compared."""
-        found = self.latest()
-        return found if found and meaning.is_of(found[-1].scores) else []
+        entries = self.latest()
+        return entries if entries and meaning.is_of(entries[-1].scores) else []
 
     def forget_after(self, step: int) -> None:
         """Removes the entries of later steps, which a training repeats that went back by hand."""
@@ -87,8 +87,8 @@ class EvaluationHistory:
             if entry.global_step < global_step
             or (entry.global_step == global_step and not meaning.is_of(entry.scores))
         ]
-        made = Evaluation(global_step=global_step, metrics=metrics, scores=meaning.digest)
-        documents.save_lines(self._path, [*entries, made])
+        evaluation = Evaluation(global_step=global_step, metrics=metrics, scores=meaning.digest)
+        documents.save_lines(self._path, [*entries, evaluation])
         return self.alike(meaning)
 
 

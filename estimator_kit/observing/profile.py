@@ -199,19 +199,19 @@ def text(result: dict[str, Any]) -> str:
 
 def _named(name: str, place: str) -> tuple[str, str, str]:
     """(place, type, name) of an event; a kernel without an op has the type `kernel`."""
-    found = _OP.fullmatch(name)
-    return (place, found[2], found[1]) if found is not None else (place, "kernel", name)
+    parts = _OP.fullmatch(name)
+    return (place, parts[2], parts[1]) if parts is not None else (place, "kernel", name)
 
 
 def _shares(waiting: Iterable[Event], working: Iterable[Event], seconds: float) -> dict[str, float]:
     working = list(working)
     device = _covered(working)
     either = _covered([*working, *waiting])
-    whole = seconds / PICOSECONDS
-    if not whole:
+    total = seconds / PICOSECONDS
+    if not total:
         return {"input": 0.0, "host": 0.0, "device": 0.0}
-    device_share = min(1.0, device / whole)
-    input_share = min(1.0 - device_share, (either - device) / whole)
+    device_share = min(1.0, device / total)
+    input_share = min(1.0 - device_share, (either - device) / total)
     return {
         "input": input_share,
         "host": 1.0 - device_share - input_share,

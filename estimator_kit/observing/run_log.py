@@ -116,15 +116,15 @@ def _warning(tracker: Tracker, what: str) -> Iterator[None]:
 
 
 def _metrics(model_dir: str) -> dict[int, dict[str, float]]:
-    found: dict[int, dict[str, float]] = {}
+    by_step: dict[int, dict[str, float]] = {}
     for entry in numbers.read_training(model_dir):
         values = entry.model_dump(exclude={"step", "losses"})
         values.update({f"losses/{name}": value for name, value in entry.losses.items()})
         named = {f"training/{name}": value for name, value in values.items()}
-        found.setdefault(entry.step, {}).update(_finite(named))
+        by_step.setdefault(entry.step, {}).update(_finite(named))
     for step, metrics in numbers.read_evaluations(model_dir):
-        found.setdefault(step, {}).update(_finite(metrics))
-    return found
+        by_step.setdefault(step, {}).update(_finite(metrics))
+    return by_step
 
 
 def _finite(values: Mapping[str, Any]) -> dict[str, float]:

@@ -116,7 +116,7 @@ _STATES = {"failed": "FAILED", "stopped": "KILLED"}
 
 def allowed_names(names: Iterable[str]) -> dict[str, str]:
     """For each name, the name that MLflow takes. Different names stay different."""
-    found: dict[str, str] = {}
+    allowed: dict[str, str] = {}
     taken: set[str] = set()
     for name in sorted(names, key=lambda name: (bool(_NOT_IN_NAMES.search(name)), name)):
         plain = _NOT_IN_NAMES.sub("_", name.replace("@", "_at_"))
@@ -127,8 +127,8 @@ def allowed_names(names: Iterable[str]) -> dict[str, str]:
             number += 1
             plain = f"{start[: _LONGEST_NAME - 8]}_{number}"
         taken.add(plain)
-        found[name] = plain
-    return found
+        allowed[name] = plain
+    return allowed
 
 
 class MLflowTracker(Tracker):
@@ -178,14 +178,14 @@ class MLflowTracker(Tracker):
 
     def start(self, parameters: Mapping[str, str]) -> None:
         names = allowed_names(parameters)
-        given = {names[name]: value[:_LONGEST] for name, value in parameters.items() if value}
-        known = self._last_run()
-        if known is not None and known.data.params == given:
-            self._run = known
-            self._client.update_run(known.info.run_id, status="RUNNING")
+        stored = {names[name]: value[:_LONGEST] for name, value in parameters.items() if value}
+        last = self._last_run()
+        if last is not None and last.data.params == stored:
+            self._run = last
+            self._client.update_run(last.info.run_id, status="RUNNING")
             return
         self._run = self._new_run()
-        values = [self._mlflow.entities.Param(name, value) for name, value in given.items()]
+        values = [self._mlflow.entities.Param(name, value) for name, value in stored.items()]
         self._send(
             "parameter", values, _MOST_PARAMETERS,
             lambda some: self._client.log_batch(self._run_id, params=some),

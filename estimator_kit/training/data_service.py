@@ -148,13 +148,13 @@ def input_fn(
             "ends at the same step, so it reads some rows again and leaves some rows out.",
             first + 1,
         )
-    batches = data_service.WorkerInput(
+    worker_input = data_service.WorkerInput(
         source, batch_size=config.batch_size, first_epoch=first, epochs=config.epochs
-    ).dataset()
+    )
     rows: Optional[int] = None  # The rows up to the end of the epochs, if --epochs is set.
     if config.epochs is not None and counts is not None:
         rows = sum(part.in_epochs(config.epochs) for part in counts) - skip_rows
-    registered = data_service.register(config.data_service, batches)
+    registered = data_service.register(config.data_service, worker_input.dataset())
 
     def read() -> Any:
         return data_service.read(

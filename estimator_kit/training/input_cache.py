@@ -92,15 +92,15 @@ def opened(
         try:
             yield cache
         finally:
-            found = cache.counts
+            counts = cache.counts
             _log.info(
                 "input cache: %d files found, %d files transformed (%s rows), %d files removed to "
                 "free space; %.1f s",
-                found.hits,
-                found.misses,
-                f"{found.rows:,}",
-                found.evicted,
-                found.seconds,
+                counts.hits,
+                counts.misses,
+                f"{counts.rows:,}",
+                counts.evicted,
+                counts.seconds,
             )
 
 

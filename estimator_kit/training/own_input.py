@@ -72,10 +72,10 @@ def _imported(name: str) -> Any:
     module = user_class.imported(place, module_name)
     function = getattr(module, function_name, None)
     if function is None:
-        known = [key for key, value in vars(module).items() if inspect.isfunction(value)]
+        functions = [key for key, value in vars(module).items() if inspect.isfunction(value)]
         raise ConfigError(
             f"--input_fn={name}: {module_name!r} has no {function_name!r}"
-            f"{did_you_mean(function_name, known) or '.'}"
+            f"{did_you_mean(function_name, functions) or '.'}"
         )
     return function
 
@@ -86,20 +86,20 @@ def rows_to_train_on(config: ExperimentConfig, spec: FeatureSpec, team: Team) ->
     Raises:
       ConfigError: see `find`; or several processes cannot share the rows.
     """
-    found = _rows(config, spec, TRAIN)
+    rows = _rows(config, spec, TRAIN)
     if team.size > 1 and spec.kept_together is not None:
         raise ConfigError(
             "--input_fn: processes share its rows one by one, but the head ranking needs the rows "
             f"of one {spec.kept_together!r} together. Train in one process, or write the rows to "
             "files with ek.write_examples."
         )
-    if team.size > 1 and found.version is None:
+    if team.size > 1 and rows.version is None:
         raise ConfigError(
             f"--input_version is missing. {team.size} processes share the rows of --input_fn, and "
             "each of them calls it. Give a name for the rows if each call gives the same rows in "
             "the same order."
         )
-    return found
+    return rows
 
 
 def _rows(config: ExperimentConfig, spec: FeatureSpec, mode: str) -> OwnRows:

@@ -234,23 +234,21 @@ class Training:
             self._evaluate()
             if self._trains:
                 starts.end_work(self._model_dir)
-            if request.reason == SIGTERM:
-                raise Stopped("stopped by SIGTERM; the checkpoint is saved")
+            request.check()
         if self._before is not None or not plan.has_steps:
             before = self._before or RunResult(mode=self._config.mode)
             early = before.stop_reason == EARLY_STOPPED
             reason = EARLY_STOPPED if early else ALREADY_DONE
-            self._note(stop_reason=reason, rows_lost=before.rows_lost)
+            self._record(stop_reason=reason, rows_lost=before.rows_lost)
             return
         if self._stalled or request.reason == EARLY_STOPPED:
-            self._note(stop_reason=EARLY_STOPPED)
+            self._record(stop_reason=EARLY_STOPPED)
             return
         try:
             self._trainer.train(self._steps())
         finally:
-            self._note(rows_trained=self._progress.rows)
-        if request.reason == SIGTERM:
-            raise Stopped("stopped by SIGTERM; the checkpoint is saved")
+            self._record(rows_trained=self._progress.rows)
+        request.check()
         step = reading.latest_step(self._model_dir) or 0
         if request.reason is None and request.of_a_hook and step < plan.max_steps:
             request.ask(HOOK)
@@ -261,7 +259,7 @@ class Training:
             )
         early = request.reason == EARLY_STOPPED and step < plan.max_steps
         reason = EARLY_STOPPED if early else plan.stop_reason
-        self._note(stop_reason=reason)
+        self._record(stop_reason=reason)
         trained, lost = self._trainer.rows(
             self._source,
             plan,
@@ -269,7 +267,7 @@ class Training:
             step=step,
             exhausted=reason == INPUT_EXHAUSTED,
         )
-        self._note(rows_trained=max(0, trained - self._rows_waiting()), rows_lost=lost)
+        self._record(rows_trained=max(0, trained - self._rows_waiting()), rows_lost=lost)
 
     def _rows_waiting(self) -> int:
         """How many rows `accumulate` has read without a step. A warning tells why."""
@@ -378,7 +376,7 @@ class Training:
             self._cache = cache
             yield
 
-    def _note(self, **parts: Any) -> None:
+    def _record(self, **parts: Any) -> None:
         """Sets fields of the result."""
         self._result = self._result.model_copy(update=parts)
 
@@ -386,24 +384,24 @@ class Training:
     def _reporting(self) -> Iterator[None]:
         """Writes `result.json` at the end of the block, however it ends."""
         self._cache = None
-        self._note(status="failed")
+        self._record(status="failed")
         try:
             yield
-            self._note(status="done")
+            self._record(status="done")
         except Stopped:
             reason = HOOK if self._trainer.request.reason == HOOK else SIGTERM
-            self._note(status="stopped", stop_reason=reason)
+            self._record(status="stopped", stop_reason=reason)
             raise
         except Exception as error:
-            self._note(error=f"{type(error).__name__}: {str(error)[:_LONGEST_ERROR]}")
+            self._record(error=f"{type(error).__name__}: {str(error)[:_LONGEST_ERROR]}")
             raise
         finally:
             if self._profile is not None:
                 self._profile.close()
-                self._note(input_profile=self._profile.input, profile=self._profile.ops)
+                self._record(input_profile=self._profile.input, profile=self._profile.ops)
             after = self._after_evaluation
             counts = self._eval_input.counts if self._eval_input is not None else None
-            self._note(
+            self._record(
                 global_step=reading.latest_step(self._model_dir),
                 metrics=after.metrics,
                 rows_evaluated=int(after.metrics.get("rows", 0)),

@@ -24,9 +24,9 @@ from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.names import TOTAL_LOSS
 
 
-def over_rows(made: Any) -> Any:
+def over_rows(trained: Any) -> Any:
     """The same Estimator. Its evaluations report the loss over rows as `loss`."""
-    evaluate = made._evaluate_run
+    evaluate = trained._evaluate_run
 
     def evaluate_run(*, eval_dict: dict[str, Any], **arguments: Any) -> Any:
         if TOTAL_LOSS in eval_dict:
@@ -34,8 +34,8 @@ def over_rows(made: Any) -> Any:
             eval_dict["loss"] = eval_dict.pop(TOTAL_LOSS)
         return evaluate(eval_dict=eval_dict, **arguments)
 
-    made._evaluate_run = evaluate_run
-    return made
+    trained._evaluate_run = evaluate_run
+    return trained
 
 
 _DEFAULT_CHECKPOINT_SECS = 600
@@ -96,12 +96,12 @@ def make_estimator(
     config: ModelDirConfig, model: ModelFn, view: Optional[ClusterView] = None, **more: Any
 ) -> Any:
     """The Estimator of a model in its model directory; see `make_run_config` for the arguments."""
-    made = estimator.Estimator(
+    trained = estimator.Estimator(
         model,
         config=make_run_config(config, view, **more),
         params={},  # The model has its own parameters, and None would cause a warning.
     )
-    return over_rows(made)
+    return over_rows(trained)
 
 
 # Instructions of a CPU that multiply in 16 bits, by type, as Linux names them.

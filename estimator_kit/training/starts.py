@@ -125,6 +125,8 @@ def other_outputs(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn) -> 
 
 def say_changes(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, step: int) -> None:
     """Logs how a training that goes on at a step finds its numbers otherwise than before."""
-    found = changes(config, spec, model, compared.RESUMED.aspects)
-    if found:
-        _log.info("training goes on at step %d otherwise than before: %s", step, "; ".join(found))
+    differences = changes(config, spec, model, compared.RESUMED.aspects)
+    if differences:
+        _log.info(
+            "training goes on at step %d otherwise than before: %s", step, "; ".join(differences)
+        )

@@ -42,26 +42,26 @@ def check_names(
         value is refused. The message lists the first problem of each parameter.
     """
     _check_pruner(config, search)
-    known = _known_params(config, search)
+    params = _known_params(config, search)
     problems: dict[str, ConfigError] = {}
     for name in search.parameters:
-        message = _name_problem(name, known)
+        message = _name_problem(name, params)
         if message is not None:
             problems[name] = search.error(("parameters", name), message)
     _raise(problems)  # With an unknown name, every trial would have this problem.
-    found = []
+    configs = []
     for name, values in corners(search):
         if name in problems:
             continue
         try:
-            made = _checked(config, values, spec)
+            trial = _checked(config, values, spec)
         except ConfigError as error:
             text = f"with {value_text(values.get(name))}: {error}"
             problems[name] = search.error(("parameters", name), text)
         else:
-            found.append((values, made))
+            configs.append((values, trial))
     _raise(problems)
-    return found
+    return configs
 
 
 def _raise(problems: Mapping[str, ConfigError]) -> None:
@@ -113,11 +113,11 @@ def check_test_files(config: TuneConfig) -> list[str]:
     if not config.test_files:
         return []
     try:
-        found = files.expand(config.test_files, flag="--test_files")
+        paths = files.expand(config.test_files, flag="--test_files")
         for flag in ("train", "eval"):
             patterns = config.patterns_of(flag)
             read = files.expand(patterns, flag=f"--{flag}_files") if patterns else []
-            shared = files.shared(found, read)
+            shared = files.shared(paths, read)
             if shared:
                 raise ConfigError(
                     f"--{flag}_files and --test_files share {len(shared)} files, the first is "
@@ -125,7 +125,7 @@ def check_test_files(config: TuneConfig) -> list[str]:
                 )
     except DataError as error:
         raise ConfigError(str(error)) from error
-    return found
+    return paths
 
 
 def _check_pruner(config: TuneConfig, search: Search) -> None:
@@ -169,12 +169,12 @@ def _name_problem(name: str, params: set[str]) -> Optional[str]:
 
 
 def _checked(config: TuneConfig, values: Values, spec: FeatureSpec) -> ModelDirConfig:
-    made = trial_config(config, values, trial_dir(config.model_dir, 0))
-    kind: Any = find_model(made.model)
-    checked_params(made.model, kind.Params, made.model_params)  # Names the model.
+    trial = trial_config(config, values, trial_dir(config.model_dir, 0))
+    kind: Any = find_model(trial.model)
+    checked_params(trial.model, kind.Params, trial.model_params)  # Names the model.
     # It also checks optimizers and schedules.
-    preparation.model_of(made.model, kind, spec, made.model_params)
-    problems = view_problems(made, None)
+    preparation.model_of(trial.model, kind, spec, trial.model_params)
+    problems = view_problems(trial, None)
     if problems:
         raise ConfigError("\n".join(problems))
-    return made
+    return trial

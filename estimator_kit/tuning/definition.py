@@ -51,8 +51,8 @@ def sampler(search: Search, number: int) -> Any:
     text = f"{search.seed}:{number}"
     seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
     samplers = optuna().samplers
-    made = {"tpe": samplers.TPESampler, "random": samplers.RandomSampler}
-    base = made[search.sampler](seed=seed)
+    kinds = {"tpe": samplers.TPESampler, "random": samplers.RandomSampler}
+    base = kinds[search.sampler](seed=seed)
     if number >= len(search.first):
         return base
     with warnings.catch_warnings():
@@ -100,25 +100,25 @@ def definition(
     }
     named = ("model", "corrupt_data_policy", "warm_start_from")
     days = {part: config.days_of(part) for part in ("train", "eval")}
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for flag, part in (("train_files", "train"), ("eval_files", "eval")):
         patterns = getattr(config, flag)
         paths = files.expand(patterns, flag=f"--{flag}", days=days[part]) if patterns else []
-        found[f"files of --{flag}"] = file_systems.stamps(paths)
+        facts[f"files of --{flag}"] = file_systems.stamps(paths)
     if config.train_mix:
         from input_pipelines.reading.mixing import Mix  # It imports TensorFlow.
 
         mix = Mix.of(config.train_mix, days=days["train"], flag="--train_mix")
-        found["files of --train_mix"] = [
+        facts["files of --train_mix"] = [
             [part.share, file_systems.stamps(part.files)] for part in mix.parts
         ]
     if pretrained_files.columns_with(spec):
-        found["files of pretrained"] = file_systems.stamps(pretrained_files.files_of(spec))
+        facts["files of pretrained"] = file_systems.stamps(pretrained_files.files_of(spec))
     own = sorted({model for model in models if ":" in model})
     if own:
         from estimator_kit.models import find_model  # It imports TensorFlow.
 
-        found["code of --model"] = " ".join(
+        facts["code of --model"] = " ".join(
             code_digests.of_model(model, find_model(model))[:16] for model in own
         )
     return {
@@ -126,7 +126,7 @@ def definition(
         **{name: getattr(config, name) for name in named},
         "model_params": _params(config, models),
         "meaning of --spec": spec.fingerprint(compared.SEARCH.aspects, OF_TRAINING)[:16],
-        **found,
+        **facts,
     }
 
 
@@ -136,8 +136,8 @@ def _params(config: ExperimentConfig, models: Iterable[str]) -> dict[str, Any]:
     from estimator_kit.models import find_model
 
     def counts(name: str, kind: Any) -> bool:
-        found = changes_of(kind, name) if name in kind.model_fields else None
-        return not found or not found.isdisjoint(compared.SEARCH.aspects)
+        aspects = changes_of(kind, name) if name in kind.model_fields else None
+        return not aspects or not aspects.isdisjoint(compared.SEARCH.aspects)
 
     kinds = [find_model(model).Params for model in models or [config.model]]
     return {
@@ -152,7 +152,7 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
     What only one version of the kit stores contradicts nothing.
     """
-    found = []
+    lines = []
     old, new = before["search"], now["search"]
     pairs = [(f"{key}", old.get(key), new.get(key)) for key in new if key != "parameters"]
     for name in dict.fromkeys([*old["parameters"], *new["parameters"]]):
@@ -163,8 +163,8 @@ def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         pairs.append((shown, before["flags"][name], now["flags"][name]))
     for name, was, is_now in pairs:
         if was != is_now:
-            found.append(f"{name}: was {_shown(was)}, is {_shown(is_now)}")
-    return found
+            lines.append(f"{name}: was {_shown(was)}, is {_shown(is_now)}")
+    return lines
 
 
 def _shown(value: Any) -> str:

@@ -49,12 +49,12 @@ def write(model_dir: str, study: SearchStudy, test: Optional[Score], flags: str)
     path = os.path.join(model_dir, FILE)
     trials, best = study.trials(), study.best()
     counts = [f"{sum(t.state == state for t in trials)} {state}" for state in _states(trials)]
-    made = [_outcome(study, best, test), *_figures(study), _table(study, trials)]
+    sections = [_outcome(study, best, test), *_figures(study), _table(study, trials)]
     if flags:
-        made.append(Section("Flags of the best trial", pre=flags))
+        sections.append(Section("Flags of the best trial", pre=flags))
     title = os.path.basename(os.path.abspath(model_dir))
     headline = f"search for {study.search.metric}: {len(trials)} trials, {', '.join(counts)}"
-    page.write_sections(path, title, headline, [each for each in made if each is not None])
+    page.write_sections(path, title, headline, [each for each in sections if each is not None])
     return path
 
 
@@ -109,8 +109,8 @@ def _figures(study: SearchStudy) -> list[Optional[Section]]:
     if not done:
         return []
     draw, metric = optuna().visualization, study.search.metric
-    given: dict[str, Any] = {"target_name": metric}
-    figures = [_drawn(draw.plot_optimization_history, study, given)]
+    options: dict[str, Any] = {"target_name": metric}
+    figures = [_drawn(draw.plot_optimization_history, study, options)]
     if any(trial.evaluations for trial in study.trials()):
         figures.append(_by_rows(_drawn(draw.plot_intermediate_values, study, {}), metric))
     made = [
@@ -129,7 +129,7 @@ def _figures(study: SearchStudy) -> list[Optional[Section]]:
             "Importance",
             "How much the best trials depend on each parameter (PED-ANOVA). With few trials, this "
             "is a guess. Parameters that only some trials have are left out.",
-            [_drawn(draw.plot_param_importances, study, {**given, "evaluator": evaluator})],
+            [_drawn(draw.plot_param_importances, study, {**options, "evaluator": evaluator})],
         ),
         with_charts(
             "Slices",
@@ -139,7 +139,7 @@ def _figures(study: SearchStudy) -> list[Optional[Section]]:
         _wide(
             "Parallel coordinates",
             "Finished trials only.",
-            _drawn(draw.plot_parallel_coordinate, study, given),
+            _drawn(draw.plot_parallel_coordinate, study, options),
         ),
     ]
     return made
@@ -180,10 +180,10 @@ def _by_rows(figure: Any, metric: str) -> Any:
     return figure
 
 
-def _drawn(draw: Callable[..., Any], study: SearchStudy, given: Mapping[str, Any]) -> Any:
+def _drawn(draw: Callable[..., Any], study: SearchStudy, options: Mapping[str, Any]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Some evaluators of Optuna are experimental.
-        figure = draw(study.optuna_study, **given)
+        figure = draw(study.optuna_study, **options)
     figure.update_layout(title=None, template="plotly_white", margin={"t": 24})
     return figure
 

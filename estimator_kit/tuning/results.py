@@ -87,7 +87,7 @@ def read(model_dir: str) -> Results:
 def write(model_dir: str, study: SearchStudy, test: Optional[Score], *, is_done: bool) -> Results:
     """Writes `search.json`, and returns its content."""
     best = study.best()
-    made = Results(
+    results = Results(
         metric=study.search.metric,
         direction=study.search.direction or "min",
         status="done" if is_done else "running",
@@ -95,8 +95,8 @@ def write(model_dir: str, study: SearchStudy, test: Optional[Score], *, is_done:
         test=test,
         trials=[_Entry.of(model_dir, trial) for trial in study.trials()],
     )
-    made.save(os.path.join(model_dir, RESULTS))
-    return made
+    results.save(os.path.join(model_dir, RESULTS))
+    return results
 
 
 def write_best(config: TuneConfig, best: Trial) -> str:
@@ -119,10 +119,10 @@ def score(
     """
     folder = trial_dir(config.model_dir, best.number)
     of_trial = trial_config(config, best.values, folder)
-    made = evaluation_config(of_trial, config.test_files, _EVAL_NAME)
+    evaluation = evaluation_config(of_trial, config.test_files, _EVAL_NAME)
     flags, log = (os.path.join(config.model_dir, name) for name in (TEST, "test.log"))
     _log.info("scoring trial %s on %d test files", name_of(best.number), len(files))
-    run = ProgramRun(made, flags, log)
+    run = ProgramRun(evaluation, flags, log)
     try:
         while (code := run.status()) is None:
             if ended.wait(_INTERVAL):

@@ -105,24 +105,24 @@ def _tried(parameter: Parameter) -> list[Any]:
 
 def _meeting(search: Search, name: str) -> Values:
     """Values of other parameters with which the conditions of a parameter hold."""
-    found: Values = {}
+    values: Values = {}
     for other, value in search.parameters[name].when.items():
-        found[other] = allowed(search.parameters[other].choice, value)[0]
-        found = {**_meeting(search, other), **found}
-    return found
+        values[other] = allowed(search.parameters[other].choice, value)[0]
+        values = {**_meeting(search, other), **values}
+    return values
 
 
 def _values(search: Search, pick: Callable[[str, Parameter], Any]) -> Values:
     """The values of the parameters whose conditions hold, in the order of the file."""
-    found: Values = {}
+    values: Values = {}
     left = dict(search.parameters)
     while left:  # The conditions have no circle.
         for name, parameter in list(left.items()):
             if not any(other in left for other in parameter.when):
-                if _holds(search, parameter, found):
-                    found[name] = pick(name, parameter)
+                if _holds(search, parameter, values):
+                    values[name] = pick(name, parameter)
                 del left[name]
-    return {name: found[name] for name in search.parameters if name in found}
+    return {name: values[name] for name in search.parameters if name in values}
 
 
 def _holds(search: Search, parameter: Parameter, values: Mapping[str, Any]) -> bool:
@@ -163,7 +163,7 @@ def trial_config(config: TuneConfig, values: Mapping[str, Any], model_dir: str) 
       ConfigError: a flag cannot have its value.
     """
     read = settings_of("train_and_evaluate") & settings_of("tune")
-    given = config.model_dump(include=set(read))
+    flags = config.model_dump(include=set(read))
     params = {name: value for name, value in values.items() if name not in FLAGS}
     changes = {
         **{name: value for name, value in values.items() if name in FLAGS},
@@ -173,12 +173,12 @@ def trial_config(config: TuneConfig, values: Mapping[str, Any], model_dir: str) 
         "exit_code_style": "kit",
         "log_format": "text",
     }
-    return ModelDirConfig(**{**given, **changes})
+    return ModelDirConfig(**{**flags, **changes})
 
 
 def evaluation_config(config: ModelDirConfig, files: tuple[str, ...], name: str) -> ModelDirConfig:
     """The config that evaluates a trial on other files."""
     read = settings_of("train_and_evaluate") & settings_of("evaluate")
-    given = config.model_dump(include=set(read))
+    flags = config.model_dump(include=set(read))
     changes = {"mode": "evaluate", "eval_files": files, "eval_days": None, "eval_steps": None}
-    return ModelDirConfig(**{**given, **changes, "eval_name": name})
+    return ModelDirConfig(**{**flags, **changes, "eval_name": name})

@@ -154,9 +154,9 @@ class SearchStudy:
         if before is None:
             self._study.set_user_attr("definition", now)
             return
-        found = changes(before, now)
-        if found:
-            listing = "\n".join(f"  {change}" for change in found)
+        differences = changes(before, now)
+        if differences:
+            listing = "\n".join(f"  {change}" for change in differences)
             raise ConfigError(
                 f"the search in {self._model_dir} began with other settings:\n{listing}\n"
                 "Its trials could not be compared. Go back to the old settings, or begin a new "
@@ -301,13 +301,13 @@ class SearchStudy:
     ) -> None:
         """Stores how a trial ended, and gives it up."""
         states = self._optuna.trial.TrialState
-        made = {"done": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}
+        state_of = {"done": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}
         claim.trial.set_user_attr("seconds", claim.seconds + seconds)
         if reason:
             claim.trial.set_user_attr("reason", reason)
-        given = value if state == "done" else None
-        assert given is None or math.isfinite(given)
-        self._study.tell(claim.number, given, state=made[state])
+        final = value if state == "done" else None
+        assert final is None or math.isfinite(final)
+        self._study.tell(claim.number, final, state=state_of[state])
         claim.owner.close()
 
     def release(self, claim: Claim) -> None:

@@ -113,11 +113,11 @@ class TrialRun:
 
     def evaluations(self) -> list[tuple[int, float]]:
         """The metric of each evaluation in which it is defined, with the rows before it."""
-        found = [
+        evaluations = [
             (entry.global_step * self._batch_size, entry.metrics.get(self._metric))
             for entry in self._history.read()
         ]
-        return [(rows, value) for rows, value in found if value is not None]
+        return [(rows, value) for rows, value in evaluations if value is not None]
 
     def outcome(self) -> Optional[Outcome]:
         code = self._process.status()

@@ -98,7 +98,7 @@ def test_other_evaluation_files_of_an_old_directory_begin_again(config, easy, ca
     assert f'(--eval_files: was ["{easy[0]}"], is [' in text
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_another_loss_begins_best_and_early_stopping_again(config, tmp_path, document, caplog):
     ek.run(config())
     document["objectives"]["click"]["loss_weight"] = 2.0
@@ -111,7 +111,7 @@ def test_another_loss_begins_best_and_early_stopping_again(config, tmp_path, doc
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("other", ["path", "version"])
+@pytest.mark.parametrize("other", ["path", pytest.param("version", marks=pytest.mark.nightly)])
 def test_the_same_scores_go_on(config, ads, tmp_path, other, caplog):
     run = config()
     ek.run(run)

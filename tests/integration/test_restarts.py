@@ -46,7 +46,12 @@ def test_the_loss_is_that_of_the_rows_whatever_the_batches(config, trained):
 @pytest.mark.ci
 @pytest.mark.parametrize(
     ("mode", "damage"),
-    [("train", "lost"), ("train", "garbage"), ("evaluate", "lost"), ("evaluate", "garbage")],
+    [
+        ("train", "lost"),
+        ("evaluate", "garbage"),
+        pytest.param("train", "garbage", marks=pytest.mark.nightly),
+        pytest.param("evaluate", "lost", marks=pytest.mark.nightly),
+    ],
 )
 def test_a_lost_checkpoint_file_never_restarts_training(config, trained, damage, mode):
     run = config(mode="train")
@@ -64,7 +69,7 @@ def test_a_lost_checkpoint_file_never_restarts_training(config, trained, damage,
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("mode", ["evaluate", pytest.param("train", marks=pytest.mark.ci)])
+@pytest.mark.parametrize("mode", ["evaluate", pytest.param("train", marks=pytest.mark.nightly)])
 def test_a_damaged_checkpoint_is_named_with_the_one_before_it(config, trained, mode, tmp_path):
     run = config(mode="train")
     data = pathlib.Path(f"{run.model_dir}/model.ckpt-4.data-00000-of-00001")

@@ -111,19 +111,19 @@ def _few_positives(numbers: Numbers) -> Iterator[str]:
 
 
 def _weak_slices(numbers: Numbers) -> Iterator[str]:
-    for objective, found in (numbers.slices.objectives if numbers.slices else {}).items():
-        overall = found.overall.value
+    for objective, slices in (numbers.slices.objectives if numbers.slices else {}).items():
+        overall = slices.overall.value
         if overall is None:
             continue
-        for part in found.slices:
+        for part in slices.slices:
             low, high, value = part.low, part.high, part.metric
             if low is None or high is None or value is None:
                 continue
-            larger = METRICS[found.metric].better == "max"
+            larger = METRICS[slices.metric].better == "max"
             if high < overall if larger else low > overall:
                 side = "below" if larger else "above"
                 yield (
-                    f"{objective}: {found.metric} of {part.feature}={part.value} is "
+                    f"{objective}: {slices.metric} of {part.feature}={part.value} is "
                     f"{value:.4f} (95 % interval {low:.4f} to {high:.4f}), {side} "
                     f"{overall:.4f} for all rows."
                 )

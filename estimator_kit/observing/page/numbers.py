@@ -68,7 +68,7 @@ class Numbers:
       flags: lines of `flags.txt`, without defaults that nobody set.
       evaluations: (step, metrics) by step.
       curves: `{step: {objective: curve}}` of these evaluations; see `observing.curves`.
-      training: entries of `training.jsonl`; see `observing.training_log`.
+      training: entries of `training.jsonl`; see `observing.histories`.
       slices, importance, flops: see `observing.measured_export`; or None.
       tables: variables of the latest checkpoint, the largest first.
     """
@@ -91,8 +91,8 @@ class Numbers:
         """The rows of a training step in one process, of all its devices together."""
         if self.result.rows_a_step:
             return self.result.rows_a_step
-        given = [line for line in self.flags if line.startswith("--batch_size=")]
-        return int(given[-1].partition("=")[2]) if given else None
+        flags = [line for line in self.flags if line.startswith("--batch_size=")]
+        return int(flags[-1].partition("=")[2]) if flags else None
 
     def series(self, metric: str) -> list[tuple[int, float]]:
         """(step, value) of a metric in all evaluations in which it is defined."""
@@ -165,15 +165,15 @@ def _last_step(model_dir: str) -> float:
 
 def flags_by_name(lines: Sequence[str]) -> dict[str, list[str]]:
     """The values of each flag: `--noshuffle` is `false` for `shuffle`, `--shuffle` is `true`."""
-    found: dict[str, list[str]] = {}
+    flags: dict[str, list[str]] = {}
     for line in lines:
         name, equal, value = line.removeprefix("--").partition("=")
         if not equal:
             value = "true"
             if name.startswith("no") and name[2:] in _names_of_flags():
                 name, value = name[2:], "false"
-        found.setdefault(name, []).append(value)
-    return found
+        flags.setdefault(name, []).append(value)
+    return flags
 
 
 @functools.cache
@@ -185,11 +185,11 @@ def _tables(model_dir: str) -> list[Table]:
     checkpoint = tf.train.latest_checkpoint(model_dir)
     if checkpoint is None:
         return []
-    found: dict[str, Table] = {}
+    tables: dict[str, Table] = {}
     dtypes = tf.train.load_checkpoint(checkpoint).get_variable_to_dtype_map()
     for name, shape in tf.train.list_variables(checkpoint):
         if name == "global_step" or (not shape and _SLOT.search(name) is None and "power" in name):
             continue
         count, is_slot = math.prod(shape), _SLOT.search(name) is not None
-        found[name] = Table(name, tuple(shape), count, is_slot, count * dtypes[name].size)
-    return sorted(found.values(), key=lambda table: -table.parameters)
+        tables[name] = Table(name, tuple(shape), count, is_slot, count * dtypes[name].size)
+    return sorted(tables.values(), key=lambda table: -table.parameters)

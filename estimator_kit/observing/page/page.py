@@ -122,12 +122,12 @@ def write_sections(
     check_installed()
     from estimator_kit.observing.page.sections import sections as sections_of
 
-    found = None
+    texts = None
     if model_dir is not None:
         numbers = numbers_module.read(model_dir)
         sections = [*sections, *sections_of(numbers)]
-        found = [finding.text for finding in findings(numbers)]
-    documents.write_text(path, _render(title, headline, sections, findings=found))
+        texts = [finding.text for finding in findings(numbers)]
+    documents.write_text(path, _render(title, headline, sections, findings=texts))
 
 
 def html(numbers: Numbers) -> str:

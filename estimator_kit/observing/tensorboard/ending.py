@@ -85,7 +85,7 @@ def _tables(checkpoint: str, spec: FeatureSpec) -> dict[str, str]:
     """The embedding tables in a checkpoint: `{variable: column}`."""
     embeddings = spec.of_kind(Embedding)
     columns = row_moves.ColumnsOfTables(spec)
-    found = {}
+    tables = {}
     for name, shape in sorted(tf.train.list_variables(checkpoint)):
         column = columns.of(name)
         if column is None or column not in embeddings or len(shape) != 2:
@@ -96,8 +96,8 @@ def _tables(checkpoint: str, spec: FeatureSpec) -> dict[str, str]:
         if math.prod(shape) > _MOST_NUMBERS:
             _log.info("TensorBoard does not show %s: the table has the shape %s", name, shape)
             continue
-        found[name] = column
-    return found
+        tables[name] = column
+    return tables
 
 
 def _within_limit(
@@ -151,13 +151,13 @@ def finish(model_dir: str, spec: FeatureSpec, step: int, *, with_slices: bool = 
     """
     try:
         write_projector(model_dir, spec)
-        found = [summaries.value_of_an_end()]
+        values = [summaries.value_of_an_end()]
         slices = Slices.load(path_of(model_dir, "slices.json")) if with_slices else None
         if slices is not None:
-            found += slice_values(slices)
+            values += slice_values(slices)
         evaluations = os.path.join(model_dir, summaries.EVALUATIONS)
         folder = evaluations if tf.io.gfile.isdir(evaluations) else model_dir
-        summaries.write_file(folder, found, step, first=False)
+        summaries.write_file(folder, values, step, first=False)
     except Exception as error:
         return f"TensorBoard lacks embedding tables or slices: {error}. {command(model_dir)}"
     return command(model_dir)
@@ -167,9 +167,9 @@ def slice_values(slices: Slices) -> list[Any]:
     """A scalar for each slice, such as `slices/auc/click/country=DE`, if its metric is defined."""
     return [
         summaries.scalar(
-            f"slices/{found.metric}/{objective}/{entry.feature}={entry.value}", entry.metric
+            f"slices/{measured.metric}/{objective}/{entry.feature}={entry.value}", entry.metric
         )
-        for objective, found in slices.objectives.items()
-        for entry in found.slices
+        for objective, measured in slices.objectives.items()
+        for entry in measured.slices
         if entry.metric is not None
     ]

@@ -135,11 +135,11 @@ def value_of_an_end() -> Any:
 def hyperparameters(config: ModelDirConfig, model: ModelFn) -> dict[str, Any]:
     """Every flag that the mode reads and parameter of the model that has a value, by name."""
     read = settings_of(config.mode).difference(_NEVER)
-    found = {name: getattr(config, name) for name in sorted(read)}
-    found.update(
+    values = {name: getattr(config, name) for name in sorted(read)}
+    values.update(
         (f"model_params/{name}", value) for name, value in model.params.model_dump().items()
     )
-    return {n: plugin_data.plain(v) for n, v in found.items() if v is not None and v != ()}
+    return {n: plugin_data.plain(v) for n, v in values.items() if v is not None and v != ()}
 
 
 def charts(spec: FeatureSpec) -> dict[str, dict[str, Sequence[str]]]:
@@ -175,7 +175,7 @@ def _indented(spec: FeatureSpec) -> str:
     return "".join(f"    {line}\n" for line in document.splitlines())
 
 
-def write_file(folder: str, found: Sequence[Any], step: int, *, first: bool) -> None:
+def write_file(folder: str, values: Sequence[Any], step: int, *, first: bool) -> None:
     """Writes a separate event file.
 
     TensorBoard reads the files of a folder in the order of their names, and goes back to none. So
@@ -183,7 +183,7 @@ def write_file(folder: str, found: Sequence[Any], step: int, *, first: bool) -> 
 
     Args:
       folder: a folder with events.
-      found: the values.
+      values: the values.
       step: their global step.
       first: whether TensorFlow writes its file later; else it has written all.
     """
@@ -195,6 +195,6 @@ def write_file(folder: str, found: Sequence[Any], step: int, *, first: bool) -> 
     ) as file:
         for event in (
             tf.compat.v1.Event(wall_time=now, file_version="brain.Event:2"),
-            tf.compat.v1.Event(wall_time=now, step=step, summary=of(found)),
+            tf.compat.v1.Event(wall_time=now, step=step, summary=of(values)),
         ):
             file.write(event.SerializeToString())

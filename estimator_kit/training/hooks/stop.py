@@ -53,6 +53,11 @@ class StopRequest:
     def ask(self, reason: str) -> None:
         self.reason = reason
 
+    def check(self) -> None:
+        """Raises Stopped after SIGTERM."""
+        if self.reason == SIGTERM:
+            raise Stopped("stopped by SIGTERM; the checkpoint is saved")
+
 
 class StopHook(tf.compat.v1.train.SessionRunHook):
     """Ends the training loop after a stop request. The saver hook then writes a checkpoint."""
@@ -83,14 +88,10 @@ class InterruptHook(tf.compat.v1.train.SessionRunHook):
         self._request = request
 
     def begin(self) -> None:
-        self._check()
+        self._request.check()
 
     def before_run(self, run_context: Any) -> None:
-        self._check()
-
-    def _check(self) -> None:
-        if self._request.reason == SIGTERM:
-            raise Stopped("stopped by SIGTERM; the checkpoint is saved")
+        self._request.check()
 
 
 @contextmanager

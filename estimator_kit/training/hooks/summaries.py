@@ -138,12 +138,12 @@ class CurvesHook(tf.compat.v1.train.SessionRunHook):
         undefined = [bool(total.size) and bool(np.isnan(total).all()) for total in totals]
         self._observed = [each for each, no in zip(self._observed, undefined) if not no]
         totals = [total for total, no in zip(totals, undefined) if not no]
-        made = {
+        values = {
             each.objective: curves.curve(each.kind, total)
             for each, total in zip(self._observed, totals)
         }
-        if made:
-            curves.write(self._model_dir, int(step), made, self._name)
+        if values:
+            curves.write(self._model_dir, int(step), values, self._name)
         drawn = [
             summaries.pr_curve(f"pr_curve/{each.objective}", total)
             for each, total in zip(self._observed, totals)
@@ -196,7 +196,7 @@ class TrainingLogHook(tf.compat.v1.train.SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         if run_values.results is None:
             return
-        found = {
+        counts = {
             name: sum(map(float, values)) / len(values)
             for name, values in run_values.results.items()
         }
@@ -205,12 +205,14 @@ class TrainingLogHook(tf.compat.v1.train.SessionRunHook):
         step = int(session.run(tf.compat.v1.train.get_global_step(session.graph)))
         prefix = f"{LOSSES_SCOPE}/"
         losses = {
-            name[len(prefix) :]: found.pop(name) for name in list(found) if name.startswith(prefix)
+            name[len(prefix) :]: counts.pop(name)
+            for name in list(counts)
+            if name.startswith(prefix)
         }
         rate = self._speed()
         if rate is not None:
-            found["examples_per_second"] = rate
-        self._log.add(Measurement(step=step, losses=losses, **found))
+            counts["examples_per_second"] = rate
+        self._log.add(Measurement(step=step, losses=losses, **counts))
 
 
 class WriteAtSave(tf.compat.v1.train.CheckpointSaverListener):

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from feature_specs.errors import nearest
-from feature_specs.kinds import bounds
+from feature_specs.kinds import bounds, normalizers
 from feature_specs.kinds.bounds import nearest_float32
 from feature_specs.kinds.normalizers import Log1p, MinMax, Normalizer, ZScore
 from feature_specs.sections.records import Condition

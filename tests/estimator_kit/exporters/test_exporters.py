@@ -182,7 +182,7 @@ def test_the_best_over_starts(tmp_path, name):
     )
 
 
-def test_a_tie_and_a_pin_of_the_best(tmp_path):
+def test_the_best_of_scores_that_mean_something_else(tmp_path):
     best = exporter("best", tmp_path)
     add(best, 0.5, 10, 1)
     assert not is_due(best, 0.5)

@@ -470,7 +470,12 @@ def ops_of(export):
 
 
 @pytest.mark.parametrize(
-    "kind", ["optimize", *(pytest.param(k, marks=pytest.mark.ci) for k in ("freeze", "text"))]
+    "kind",
+    [
+        "optimize",
+        pytest.param("text", marks=pytest.mark.ci),
+        pytest.param("freeze", marks=pytest.mark.nightly),  # Each file of a runtime is frozen, too.
+    ],
 )
 def test_an_export_in_another_form_answers_the_same(export, trained, tmp_path, kind):
     _, _, path = trained

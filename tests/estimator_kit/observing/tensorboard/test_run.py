@@ -243,7 +243,7 @@ def test_operations_are_in_scopes(run):
     } <= {"/".join(node.name.split("/")[:4]) for node in graph.node}
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_real_tensorboard_shows_every_page(run):
     pytest.importorskip("tensorboard")
     with served(run[0]) as read:
