@@ -130,7 +130,7 @@ def _python_files(root: Path) -> Iterator[Path]:
 
 def names(files: Iterable[Path]) -> dict[str, set[str]]:
     """Dotted names below `tensorflow`, each with the names of the files that use it."""
-    found: dict[str, set[str]] = {}
+    files_of: dict[str, set[str]] = {}
     for file in files:
         tree = ast.parse(file.read_text(encoding="utf-8"))
         aliases = _aliases(tree)
@@ -141,8 +141,8 @@ def names(files: Iterable[Path]) -> dict[str, set[str]]:
                 if dotted and (base := aliases.get(dotted[0])):
                     mentioned.add(".".join([base, *dotted[1:]]))
         for name in mentioned:
-            found.setdefault(name, set()).add(file.name)
-    return found
+            files_of.setdefault(name, set()).add(file.name)
+    return files_of
 
 
 def first_missing(name: str) -> Optional[str]:
@@ -178,19 +178,19 @@ def _is_module(value: Any) -> bool:
 
 def _aliases(tree: ast.AST) -> dict[str, str]:
     """Local name -> the TensorFlow name that it stands for."""
-    found = {}
+    aliases = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] == "tensorflow":
                     if alias.asname:
-                        found[alias.asname] = alias.name
+                        aliases[alias.asname] = alias.name
                     else:
-                        found["tensorflow"] = "tensorflow"
+                        aliases["tensorflow"] = "tensorflow"
         elif isinstance(node, ast.ImportFrom) and _is_tensorflow(node):
             for alias in node.names:
-                found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    return found
+                aliases[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return aliases
 
 
 def _is_tensorflow(node: ast.ImportFrom) -> bool:

@@ -106,8 +106,8 @@ class FeatureSpec:
 
     def items_of_label(self, label: str) -> Optional[str]:
         """The column whose ids a label of the head `next_item` has, or None for other heads."""
-        found = (o.items_column for n, o in self.objectives.items() if self.label_of(n) == label)
-        return next(found, None)
+        columns = (o.items_column for n, o in self.objectives.items() if self.label_of(n) == label)
+        return next(columns, None)
 
     def parts_named(self, name: str) -> Iterator[tuple[str, LabelPart]]:
         """The objectives whose label has this feature or label as a part, and the part."""
@@ -123,8 +123,8 @@ class FeatureSpec:
     def of_kind(self, kind: type[Kind]) -> Mapping[str, Kind]:
         """The columns of one kind, by name. For code that concerns only that kind."""
         if kind not in self._of_kinds:
-            found = {n: column for n, column in self.columns.items() if isinstance(column, kind)}
-            self._of_kinds[kind] = found
+            columns = {n: column for n, column in self.columns.items() if isinstance(column, kind)}
+            self._of_kinds[kind] = columns
         return self._of_kinds[kind]
 
     @functools.cached_property
@@ -177,12 +177,12 @@ class FeatureSpec:
 
     def made_from(self, name: str) -> tuple[str, ...]:
         """A column and all columns that are made from it, directly or through other columns."""
-        found = [name]
-        for candidate in found:
+        names = [name]
+        for candidate in names:
             for other, column in self.columns.items():
-                if candidate in column.below(self) and other not in found:
-                    found.append(other)
-        return tuple(found)
+                if candidate in column.below(self) and other not in names:
+                    names.append(other)
+        return tuple(names)
 
     def size_of(self, name: str) -> int:
         """Number of ids of a categorical column."""
@@ -218,14 +218,14 @@ class FeatureSpec:
     def features_read(self, *, with_filter: bool = True) -> tuple[str, ...]:
         """The features that anything reads, in the document's order: groups, `raw`, labels with
         their weights, objectives or `filter`."""
-        found: set[Optional[str]] = {*self.used_features()}
+        read: set[Optional[str]] = {*self.used_features()}
         if with_filter:
-            found.update(self.filter_features())
+            read.update(self.filter_features())
         for label in self.labels.values():
-            found |= {label.weight, label.true_probability}
+            read |= {label.weight, label.true_probability}
         for objective in self.objectives.values():
-            found |= {objective.group, *(part.name for part in objective.label_parts)}
-        return tuple(name for name in self.features if name in found)
+            read |= {objective.group, *(part.name for part in objective.label_parts)}
+        return tuple(name for name in self.features if name in read)
 
     def meaning(
         self,
@@ -253,25 +253,25 @@ class FeatureSpec:
             "objectives": self.objectives,
             "filter": {str(number): entry for number, entry in enumerate(self.filter)},
         }
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for section in sections:
             for name, entry in entries.get(section, {}).items():
                 for field, value in entry.counted(wanted).items():
-                    found[f"{section}.{name}.{field}"] = value
+                    values[f"{section}.{name}.{field}"] = value
             if section == "columns" and "values" in wanted:
                 for name, column in self.columns.items():
                     words = column.words_text(self)
                     if words is not None:
-                        found[f"columns.{name}.words"] = words
+                        values[f"columns.{name}.words"] = words
             elif section == "objectives" and wanted & {"weights", "outputs"}:
-                found["objectives"] = list(self.objectives)  # In the order of the logits.
+                values["objectives"] = list(self.objectives)  # In the order of the logits.
             elif section == "groups" and wanted & {"values", "weights"}:
-                found.update({f"groups.{name}": [*group] for name, group in self.groups.items()})
-                found["raw"] = list(self.raw)
+                values.update({f"groups.{name}": [*group] for name, group in self.groups.items()})
+                values["raw"] = list(self.raw)
             elif section in ("drift", "retraining", "tables"):
                 for field, value in getattr(self, section).counted(wanted).items():
-                    found[f"{section}.{field}"] = value
-        return found
+                    values[f"{section}.{field}"] = value
+        return values
 
     def to_dict(self, *, defaults: bool = False) -> dict[str, Any]:
         """The document from which `parser.parse` makes an equal spec.

@@ -38,13 +38,13 @@ def damage(checkpoint: str) -> Optional[str]:
 
 def steps_of(folder: str) -> dict[int, str]:
     """The checkpoints of a model directory as `{step: path prefix}`, ordered by step."""
-    found = {}
+    checkpoints = {}
     for path in tf.io.gfile.glob(os.path.join(folder, "model.ckpt-*.index")):
         prefix = path[: -len(".index")]
         step = prefix.rpartition("-")[2]
         if step.isdecimal():
-            found[int(step)] = prefix
-    return dict(sorted(found.items()))
+            checkpoints[int(step)] = prefix
+    return dict(sorted(checkpoints.items()))
 
 
 def _why_unreadable(checkpoint: str) -> Optional[str]:
@@ -116,12 +116,12 @@ def latest(model_dir: str) -> Optional[str]:
         one, is missing or damaged. TensorFlow would start at step 0 and overwrite them.
     """
     state = os.path.join(model_dir, "checkpoint")
-    found, names_none = None, False
+    checkpoint, names_none = None, False
     try:
-        found = tf.train.latest_checkpoint(model_dir)
+        checkpoint = tf.train.latest_checkpoint(model_dir)
     except ValueError:  # The file is empty or damaged.
         names_none = True
-    if found is None:
+    if checkpoint is None:
         left = list(steps_of(model_dir).values())
         if left:
             raise CheckpointError(
@@ -134,7 +134,7 @@ def latest(model_dir: str) -> Optional[str]:
                 f"{state} names no checkpoint, and its folder has none. Remove the file to start "
                 "at step 0."
             )
-    return found
+    return checkpoint
 
 
 def latest_step(model_dir: str) -> Optional[int]:
@@ -161,18 +161,19 @@ def check_fit(checkpoint: str, shapes: Shapes, *, ignore_extra: bool = False) ->
       CheckpointError: a variable is missing, has another shape, or is left over. The message lists
         all of them.
     """
-    found = shapes_in(checkpoint)
+    stored = shapes_in(checkpoint)
     differences = []
-    for name in sorted({*found, *shapes}):
-        if name not in found:
+    for name in sorted({*stored, *shapes}):
+        if name not in stored:
             differences.append(f"{name}: {_text(shapes[name])} in the model, not in the checkpoint")
         elif name not in shapes:
             if not ignore_extra:
-                shape = list(found[name])
+                shape = list(stored[name])
                 differences.append(f"{name}: {shape} in the checkpoint, not in the model")
-        elif not have_equal_shapes(found[name], shapes[name]):
+        elif not have_equal_shapes(stored[name], shapes[name]):
             differences.append(
-                f"{name}: {list(found[name])} in the checkpoint, {_text(shapes[name])} in the model"
+                f"{name}: {list(stored[name])} in the checkpoint, {_text(shapes[name])} in the "
+                "model"
             )
     if differences:
         listing = "\n".join(f"  {difference}" for difference in differences)
@@ -183,11 +184,11 @@ def check_fit(checkpoint: str, shapes: Shapes, *, ignore_extra: bool = False) ->
         )
 
 
-def have_equal_shapes(found: tuple[int, ...], wanted: Shape) -> bool:
-    """Whether a shape in a checkpoint fits one of a model; see `saved.Shape`."""
+def have_equal_shapes(stored: tuple[int, ...], wanted: Shape) -> bool:
+    """Whether a shape in a checkpoint fits one of a model; see `model_outline.Shape`."""
     if wanted is None:
         return True
-    return len(found) == len(wanted) and all(n in (None, m) for m, n in zip(found, wanted))
+    return len(stored) == len(wanted) and all(n in (None, m) for m, n in zip(stored, wanted))
 
 
 def _text(shape: Shape) -> str:
@@ -204,9 +205,9 @@ def find_checkpoint(path: str) -> str:
     if tf.io.gfile.exists(saved_model + ".index"):
         return saved_model
     if tf.io.gfile.isdir(path):
-        found = latest(path)
-        if found is not None:
-            return found
+        checkpoint = latest(path)
+        if checkpoint is not None:
+            return checkpoint
     elif tf.io.gfile.exists(path + ".index"):
         return path
     raise ConfigError(
@@ -228,8 +229,8 @@ def naming_damage(*places: Optional[str]) -> Iterator[None]:
         if isinstance(error, tf.errors.OpError) and error.error_code not in _OF_READING:
             raise
         for place in places:
-            found = _checkpoint_of(place) if place else None
-            sentence = damage(found) if found else None
+            checkpoint = _checkpoint_of(place) if place else None
+            sentence = damage(checkpoint) if checkpoint else None
             if sentence is not None:
                 raise CheckpointError(sentence) from error
         raise

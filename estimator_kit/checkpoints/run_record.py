@@ -209,13 +209,13 @@ def _files(spec: FeatureSpec) -> list[str]:
 
 def versions() -> dict[str, str]:
     """The versions of Python and of the packages that affect the result."""
-    found = {"python": platform.python_version()}
+    numbers = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            numbers[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+            numbers[package] = "not installed"
+    return numbers
 
 
 NAME = "model_params.json"

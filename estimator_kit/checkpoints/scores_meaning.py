@@ -140,19 +140,19 @@ def _of_rows(
     config: ModelDirConfig, files: Sequence[str], left_out: Mapping[str, str]
 ) -> dict[str, Any]:
     sizes = sizes_of(files)
-    found: dict[str, Any]
+    rows: dict[str, Any]
     if config.eval_files:
         samples = samples_of(sizes)
         content = _digest(sorted([sizes[path], samples[path]] for path in files))
-        found = {
+        rows = {
             "files of --eval_files": {
                 "files": len(files), "bytes": sum(sizes.values()), "content": content
             }
         }  # fmt: skip
     else:
         # Each call may give the same rows in another order.
-        found = {"rows of --input_fn": {"bytes": sum(sizes.values())}}
-    return {**found, "records left out": sorted(left_out.values())}
+        rows = {"rows of --input_fn": {"bytes": sum(sizes.values())}}
+    return {**rows, "records left out": sorted(left_out.values())}
 
 
 def _sees_batches(spec: FeatureSpec, model: ModelFn) -> bool:

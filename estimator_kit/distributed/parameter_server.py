@@ -148,8 +148,8 @@ class ParameterServerWorker(Worker):
             trained.train(input_fn, max_steps=max_steps, hooks=[*hooks, session])
 
         def session_of_chief() -> Optional[str]:
-            found = self._marks.look("ready")
-            return found.id if found is not None else None
+            ready = self._marks.look("ready")
+            return ready.id if ready is not None else None
 
         through = keep_training(self._config, self._view, attempt, self.is_over, session_of_chief)
         return (through.of or ready.id) if through is not None else None

@@ -66,12 +66,12 @@ def own_addresses(address: str, others: Iterable[str] = ()) -> list[Address]:
     """
     host = address.rpartition(":")[0].strip("[]")
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:
         raise ConfigError(
             f"{address}: the host of this task's address in TF_CONFIG is unknown: {error}"
         ) from error
-    addresses = {ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found}
+    addresses = {ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in entries}
     own = sorted((a for a in addresses if _is_own(a)), key=str)
     if not own:
         raise ConfigError(
@@ -131,7 +131,7 @@ def keep_to(addresses: Iterable[Address], port: int) -> None:
 
 def _listening(port: int) -> list[socket.socket]:
     """Duplicates of the sockets of this process that listen at a port."""
-    found = []
+    listening = []
     try:
         numbers = os.listdir("/proc/self/fd")
     except OSError:
@@ -147,10 +147,10 @@ def _listening(port: int) -> list[socket.socket]:
         except OSError:
             listens, name = 0, ()
         if listens and isinstance(name, tuple) and len(name) > 1 and name[1] == port:
-            found.append(candidate)
+            listening.append(candidate)
         else:
             candidate.close()
-    return found
+    return listening
 
 
 def filter_program(addresses: Iterable[Address]) -> bytes:

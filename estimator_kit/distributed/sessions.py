@@ -131,9 +131,9 @@ class ClusterSession(tf.compat.v1.train.SessionRunHook):
 
     def _look(self, session: Any, ready: Callable[[], Optional[str]]) -> None:
         while not self._closed.wait(_LOOK):
-            found = ready()
-            self.of = found if self.of is None else self.of
-            if found is not None and found != self.of:
+            current = ready()
+            self.of = current if self.of is None else self.of
+            if current is not None and current != self.of:
                 self.taken_back = True
                 session.close()  # A step that waits for other tasks would not end by itself.
                 break

@@ -100,16 +100,16 @@ def table_bytes(spec: FeatureSpec, groups: Iterable[str]) -> dict[str, tuple[str
 
 def machine_memory() -> Optional[int]:
     """The number of bytes of memory that this process may use, or None if it is unknown."""
-    found = []
+    sizes = []
     with contextlib.suppress(AttributeError, ValueError, OSError):
-        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     for path in _LIMITS:
         try:
             with open(path, encoding="ascii") as file:
-                found.append(int(file.read()))
+                sizes.append(int(file.read()))
         except (OSError, ValueError):  # The file does not exist, or contains `max`.
             continue
-    return min((size for size in found if size > 0), default=None)
+    return min((size for size in sizes if size > 0), default=None)
 
 
 def _gib(size: int) -> str:

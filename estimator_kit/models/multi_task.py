@@ -192,7 +192,7 @@ class CGCModel(MultiTaskModel):
                 both = experts[name] + experts[_SHARED]
                 mixed[name] = gated(both, parts[name], f"gate{_suffix(name)}")
         if not last:
-            every = [expert for found in experts.values() for expert in found]
+            every = [expert for own in experts.values() for expert in own]
             mixed[_SHARED] = gated(every, parts[_SHARED], f"gate{_suffix(_SHARED)}")
         return mixed
 

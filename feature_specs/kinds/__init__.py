@@ -1,4 +1,4 @@
-"""The column kinds of a spec. Each kind has its own module, and `COLUMN_KINDS` lists them all.
+"""The column kinds of a spec. `COLUMN_KINDS` lists them all.
 
 The names follow `tf.feature_column`: a `hash_bucket` column of a spec is a
 `categorical_column_with_hash_bucket`, and so on. The parser, the JSON Schema and all other code
@@ -7,7 +7,7 @@ take the kinds from `COLUMN_KINDS`. This module does not import TensorFlow.
 To add a kind, change four files, and make `spec.schema.json` again with
 `python -m feature_specs.json_schema`:
 
-    feature_specs/kinds/<kind>.py       its model: entry, checks, names, sources, and the
+    feature_specs/kinds/<module>.py     its model: entry, checks, names, sources, and the
                                         `tf.feature_column` of the reference reading. `base.Column`
                                         lists what a kind may override
     feature_specs/kinds/__init__.py     its place in the list below

@@ -139,19 +139,19 @@ def differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     An entry that only one side has is one sentence.
     """
     entries = _entries(kept), _entries(now)
-    found = []
+    sentences = []
     for place in sorted({*kept, *now}):
         entry = entry_of(place)
         if entry in entries[0] and entry in entries[1]:
             was, is_now = kept.get(place), now.get(place)
             if was != is_now:
-                found.append(f"{place}: was {_shown(was)}, is {_shown(is_now)}")
+                sentences.append(f"{place}: was {_shown(was)}, is {_shown(is_now)}")
         else:
             was, is_now = (side.get(entry) for side in entries)
             sentence = f"{entry}: was {_shown(was)}, is {_shown(is_now)}"
-            if sentence not in found:
-                found.append(sentence)
-    return found
+            if sentence not in sentences:
+                sentences.append(sentence)
+    return sentences
 
 
 def entry_of(place: str) -> str:
@@ -162,11 +162,11 @@ def entry_of(place: str) -> str:
 
 
 def _entries(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    entries: dict[str, dict[str, Any]] = {}
     for place, value in values.items():
         entry = entry_of(place)
-        found.setdefault(entry, {})[place[len(entry) :].lstrip(".") or place] = value
-    return found
+        entries.setdefault(entry, {})[place[len(entry) :].lstrip(".") or place] = value
+    return entries
 
 
 def _shown(value: Any) -> str:

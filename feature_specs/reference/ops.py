@@ -104,8 +104,8 @@ def _images(entry: Image, stored: tf.Tensor, zeros: bool) -> tf.Tensor:
     if (
         tf.executing_eagerly()
     ):  # For diagnosis. In eager mode, map_fn logs an error for each failure.
-        found = [read(content) for content in stored]
-        pixels = tf.stack(found) if found else tf.zeros([0, *entry.shape])
+        images = [read(content) for content in stored]
+        pixels = tf.stack(images) if images else tf.zeros([0, *entry.shape])
     else:
         pixels = tf.map_fn(read, stored, fn_output_signature=tf.TensorSpec(entry.shape, tf.float32))
     return pixels / 255.0 if entry.image.scale else pixels

@@ -212,8 +212,8 @@ class VariableMoves:
 
     def _owners(self) -> set[str]:
         """The names of all places of the model's variables."""
-        found = (axes for name, axes in self._outline.places.items() if name != UNTRACED)
-        return {name for axes in found for axis in axes for name, _ in axis or ()}
+        places = (axes for name, axes in self._outline.places.items() if name != UNTRACED)
+        return {name for axes in places for axis in axes for name, _ in axis or ()}
 
     def warnings(self) -> Iterator[str]:
         """Warnings about changes that no variable shows."""
