@@ -20,9 +20,9 @@ from tensorflow.python.training.saving import saveable_object_util
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import python_ops, raw_features
-from estimator_kit.model.added_losses import ADDED_LOSS
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.names import TOTAL_LOSS
+from estimator_kit.model.own_losses import ADDED_LOSS
 from estimator_kit.model.places import input_places
 from estimator_kit.model.places.places import UNTRACED, AxisPlaces
 from estimator_kit.model.user_code import WrongRows

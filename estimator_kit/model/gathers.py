@@ -91,7 +91,7 @@ def _steps_of_vectors(spec: FeatureSpec, name: str, values: tf.RaggedTensor) -> 
 
 def _read_table(spec: FeatureSpec, name: str, ids: Ids) -> tf.Tensor:
     """The table of a column. Adds the penalty of the vectors that the ids look up."""
-    table = embedding_table(spec, name)
+    table = make_table(spec, name)
     table_gradients.add(name, table, ids, spec.of_kind(Embedding)[name].l2, _rows_of)
     return table
 
@@ -110,7 +110,7 @@ STEPS: dict[Dense, Callable[[FeatureSpec, str, tf.RaggedTensor], tf.Tensor]] = {
 }
 
 
-def embedding_table(spec: FeatureSpec, name: str) -> tf.Tensor:
+def make_table(spec: FeatureSpec, name: str) -> tf.Tensor:
     """The variable of an embedding column, [ids, dimension], in the current scope.
 
     A shared table is at the root scope, under its own name, as with `tf.feature_column`.
@@ -165,8 +165,8 @@ def made_once(what: str) -> Iterator[None]:
         ) from error
 
 
-def made_table(spec: FeatureSpec, name: str) -> Any:
-    """The variable that `embedding_table` made for a column in this graph.
+def table_of(spec: FeatureSpec, name: str) -> Any:
+    """The variable that `make_table` made for a column in this graph.
 
     Raises:
       ConfigError: the model has made no such variable, or several.
@@ -175,7 +175,7 @@ def made_table(spec: FeatureSpec, name: str) -> Any:
     if column is None:
         found = list(spec.of_kind(Embedding))
         raise ConfigError(
-            f"embedding_table: got the column {name!r}, expected an embedding column"
+            f"make_table: got the column {name!r}, expected an embedding column"
             f"{did_you_mean(name, found)}"
         )
     tables = _TABLES.get(tf.compat.v1.get_default_graph(), {}).get(name, set())
@@ -185,7 +185,7 @@ def made_table(spec: FeatureSpec, name: str) -> Any:
             "Give the column a shared table" if tables else "Read a group with the column first"
         )
         raise ConfigError(
-            f"embedding_table: the model has made {made} for the column {name!r}, expected one. "
+            f"make_table: the model has made {made} for the column {name!r}, expected one. "
             f"{remedy}."
         )
     shape = [spec.size_of(column.source), column.dimension]

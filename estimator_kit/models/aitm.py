@@ -9,9 +9,9 @@ from typing import Annotated
 import pydantic
 import tensorflow as tf
 
-from estimator_kit.model.example_losses import ExampleLosses
 from estimator_kit.model.model_fn import Logits
 from estimator_kit.model.model_params import TRAINING_AND_SCORES
+from estimator_kit.model.own_losses import ExampleLosses
 from estimator_kit.models.dnn import tower
 from estimator_kit.models.layers import dense_layer
 from estimator_kit.models.task_sequence import TaskSequenceModel, TaskSequenceParams

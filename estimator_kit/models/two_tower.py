@@ -10,12 +10,12 @@ import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
-from estimator_kit.model.example_losses import ExampleLosses
 from estimator_kit.model.group_checks import check_dense_group, columns_of
 from estimator_kit.model.heads.losses import unit_vectors
 from estimator_kit.model.heads.sampled_items import log_probability
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.model_params import TRAINING, TRAINING_AND_SCORES, Group
+from estimator_kit.model.own_losses import ExampleLosses
 from estimator_kit.models.dnn import DNNParams, PositiveInt, tower_logits
 from feature_specs.heads import Binary, Ranking
 from input_pipelines.transform.transforms import Features

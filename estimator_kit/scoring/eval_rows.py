@@ -4,6 +4,11 @@ Labels and weights are the same as in an evaluation (`input_pipelines.transform.
 rows that the spec's `filter` drops are never parsed: they may lack what others need. The
 predictions come from the SavedModels, which are what a server would load. Everything is in memory:
 some bytes for each row and objective.
+
+`as_now` gives the outputs of an older model as a newer spec means them. Two specs may list the
+words of a label in another order, and a warm start then moves the weights of each class. So the
+outputs of both models have the same shape, and their columns mean other classes. Words, boundaries
+and the name of the label say which output is which. What they do not say is None, never a guess.
 """
 
 from __future__ import annotations
@@ -18,7 +23,6 @@ from numpy.typing import NDArray
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.heads import judged_labels
 from estimator_kit.scoring import export as exports
-from estimator_kit.scoring.older_outputs import as_now
 from estimator_kit.serving.loaded_model import LoadedModel
 from feature_specs.files import file_systems
 from feature_specs.heads import Objective
@@ -28,6 +32,34 @@ from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform.labels import LabelReader
 from input_pipelines.transform.record_parsing import RecordParser
+
+
+def as_now(older: FeatureSpec, spec: FeatureSpec, name: str, values: NDArray) -> Optional[NDArray]:
+    """The outputs of a model of the spec `older`, in the order of classes of `spec`.
+
+    Args:
+      older, spec: the specs. Both have the objective.
+      name: the objective.
+      values: the outputs as `row_metric` takes them: [rows], or [rows, n] for n classes or
+        intervals.
+
+    Returns:
+      The outputs with the shape of `values`, or None if they mean something else: of another head,
+      another label, other classes or other boundaries.
+    """
+    now, before = spec.objectives[name], older.objectives[name]
+    if now.head != before.head or spec.label_of(name) != older.label_of(name):
+        return None
+    if now.classes is None:
+        return values if now.logit_names(None) == before.logit_names(None) else None
+    words, were = (each.labels[each.label_of(name)].vocabulary for each in (spec, older))
+    if words == were:
+        return values
+    if words is None or were is None or sorted(words) != sorted(were):
+        return None
+    if values.ndim == 1:  # The logit of the second of two classes.
+        return -values
+    return values[:, [were.index(word) for word in words]]
 
 
 class EvalRows:
@@ -108,7 +140,7 @@ class EvalRows:
           objectives: the objectives to predict.
           all_of_them: if False, the spec may be newer than the model. Classes whose words have
             moved are put into the order of the spec. Objectives that the model does not predict, or
-            whose outputs mean something else, are left out; see `older_outputs`.
+            whose outputs mean something else, are left out; see `as_now`.
           model: the SavedModel, if it is loaded already.
 
         Raises:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Optional, TypeVar
+from typing import Any, ClassVar, NamedTuple, Optional, TypeVar
 
 import tensorflow as tf
 from numpy.typing import NDArray
@@ -33,6 +33,27 @@ def closed(names: Iterable[str], table: dict[str, _Value]) -> dict[str, _Value]:
     if wrong:
         raise TypeError(f"only the names or only the table have: {', '.join(sorted(wrong))}")
     return table
+
+
+class Batch(NamedTuple):
+    """The rows from which an evaluation updates the metrics of a head.
+
+    Attributes:
+      logits: float32 [rows, logits_dimension].
+      labels: [rows], or float32 [rows, n] if a label is a vector or several classes.
+      weights: float32 [rows]. 0 masks the row.
+      true_probability: float32 [rows], if the data contain it.
+      group: int64 [rows], the hash of each row's group, or -1 for no group. Only with `group_by` in
+        the spec.
+      seen: int64 [rows, steps], the items of the steps, if the head reads them.
+    """
+
+    logits: tf.Tensor
+    labels: tf.Tensor
+    weights: tf.Tensor
+    true_probability: Optional[tf.Tensor] = None
+    group: Optional[tf.Tensor] = None
+    seen: Optional[tf.Tensor] = None
 
 
 class Head(abc.ABC):
@@ -94,25 +115,10 @@ class Head(abc.ABC):
         """The outputs of prediction and serving, with the names of canned estimators."""
 
     @abc.abstractmethod
-    def metrics(
-        self,
-        logits: tf.Tensor,
-        labels: tf.Tensor,
-        weights: tf.Tensor,
-        true_probability: Optional[tf.Tensor] = None,
-        group: Optional[tf.Tensor] = None,
-    ) -> dict[str, Metric]:
+    def metrics(self, batch: Batch) -> dict[str, Metric]:
         """Streaming metrics by name, without the name of the objective.
 
         They are the default metrics of the head and the `metrics` of the spec (`self.chosen`).
-
-        Args:
-          logits: float32 [rows, logits_dimension].
-          labels: [rows], or float32 [rows, n] if a label is a vector or several classes.
-          weights: float32 [rows]. 0 masks the row.
-          true_probability: float32 [rows], if the data contain it.
-          group: int64 [rows], the hash of each row's group, or -1 for no group. Only with
-            `group_by` in the spec.
         """
 
     @abc.abstractmethod
@@ -137,7 +143,7 @@ class Head(abc.ABC):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """The losses and weights to reduce: float32 [n] and [n]. By default one per row.
 
-        `metrics` describes the arguments.
+        `Batch` describes the arguments.
         """
         return self.row_losses(logits, labels), weights
 
@@ -150,7 +156,7 @@ class Head(abc.ABC):
     ) -> tf.Tensor:
         """The loss of a batch, with the `reduction` of the spec (see `streaming.reduced`).
 
-        It is 0 if all weights of the batch are 0. `metrics` describes the arguments.
+        It is 0 if all weights of the batch are 0. `Batch` describes the arguments.
         """
         parts = streaming.sums(*self.losses_and_weights(logits, labels, weights, group))
         return streaming.reduced(parts, self.config.reduction, divide=tf.math.divide_no_nan)
@@ -159,7 +165,7 @@ class Head(abc.ABC):
         """float32 [rows]. Training shows their weighted means, as evaluation does.
 
         The keys are names of metrics: `label_mean` and `prediction_mean`. Empty for heads whose
-        labels and predictions have no mean. `metrics` describes the arguments.
+        labels and predictions have no mean. `Batch` describes the arguments.
         """
         return {}
 

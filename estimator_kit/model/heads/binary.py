@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.model.heads import class_metrics, losses, row_metrics, score_bins
-from estimator_kit.model.heads.base import Head, Link, RowMetrics
+from estimator_kit.model.heads.base import Batch, Head, Link, RowMetrics
 from estimator_kit.model.heads.class_metrics import (
     class_names,
     classification,
@@ -77,24 +77,18 @@ class BinaryHead(Head):
             "prediction_mean": tf.sigmoid(logits[:, 0]),
         }
 
-    def metrics(
-        self,
-        logits: tf.Tensor,
-        labels: tf.Tensor,
-        weights: tf.Tensor,
-        true_probability: Optional[tf.Tensor] = None,
-        group: Optional[tf.Tensor] = None,
-    ) -> dict[str, Metric]:
+    def metrics(self, batch: Batch) -> dict[str, Metric]:
+        logits, labels, weights = batch[:3]
         scores = logits[:, 0]
         means = {
             "loss": self.row_losses(logits, labels),
             **self.mean_values(logits, labels),
         }
         labels = self.outcomes(labels)
-        if self._has_log_loss(true_probability):
+        if self._has_log_loss(batch.true_probability):
             means["log_loss"] = losses.sigmoid_cross_entropy(scores, labels)
-        if true_probability is not None:
-            known = tf.clip_by_value(true_probability, 1e-7, 1 - 1e-7)
+        if batch.true_probability is not None:
+            known = tf.clip_by_value(batch.true_probability, 1e-7, 1 - 1e-7)
             best_logits = tf.math.log(known) - tf.math.log1p(-known)
             means["bayes_loss"] = losses.sigmoid_cross_entropy(best_logits, labels)
         metrics = self._mean_metrics(means, weights)
@@ -115,8 +109,8 @@ class BinaryHead(Head):
             accuracy_baseline=(tf.maximum(label_mean, 1 - label_mean), means_update),
             calibration=(ratio(prediction_mean, label_mean), means_update),
         )
-        if true_probability is not None:
-            best, update = self._bins(true_probability, labels, weights, "true_probabilities")
+        if batch.true_probability is not None:
+            best, update = self._bins(batch.true_probability, labels, weights, "true_probabilities")
             metrics["bayes_auc"] = (score_bins.area_under_roc(best.counts), update)
         if self.chooses("expected_calibration_error"):
             metrics["expected_calibration_error"] = class_metrics.expected_calibration_error(
@@ -124,9 +118,9 @@ class BinaryHead(Head):
             )
         grouped = [chosen for chosen in self.chosen if chosen.kind in self.config.by_group]
         if grouped:
-            if group is None:
+            if batch.group is None:
                 raise ValueError(f"objective {self.name!r} has metrics of groups, but got no group")
-            metrics.update(group_metrics(grouped, group, scores, labels, weights))
+            metrics.update(group_metrics(grouped, batch.group, scores, labels, weights))
         return metrics
 
     def _has_log_loss(self, true_probability: Optional[tf.Tensor]) -> bool:
@@ -210,14 +204,8 @@ class MultiLabelHead(Head):
             "prediction_mean": tf.reduce_mean(tf.sigmoid(logits), axis=1),
         }
 
-    def metrics(
-        self,
-        logits: tf.Tensor,
-        labels: tf.Tensor,
-        weights: tf.Tensor,
-        true_probability: Optional[tf.Tensor] = None,
-        group: Optional[tf.Tensor] = None,
-    ) -> dict[str, Metric]:
+    def metrics(self, batch: Batch) -> dict[str, Metric]:
+        logits, labels, weights = batch[:3]
         means = {
             "loss": self.row_losses(logits, labels),
             **self.mean_values(logits, labels),

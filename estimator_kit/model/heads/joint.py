@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_kit.model.heads import streaming
-from estimator_kit.model.heads.base import Head
+from estimator_kit.model.heads.base import Batch, Head
 from estimator_kit.model.heads.item_metrics import NO_STEP
 from estimator_kit.model.heads.streaming import Metric, also_updating, streaming_sum
 from feature_specs.heads import METRICS
@@ -80,12 +80,14 @@ def metrics_of(
             weighted = _weighted(head, logits[name], weights[name])
             broken, update = streaming_sum(_count_nan(weighted), "nan_logits")
             metrics = head.metrics(
-                tf.where(tf.math.is_nan(weighted), 0.0, weighted),
-                labels[label],
-                weights[name],
-                labels.get(f"{label}/true_probability"),
-                labels.get(f"{label}/group"),
-                **({"seen": labels[f"{label}/seen"]} if f"{label}/seen" in labels else {}),
+                Batch(
+                    tf.where(tf.math.is_nan(weighted), 0.0, weighted),
+                    labels[label],
+                    weights[name],
+                    labels.get(f"{label}/true_probability"),
+                    labels.get(f"{label}/group"),
+                    labels.get(f"{label}/seen"),
+                )
             )
             streaming.change(name, functools.partial(_or_nan, broken))
             metrics = {

@@ -7,12 +7,12 @@ float64 [n, n], with one row per label and one column per prediction.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
 from estimator_kit.model.heads import class_metrics, losses, row_metrics
-from estimator_kit.model.heads.base import Head, Link, RowMetrics
+from estimator_kit.model.heads.base import Batch, Head, Link, RowMetrics
 from estimator_kit.model.heads.class_metrics import class_names, classification
 from estimator_kit.model.heads.streaming import Metric, also_updating, observe, ratio, streaming_sum
 
@@ -101,14 +101,8 @@ class MultiClassHead(Head):
             "classes": tf.gather(class_names(self.label, self.config.num_classes), class_ids),
         }
 
-    def metrics(
-        self,
-        logits: tf.Tensor,
-        labels: tf.Tensor,
-        weights: tf.Tensor,
-        true_probability: Optional[tf.Tensor] = None,
-        group: Optional[tf.Tensor] = None,
-    ) -> dict[str, Metric]:
+    def metrics(self, batch: Batch) -> dict[str, Metric]:
+        logits, labels, weights = batch[:3]
         return self.class_metrics(logits, labels, weights, self.row_losses(logits, labels))
 
     def class_metrics(
@@ -225,14 +219,8 @@ class OrdinalHead(MultiClassHead):
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         return {**self.of_classes(class_log_probabilities(logits)), "logits": logits}
 
-    def metrics(
-        self,
-        logits: tf.Tensor,
-        labels: tf.Tensor,
-        weights: tf.Tensor,
-        true_probability: Optional[tf.Tensor] = None,
-        group: Optional[tf.Tensor] = None,
-    ) -> dict[str, Metric]:
+    def metrics(self, batch: Batch) -> dict[str, Metric]:
+        logits, labels, weights = batch[:3]
         scores = class_log_probabilities(logits)
         found = self.class_metrics(scores, labels, weights, self.row_losses(logits, labels))
         guesses = tf.cast(tf.argmax(scores, axis=1), tf.float32)

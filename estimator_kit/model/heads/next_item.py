@@ -16,7 +16,7 @@ from typing import Any, Optional, Union
 import tensorflow as tf
 
 from estimator_kit.model.heads import item_metrics, losses, sampled_items, top_items
-from estimator_kit.model.heads.base import Head
+from estimator_kit.model.heads.base import Batch, Head
 from estimator_kit.model.heads.item_metrics import NO_STEP
 from estimator_kit.model.heads.steps import StepScores
 from estimator_kit.model.heads.streaming import Metric, ratio, streaming_sum
@@ -154,32 +154,20 @@ class NextItemHead(Head):
             return {"scores": logits}
         return {"scores": logits.last(self.items), "user_vector": logits.user_vectors()}
 
-    def metrics(
-        self,
-        logits: tf.Tensor,
-        labels: tf.Tensor,
-        weights: tf.Tensor,
-        true_probability: Optional[tf.Tensor] = None,
-        group: Optional[tf.Tensor] = None,
-        seen: Optional[tf.Tensor] = None,
-    ) -> dict[str, Metric]:
-        """See the base class.
-
-        Args:
-          logits, labels, weights, true_probability, group: see the base class.
-          seen: int64 [rows, steps], the items of the steps, if the spec has `exclude_seen` or a
-            metric that needs them.
-        """
+    def metrics(self, batch: Batch) -> dict[str, Metric]:
+        logits, labels, weights = batch[:3]
         targets = tf.maximum(item_metrics.last_targets(labels), 0)
         hidden = None
-        if self.config.exclude_seen and seen is not None:
-            hidden = item_metrics.seen_mask(seen, self.items)
+        if self.config.exclude_seen and batch.seen is not None:
+            hidden = item_metrics.seen_mask(batch.seen, self.items)
         rank = item_metrics.ranks(logits, targets, hidden)
         known = self._known(labels, weights)
         means, spread = {"loss": self.row_losses(logits, labels)}, {}
         for chosen in self.chosen:
             if chosen.name in item_metrics.METRICS:
-                spread[chosen.label] = item_metrics.metric(chosen, logits, known, hidden, seen)
+                spread[chosen.label] = item_metrics.metric(
+                    chosen, logits, known, hidden, batch.seen
+                )
             else:
                 means[chosen.label] = item_metrics.rank_metric(chosen, rank)
         metrics = {**self._mean_metrics(means, known), **spread}

@@ -6,13 +6,13 @@ from Wang, Liu & Miao, "A Deep Probabilistic Model for Customer Lifetime Value P
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.model.heads import losses, row_metrics
-from estimator_kit.model.heads.base import Head, Link, RowMetrics
+from estimator_kit.model.heads.base import Batch, Head, Link, RowMetrics
 from estimator_kit.model.heads.score_bins import sums_by_prediction
 from estimator_kit.model.heads.streaming import Metric, also_updating, observe, ratio, streaming_sum
 
@@ -42,14 +42,8 @@ class RegressionHead(Head):
         predictions = self.predictions(logits)["predictions"][:, 0]
         return {"label_mean": tf.cast(labels, tf.float32), "prediction_mean": predictions}
 
-    def metrics(
-        self,
-        logits: tf.Tensor,
-        labels: tf.Tensor,
-        weights: tf.Tensor,
-        true_probability: Optional[tf.Tensor] = None,
-        group: Optional[tf.Tensor] = None,
-    ) -> dict[str, Metric]:
+    def metrics(self, batch: Batch) -> dict[str, Metric]:
+        logits, labels, weights = batch[:3]
         labels = tf.cast(labels, tf.float32)
         predictions = self.predictions(logits)["predictions"][:, 0]
         metrics = self._mean_metrics(
@@ -192,14 +186,8 @@ class QuantileHead(Head):
     def mean_values(self, logits: tf.Tensor, labels: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"label_mean": tf.cast(labels, tf.float32)}
 
-    def metrics(
-        self,
-        logits: tf.Tensor,
-        labels: tf.Tensor,
-        weights: tf.Tensor,
-        true_probability: Optional[tf.Tensor] = None,
-        group: Optional[tf.Tensor] = None,
-    ) -> dict[str, Metric]:
+    def metrics(self, batch: Batch) -> dict[str, Metric]:
+        logits, labels, weights = batch[:3]
         labels = tf.cast(labels, tf.float32)
         means = {"loss": self.row_losses(logits, labels), **self.mean_values(logits, labels)}
         columns = tf.unstack(self._quantiles(logits), axis=1)
@@ -240,14 +228,8 @@ class CosineDistanceHead(Head):
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"predictions": tf.math.l2_normalize(logits, axis=1), "logits": logits}
 
-    def metrics(
-        self,
-        logits: tf.Tensor,
-        labels: tf.Tensor,
-        weights: tf.Tensor,
-        true_probability: Optional[tf.Tensor] = None,
-        group: Optional[tf.Tensor] = None,
-    ) -> dict[str, Metric]:
+    def metrics(self, batch: Batch) -> dict[str, Metric]:
+        logits, labels, weights = batch[:3]
         similarity = losses.cosine_similarity(logits, labels)
         metrics = self._mean_metrics(
             {"loss": self.row_losses(logits, labels), "cosine_similarity": similarity}, weights

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.model.heads import list_losses, streaming
-from estimator_kit.model.heads.base import Head
+from estimator_kit.model.heads.base import Batch, Head
 from estimator_kit.model.heads.group_metrics import group_metrics
 from estimator_kit.model.heads.list_losses import Lists
 from estimator_kit.model.heads.streaming import Metric, also_updating, observe, ratio, streaming_sum
@@ -55,15 +55,9 @@ class RankingHead(Head):
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"scores": logits}
 
-    def metrics(
-        self,
-        logits: tf.Tensor,
-        labels: tf.Tensor,
-        weights: tf.Tensor,
-        true_probability: Optional[tf.Tensor] = None,
-        group: Optional[tf.Tensor] = None,
-    ) -> dict[str, Metric]:
-        lists, without_order = self._lists(logits, labels, weights, group)
+    def metrics(self, batch: Batch) -> dict[str, Metric]:
+        logits, labels, weights = batch[:3]
+        lists, without_order = self._lists(logits, labels, weights, batch.group)
         losses, list_weights = list_losses.list_losses(self.config.loss, lists)
         labels = tf.cast(labels, tf.float32)
         sums = tf.concat(
@@ -84,10 +78,10 @@ class RankingHead(Head):
             "label_mean": ratio(totals[7], totals[6]),
         }
         metrics: dict[str, Metric] = {name: (value, update) for name, value in values.items()}
-        assert group is not None
+        assert batch.group is not None
         if self.chosen:
             metrics.update(
-                group_metrics(self.chosen, group, logits[:, 0], labels, weights, grades=True)
+                group_metrics(self.chosen, batch.group, logits[:, 0], labels, weights, grades=True)
             )
         return also_updating(metrics, self._observe(lists, losses, list_weights))
 

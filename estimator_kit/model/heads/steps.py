@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Optional
 
 import tensorflow as tf
 
-from estimator_kit.model.heads.base import Head
+from estimator_kit.model.heads.base import Batch, Head
 from estimator_kit.model.heads.streaming import Metric
 from feature_specs.spec import FeatureSpec
 
@@ -73,17 +73,10 @@ class StepHead(Head):
             self._step_logits(logits), self._flat(labels), self._step_weights(weights)
         )
 
-    def metrics(
-        self,
-        logits: tf.Tensor,
-        labels: tf.Tensor,
-        weights: tf.Tensor,
-        true_probability: Optional[tf.Tensor] = None,
-        group: Optional[tf.Tensor] = None,
-    ) -> dict[str, Metric]:
-        return self.head.metrics(
-            self._step_logits(logits), self._flat(labels), self._step_weights(weights)
-        )
+    def metrics(self, batch: Batch) -> dict[str, Metric]:
+        logits, labels, weights = batch[:3]
+        flat = (self._step_logits(logits), self._flat(labels), self._step_weights(weights))
+        return self.head.metrics(Batch(*flat))
 
     def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
         return {}

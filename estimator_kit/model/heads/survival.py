@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.model.heads import row_metrics, score_bins
-from estimator_kit.model.heads.base import Head, RowMetrics
+from estimator_kit.model.heads.base import Batch, Head, RowMetrics
 from estimator_kit.model.heads.row_metrics import Auc, Floats
 from estimator_kit.model.heads.streaming import Metric, also_updating, observe, ratio, streaming_sum
 from feature_specs.spec import FeatureSpec
@@ -162,14 +162,8 @@ class SurvivalHead(Head):
             "prediction_mean": tf.reduce_sum(hazards, axis=1),
         }
 
-    def metrics(
-        self,
-        logits: tf.Tensor,
-        labels: tf.Tensor,
-        weights: tf.Tensor,
-        true_probability: Optional[tf.Tensor] = None,
-        group: Optional[tf.Tensor] = None,
-    ) -> dict[str, Metric]:
+    def metrics(self, batch: Batch) -> dict[str, Metric]:
+        logits, labels, weights = batch[:3]
         means = {"loss": self.row_losses(logits, labels), **self.mean_values(logits, labels)}
         metrics = self._mean_metrics(means, weights)
         label_mean, update = metrics["label_mean"]

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import added_losses, example_losses, operations, own_hooks, user_code
+from estimator_kit.model import operations, own_losses, own_session, user_code
 from estimator_kit.model.heads import joint
 from estimator_kit.model.heads.streaming import Metric, ratio, streaming_sum
 from estimator_kit.model.modes import labeled
@@ -37,20 +37,20 @@ def spec(
     Args:
       model: the model.
       batch: the losses of the batch.
-      readers: see `own_hooks.readers`.
+      readers: see `own_session.readers`.
       make_scaffold: returns the scaffold that restores the variables, or None. It is called last,
         because the metrics read variables of the combination of losses.
     """
     metrics = _of_heads(model, batch)
     for name, losses in batch.own.items():
-        found = example_losses.metric(model.heads[name], losses)
+        found = own_losses.example_metric(model.heads[name], losses)
         metrics[f"{EXAMPLE_LOSS}/{name}"] = found
     added = []
     for name, rows in batch.added.items():
-        with tf.compat.v1.variable_scope(f"metrics/{added_losses.ADDED_LOSS}/{name}"):
-            kind = added_losses.reduction(model.heads)
-            metric, value = added_losses.metric(rows, kind)
-        metrics[f"{added_losses.ADDED_LOSS}/{name}"] = metric
+        with tf.compat.v1.variable_scope(f"metrics/{own_losses.ADDED_LOSS}/{name}"):
+            kind = own_losses.reduction(model.heads)
+            metric, value = own_losses.metric(rows, kind)
+        metrics[f"{own_losses.ADDED_LOSS}/{name}"] = metric
         added.append((value, metric[1]))
     with tf.name_scope("metrics/total_loss"):
         metrics[TOTAL_LOSS] = _total_loss(model, batch, metrics, added)
@@ -64,7 +64,7 @@ def spec(
         predictions=batch.given["predictions"],  # For `tf.estimator.add_metrics`.
         loss=batch.loss,
         eval_metric_ops=metrics,
-        evaluation_hooks=own_hooks.of_evaluation(model, readers),
+        evaluation_hooks=own_session.of_evaluation(model, readers),
         scaffold=make_scaffold(),
     )
 

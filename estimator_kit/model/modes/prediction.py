@@ -13,10 +13,10 @@ import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.model import outputs as model_outputs
-from estimator_kit.model.example_losses import ExampleLosses
 from estimator_kit.model.heads import Head
 from estimator_kit.model.heads.class_metrics import words_of_classes
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
+from estimator_kit.model.own_losses import ExampleLosses
 from estimator_kit.optimizers.choice import OptimizerChoice
 from estimator_kit.optimizers.combining import Combination
 from estimator_kit.optimizers.sync_replicas import Synchronous

@@ -18,14 +18,14 @@ import tensorflow as tf
 from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import initial_values, own_hooks, own_scaffold, user_code
-from estimator_kit.model.added_losses import ADDED_LOSS
+from estimator_kit.model import initial_values, own_session, user_code
 from estimator_kit.model.heads import Head
 from estimator_kit.model.modes import own_step
 from estimator_kit.model.modes.evaluation import EXAMPLE_LOSS
 from estimator_kit.model.modes.labeled import Labeled
 from estimator_kit.model.modes.prediction import Model
 from estimator_kit.model.names import LOSSES_SCOPE
+from estimator_kit.model.own_losses import ADDED_LOSS
 from estimator_kit.optimizers.choice import NothingLearned, minimize
 from estimator_kit.optimizers.combining import Weights
 from estimator_kit.optimizers.combining.base import MakeGradients
@@ -73,7 +73,7 @@ def spec(model: Model, batch: Labeled, readers: frozenset[str], *, own_train_op:
     Args:
       model: the model.
       batch: the losses of the batch.
-      readers: see `own_hooks.readers`.
+      readers: see `own_session.readers`.
       own_train_op: whether the model overrides `train_op`.
     """
     _summarize(batch, model.combination.factors(model.spec))
@@ -91,13 +91,13 @@ def spec(model: Model, batch: Labeled, readers: frozenset[str], *, own_train_op:
         model.spec,
         model.warm_start,
         first,
-        own_scaffold.checked_scaffold(model, ModeKeys.TRAIN),
+        own_session.checked_scaffold(model, ModeKeys.TRAIN),
     )
     return estimator.EstimatorSpec(
         ModeKeys.TRAIN,
         loss=batch.loss,
         train_op=train_op,
-        **own_hooks.of_training(model, readers),
+        **own_session.of_training(model, readers),
         scaffold=scaffold,
     )
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.model import example_losses
+from estimator_kit.model import own_losses
 from estimator_kit.model.heads.sampled_items import log_probability
 from estimator_kit.models import MODELS
 from estimator_kit.models.two_tower import in_batch_losses, in_batch_scores
@@ -185,7 +185,7 @@ def test_the_losses_of_objectives_by_hand(objectives):
     found, rows = {"taken": tf.constant(0.0)}, tf.constant([0.2, 0.4, 0.6])
     for name, labels in {"click": [1.0, 1.0, 0.0], "buy": [1.0, 0.0, 0.0]}.items():
         objective = objectives.heads[name]
-        found[name] = example_losses.loss(objective, (rows, tf.constant(labels)))
+        found[name] = own_losses.example_loss(objective, (rows, tf.constant(labels)))
     assert float(objectives.loss(found)) == pytest.approx((0.2 + 0.4) / 2 + 0.5 * 0.2)
 
 

@@ -9,6 +9,7 @@ from sklearn import metrics as sk
 
 import estimator_kit as ek
 from estimator_kit.model.heads import score_bins, streaming
+from estimator_kit.model.heads.base import Batch
 from estimator_kit.observing import curves
 from tests.conftest import small_run
 from tests.estimator_kit.model.heads.test_objectives import make
@@ -28,7 +29,7 @@ def curve_of(objective, logits, labels, weights, groups=None):
             for values in (logits, labels, weights)
         ]
         group = None if groups is None else tf.compat.v1.placeholder(tf.int64, [None])
-        metrics = objective.metrics(*fed, None, group)
+        metrics = objective.metrics(Batch(*fed, None, group))
         (found,) = streaming.take(graph)
         assert streaming.take(graph) == []
         session.run(tf.compat.v1.local_variables_initializer())

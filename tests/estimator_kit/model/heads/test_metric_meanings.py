@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
+from estimator_kit.model.heads.base import Batch
 from feature_specs.heads import HEADS
 from feature_specs.heads.metrics import WITH_GROUPS
 from tests.conformance.table import HEAD_CASES
@@ -55,7 +56,7 @@ def reported(head, metrics, *, truth=False):
         known = holder(tf.float32, [None]) if truth else None
         seen = {"seen": holder(tf.int64, [None, None])} if objective.config.reads_seen else {}
         weights = holder(tf.float32, [None])
-        return set(objective.metrics(logits, labels, weights, known, group, **seen))
+        return set(objective.metrics(Batch(logits, labels, weights, known, group, **seen)))
 
 
 @pytest.mark.parametrize("head", HEADS)

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_kit.model.heads import item_metrics, next_item, sampled_items
+from estimator_kit.model.heads.base import Batch
 from estimator_kit.model.heads.item_metrics import NO_STEP
 from estimator_kit.model.heads.steps import StepScores
 from feature_specs.heads import NextItem
@@ -309,7 +310,7 @@ def stream(made, batches):
             tf.compat.v1.placeholder(tf.int64, [None, None]),
         ]
         seen = holders[3] if made.config.reads_seen else None
-        metrics = made.metrics(*holders[:3], seen=seen)
+        metrics = made.metrics(Batch(*holders[:3], seen=seen))
         session.run(tf.compat.v1.local_variables_initializer())
         for batch in batches:
             session.run([update for _, update in metrics.values()], dict(zip(holders, batch)))

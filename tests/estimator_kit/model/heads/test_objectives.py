@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import feature_specs
 from estimator_kit.model.heads import make_heads, score_bins
+from estimator_kit.model.heads.base import Batch
 
 
 def make(objective: dict, label: dict):
@@ -53,7 +54,7 @@ def evaluate(objective, batches, truth=None, groups=None):
         weights = tf.compat.v1.placeholder(tf.float32, [None])
         known = tf.compat.v1.placeholder(tf.float32, [None]) if truth is not None else None
         group = tf.compat.v1.placeholder(tf.int64, [None]) if groups is not None else None
-        metrics = objective.metrics(logits, labels, weights, known, group)
+        metrics = objective.metrics(Batch(logits, labels, weights, known, group))
         values = {name: value for name, (value, _) in metrics.items()}
         updates = [update for _, update in metrics.values()]
         session.run(tf.compat.v1.local_variables_initializer())

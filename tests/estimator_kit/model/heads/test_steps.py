@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import feature_specs
 from estimator_kit.model.heads import StepHead, make_heads
+from estimator_kit.model.heads.base import Batch
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 
@@ -58,7 +59,7 @@ def run(objective, logits, labels, weights):
         arrays = [logits, np.array(labels), np.array(weights, np.float32)]
         inputs = [v1.placeholder(a.dtype, [None, *a.shape[1:]]) for a in arrays]
         loss = objective.loss(*inputs)
-        metrics = objective.metrics(*inputs)
+        metrics = objective.metrics(Batch(*inputs))
         predictions = objective.predictions(inputs[0])
         assert objective.export_outputs(predictions) == {}
         session.run([v1.local_variables_initializer(), v1.tables_initializer()])
