@@ -67,8 +67,8 @@ class Conversion(Settings):
     split_eval: Optional[str] = setting(
         None,
         "The share that is for evaluation, such as 0.1: of the values with --split=key, else of "
-        "the rows. With --split=time, it may also be the first value that is for evaluation, such as "
-        "2026-01-25.",
+        "the rows. With --split=time, it may also be the first value that is for evaluation, such "
+        "as 2026-01-25.",
         changes="records",
     )
     step_columns: tuple[str, ...] = setting(
