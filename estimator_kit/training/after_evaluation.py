@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.compat.tf_estimator import estimator
+from estimator_kit.config.areas.exports import metric_of
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.exporters.best import BestRecord, Direction, Entry, Record
 from estimator_kit.exporters.best_k import BestKRecord
@@ -121,12 +122,14 @@ class AfterEvaluation(estimator.Exporter):
         self._best: Optional[BestRecord] = None
         if "best" in self._exporters:
             folder = export_folder(self._model_dir, "best")
-            self._best = BestRecord(folder, config.best_metric, self._direction, self._means)
+            self._best = BestRecord(
+                folder, metric_of(config.best_metric), self._direction, self._means
+            )
         self._best_k: Optional[BestKRecord] = None
         if "best_k" in self._exporters:
             folder = export_folder(self._model_dir, "best_k")
             self._best_k = BestKRecord(
-                folder, config.best_metric, self._direction, config.best_k, self._means
+                folder, metric_of(config.best_metric), self._direction, config.best_k, self._means
             )
         self._step: Optional[StepRecord] = None
         if "step" in self._exporters:
@@ -153,7 +156,6 @@ class AfterEvaluation(estimator.Exporter):
 
     @property
     def _direction(self) -> Direction:
-        # The configuration requires a direction for every metric except a loss.
         return self._config.best_direction or "min"
 
     @property
@@ -191,13 +193,13 @@ class AfterEvaluation(estimator.Exporter):
             self._write(trained, "latest", checkpoint_path)
             self._delete_old("latest")
         if self._best is not None:
-            value = self._watched(self._config.best_metric)
+            value = self._watched(metric_of(self._config.best_metric))
             if self._best.improves(value):
                 self._best.begin(value, step)
                 self._best.add(value, step, self._write(trained, "best", checkpoint_path))
             self._delete_old("best")
         if self._best_k is not None:
-            value = self._watched(self._config.best_metric)
+            value = self._watched(metric_of(self._config.best_metric))
             if self._best_k.improves(value, step):
                 self._best_k.begin(value, step)
                 path = self._write(trained, "best_k", checkpoint_path)
@@ -210,7 +212,7 @@ class AfterEvaluation(estimator.Exporter):
             self._delete_old("step")
         metric = self._config.early_stopping_metric
         if metric is not None:
-            self._watched(metric)
+            self._watched(metric_of(metric))
         if stops(self._config, entries):
             self._request.ask(EARLY_STOPPED)
 
@@ -284,7 +286,7 @@ class AfterEvaluation(estimator.Exporter):
 
     def _say(self, step: int, before: Sequence[Mapping[str, Optional[float]]]) -> None:
         """Logs the evaluation as one line, compared with the metrics `before` it."""
-        watched = self._config.best_metric
+        watched = metric_of(self._config.best_metric)
         earlier = [metrics.get(watched) for metrics in before]
         line = evaluation_line(step, self.metrics, watched, self._direction, earlier)
         seconds = self._progress.seconds

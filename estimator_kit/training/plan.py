@@ -18,6 +18,7 @@ from estimator_kit.checkpoints.reading import ModelOutline
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start import warm_start
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
+from estimator_kit.config.areas.exports import metric_of
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError, NothingToDo
@@ -88,10 +89,10 @@ def check_metrics(config: ExperimentConfig, outline: ModelOutline) -> None:
     if {"best", "best_k"}.intersection(config.exporter_names):
         asked["best_metric"] = config.best_metric
     for flag, metric in asked.items():
-        if metric is not None and metric not in outline.metrics:
+        if metric is not None and metric_of(metric) not in outline.metrics:
             raise ConfigError(
                 f"--{flag}={metric}: the model has no such metric"
-                f"{did_you_mean(metric, sorted(outline.metrics))}"
+                f"{did_you_mean(metric_of(metric), sorted(outline.metrics))}"
             )
 
 
