@@ -271,7 +271,7 @@ def _stays(config: ModelDirConfig, meaning: Optional[ScoresMeaning]) -> bool:
     """
     if meaning is None or config.early_stopping_metric is None:
         return False
-    names = {f"early_stopping_{part}" for part in ("metric", "direction", "patience")}
+    names = {"early_stopping_metric", "early_stopping_patience"}
     return not run_record.changed_flags(config, names) or stops(
         config, EvaluationHistory(config.model_dir).alike(meaning)
     )
