@@ -41,8 +41,8 @@ from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files.file_bytes import samples_of
 from input_pipelines.record_files.sharding import sizes_of
 
-# They choose between scores, and change none.
-_CHOOSING = {"best_metric", "best_direction"}
+# It chooses between scores, and changes none.
+_CHOOSING = {"best_metric"}
 
 
 class _Kept(documents.Document):

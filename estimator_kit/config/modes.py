@@ -60,7 +60,7 @@ _INPUT_CACHE = ("input_cache_dir", "input_cache_gib")
 _PROFILE = ("profile",)
 _MACHINE = ("threads",)
 _EVALUATE_IN_TRAINING = (
-    "eval_throttle_secs", "early_stopping_metric", "early_stopping_direction",
+    "eval_throttle_secs", "early_stopping_metric",
     "early_stopping_patience",
 )  # fmt: skip
 _EVALUATION = ("eval_batch_size", "eval_steps", "eval_name", *_EVALUATE_IN_TRAINING)

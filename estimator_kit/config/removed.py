@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Optional
 
+from estimator_kit.config.areas.exports import better
 from estimator_kit.config.modes import MODES
 from feature_specs.errors import did_you_mean
 
@@ -51,6 +52,19 @@ def _as(name: str) -> Callable[[str, Mapping[str, str]], list[str]]:
     return lambda value, others: [f"--{name}={value}"]
 
 
+_KNOWN = "The kit knows which way its metrics improve. For a metric of your own, write"
+
+
+def _direction(flag: str) -> Callable[[str, Mapping[str, str]], list[str]]:
+    """For the direction of the metric that a flag names."""
+
+    def rewrite(value: str, others: Mapping[str, str]) -> list[str]:
+        metric = others.get(flag, "loss")
+        return [] if better(metric) == value else [f"--{flag}={value}:{metric}"]
+
+    return rewrite
+
+
 def _exporters(value: str, others: Mapping[str, str]) -> list[str]:
     """The exporters with their numbers."""
     numbers = {"best_k": others.get("best_k"), "step": others.get("export_every_steps")}
@@ -60,6 +74,12 @@ def _exporters(value: str, others: Mapping[str, str]) -> list[str]:
 
 
 REMOVED: Mapping[str, Removed] = {
+    "best_direction": Removed(None, f"{_KNOWN} --best_metric=max:name.", _direction("best_metric")),
+    "early_stopping_direction": Removed(
+        None,
+        f"{_KNOWN} --early_stopping_metric=max:name.",
+        _direction("early_stopping_metric"),
+    ),
     "split_key": Removed(None, "Use --split=key:column.", _not_needed),
     "split_rows": Removed("false", "Use --split=rows.", _not_needed),
     "split_time": Removed(None, "Use --split=time:column.", _not_needed),

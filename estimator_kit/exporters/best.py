@@ -23,6 +23,7 @@ from typing import Annotated, Any, Generic, Literal, Optional, TypeVar
 from pydantic import Field
 
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
+from estimator_kit.config.areas.exports import metric_of
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.kinds import Evaluated, Exporter, Written
@@ -97,8 +98,8 @@ class _ByMetric(Exporter, Generic[_L]):
 
     def __init__(self, name: str, config: ModelDirConfig, meaning: ScoresMeaning):
         super().__init__(name, config, meaning)
-        # The configuration requires a direction for every metric except a loss.
-        empty = self._empty(metric=config.best_metric, direction=config.best_direction or "min")
+        metric = metric_of(config.best_metric)
+        empty = self._empty(metric=metric, direction=config.best_direction or "min")
         self._path = path = os.path.join(self.folder, f"{name}.json")
         self._stored = stored = type(empty).load(path) or empty
         if (stored.metric, stored.direction) != (empty.metric, empty.direction):

@@ -17,6 +17,7 @@ import tensorflow as tf
 from estimator_kit.checkpoints import reading
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.compat.tf_estimator import estimator
+from estimator_kit.config.areas.exports import metric_of
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.exporters.best import watched
 from estimator_kit.exporters.kinds import Evaluated, exporters_of
@@ -164,7 +165,7 @@ class AfterEvaluation(estimator.Exporter):
         self._run_exporters(trained, checkpoint_path, at_end=False)
         metric = self._config.early_stopping_metric
         if metric is not None:
-            watched(self.metrics, metric)
+            watched(self.metrics, metric_of(metric))
         if stops(self._config, entries):
             self._request.ask(EARLY_STOPPED)
 
@@ -246,7 +247,8 @@ class AfterEvaluation(estimator.Exporter):
 
     def _say(self, step: int, before: Sequence[Mapping[str, Optional[float]]]) -> None:
         """Logs the evaluation as one line, compared with the metrics `before` it."""
-        metric, direction = self._config.best_metric, self._config.best_direction or "min"
+        metric = metric_of(self._config.best_metric)
+        direction = self._config.best_direction or "min"
         earlier = [metrics.get(metric) for metrics in before]
         line = evaluation_line(step, self.metrics, metric, direction, earlier)
         seconds = self._progress.seconds

@@ -18,7 +18,7 @@ from estimator_kit.checkpoints.model_outline import ModelOutline
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start import warm_start
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
-from estimator_kit.config.areas.exports import compare_best_metric
+from estimator_kit.config.areas.exports import compare_best_metric, metric_of
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError, NothingToDo
@@ -89,10 +89,10 @@ def check_metrics(config: ExperimentConfig, outline: ModelOutline) -> None:
     if compare_best_metric(config.exporter_names):
         asked["best_metric"] = config.best_metric
     for flag, metric in asked.items():
-        if metric is not None and metric not in outline.metrics:
+        if metric is not None and metric_of(metric) not in outline.metrics:
             raise ConfigError(
                 f"--{flag}={metric}: the model has no such metric"
-                f"{did_you_mean(metric, sorted(outline.metrics))}"
+                f"{did_you_mean(metric_of(metric), sorted(outline.metrics))}"
             )
 
 
@@ -271,7 +271,7 @@ def _stays(config: ModelDirConfig, meaning: Optional[ScoresMeaning]) -> bool:
     """
     if meaning is None or config.early_stopping_metric is None:
         return False
-    names = {f"early_stopping_{part}" for part in ("metric", "direction", "patience")}
+    names = {"early_stopping_metric", "early_stopping_patience"}
     return not run_record.changed_flags(config, names) or stops(
         config, EvaluationHistory(config.model_dir).alike(meaning)
     )

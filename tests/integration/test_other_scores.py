@@ -178,7 +178,7 @@ def test_a_finished_training_exports_again_with_other_outputs(config, monkeypatc
 @pytest.mark.ci
 def test_an_early_stop_is_one_by_the_settings_of_the_start(config, easy):
     # The loss falls, so "max" has stalled at the second evaluation.
-    run = config(max_steps=25, early_stopping_direction="max", exporters=())
+    run = config(max_steps=25, early_stopping_metric="max:loss", exporters=())
     assert (ek.run(run).stop_reason, lines(run)[-1]["global_step"]) == ("early_stopped", 10)
     with pytest.raises(ek.NothingToDo, match=r"stopped early at step 10\. Raise --early_st"):
         ek.run(run)

@@ -170,7 +170,7 @@ def test_the_program_ends_with_the_status_of_what_is_wrong(
         (["--train_files=README.md"], 65, "error: README.md: record 0 at byte 0: the checksum of "),
         (["--eval_files=README.md"], 65, "error: README.md: record 0 at byte 0: the checksum of "),
         (["--spec=/nowhere.yaml"], 2, "error: /nowhere.yaml: 1 problem in the feature spec"),
-        (["--best_metric=auc", "--best_direction=max", "--exporters=best"], 2,
+        (["--best_metric=auc", "--exporters=best"], 2,
          "error: --best_metric=auc: the model has no such metric. Did you mean 'auc/buy'?"),
     ],
 )  # fmt: skip

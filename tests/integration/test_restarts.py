@@ -265,8 +265,8 @@ def test_a_session_that_fails_while_it_is_made_is_made_again():
 
 @pytest.mark.nightly
 def test_an_early_stop_stays_one_if_the_process_is_killed_after_it(config):
-    run = config(max_steps=9, save_checkpoints_steps=1, early_stopping_metric="loss",
-                 early_stopping_patience=1, early_stopping_direction="max",
+    run = config(max_steps=9, save_checkpoints_steps=1, early_stopping_metric="max:loss",
+                 early_stopping_patience=1,
                  exporters=("final",))  # fmt: skip
     first = ek.run(run)
     assert first.stop_reason == "early_stopped" and first.global_step < 9
@@ -319,7 +319,6 @@ def test_an_undefined_metric_is_no_reason_to_stop(config, tmp_path, caplog):
     path = f"{tmp_path}/nobody.tfrecord"
     writing.write_examples(path, rows)
     run = config(eval_files=(path,), early_stopping_metric="auc/click", max_steps=4,
-                 early_stopping_direction="max",
                  save_checkpoints_steps=1, early_stopping_patience=1)  # fmt: skip
     with caplog.at_level("WARNING", logger="estimator_kit"):
         result = ek.run(run)

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, NamedTuple, Optional
 from estimator_kit.config.areas.base import PositiveInt, Settings, setting
 from estimator_kit.config.areas.program import Program
 from feature_specs.errors import did_you_mean
+from feature_specs.heads import METRICS
 
 
 class ExporterKind(NamedTuple):
@@ -65,6 +66,38 @@ def compare_best_metric(exporters: Iterable[str]) -> bool:
     return any(EXPORTERS[name].by_metric for name in exporters if name in EXPORTERS)
 
 
+Direction = Literal["min", "max"]
+
+
+def metric_of(watched: str) -> str:
+    """The name of a metric as `best_metric` gives it: without `max:` or `min:`."""
+    return re.sub("^(min|max):", "", watched)
+
+
+def better(watched: str) -> Optional[Direction]:
+    """Whether a lower or a higher value of a metric is better; None if nobody says it.
+
+    Args:
+      watched: a metric such as auc/click or ndcg_at_10/next, or max:name for one of a user.
+    """
+    if watched.startswith(("min:", "max:")):
+        return "min" if watched.startswith("min:") else "max"
+    name = re.sub(r"^top_\d+_", "top_k_", watched.partition("/")[0])
+    name = re.sub(r"_at_\d+$|_\d*\.\d+$", "", name)
+    kind = METRICS.get(name)
+    return kind.better if kind is not None and kind.better != "one" else None
+
+
+def direction_problem(flag: str, watched: str) -> list[str]:
+    """The problem of a metric whose direction nobody says."""
+    if better(watched) is not None:
+        return []
+    return [
+        f"--{flag}: the kit does not know whether a better {watched} is lower or higher. Write "
+        f"min:{watched} or max:{watched}."
+    ]
+
+
 class Exports(Settings):
     """Which SavedModels are written and kept, and how they are checked and measured."""
 
@@ -79,14 +112,9 @@ class Exports(Settings):
     )
     best_metric: str = setting(
         "loss",
-        "The metric of the exporters best and best_k, such as auc/click. The run checks the "
+        "The metric of the exporters best and best_k, such as auc/click. For a metric of your own, "
+        "say whether a better value is lower or higher: min:name or max:name. The run checks the "
         "name before it trains.",
-        changes="scores",
-    )
-    best_direction: Optional[Literal["min", "max"]] = setting(
-        None,
-        "Whether a better --best_metric is lower (min) or higher (max). Required for every "
-        "metric except a loss.",
         changes="scores",
     )
     exports_to_keep: PositiveInt = setting(
@@ -115,6 +143,11 @@ class Exports(Settings):
         "rows. Asks the export for up to 20,000 rows five times for each feature.",
         changes="nothing",
     )
+
+    @property
+    def best_direction(self) -> Optional[Direction]:
+        """Whether a better `best_metric` is lower or higher."""
+        return better(self.best_metric)
 
     @property
     def exporter_names(self) -> tuple[str, ...]:

@@ -8,7 +8,13 @@ from __future__ import annotations
 from typing import ClassVar, Literal, Optional
 
 from estimator_kit.config.areas.base import Count, PositiveInt, Settings, setting
-from estimator_kit.config.areas.exports import Exports, compare_best_metric
+from estimator_kit.config.areas.exports import (
+    Direction,
+    Exports,
+    better,
+    compare_best_metric,
+    direction_problem,
+)
 from estimator_kit.config.areas.program import Program
 from estimator_kit.config.areas.run import Run
 from estimator_kit.config.patterns import pattern_problem
@@ -106,13 +112,8 @@ class Training(Settings):
     early_stopping_metric: Optional[str] = setting(
         None,
         "Stop when this metric has not improved in --early_stopping_patience evaluations. "
-        "Metrics are named <metric>/<objective>, such as auc/click.",
-        changes="training",
-    )
-    early_stopping_direction: Optional[Literal["min", "max"]] = setting(
-        None,
-        "Whether a better --early_stopping_metric is lower (min) or higher (max). Required for "
-        "every metric except a loss.",
+        "Metrics are named <metric>/<objective>, such as auc/click. For a metric of your own, say "
+        "whether a better value is lower or higher: min:name or max:name.",
         changes="training",
     )
     early_stopping_patience: PositiveInt = setting(
@@ -133,6 +134,11 @@ class Training(Settings):
         "outside. Evaluation, prediction and exports are not compiled.",
         changes="nothing",
     )
+
+    @property
+    def early_stopping_direction(self) -> Optional[Direction]:
+        """Whether a better `early_stopping_metric` is lower or higher."""
+        return better(self.early_stopping_metric) if self.early_stopping_metric else None
 
 
 def problems(training: Training, program: Program, run: Run, exports: Exports) -> list[str]:
@@ -177,15 +183,10 @@ def _warm_start_problems(training: Training) -> list[str]:
 
 
 def _direction_problems(training: Training, exports: Exports) -> list[str]:
-    """Metrics whose better direction is not given; a loss needs none, because lower is better."""
-    watched = {
-        "early_stopping": (training.early_stopping_metric, training.early_stopping_direction)
-    }
+    """Metrics of which nobody says whether a better value is lower or higher."""
+    found = []
+    if training.early_stopping_metric is not None:
+        found += direction_problem("early_stopping_metric", training.early_stopping_metric)
     if compare_best_metric(exports.exporter_names):
-        watched["best"] = (exports.best_metric, exports.best_direction)
-    return [
-        f"--{what}_direction is missing. Say whether a better {metric} is lower (min) or higher "
-        "(max)."
-        for what, (metric, direction) in watched.items()
-        if metric is not None and metric.partition("/")[0] != "loss" and direction is None
-    ]
+        found += direction_problem("best_metric", exports.best_metric)
+    return found

@@ -29,6 +29,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit.config.areas.exports import metric_of
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import SessionLost, Stopped
 from estimator_kit.exporters.best import is_better
@@ -228,7 +229,7 @@ def stops(config: ModelDirConfig, evaluations: Sequence[Evaluation]) -> bool:
     """Whether a training ends after these evaluations, by its --early_stopping_... flags."""
     metric, direction = config.early_stopping_metric, config.early_stopping_direction or "min"
     return metric is not None and has_stalled(
-        evaluations, metric, direction, config.early_stopping_patience
+        evaluations, metric_of(metric), direction, config.early_stopping_patience
     )
 
 

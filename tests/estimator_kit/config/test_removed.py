@@ -41,6 +41,12 @@ def test_flags_of_an_earlier_run_can_still_be_read(tmp_path):
 
 # Lines of `flags.txt` of an earlier version, and what this version reads.
 REWRITTEN = [
+    (["--best_metric=auc/click", "--best_direction=max"], {"best_metric": "auc/click"}),
+    (["--best_metric=own/click", "--best_direction=max"], {"best_metric": "max:own/click"}),
+    (
+        ["--early_stopping_metric=loss", "--early_stopping_direction=max"],
+        {"early_stopping_metric": "max:loss"},
+    ),
     (
         ["--exporters=latest,best_k,step", "--best_k=2", "--export_every_steps=7"],
         {"exporters": ("latest", "best_k:2", "step:7")},

@@ -145,7 +145,7 @@ def goal(mode="train_and_evaluate", content="a", **changes):
         {"train_files": None, "train_mix": ("t=1", "u=2")}, {"eval_files": ("f",)},
         {"eval_steps": 3}, {"model": "dnn"}, {"model_params": {"learning_rate": 0.5}},
         {"corrupt_data_policy": "skip_record"}, {"warm_start_from": "w"},
-        {"early_stopping_metric": "loss"}, {"best_metric": "auc", "best_direction": "max"},
+        {"early_stopping_metric": "loss"}, {"best_metric": "auc"},
     ],
     ids=lambda changes: "-".join(changes),
 )  # fmt: skip
