@@ -520,7 +520,7 @@ class Cycle(Artifact):
         ran = []
         config = self._config(folder, start)
         run_stages = lambda start, folder, *rest: ran.append(folder)  # noqa: E731
-        with mock.patch.object(cycle._Start, "_run_stages", run_stages):
+        with mock.patch.object(cycle._Command, "_run_stages", run_stages):
             try:
                 cycle.run(config)
             except NothingToDo:
