@@ -75,10 +75,10 @@ def run(config: RetrainConfig, *, clock: Callable[[], float] = time.time) -> tup
         owners.held(config.model_dir, clock=clock) as lock,
         stoppable() as limits,
     ):
-        return _Start(config, spec, lock, limits, clock).run()
+        return _Command(config, spec, lock, limits, clock).run()
 
 
-class _Start:
+class _Command:
     """One start of the command, which holds the lock of the model directory."""
 
     def __init__(

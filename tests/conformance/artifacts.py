@@ -522,14 +522,15 @@ class Cycle(Artifact):
         """`same`, `new`, or `judged again`: what a start does with the refused cycle."""
         ran = []
         config = self._config(folder, start)
-        with mock.patch.object(cycle, "_run_stages", lambda of, *rest: ran.append(of)):
+        run_stages = lambda start, folder, *rest: ran.append(folder)  # noqa: E731
+        with mock.patch.object(cycle._Command, "_run_stages", run_stages):
             try:
                 cycle.run(config)
             except NothingToDo:
                 return "same"
-        (found,) = ran
+        (folder,) = ran
         (before, *_) = state.cycles(config.model_dir)
-        if found.folder.name != before.name:
+        if folder.name != before.name:
             assert before.load(Judged) is not None
             return "new"
         assert before.load(Judged) is before.load(Checked) is None

@@ -222,7 +222,7 @@ def test_a_cycle_that_died_goes_on_where_it_stopped(fresh, monkeypatch, caplog):
     assert served(fresh) == []
     with monkeypatch.context() as patched:
         patched.setattr(tasks, "train", full)  # It must not be called again.
-        patched.setattr(Serving, "_note", full)  # After the rename.
+        patched.setattr(Serving, "_record_versions", full)  # After the rename.
         with pytest.raises(OSError, match="No space left"):
             cycle.run(config(fresh))
     assert served(fresh) == [1]  # It is live, but no stage has recorded that yet.
