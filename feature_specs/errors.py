@@ -53,7 +53,7 @@ class Problem:
 
 
 class ProblemError(Exception):
-    """Ends the reading of one entry. The parser collects `problem` with the others."""
+    """Ends the reading of one entry. The parser collects `problem`, and goes on."""
 
     def __init__(self, path: Path, message: str):
         super().__init__(message)

@@ -219,7 +219,7 @@ def _fitting(
     names: dict[str, str],
     moves: VariableMoves,
 ) -> tuple[dict[str, Taken], list[str]]:
-    """The wanted variables that fit, and a sentence for each of the others."""
+    """The wanted variables that fit, and a sentence for each variable that does not."""
     taken: dict[str, Taken] = {}
     problems: list[str] = []
     for name in wanted:
