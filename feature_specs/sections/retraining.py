@@ -47,7 +47,7 @@ Start = Literal["live", "last", "none"]
 # Metrics of a model instead of metrics of rows.
 MODEL_METRICS = ("size_mib", "latency_ms")
 
-# The metrics of the gate, by name. `HeadEntry.judged_by` has those of each head.
+# The metrics of the gate, by name: the `HeadEntry.judged_by` of all heads.
 GATE_METRICS: Mapping[str, MetricKind] = {
     kind.name: kind for head in HEADS.values() for kind in head.judged_by
 }
