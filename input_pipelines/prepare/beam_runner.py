@@ -226,16 +226,16 @@ def _pipeline(flags: Sequence[str]) -> Any:
     """An empty pipeline with checked flags."""
     beam = library()
     options = library("options.pipeline_options").PipelineOptions
-    known = set(options([]).get_all_options())
+    usual = set(options([]).get_all_options())
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            given = options(flags).get_all_options(retain_unknown_options=True)
+            parsed = options(flags).get_all_options(retain_unknown_options=True)
     except SystemExit as error:
         raise BeamFlagsError(said.getvalue().strip().rpartition("error: ")[2]) from error
-    for name in given:
-        if name not in known:
-            raise BeamFlagsError(f"Beam has no flag --{name}{nearest(name, sorted(known))}")
+    for name in parsed:
+        if name not in usual:
+            raise BeamFlagsError(f"Beam has no flag --{name}{nearest(name, sorted(usual))}")
     try:
         with _quiet():
             return beam.Pipeline(options=options(flags))
@@ -274,8 +274,8 @@ def _run(pipeline: Any, job: _Job, numbers: Sequence[tuple[int, int, int]]) -> N
 
 def _failed(place: str) -> Optional[Exception]:
     """The final error that a worker has recorded, if any."""
-    noted = _Failure.load(os.path.join(place, _FAILED))
-    return None if noted is None else _FINAL[noted.kind](noted.text)
+    failure = _Failure.load(os.path.join(place, _FAILED))
+    return None if failure is None else _FINAL[failure.kind](failure.text)
 
 
 def _trouble(place: str) -> Optional[OSError]:
@@ -284,8 +284,8 @@ def _trouble(place: str) -> Optional[OSError]:
     for name in sorted(names):
         number = name.removesuffix(_TROUBLE)
         if name != number and f"{number}{_RESULT}" not in names:
-            noted = _Trouble.load(os.path.join(place, name))
-            return OSError(*(noted.arguments if noted is not None else ()))
+            trouble = _Trouble.load(os.path.join(place, name))
+            return OSError(*(trouble.arguments if trouble is not None else ()))
     return None
 
 
@@ -313,14 +313,14 @@ def _do(job: _Job, number: tuple[int, int, int]) -> None:
         result = job.work(_common(job.place), piece)
     except (DataError, MissingPackageError) as error:
         kind = next(kind for kind, of_kind in _FINAL.items() if isinstance(error, of_kind))
-        noted = _Failure(kind=kind, text=str(error))
-        noted.save(os.path.join(job.place, _FAILED), durable=True)
+        failure = _Failure(kind=kind, text=str(error))
+        failure.save(os.path.join(job.place, _FAILED), durable=True)
         return
     except OSError as error:
         args = error.args if error.errno is None else (error.errno, error.strerror)
         args += () if error.filename is None else (error.filename,)
-        known = [arg if isinstance(arg, int) else str(arg) for arg in args]
-        _Trouble(arguments=known).save(own + _TROUBLE, durable=True)
+        arguments = [arg if isinstance(arg, int) else str(arg) for arg in args]
+        _Trouble(arguments=arguments).save(own + _TROUBLE, durable=True)
         raise
     staged.write(own + _RESULT, result, durable=True)
 

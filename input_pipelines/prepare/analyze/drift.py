@@ -189,15 +189,15 @@ def _other_types(
     wrong = []
     listed = getattr(entry, "feature_list", False)
     for statistics, what in ((before, "in the baseline"), (now, "in the records")):
-        found = statistics.features.get(name)
-        if found is None:
+        feature = statistics.features.get(name)
+        if feature is None:
             continue
-        if found.dtype not in (None, entry.dtype):
+        if feature.dtype not in (None, entry.dtype):
             wrong.append(
-                f"drift of {kind} {name!r}: it is {found.dtype} {what} but {entry.dtype} in the "
+                f"drift of {kind} {name!r}: it is {feature.dtype} {what} but {entry.dtype} in the "
                 "spec, so it cannot be compared"
             )
-        elif listed != (found.odd_steps is not None):
+        elif listed != (feature.odd_steps is not None):
             wrong.append(
                 f"drift of {kind} {name!r}: it is {'not ' * listed}a feature list {what}, but "
                 f"{'not ' * (not listed)}in the spec, so it cannot be compared"
@@ -212,11 +212,11 @@ def _other_values(spec: FeatureSpec, name: str, before: Statistics, now: Statist
         return []
     wrong = []
     for statistics, what in ((before, "in the baseline"), (now, "in the records")):
-        found = statistics.features.get(name)
-        numbers = found.numbers if found is not None else None
-        if found is None or numbers is None:
+        feature = statistics.features.get(name)
+        numbers = feature.numbers if feature is not None else None
+        if feature is None or numbers is None:
             continue
-        finite = found.values - numbers.non_finite
+        finite = feature.values - numbers.non_finite
         # If no value is outside of [0, 1], the sum is smaller than the number of values that are
         # not 0, unless each of these is 1.
         least = (finite - numbers.zeros) * (1 - _ROUNDING)
@@ -236,7 +236,7 @@ def _other_records(spec: FeatureSpec, statistics: Statistics, what: str) -> Iter
     This uses the same signs as `stored_records.wrong_kind`: feature lists that the spec would not
     read; or features that the spec declares as feature lists, in records without feature lists.
     """
-    lists = sorted(n for n, found in statistics.features.items() if found.odd_steps is not None)
+    lists = sorted(n for n, feature in statistics.features.items() if feature.odd_steps is not None)
     measured = {name for _, name, _ in _entries(spec)}
     if lists and not spec.sequence_examples and not measured.intersection(lists):
         yield (

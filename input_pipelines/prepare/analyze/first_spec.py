@@ -72,13 +72,13 @@ def write(
     choices = {
         name: columns.choose(
             name,
-            found,
+            feature,
             statistics.rows,
             words.get(name),
             names,
             counts=summary.features[name].value_counts,
         )
-        for name, found in statistics.features.items()
+        for name, feature in statistics.features.items()
         if name not in labels
     }
     if not any(choice.columns for choice in choices.values()):
@@ -132,11 +132,11 @@ def vocabulary_words(
     summary: RecordSummary, statistics: Statistics, min_count: int
 ) -> dict[str, VocabularyWords]:
     """The words of each feature with categories, by feature."""
-    found = {}
+    words = {}
     for name, feature in statistics.features.items():
         if columns.is_category(name, feature):
-            found[name] = words_of(summary, [name], min_count)
-    return found
+            words[name] = words_of(summary, [name], min_count)
+    return words
 
 
 def words_of(summary: RecordSummary, names: Sequence[str], min_count: int) -> VocabularyWords:

@@ -72,7 +72,7 @@ def scan_files(
             verdicts = selection.verdicts(records, conditions)
             places = np.flatnonzero([verdict is not False for verdict in verdicts])
             try:
-                found = parse_block([records[i] for i in places])
+                features = parse_block([records[i] for i in places])
             except NotAnExample as error:
                 raise DataError(
                     f"{path}: record {before + places[error.row]}: is not a serialized "
@@ -82,10 +82,10 @@ def scan_files(
                 if isinstance(verdict, Exception):
                     text = checks.text_of(verdict) or first_line(verdict)
                     raise _undecided(path, before + i, f": {text}")
-            _add(summary, found, places, len(records), path, before)
+            _add(summary, features, places, len(records), path, before)
             before += len(records)
             counted += len(places)
-            lists = lists or any(b.feature_list for blocks in found.values() for b in blocks)
+            lists = lists or any(b.feature_list for blocks in features.values() for b in blocks)
         if counted:
             summary.see_file(path, feature_lists=lists)
     return summary
@@ -103,8 +103,8 @@ def scan_parts(
                 raise _undecided(rows.path, rows.first + int(undecided.argmax()), "")
             places = np.flatnonzero(good)
             batch = rows.batch.take(arrow().array(places)) if conditions else rows.batch
-            found = blocks(batch)
-            _add(summary, found, places, len(good), rows.path, rows.first)
+            features = blocks(batch)
+            _add(summary, features, places, len(good), rows.path, rows.first)
     return summary
 
 

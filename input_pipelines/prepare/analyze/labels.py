@@ -57,9 +57,9 @@ def with_steps(
     Raises:
       DataError: a feature with items has no column.
     """
-    made = dict(choices)
+    changed = dict(choices)
     items = {items_of(label, statistics): label for label in labels}
-    found = []
+    names = []
     for name, choice in choices.items():
         as_long = any(
             of is not None and _as_long(statistics.features[name], statistics.features[label])
@@ -71,9 +71,9 @@ def with_steps(
                 f"--labels: {items[name]!r} follows {name!r}, which has no usable values"
             )
         if as_long and category:
-            found.append(name)
-            made[name] = _steps(name, choice, name in items, frozenset(statistics.features))
-    return made, found
+            names.append(name)
+            changed[name] = _steps(name, choice, name in items, frozenset(statistics.features))
+    return changed, names
 
 
 def _steps(name: str, choice: Choice, items: bool, taken: frozenset[str]) -> Choice:
@@ -98,10 +98,10 @@ def next_item_entries(
     label: str, name: str, statistics: Statistics, choice: Choice
 ) -> tuple[Entry, Entry]:
     """The entries of a label under `labels` and `objectives`; `choice` is for its items."""
-    found = statistics.features[label]
+    feature = statistics.features[label]
     (step,) = (entry.name for entry in choice.columns if entry.value.get("sequence"))
-    lengths = f"{found.lengths.mean:.3g} values on average"
-    value = {"dtype": found.dtype, "shape": "variable"}
+    lengths = f"{feature.lengths.mean:.3g} values on average"
+    value = {"dtype": feature.dtype, "shape": "variable"}
     head = {"head": "next_item", "items": step}
     guess = (
         f"a guess: its name is {NEXT} and the name of {name}, and both have as many values. Train "
@@ -120,8 +120,8 @@ def check_labels(labels: Sequence[str], statistics: Statistics) -> None:
       DataError: a label is not such a feature.
     """
     for label in labels:
-        found = statistics.features.get(label)
-        if found is None:
+        feature = statistics.features.get(label)
+        if feature is None:
             raise DataError(
                 f"--labels: no record has a feature {label!r}"
                 f"{did_you_mean(label, statistics.features)}"
@@ -131,30 +131,30 @@ def check_labels(labels: Sequence[str], statistics: Statistics) -> None:
                 f"--labels: the name {label!r} cannot be part of a TensorFlow variable's name; use "
                 "letters, digits, _, - and ., and start with a letter or digit"
             )
-        if not found.values:
+        if not feature.values:
             raise DataError(f"--labels: feature {label!r} has no value in any record")
-        if found.odd_steps is not None:
+        if feature.odd_steps is not None:
             raise DataError(
                 f"--labels: {label!r} is a feature list; a label must be one value in the context"
             )
         items = items_of(label, statistics) is not None
-        if found.lengths.max > 1 and not items:
+        if feature.lengths.max > 1 and not items:
             raise DataError(
-                f"--labels: feature {label!r} has up to {found.lengths.max} values in a record; "
+                f"--labels: feature {label!r} has up to {feature.lengths.max} values in a record; "
                 "a label must have one"
             )
-        if found.cardinality.value < 2:
+        if feature.cardinality.value < 2:
             raise DataError(
                 f"--labels: feature {label!r} has the same value in all records, from which a "
                 "model cannot learn"
             )
         if (
-            found.dtype == "string"
+            feature.dtype == "string"
             and not items
-            and not 2 <= found.cardinality.value <= _MOST_CLASSES
+            and not 2 <= feature.cardinality.value <= _MOST_CLASSES
         ):
             raise DataError(
-                f"--labels: feature {label!r} is text with {found.cardinality.value:,} different "
+                f"--labels: feature {label!r} is text with {feature.cardinality.value:,} different "
                 f"values; a label must have 2 to {_MOST_CLASSES} classes, or be a number"
             )
 

@@ -75,10 +75,10 @@ def _work(common: bytes, piece: bytes) -> bytes:
     kind, _, content = piece.partition(b" ")
     how = _COMMON.validate_json(common)
     if kind == b"parts":
-        found = group_scan.scan_parts(_PARTS.validate_json(content), *how)
+        summary = group_scan.scan_parts(_PARTS.validate_json(content), *how)
     else:
-        found = group_scan.scan_files(_FILES.validate_json(content), *how)
-    return summary_json.to_bytes(found)
+        summary = group_scan.scan_files(_FILES.validate_json(content), *how)
+    return summary_json.to_bytes(summary)
 
 
 ScanGroup = Callable[[Sequence[Any], int, Sequence[Condition]], RecordSummary]

@@ -152,8 +152,8 @@ class ValueCounter:
             )
         else:
             kind = numbers.library().frequent_items_error_type.NO_FALSE_NEGATIVES
-            found = self._words.get_frequent_items(kind)
-            pairs = ((word, int(lower)) for word, _, lower, _ in found)
+            items = self._words.get_frequent_items(kind)
+            pairs = ((word, int(lower)) for word, _, lower, _ in items)
         return sorted(
             ((word, count) for word, count in pairs if word and count),
             key=lambda pair: (-pair[1], pair[0]),

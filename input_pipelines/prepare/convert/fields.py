@@ -90,14 +90,14 @@ def inferred(table: Table, step_columns: Sequence[str]) -> tuple[Field, ...]:
                 f"--step_columns: column {name!r} has one value in each row; a feature list needs "
                 "a column of lists"
             )
-    found = tuple(
+    fields = tuple(
         Field(c.name, c.dtype or "string", multi=c.multi, feature_list=c.name in step_columns)
         for c in table.columns
         if c.dtype is not None or c.multi
     )
-    if not found:
+    if not fields:
         raise DataError(f"no column of {table.files[0]} has a value; nothing to write")
-    return found
+    return fields
 
 
 def of_spec(

@@ -96,11 +96,11 @@ def read(
     dtypes = {column.name: column.dtype for column in table.columns}
     clock = RowTimes(options.order_by, "--order_by", dtype=dtypes[options.order_by])
     names = (options.by, *options.columns)
-    held: dict[str, list[Any]] = {name: [] for name in names}
+    batches: dict[str, list[Any]] = {name: [] for name in names}
     times = []
     lost: Rounded = Counter()
-    made = {label.name for label in labels}
-    stored = tuple(column for column in table.columns if column.name not in made)
+    derived = {label.name for label in labels}
+    stored = tuple(column for column in table.columns if column.name not in derived)
     for part in table.parts():
         part = dataclasses.replace(part, columns=stored)
         compared = derived_labels.columns_compared(labels)
@@ -111,11 +111,11 @@ def read(
                 column = rows.batch.column(name)
                 _check_present(column, name, options, rows)
                 coded = name == options.by or dtypes[name] == "string"
-                held[name].append(column.dictionary_encode() if coded else column)
+                batches[name].append(column.dictionary_encode() if coded else column)
             on_rows(rows.batch.num_rows)
     rounded.update({place: count for place, count in lost.items() if place[0] in names})
-    keys = _joined(held.pop(options.by))
-    return _sorted(keys, np.concatenate(times), held, options)
+    keys = _joined(batches.pop(options.by))
+    return _sorted(keys, np.concatenate(times), batches, options)
 
 
 def _sorted(

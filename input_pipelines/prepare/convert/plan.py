@@ -169,7 +169,7 @@ class Plan:
 
     def parts_of(self, start: int, stop: int) -> list[tuple[Part, int]]:
         """The parts to read for the rows [start, stop), each with the number of its first row."""
-        found = []
+        parts = []
         before = 0
         for path in self.table.files:
             groups = self.row_groups[path]
@@ -177,9 +177,9 @@ class Plan:
             first, last = max(start - before, 0), min(stop - before, count)
             if first < last:
                 part = self.table.rows_of(path, first, last, groups)
-                found.append((part, before + first))
+                parts.append((part, before + first))
             before += count
-        return found
+        return parts
 
     def document(self) -> PlanDocument:
         """The plan as a file. Two conversions with the same document write the same bytes."""
@@ -313,12 +313,12 @@ def _runs_of_side(
         *(int(ends[np.searchsorted(before[ends], stop)]) for stop in stops[:-1]),
         len(side),
     ]
-    found = []
+    runs = []
     for start, stop in zip(bounds, bounds[1:]):
         pieces = cut(int(before[start]), int(before[stop]), rows)
         cuts = [int(np.searchsorted(before, last)) for _, last in pieces[:-1]]
-        found.append(list(zip([start, *cuts], [*cuts, stop])))
-    return found
+        runs.append(list(zip([start, *cuts], [*cuts, stop])))
+    return runs
 
 
 def cut(start: int, stop: int, rows: float) -> list[tuple[int, int]]:

@@ -160,13 +160,13 @@ def make(
         )
     if options.order == "shuffled":
         parts = {
-            part: found.take(np.argsort(split.random_numbers(0, len(found), options.seed)))
-            for part, found in parts.items()
+            part: windows.take(np.argsort(split.random_numbers(0, len(windows), options.seed)))
+            for part, windows in parts.items()
         }
     shards: list[Shard] = []
-    for part, found in parts.items():
-        most = options.shard_mib * _MIB / _bytes_a_record(log, found, fields, how)
-        ranges = plan.cut(0, len(found), most) if len(found) else [(0, 0)]
+    for part, windows in parts.items():
+        most = options.shard_mib * _MIB / _bytes_a_record(log, windows, fields, how)
+        ranges = plan.cut(0, len(windows), most) if len(windows) else [(0, 0)]
         for i, (start, stop) in enumerate(ranges):
             name = f"{part}-{i:05}-of-{len(ranges):05}{options.suffix}"
             shards.append(Shard(name, part, start, stop))
@@ -180,11 +180,11 @@ def _sides(
     if options.split_key is None:
         return dict(parts)
     sides = split.sides_of(log.keys, options.eval_fraction)
-    (found,) = parts.values()
-    is_eval = sides[found.history]
+    (windows,) = parts.values()
+    is_eval = sides[windows.history]
     return {
-        "train": found.take(np.flatnonzero(~is_eval)),
-        "eval": found.take(np.flatnonzero(is_eval)),
+        "train": windows.take(np.flatnonzero(~is_eval)),
+        "eval": windows.take(np.flatnonzero(is_eval)),
     }
 
 

@@ -166,8 +166,8 @@ def resolved(table: Table, options: ConvertOptions) -> tuple[ConvertOptions, np.
             f"--split_eval: {'no row is' if not later else 'all rows are'} at {text} or later, but "
             f"training and evaluation both need rows. Column {name!r} goes from {low} to {high}"
         )
-    found = dataclasses.replace(options, eval_from=text, eval_fraction=later / len(times))
-    return found, is_eval
+    settled = dataclasses.replace(options, eval_from=text, eval_fraction=later / len(times))
+    return settled, is_eval
 
 
 def _dtype(table: Table, name: str) -> Optional[str]:

@@ -117,8 +117,8 @@ def verdicts(batch: Any, conditions: Sequence[Condition]) -> tuple[np.ndarray, n
         filled = column.fill_null(arrow().scalar(default, _type(condition.dtype)))
         for key, words in entry.words.items():
             of = arrow().array(list(words), _type(condition.dtype))
-            found = np.asarray(arrow("compute").is_in(filled, value_set=of))
-            result &= found if key == "in" else ~found
+            hits = np.asarray(arrow("compute").is_in(filled, value_set=of))
+            result &= hits if key == "in" else ~hits
         for key, bound in entry.bounds.items():
             numbers = np.asarray(filled)
             if key == "min":
@@ -254,10 +254,10 @@ def check_column(table: Table, name: str, flag: str) -> None:
     """Raises DataError unless a column exists, has a value, and has one value in each row."""
     columns = {column.name: column for column in table.columns}
     if name not in columns:
-        known = [*columns, *table.left_out]
+        names = [*columns, *table.left_out]
         raise DataError(
-            f"{flag}: the table has no column {name!r}{nearest(name, known) or '.'} Its columns "
-            f"are {', '.join(known)}."
+            f"{flag}: the table has no column {name!r}{nearest(name, names) or '.'} Its columns "
+            f"are {', '.join(names)}."
         )
     if columns[name].multi:
         raise DataError(f"{flag}: column {name!r} has lists; name a column with one value a row")

@@ -194,10 +194,10 @@ def _category(reading: Reading, feature: Entry, taken: frozenset[str]) -> Choice
         value = {"vocabulary": name, "list": list(range(low, high + 1))}
         why = f"the integers of its domain, {low:,} to {high:,}; other integers have no id"
     else:
-        ids, known = _number_of_ids(reading)
+        ids, about = _number_of_ids(reading)
         size = vocabularies.hash_size(ids)
         value = {"hash_bucket": name, "size": size}
-        why = f"hashed, {known}; ten buckets for each id"
+        why = f"hashed, {about}; ten buckets for each id"
     deep = columns.deep_column(name, ids=ids, size=size, taken=taken)
     return Choice(feature, (Entry(name, value, why), deep), (name,), (deep.name,))
 

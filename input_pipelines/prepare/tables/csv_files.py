@@ -44,26 +44,26 @@ def names(path: str, options: CsvOptions) -> tuple[str, ...]:
         return options.columns
     with _opened(path, options, ()) as (lent, _):
         try:
-            found = tuple(lent.table.schema.names)
+            columns = tuple(lent.table.schema.names)
         except UnicodeDecodeError as error:
             raise DataError(
                 csv_start.utf16(path)
                 or f"{path}: the names of its columns are not UTF-8: {error.object[:_SHOWN]!r}. "
                 f"{csv_start.WRITE_AGAIN}"
             ) from error
-    for i, name in enumerate(found):
-        if name in found[:i]:
+    for i, name in enumerate(columns):
+        if name in columns[:i]:
             raise DataError(
                 f"{path}: two columns are named {name!r}. Rename one of them. If the file has no "
                 "line of column names, name the columns with --csv_columns"
             )
-    other = next((sign for sign in _DELIMITERS if sign in found[0]), None)
-    if len(found) == 1 and other is not None and not options.delimiter:
+    other = next((sign for sign in _DELIMITERS if sign in columns[0]), None)
+    if len(columns) == 1 and other is not None and not options.delimiter:
         raise DataError(
-            f"{path}: its only column is named {found[0]!r}. If {other!r} separates the fields, "
+            f"{path}: its only column is named {columns[0]!r}. If {other!r} separates the fields, "
             "pass it as --csv_delimiter; otherwise pass the right delimiter"
         )
-    return found
+    return columns
 
 
 def batches(path: str, options: CsvOptions, columns: Sequence[str]) -> Iterator[Any]:
@@ -143,10 +143,10 @@ def _wrong_row(message: str, path: str, places: CsvRows) -> Optional[str]:
     wrong = _WRONG_ROW.fullmatch(message)
     if wrong is None:
         return None
-    row, expected, found, text = wrong.groups()
+    row, expected, count, text = wrong.groups()
     number = int(row) - (0 if places.options.columns else 1)
     return (
-        f"{csv_lines.name(path, number, places)}: has {found} fields, expected {expected}: "
+        f"{csv_lines.name(path, number, places)}: has {count} fields, expected {expected}: "
         f"{text!r}{_hint(text, places.options)}"
     )
 

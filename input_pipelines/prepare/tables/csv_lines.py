@@ -68,9 +68,9 @@ def line_of(path: str, row: int, csv: CsvRows) -> Optional[int]:
     lines, effort = 0, 0
     with contextlib.suppress(DataError), contextlib.closing(_blocks(path)) as blocks:
         for block in blocks:
-            found = _starts(block, path, csv, cleaner)
-            effort += len(block) * (1 if found is not None else _LINE_BY_LINE)
-            starts, whole = found or _starts_line_by_line(block, csv, cleaner)
+            quick = _starts(block, path, csv, cleaner)
+            effort += len(block) * (1 if quick is not None else _LINE_BY_LINE)
+            starts, whole = quick or _starts_line_by_line(block, csv, cleaner)
             if left <= len(starts):
                 return lines + starts[left - 1] + 1
             if not whole or effort > _LOOK:

@@ -54,10 +54,10 @@ def batch(block: bytes, names: Sequence[str], path: str, before: int, rows: int)
       DataError: a value is not UTF-8, or the block has another number of objects.
     """
     pa = arrow()
-    found: list[list[Optional[str]]] = [[] for _ in names]
+    columns: list[list[Optional[str]]] = [[] for _ in names]
     count = 0
     for count, row in enumerate(_rows(block, names, path, before), start=1):
-        for name, text, column in zip(names, row, found):
+        for name, text, column in zip(names, row, columns):
             try:
                 column.append(None if text is None else text.decode())
             except UnicodeDecodeError as error:
@@ -67,7 +67,7 @@ def batch(block: bytes, names: Sequence[str], path: str, before: int, rows: int)
                 ) from error
     check_count(count, path, before, rows)
     return pa.RecordBatch.from_arrays(
-        [pa.array(column, pa.string()) for column in found], list(names)
+        [pa.array(column, pa.string()) for column in columns], list(names)
     )
 
 
@@ -110,12 +110,12 @@ def _rows(
 
 def _member(block: bytes, at: int) -> tuple[bytes, bytes, bytes, int]:
     """The key and value at a place, the character after them, and the next place; -1 if none."""
-    found = _MEMBER.match(block, at)
-    if found is None:
+    member = _MEMBER.match(block, at)
+    if member is None:
         return b"", b"", b"}", -1
-    if found[2] is not None:
-        return found[1], found[2], found[3], found.end()
-    start = end = found.end()
+    if member[2] is not None:
+        return member[1], member[2], member[3], member.end()
+    start = end = member.end()
     depth = 0
     for bracket in _BRACKET.finditer(block, start):
         depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(bracket[0], 0)
@@ -125,7 +125,7 @@ def _member(block: bytes, at: int) -> tuple[bytes, bytes, bytes, int]:
     after = _NEXT.match(block, end)
     if after is None or block[start : start + 1] not in (b"[", b"{"):
         return b"", b"", b"}", -1
-    return found[1], block[start:end], after[1], after.end()
+    return member[1], block[start:end], after[1], after.end()
 
 
 def _plain(key: bytes) -> bytes:

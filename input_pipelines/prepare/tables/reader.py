@@ -213,20 +213,20 @@ def open_table(
     arrow()
     read_all = _in_threads if beam is None else functools.partial(_by_beam, beam)
     request = ColumnRequest(csv, dtypes, lists, only, correct, read_all)
-    found = formats.of(kind).columns(files, request)
+    of_files = formats.of(kind).columns(files, request)
     return Table(
         tuple(files),
         kind,
         tuple(
             as_declared(column, dtypes or {})
-            for column in found.columns
+            for column in of_files.columns
             if only is None or column.name in only
         ),
-        found.csv,
-        found.names,
-        tuple(c.name for c in found.columns if only is not None and c.name not in only),
-        found.rows,
-        found.notes,
+        of_files.csv,
+        of_files.names,
+        tuple(c.name for c in of_files.columns if only is not None and c.name not in only),
+        of_files.rows,
+        of_files.notes,
     )
 
 

@@ -139,17 +139,17 @@ class TextColumn:
             if not len(rest):
                 return
             hit = compute.match_substring_regex(rest, pattern)
-            found = rest.filter(hit)
-            if not len(found):
+            hits = rest.filter(hit)
+            if not len(hits):
                 continue
             rest = rest.filter(compute.invert(hit))
             if kind == "whole":
-                found = self._without_big(found, cells)
+                hits = self._without_big(hits, cells)
             elif kind == "fraction":
-                big = compute.match_substring_regex(found, _BIG)
-                self._see("big", found.filter(big), cells)
-                found = found.filter(compute.invert(big))
-            self._see(kind, found, cells)
+                big = compute.match_substring_regex(hits, _BIG)
+                self._see("big", hits.filter(big), cells)
+                hits = hits.filter(compute.invert(big))
+            self._see(kind, hits, cells)
         self._see("text", rest, cells)
 
     def merge(self, other: TextColumn) -> None:

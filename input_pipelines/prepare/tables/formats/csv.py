@@ -119,12 +119,12 @@ def _columns(
     def where(path: str, row: int) -> str:
         return csv_lines.name(path, row, CsvRows(csv, empty_rows=len(names[path]) == 1))
 
-    found = []
+    typed = []
     for name, column in columns.items():
         column.multi |= bool(csv.list_separator) and name in request.lists
         dtype, note = column.dtype(dtypes.get(name), where, request.correct)
-        found.append(Column(name, dtype, column.multi, note))
-    return found, {path: rows for path, (_, rows) in zip(files, results)}
+        typed.append(Column(name, dtype, column.multi, note))
+    return typed, {path: rows for path, (_, rows) in zip(files, results)}
 
 
 def _read_file(common: bytes, piece: bytes) -> bytes:

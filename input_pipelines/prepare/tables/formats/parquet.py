@@ -42,24 +42,24 @@ class Parquet(TableFormat):
         Integers are float32 if the spec says so. Some files may then have integers, others
         fractions.
         """
-        found: dict[str, Column] = {}
+        merged: dict[str, Column] = {}
         places: dict[str, str] = {}
         for path in files:
             columns = {
                 c.name: as_declared(c, request.dtypes or {}) for c in _columns(path, request.only)
             }
-            if found:
-                check_names(files[0], list(found), path, list(columns))
+            if merged:
+                check_names(files[0], list(merged), path, list(columns))
             for name, column in columns.items():
-                earlier = found.get(name)
+                earlier = merged.get(name)
                 if earlier is None or earlier.dtype is None:
-                    found[name], places[name] = column, path
+                    merged[name], places[name] = column, path
                 elif column.dtype is not None and _type(column) != _type(earlier):
                     raise DataError(
                         f"column {name!r} is {_type(earlier)} in {places[name]} and "
                         f"{_type(column)} in {path}; a feature must have one type"
                     )
-        return TableColumns(list(found.values()))
+        return TableColumns(list(merged.values()))
 
     def row_groups(self, path: str, rows: int) -> list[tuple[int, int]]:
         with _opened(path) as file:
