@@ -84,7 +84,7 @@ COMPARED = {
         "feature_specs.meaning.compared:differences": "was != is_now",
     },
     "input_pipelines.row_cache.digests:sha256_of": {
-        "estimator_kit.exporters.saved_model:copy_saved_model": "expected.get(n) != found.get(n)",
+        "estimator_kit.exporters.saved_model:copy_saved_model": "expected.get(n) != copied.get(n)",
         "estimator_kit.retraining.facts:check_unchanged": "now != file.sha256",
         "estimator_kit.retraining.facts:_is_as_it_was":
             "self._digests.of(file.path) == file.sha256",

@@ -196,7 +196,7 @@ class RowSource:
         raise NotImplementedError
 
     def identity(self) -> dict[str, Any]:
-        """What decides the rows and their order, besides the files, the spec and the seed."""
+        """What decides the rows and their order, apart from the files, the spec and the seed."""
         return {}
 
 

@@ -13,7 +13,7 @@ from input_pipelines.row_cache.cache import Cached
 def training(
     spec, rows, *, batch_size, epochs=None, skip_rows=0, rows_an_epoch=None, cache=None, **options
 ):
-    """`rows` are files, a mix or the rows of a function; `options` are those of both objects."""
+    """`rows` are files, a mix or the rows of a function; `options` go to the source or input."""
     of_input = {name: options.pop(name) for name in ("shard", "pad") if name in options}
     kind = {Mix: Mixed, OwnRows: OfFunction}.get(type(rows), Files)
     source = kind(spec, rows, **options)

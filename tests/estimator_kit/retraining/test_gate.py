@@ -10,8 +10,6 @@ from estimator_kit.retraining import gate
 from estimator_kit.retraining.gate import Finding, Scored
 from feature_specs.sections.retraining import Gate
 
-pytestmark = pytest.mark.no_tensorflow
-
 LABELS = np.array([0, 0, 1, 1] * 50)
 # GOOD has the AUC 1 and the mean 0.5. EVEN is 0.5 for each row.
 GOOD = np.array([0.2, 0.3, 0.7, 0.8] * 50)

@@ -11,8 +11,6 @@ import sklearn.metrics
 from estimator_kit.model.heads import row_metric, row_metrics
 from estimator_kit.scoring import slices
 
-pytestmark = pytest.mark.no_tensorflow
-
 
 def rows(count=400, seed=0):
     random = np.random.default_rng(seed)
