@@ -31,7 +31,7 @@ class Removed(NamedTuple):
     """A setting of earlier versions.
 
     Attributes:
-      value: the value that always holds now, as `flags.txt` has it; None if there is none.
+      value: the value that always holds now, as `flags.txt` has it; None without one.
       instead: what to do instead.
       rewrite: from the value in a `flags.txt` and all values of this file, makes the lines for this
         version. None if a line with another value than `value` cannot be read.
@@ -52,7 +52,7 @@ def _as(name: str) -> Callable[[str, Mapping[str, str]], list[str]]:
     return lambda value, others: [f"--{name}={value}"]
 
 
-_KNOWN = "The kit knows which way its metrics improve. For a metric of your own, write"
+_KNOWN = "The kit knows which way its metrics improve. For your own metric, write"
 
 
 def _direction(flag: str) -> Callable[[str, Mapping[str, str]], list[str]]:
@@ -186,7 +186,7 @@ def is_readable(line: str, path: str) -> bool:
 
 
 def rewritten(lines: Iterable[str]) -> list[str]:
-    """The lines of this version that replace those of removed settings in a `flags.txt`."""
+    """The lines of this version that replace lines of removed settings in a `flags.txt`."""
     values = dict(map(_parts, lines))
     made = []
     for name, value in values.items():

@@ -178,7 +178,7 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         "early_stopping_patience": _both({"early_stopping_metric": "loss"},
                                          early_stopping_patience=4),
         "exporters": _cases(exporters=("step:5", "best", "best_k", "latest")),
-        "best_metric": _cases(best_metric="auc/y"),
+        "best_metric": [*_cases(best_metric="auc/y"), *_cases(best_metric="max:loss")],
         "default_signature": _cases(default_signature="predict_raw"),
         "slices": _cases(slices=("city",)),
         "prometheus_file": _cases(prometheus_file=f"{folder}/metrics.prom"),

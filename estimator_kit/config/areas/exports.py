@@ -112,7 +112,7 @@ class Exports(Settings):
     )
     best_metric: str = setting(
         "loss",
-        "The metric of the exporters best and best_k, such as auc/click. For a metric of your own, "
+        "The metric of the exporters best and best_k, such as auc/click. For your own metric, "
         "say whether a better value is lower or higher: min:name or max:name. The run checks the "
         "name before it trains.",
         changes="scores",

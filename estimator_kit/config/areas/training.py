@@ -112,7 +112,7 @@ class Training(Settings):
     early_stopping_metric: Optional[str] = setting(
         None,
         "Stop when this metric has not improved in --early_stopping_patience evaluations. "
-        "Metrics are named <metric>/<objective>, such as auc/click. For a metric of your own, say "
+        "Metrics are named <metric>/<objective>, such as auc/click. For your own metric, say "
         "whether a better value is lower or higher: min:name or max:name.",
         changes="training",
     )

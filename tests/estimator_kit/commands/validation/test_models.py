@@ -31,8 +31,8 @@ def validate(tmp_path, capsys):
         (["--model=linear", "--best_metric=auc/clic"],
          "--best_metric=auc/clic: the model has no such metric. Did you mean 'auc/click'?"),
         (["--early_stopping_metric=max:auk/buy"],
-         "--early_stopping_metric=max:auk/buy: the model has no such metric. "
-         "Did you mean 'auc/buy'?"),
+         "--early_stopping_metric=max:auk/buy: the model has no such metric. Did you mean "
+         "'auc/buy'?"),
     ],
 )  # fmt: skip
 def test_what_training_would_refuse_is_refused(validate, arguments, message):
