@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from input_pipelines.cores import cores
+from input_pipelines.errors import cores
 from input_pipelines.prepare.convert.conversion import convert
 from input_pipelines.prepare.convert.options import ConvertOptions
 

@@ -26,8 +26,10 @@ from training_speed import BATCH
 
 import estimator_kit as ek
 from input_pipelines import input_fns
+from input_pipelines.reading.shuffling import Span
+from input_pipelines.reading.sources import Files
 from input_pipelines.record_files import tfrecords
-from input_pipelines.row_cache.cache import RowCache
+from input_pipelines.row_cache.cache import Cached, RowCache
 
 GIB = 2**30
 DAYS = 7
@@ -183,9 +185,12 @@ def epoch(paths: list[str], folder: str | None, epochs: int = 1) -> float:
     if folder is None:
         return seconds(input_fns.train_input_fn(spec(), paths, batch_size=BATCH, epochs=epochs))
     with RowCache(folder, limit=10 * GIB) as opened:
-        return seconds(
-            input_fns.train_input_fn(spec(), paths, batch_size=BATCH, epochs=epochs, cache=opened)
-        )
+        return seconds(cached_input_fn(paths, opened, epochs))
+
+
+def cached_input_fn(paths: list[str], cache: RowCache, epochs: int):
+    source = Cached.of(Files(spec(), paths), cache)
+    return input_fns.training_batches(source, batch_size=BATCH, span=Span(epochs=epochs))
 
 
 def later_epoch(paths: list[str], folder: str | None) -> float:
@@ -193,7 +198,7 @@ def later_epoch(paths: list[str], folder: str | None) -> float:
     if folder is None:
         return epoch(paths, None)
     with RowCache(folder, limit=10 * GIB) as opened:
-        input_fn = input_fns.train_input_fn(spec(), paths, batch_size=BATCH, epochs=1, cache=opened)
+        input_fn = cached_input_fn(paths, opened, 1)
         input_fn()
         return seconds(input_fn)
 

@@ -24,8 +24,9 @@ import tensorflow as tf
 
 import estimator_kit.compat  # noqa: F401  # for tf.estimator
 import feature_specs
-from estimator_kit.model.objectives import make_objectives
-from estimator_kit.model.objectives.streaming import streaming_sum
+from estimator_kit.model.heads import make_heads
+from estimator_kit.model.heads.base import Batch
+from estimator_kit.model.heads.streaming import streaming_sum
 
 CHOSEN = [
     "log_loss", "expected_calibration_error", "confusion", {"recall_at_precision": 0.9},
@@ -46,7 +47,7 @@ def objective(metrics: list[Any]) -> Any:
             "ignored": [] if groups else ["user"],
         }
     )
-    return make_objectives(spec)["y"]
+    return make_heads(spec)["y"]
 
 
 def updates(kind: str, logits: tf.Tensor, labels: tf.Tensor, group: tf.Tensor) -> Any:
@@ -58,7 +59,7 @@ def updates(kind: str, logits: tf.Tensor, labels: tf.Tensor, group: tf.Tensor) -
         pairs = [tf.compat.v1.metrics.auc(labels, tf.sigmoid(logits[:, 0]))]
     else:
         chosen = {"default": [], "all chosen": CHOSEN, "groups": OF_GROUPS}[kind]
-        made = objective(chosen).metrics(logits, labels, weights, None, group)
+        made = objective(chosen).metrics(Batch(logits, labels, weights, None, group))
         pairs = list(made.values())
     return [update for _, update in pairs], [value for value, _ in pairs]
 

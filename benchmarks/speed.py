@@ -38,10 +38,9 @@ from training_speed import (
 import estimator_kit as ek
 from estimator_kit.exporters.saved_model import export_saved_model
 from estimator_kit.models import find_model
-from estimator_kit.observing.training_log import TrainingLog
+from estimator_kit.observing.histories import TrainingLog
 from estimator_kit.training.hooks.progress import ProgressHook
-from estimator_kit.training.hooks.summaries import SummariesHook
-from estimator_kit.training.hooks.training_log import TrainingLogHook
+from estimator_kit.training.hooks.summaries import SummariesHook, TrainingLogHook
 from input_pipelines.record_files import tfrecords
 
 

@@ -25,33 +25,33 @@ if TYPE_CHECKING:
     from estimator_kit.errors import NothingToDo as NothingToDo
     from estimator_kit.errors import Stopped as Stopped
     from estimator_kit.errors import UnsupportedTensorFlowError as UnsupportedTensorFlowError
-    from estimator_kit.exporters.serving_receiver import (
+    from estimator_kit.exporters.signatures import (
         serving_input_receiver_fn as serving_input_receiver_fn,
     )
+    from estimator_kit.model.heads.steps import StepScores as StepScores
     from estimator_kit.model.keras.model_fn import KerasModelFn as KerasModelFn
     from estimator_kit.model.model_fn import ModelFn as ModelFn
     from estimator_kit.model.model_params import ModelParams as ModelParams
     from estimator_kit.model.model_params import parameter as parameter
-    from estimator_kit.model.objectives.step_scores import StepScores as StepScores
     from estimator_kit.models.layers import dense_layer as dense_layer
     from estimator_kit.models.layers import dnn_logits as dnn_logits
     from estimator_kit.models.layers import hidden_layers as hidden_layers
     from estimator_kit.models.normalization import batch_norm as batch_norm
     from estimator_kit.models.normalization import layer_norm as layer_norm
-    from estimator_kit.observing.tracking.tracker import Tracker as Tracker
+    from estimator_kit.observing.tracking import Tracker as Tracker
     from estimator_kit.optimizers.choice import make_optimizer as make_optimizer
     from estimator_kit.optimizers.choice import minimize as minimize
     from estimator_kit.result import RunResult as RunResult
     from feature_specs import FeatureSpec as FeatureSpec
     from feature_specs import SpecError as SpecError
     from feature_specs.reference.columns import feature_columns as feature_columns
-    from feature_specs.reference.decoding import decode_features as decode_features
     from feature_specs.reference.example_parsing import (
         make_parse_example_spec as make_parse_example_spec,
     )
     from feature_specs.reference.example_parsing import (
         make_parse_sequence_example_spec as make_parse_sequence_example_spec,
     )
+    from feature_specs.reference.ops import decode_features as decode_features
     from input_pipelines.errors import DataError as DataError
     from input_pipelines.input_fns import eval_input_fn as eval_input_fn
     from input_pipelines.input_fns import predict_input_fn as predict_input_fn
@@ -77,12 +77,12 @@ _HOMES = {
     "NothingToDo": "estimator_kit.errors",
     "RunResult": "estimator_kit.result",
     "SpecError": "feature_specs",
-    "StepScores": "estimator_kit.model.objectives.step_scores",
+    "StepScores": "estimator_kit.model.heads.steps",
     "Stopped": "estimator_kit.errors",
-    "Tracker": "estimator_kit.observing.tracking.tracker",
+    "Tracker": "estimator_kit.observing.tracking",
     "UnsupportedTensorFlowError": "estimator_kit.errors",
     "batch_norm": "estimator_kit.models.normalization",
-    "decode_features": "feature_specs.reference.decoding",
+    "decode_features": "feature_specs.reference.ops",
     "dense_layer": "estimator_kit.models.layers",
     "dnn_logits": "estimator_kit.models.layers",
     "eval_input_fn": "input_pipelines.input_fns",
@@ -98,7 +98,7 @@ _HOMES = {
     "parse_spec": "feature_specs:parse",
     "predict_input_fn": "input_pipelines.input_fns",
     "run": "estimator_kit.commands",
-    "serving_input_receiver_fn": "estimator_kit.exporters.serving_receiver",
+    "serving_input_receiver_fn": "estimator_kit.exporters.signatures",
     "train_input_fn": "input_pipelines.input_fns",
     "write_examples": "input_pipelines.record_files.writing",
     "write_sequence_examples": "input_pipelines.record_files.writing",

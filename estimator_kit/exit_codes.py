@@ -1,12 +1,17 @@
-"""The exit statuses of run.py; the documentation shows the same table.
+"""How a program ends: its exit status, and the signals that end a server.
 
-They follow sysexits.h if it has a status for the case. This module imports no TensorFlow: it knows
-the temporary errors of TensorFlow by their names.
+The documentation shows the table of statuses. They follow sysexits.h if it has a status for the
+case. This module imports no TensorFlow: it knows the temporary errors of TensorFlow by their names.
 """
 
 from __future__ import annotations
 
 import errno
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Optional
 
 from absl import flags
 
@@ -123,3 +128,33 @@ def styled(code: int, style: str) -> int:
         would try again otherwise. A `podFailurePolicy` of the Job can use all other statuses.
     """
     return DONE if style == "kubernetes" and code == NOTHING_TO_DO else code
+
+
+class Signalled(threading.Event):
+    """An event that a signal sets.
+
+    Attributes:
+      number: the number of the last signal; None before the first one.
+    """
+
+    number: Optional[int] = None
+
+
+@contextmanager
+def until_signalled() -> Iterator[Signalled]:
+    """An event that SIGTERM and Ctrl-C set; outside the main thread, nothing sets it."""
+    ended = Signalled()
+    if threading.current_thread() is not threading.main_thread():
+        yield ended
+        return
+
+    def handler(number: int, frame: Optional[Any]) -> None:
+        ended.number = number
+        ended.set()
+
+    before = {s: signal.signal(s, handler) for s in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield ended
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)

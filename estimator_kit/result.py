@@ -14,7 +14,12 @@ from typing import Any, Optional, Union
 
 import pydantic
 
+from estimator_kit.config.areas.exports import EXPORTERS
 from feature_specs.files import documents
+
+# Why a training ended; see `RunResult.stop_reason`.
+MAX_STEPS, INPUT_EXHAUSTED, ALREADY_DONE = "max_steps", "input_exhausted", "already_done"
+EARLY_STOPPED, SIGTERM, HOOK = "early_stopped", "sigterm", "stopped_by_hook"
 
 
 class InputProfile(documents.Part):
@@ -101,10 +106,9 @@ class RunResult(documents.Document):
 
     @property
     def export_path(self) -> Optional[str]:
-        for name in ("final", "best", "latest"):
-            if name in self.exports:
-                return self.exports[name]
-        return None
+        ranks = {name: kind.served for name, kind in EXPORTERS.items() if name in self.exports}
+        served = [(rank, name) for name, rank in ranks.items() if rank is not None]
+        return self.exports[min(served)[1]] if served else None
 
     def as_json(self) -> Any:
         return {**super().as_json(), "export_path": self.export_path}

@@ -1,13 +1,22 @@
-"""Finds the line of a TensorFlow error that says what is wrong.
+"""Says what is wrong from TensorFlow's errors. Imports no TensorFlow.
+
+    with tensorflow_errors.as_export_error(f"--export_dir={path} does not load"):
+        loaded = tf.saved_model.load(path)
 
 A session writes up to thirty lines, with the reason between the op that failed and the place where
-the op was made. This module changes no error, and imports no TensorFlow.
+the op was made. The code that reads a damaged graph expects a complete one, so it can raise any
+type of error.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
+from collections.abc import Iterator
+
+from estimator_kit import exit_codes
+from estimator_kit.errors import ExportError
 
 # The most characters of a line in a log.
 _MOST = 400
@@ -46,3 +55,23 @@ def _without_trace(lines: list[str]) -> list[str]:
     rest = lines[starts[-1] + 1 :]
     trace = itertools.takewhile(lambda line: line[:2] in ("", "  ", "<s"), rest)
     return rest[len(list(trace)) :] or lines
+
+
+@contextlib.contextmanager
+def as_export_error(
+    sentence: str, errors: tuple[type[Exception], ...] = (Exception,)
+) -> Iterator[None]:
+    """Raises ExportError in place of these errors, except those with their own exit status.
+
+    Args:
+      sentence: what the export cannot do; the message continues with the reason.
+      errors: the types of errors. Use the default only for blocks that do nothing but load.
+    """
+    try:
+        yield
+    except errors as error:
+        if exit_codes.exit_code(error) != exit_codes.BUG:
+            raise
+        said = reason(error) or type(error).__name__
+        said = said.rstrip(".")
+        raise ExportError(f"{sentence}: {said}. Use another version, or export again.") from error

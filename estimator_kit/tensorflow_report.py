@@ -9,19 +9,22 @@ compat/private_names.py that are missing, and every other name of TensorFlow tha
 tensorflow-estimator mentions and that is missing. The exit status is 0 if nothing is missing.
 
 It is a command, and not a module to import. It is outside the package `compat`, because importing
-that package installs it. It changes only its own process.
+that package installs it. It changes only its own process. It finds names without running the
+source, so it does not find names behind `getattr` or attributes of objects.
 """
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.util
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Optional
 
 if __name__ == "__main__":
     # Importing that package would install it, and may fail. An empty package makes its modules
@@ -30,7 +33,7 @@ if __name__ == "__main__":
     _bare.__path__ = [str(Path(__file__).resolve().parent / "compat")]
     sys.modules["estimator_kit.compat"] = _bare
 
-from estimator_kit.compat import installer, legacy_keras, private_names, source_scan, versions
+from estimator_kit.compat import installer, legacy_keras, private_names, versions
 from estimator_kit.errors import UnsupportedTensorFlowError
 
 # Parts of tensorflow-estimator that its API does not load, and the part that the kit gives up.
@@ -92,10 +95,10 @@ def _private_names(installed: versions.Installed) -> str:
 
 def _source_names(files: list[Path]) -> tuple[str, bool]:
     """The text to print, and whether a name is missing that the kit does not supply."""
-    mentioned = source_scan.names(files)
+    mentioned = names(files)
     missing: dict[str, set[str]] = {}
     for name, where in mentioned.items():
-        prefix = source_scan.first_missing(name)
+        prefix = first_missing(name)
         if prefix:
             missing.setdefault(prefix, set()).update(where)
     lines = [
@@ -123,6 +126,83 @@ def _python_files(root: Path) -> Iterator[Path]:
     for file in root.rglob("*.py"):
         if not any(part in file.as_posix() for part in _NOT_LOADED):
             yield file
+
+
+def names(files: Iterable[Path]) -> dict[str, set[str]]:
+    """Dotted names below `tensorflow`, each with the names of the files that use it."""
+    files_of: dict[str, set[str]] = {}
+    for file in files:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        aliases = _aliases(tree)
+        mentioned = set(aliases.values())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute):
+                dotted = _dotted(node)
+                if dotted and (base := aliases.get(dotted[0])):
+                    mentioned.add(".".join([base, *dotted[1:]]))
+        for name in mentioned:
+            files_of.setdefault(name, set()).add(file.name)
+    return files_of
+
+
+def first_missing(name: str) -> Optional[str]:
+    """The shortest prefix of a dotted name that does not exist, or None if all of it exists.
+
+    Attributes of a class or a function are not checked: only an object has
+    `Saver.last_checkpoints`.
+    """
+    parts = name.split(".")
+    value: Any = importlib.import_module(parts[0])
+    for count in range(2, len(parts) + 1):
+        prefix = ".".join(parts[:count])
+        try:
+            value = getattr(value, parts[count - 1])
+        except (AttributeError, ImportError):
+            # Only these packages have modules that nothing has imported yet. Importing a public
+            # module would make a second copy of TensorFlow's API.
+            if parts[1] not in ("python", "core", "tools"):
+                return prefix
+            try:
+                value = importlib.import_module(prefix)
+            except ImportError:
+                return prefix
+        if not _is_module(value):
+            return None
+    return None
+
+
+def _is_module(value: Any) -> bool:
+    # A lazy loader of TensorFlow is a module too.
+    return isinstance(value, type(ast))
+
+
+def _aliases(tree: ast.AST) -> dict[str, str]:
+    """Local name -> the TensorFlow name that it stands for."""
+    aliases = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "tensorflow":
+                    if alias.asname:
+                        aliases[alias.asname] = alias.name
+                    else:
+                        aliases["tensorflow"] = "tensorflow"
+        elif isinstance(node, ast.ImportFrom) and _is_tensorflow(node):
+            for alias in node.names:
+                aliases[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return aliases
+
+
+def _is_tensorflow(node: ast.ImportFrom) -> bool:
+    return not node.level and (node.module or "").split(".")[0] == "tensorflow"
+
+
+def _dotted(node: ast.expr) -> Optional[list[str]]:
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return [node.id, *reversed(parts)] if isinstance(node, ast.Name) else None
 
 
 if __name__ == "__main__":

@@ -103,13 +103,13 @@ class Declared(Entry):
         What a field names is not among them, such as the words of a file.
         """
         values = self.model_dump(mode="json", by_alias=True)
-        found = {}
+        result = {}
         for name, info in type(self).model_fields.items():
             declared = self.changes_of(name)
             if declared.aspects & wanted and not declared.named:
                 key = info.alias or name
-                found[key] = values[key]
-        return found
+                result[key] = values[key]
+        return result
 
 
 class Range(Entry):

@@ -52,6 +52,14 @@ class Problem:
         return f"{place}: {path_text(self.path)}: {self.message}"
 
 
+class ProblemError(Exception):
+    """Ends the reading of one entry. The parser collects `problem`, and goes on."""
+
+    def __init__(self, path: Path, message: str):
+        super().__init__(message)
+        self.problem = Problem(path, message)
+
+
 def unknown(path: Path, name: str, what: str, known: Iterable[str]) -> Problem:
     """The problem that a name does not exist. `what` says what was expected."""
     return Problem(path, f"got {name!r}, expected {what}{did_you_mean(name, known)}")

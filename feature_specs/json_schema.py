@@ -19,14 +19,12 @@ from pydantic.json_schema import models_json_schema
 
 from feature_specs.entry import NAME_PATTERN
 from feature_specs.feature import Feature
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS
 from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.label import Label
 from feature_specs.parser.parser import VERSION
-from feature_specs.sections.drift_thresholds import Drift
-from feature_specs.sections.filters import Filter
+from feature_specs.sections.records import Drift, Filter, Tables
 from feature_specs.sections.retraining import Retraining
-from feature_specs.sections.tables import Tables
 
 FILE = pathlib.Path(__file__).with_name("spec.schema.json")
 

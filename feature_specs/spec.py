@@ -14,21 +14,19 @@ import hashlib
 import json
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Optional, TypeVar
+from typing import Any, Optional, TypeVar, Union
 
 from feature_specs.entry import Declared
 from feature_specs.errors import Path, Problem, located
 from feature_specs.feature import Feature
+from feature_specs.heads import Objective
 from feature_specs.heads.base import LabelPart
-from feature_specs.heads.objectives import Objective
 from feature_specs.kinds import Column
 from feature_specs.label import Label
 from feature_specs.meaning import compared
 from feature_specs.meaning.aspects import ASPECTS
-from feature_specs.sections.drift_thresholds import NO_DRIFT, Drift
-from feature_specs.sections.filters import Condition, Filter
+from feature_specs.sections.records import NO_DRIFT, NO_TABLES, Condition, Drift, Filter, Tables
 from feature_specs.sections.retraining import NO_RETRAINING, Retraining
-from feature_specs.sections.tables import NO_TABLES, Tables
 
 # The sections whose values `meaning` finds: what a training reads, and what others read.
 OF_TRAINING = ("features", "columns", "groups", "labels", "objectives", "filter")
@@ -108,8 +106,8 @@ class FeatureSpec:
 
     def items_of_label(self, label: str) -> Optional[str]:
         """The column whose ids a label of the head `next_item` has, or None for other heads."""
-        found = (o.items_column for n, o in self.objectives.items() if self.label_of(n) == label)
-        return next(found, None)
+        columns = (o.items_column for n, o in self.objectives.items() if self.label_of(n) == label)
+        return next(columns, None)
 
     def parts_named(self, name: str) -> Iterator[tuple[str, LabelPart]]:
         """The objectives whose label has this feature or label as a part, and the part."""
@@ -125,8 +123,8 @@ class FeatureSpec:
     def of_kind(self, kind: type[Kind]) -> Mapping[str, Kind]:
         """The columns of one kind, by name. For code that concerns only that kind."""
         if kind not in self._of_kinds:
-            found = {n: column for n, column in self.columns.items() if isinstance(column, kind)}
-            self._of_kinds[kind] = found
+            columns = {n: column for n, column in self.columns.items() if isinstance(column, kind)}
+            self._of_kinds[kind] = columns
         return self._of_kinds[kind]
 
     @functools.cached_property
@@ -140,6 +138,35 @@ class FeatureSpec:
         name = name if category is None else category
         return name, self.columns[name]
 
+    def canned_name(self, name: str) -> str:
+        """The name of a column in the checkpoints of TensorFlow's canned estimators.
+
+        `{hash_bucket: user_id}` is the variable `linear/linear_model/user_id/weights`, and an
+        embedding of it `.../user_id_embedding/embedding_weights`: the name comes from the features
+        instead of from the column's name in the spec. It is the `.name` of the
+        `tf.feature_column`. The kit has the same names, so that both read each other's checkpoints.
+        """
+        return self.columns[name].canned_name(self, name)
+
+    def missing_value(self, name: str) -> Optional[Union[str, int]]:
+        """The value that means "missing" in a feature: "", -1, or None if no value does.
+
+        For a feature with `decode` it is the empty string. For a feature of one value, columns that
+        look values up (identity, vocabulary, hash_bucket, dynamic_embedding) treat the empty string
+        and -1 as missing: the model gets no id. The same happens if the feature is absent and its
+        default is such a value. In lists, feature lists, numbers and labels, and in a cross that
+        names the feature itself, the empty string and -1 are ordinary values.
+        """
+        feature = self.features[name]
+        if not feature.single or feature.dtype == "float32":
+            return None
+        if feature.decode is not None:
+            return ""
+        for column in self.columns.values():
+            if column.looks_up and name in column.features(self):
+                return "" if feature.dtype == "string" else -1
+        return None
+
     def is_sequence(self, name: str) -> bool:
         """Whether a column has one value per step instead of one per record."""
         return self.columns[name].is_sequence(self)
@@ -150,12 +177,12 @@ class FeatureSpec:
 
     def made_from(self, name: str) -> tuple[str, ...]:
         """A column and all columns that are made from it, directly or through other columns."""
-        found = [name]
-        for candidate in found:
+        names = [name]
+        for candidate in names:
             for other, column in self.columns.items():
-                if candidate in column.below(self) and other not in found:
-                    found.append(other)
-        return tuple(found)
+                if candidate in column.below(self) and other not in names:
+                    names.append(other)
+        return tuple(names)
 
     def size_of(self, name: str) -> int:
         """Number of ids of a categorical column."""
@@ -191,14 +218,14 @@ class FeatureSpec:
     def features_read(self, *, with_filter: bool = True) -> tuple[str, ...]:
         """The features that anything reads, in the document's order: groups, `raw`, labels with
         their weights, objectives or `filter`."""
-        found: set[Optional[str]] = {*self.used_features()}
+        read: set[Optional[str]] = {*self.used_features()}
         if with_filter:
-            found.update(self.filter_features())
+            read.update(self.filter_features())
         for label in self.labels.values():
-            found |= {label.weight, label.true_probability}
+            read |= {label.weight, label.true_probability}
         for objective in self.objectives.values():
-            found |= {objective.group, *(part.name for part in objective.label_parts)}
-        return tuple(name for name in self.features if name in found)
+            read |= {objective.group, *(part.name for part in objective.label_parts)}
+        return tuple(name for name in self.features if name in read)
 
     def meaning(
         self,
@@ -226,25 +253,25 @@ class FeatureSpec:
             "objectives": self.objectives,
             "filter": {str(number): entry for number, entry in enumerate(self.filter)},
         }
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for section in sections:
             for name, entry in entries.get(section, {}).items():
                 for field, value in entry.counted(wanted).items():
-                    found[f"{section}.{name}.{field}"] = value
+                    values[f"{section}.{name}.{field}"] = value
             if section == "columns" and "values" in wanted:
                 for name, column in self.columns.items():
                     words = column.words_text(self)
                     if words is not None:
-                        found[f"columns.{name}.words"] = words
+                        values[f"columns.{name}.words"] = words
             elif section == "objectives" and wanted & {"weights", "outputs"}:
-                found["objectives"] = list(self.objectives)  # In the order of the logits.
+                values["objectives"] = list(self.objectives)  # In the order of the logits.
             elif section == "groups" and wanted & {"values", "weights"}:
-                found.update({f"groups.{name}": [*group] for name, group in self.groups.items()})
-                found["raw"] = list(self.raw)
+                values.update({f"groups.{name}": [*group] for name, group in self.groups.items()})
+                values["raw"] = list(self.raw)
             elif section in ("drift", "retraining", "tables"):
                 for field, value in getattr(self, section).counted(wanted).items():
-                    found[f"{section}.{field}"] = value
-        return found
+                    values[f"{section}.{field}"] = value
+        return values
 
     def to_dict(self, *, defaults: bool = False) -> dict[str, Any]:
         """The document from which `parser.parse` makes an equal spec.

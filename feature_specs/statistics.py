@@ -171,12 +171,12 @@ def load(path: pathlib.Path) -> Statistics:
       StatisticsError: the file does not exist, is not JSON, or has another form or version.
     """
     try:
-        found = Statistics.load(str(path))
+        statistics = Statistics.load(str(path))
     except (ConfigError, OSError) as error:
         raise StatisticsError(f"{error} Write it again with run.py --mode=analyze.") from error
-    if found is None:
+    if statistics is None:
         raise StatisticsError(
             f"the file {str(path)!r} does not exist. Write it with run.py --mode=analyze, "
             "without --spec, into a new folder, and copy it."
         )
-    return found
+    return statistics

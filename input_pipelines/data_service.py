@@ -1,6 +1,6 @@
 """Training batches that the workers of a tf.data service compute.
 
-A worker does everything that `input_fns.train_input_fn` does for its files: it reads, drops,
+A worker does everything that `input_fns.training_batches` does for its files: it reads, drops,
 shuffles, batches, parses and transforms. The service assigns files one by one to the workers that
 ask for them, each file once an epoch (`ShardingPolicy.DYNAMIC`). So each row is read once an epoch
 as long as no worker is lost. The order of rows depends on the speed of the workers.
@@ -11,8 +11,8 @@ deletes a task of a worker that does not come back. So this module decides itsel
 end. A worker that has no more rows continues with empty batches. The data end when all rows have
 come, or when only empty batches have come for some time.
 
-    given = WorkerInput(spec, files, batch_size=512, seed=1, epochs=2)
-    registered = register("grpc://host:5000", given.dataset())
+    worker_input = WorkerInput(Files(spec, files, seed=1), batch_size=512, epochs=2)
+    registered = register("grpc://host:5000", worker_input.dataset())
     batches = read(registered, batch_size=512, rows=1000, lost_after_secs=60)
 
 Workers run no Python code, so they cannot skip the damaged part of a file.
@@ -21,18 +21,17 @@ Workers run no Python code, so they cannot skip the damaged part of a file.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any, Optional
 
 import tensorflow as tf
 
 from feature_specs.files import file_systems
-from feature_specs.spec import FeatureSpec
 from input_pipelines import input_fns
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 from input_pipelines.reading import shuffling
-from input_pipelines.reading.selection import Negatives, Selection
-from input_pipelines.record_files import file_end, file_lengths, tfrecords
+from input_pipelines.reading.sources import Files
+from input_pipelines.record_files import file_bytes, file_lengths, tfrecords
+from input_pipelines.record_files.sharding import Shard
 
 # A worker reads one file at a time for each 16 files, up to the local number of open files. With
 # few files, one worker then does not take all of them, and a lost worker loses fewer rows.
@@ -47,66 +46,56 @@ class WorkerInput:
     """What the workers compute.
 
     Attributes:
-      spec: the feature spec.
-      files: TFRecord files that every worker can read under these names. No file may be damaged.
+      source: TFRecord files that every worker can read under these names. No file may be damaged.
       batch_size: the rows of a batch. The last batch of each worker may be smaller.
-      seed: the seed of the training run.
       first_epoch: the number of the first epoch.
       epochs: the number of the last epoch plus 1; None repeats without end.
-      negatives: negative down-sampling.
     """
 
-    spec: FeatureSpec
-    files: Sequence[str]
+    source: Files
     batch_size: int
-    seed: int = 1
     first_epoch: int = 0
     epochs: Optional[int] = None
-    negatives: Optional[Negatives] = None
 
     @as_written
     def dataset(self) -> tf.data.Dataset:
         """Batches of `(features, labels)` without end. After the last epoch they are empty."""
-        if self.spec.kept_together is not None:
+        if self.source.runs:
             raise ValueError(
                 "rows that are kept together (head ranking) must be batched in one process, not by "
                 "the workers of a tf.data service"
             )
-        count = len(self.files)
+        count = len(self.source.files)
         end = self.epochs * count if self.epochs is not None else tf.int64.max
         rows = self._shuffled(self._blocks(tf.data.Dataset.range(self.first_epoch * count, end)))
         batches = rows.rebatch(self.batch_size)
         if self.epochs is not None:
             batches = batches.concatenate(_pauses())
-        rows_of = input_fns.training_rows(self.spec, self._selection())
-        return input_fns.transformed(batches, rows_of, deterministic=False)
-
-    def _selection(self) -> Selection:
-        return Selection(self.spec, negatives=self.negatives, seed=self.seed, of=self.files)
+        return input_fns.transformed(batches, self.source.reader(Shard()), deterministic=False)
 
     def _blocks(self, turns: tf.data.Dataset) -> tf.data.Dataset:
         """Blocks of one file for each turn. A turn is a number that the dispatcher assigns."""
-        ordered = file_systems.ordered(self.files)
+        ordered = file_systems.ordered(self.source.files)
         paths = tf.constant(ordered)
         names_of = file_systems.names_of(ordered)
         names = tf.constant([names_of[path] for path in ordered])
         compressions = tf.constant([tfrecords.compression_type(path) for path in ordered])
         file_lengths.check(ordered)
-        lengths = tf.constant(file_end.stored_lengths(ordered))
+        lengths = tf.constant(file_bytes.stored_lengths(ordered))
         count = len(ordered)
-        selection = self._selection()
+        selection = self.source.selection
 
         def of_file(turn: tf.Tensor) -> tf.data.Dataset:
             epoch = turn // count
-            seed = [shuffling.mixed(self.seed, epoch), tf.constant(0, tf.int64)]
+            seed = [shuffling.mixed(self.source.seed, epoch), tf.constant(0, tf.int64)]
             order = tf.random.experimental.stateless_shuffle(tf.range(count), seed=seed)
             file = order[turn % count]
             path = paths[file]
             blocks = tfrecords.whole_file(path, compressions[file], lengths[file], in_graph=True)
-            if not selection.any:
+            if not selection.drops_rows:
                 return blocks
             return tfrecords.numbered(blocks).map(
-                lambda block, places: selection.kept(block, names[file], places, epoch)
+                lambda block, places: selection.rows_of_epoch(block, names[file], places, epoch)
             )
 
         readers = min(tfrecords.OPEN_FILES, count // _FILES_A_READER)
@@ -121,14 +110,16 @@ class WorkerInput:
 
         A scan counts the windows. `enumerate` would add a source that the dispatcher assigns, too.
         """
-        seed = tf.constant(self.seed, tf.int64)
-        windows = blocks.shuffle(shuffling.BLOCK_BUFFER, seed=self.seed).rebatch(shuffling.WINDOW)
+        seed = tf.constant(self.source.seed, tf.int64)
+        shuffled = blocks.shuffle(shuffling.BLOCK_BUFFER, seed=self.source.seed)
 
         def permute(window: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             order = tf.random.experimental.stateless_shuffle(rows, seed=[seed, window])
             return window + 1, order
 
-        return windows.scan(tf.constant(self.first_epoch, tf.int64), permute)
+        return shuffled.rebatch(shuffling.WINDOW).scan(
+            tf.constant(self.first_epoch, tf.int64), permute
+        )
 
 
 def _pauses() -> tf.data.Dataset:
@@ -185,25 +176,25 @@ def read(
         they were lost with another worker. Used only if `rows` is given.
     """
     service = tf.data.experimental.service
-    given = service.from_dataset_id(
+    batches = service.from_dataset_id(
         service.ShardingPolicy.DYNAMIC,
         registered.service,
         registered.dataset_id,
         element_spec=registered.element_spec,
     )
     if rows is not None:
-        given = _to_the_end(given, batch_size, rows, lost_after_secs)
-    return given.prefetch(input_fns.PREFETCHED_BATCHES)
+        batches = _to_the_end(batches, batch_size, rows, lost_after_secs)
+    return batches.prefetch(input_fns.PREFETCHED_BATCHES)
 
 
 def _to_the_end(
-    given: tf.data.Dataset, batch_size: int, rows: int, lost_after_secs: float
+    batches: tf.data.Dataset, batch_size: int, rows: int, lost_after_secs: float
 ) -> tf.data.Dataset:
     """Joins the small last batches of the workers, drops empty batches, and ends the dataset.
 
     The rest of the rows is emitted when the first empty batch after the last row arrives.
     """
-    spec = given.element_spec
+    spec = batches.element_spec
     empty = tf.nest.map_structure(_no_rows, spec)
     start = (_flat(empty), tf.constant(0, tf.int64), tf.constant(-1.0, tf.float64))
 
@@ -234,7 +225,7 @@ def _to_the_end(
         is_end = over & tf.equal(_rows(result), 0)
         return (_flat(new_rest), seen + tf.cast(size, tf.int64), last), (result, is_end)
 
-    scanned = given.scan(start, step)
+    scanned = batches.scan(start, step)
     until_end = scanned.take_while(lambda batch, is_end: tf.logical_not(is_end))
     filled = until_end.filter(lambda batch, is_end: _rows(batch) > 0)
     return filled.map(lambda batch, is_end: batch)

@@ -8,13 +8,18 @@ Programs written for TensorFlow 1 begin with `tf.disable_v2_behavior()` or
 The kit reads records eagerly, and it opens each graph of a model itself. Only the code of a model
 depends on one of the choices: whether the lengths in a shape are numbers, or have a `value`, as in
 `x.shape[1].value` (`disable_v2_tensorshape`). In `building()` they are as the program chose.
+
+`as_written` turns AutoGraph off. tf.data lets AutoGraph read the source of every function that it
+gets, and of every function that these call. The kit's functions have no Python `if` or `for` that
+AutoGraph must convert. AutoGraph only delayed each start by some seconds, and caused warnings on
+Python 3.13.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 from tensorflow.python import tf2
@@ -91,3 +96,12 @@ def _set(wanted: tuple[bool, ...]) -> None:
 def _remember_shapes() -> None:
     global _has_old_shapes
     _has_old_shapes |= not _lengths_are_numbers()
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def as_written(function: _F) -> _F:
+    """The same function. tf.data functions that it defines are not converted by AutoGraph."""
+    same: _F = tf.autograph.experimental.do_not_convert(function)
+    return same

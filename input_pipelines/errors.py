@@ -1,7 +1,8 @@
-"""Errors of input data, as users see them."""
+"""Errors of input data, as users see them; and how many cores this process may use."""
 
 from __future__ import annotations
 
+import os
 import re
 
 from feature_specs.files.errors import MissingPackageError
@@ -34,3 +35,9 @@ def first_line(error: Exception) -> str:
     node = next((i for i, line in enumerate(lines) if line.startswith("[[{{node")), 0)
     text = lines[max(node - 1, 0)]
     return re.sub(r"^\{\{.*?\}\} | \[Op:\w+\].*$", "", text).strip()
+
+
+def cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -23,11 +23,11 @@ DATES = {
     "estimator_kit/commands/services.py": "when a run ended, for Prometheus",
     "estimator_kit/exporters/saved_model.py": "the number of a version",
     "estimator_kit/observing/console.py": "the date of a line of the log",
-    "estimator_kit/observing/tensorboard/once.py": "the date of an event",
-    "estimator_kit/observing/tracking/mlflow.py": "the date of a metric",
+    "estimator_kit/observing/tensorboard/summaries.py": "the date of an event",
+    "estimator_kit/observing/tracking.py": "the date of a metric",
     "estimator_kit/retraining/cycle.py": "the day of a cycle, when it ended",
     "estimator_kit/retraining/promotion.py": "when a version was published",
-    "estimator_kit/training/hooks/saving.py": "the date of an event",
+    "estimator_kit/training/hooks/stop.py": "the date of an event",
     "feature_specs/files/owners.py": "a heartbeat that other machines read",
     "feature_specs/files/versions.py": "the age of a folder without a lock",
     "input_pipelines/row_cache/digests.py": "compared with the time at which a file was changed",
@@ -99,4 +99,4 @@ def test_timers_of_tensorflow_are_replaced():
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr == "SecondOrStepTimer"
     }
-    assert users == {"estimator_kit/training/hooks/saving.py"}
+    assert users == {"estimator_kit/training/hooks/stop.py"}

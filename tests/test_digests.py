@@ -24,13 +24,13 @@ COMPARED = {
     "estimator_kit.checkpoints.scores_meaning:_digest": {
         "estimator_kit.checkpoints.scores_meaning:is_of":
             "(scores or self.unmarked) == self.digest",
-        "feature_specs.meaning.differences:differences": "was != is_now",
+        "feature_specs.meaning.compared:differences": "was != is_now",
     },
     "estimator_kit.checkpoints.run_record:_digests": {
         "estimator_kit.checkpoints.kept_files:_problems": "digest in expected",
     },
     "feature_specs.kinds.vocabulary:words_text": {
-        "feature_specs.meaning.differences:differences": "was != is_now",
+        "feature_specs.meaning.compared:differences": "was != is_now",
     },
     "estimator_kit.config.code_digests:of_model": {
         "estimator_kit.tuning.definition:changes": "was != is_now",
@@ -39,11 +39,11 @@ COMPARED = {
     "estimator_kit.retraining.day_summaries:_digest": {
         "estimator_kit.retraining.day_summaries:_read": "digest != _digest(content)",
     },
-    "estimator_kit.retraining.lineage:limits": {
+    "estimator_kit.retraining.lineage:verdict_digest": {
         "estimator_kit.retraining.cycle:_forget_verdicts": "window.limits in (None, limits)",
     },
     "estimator_kit.retraining.lineage:code": {
-        "estimator_kit.retraining.reproduction:compared": "code != kept.code",
+        "estimator_kit.retraining.modes:compared": "code != kept.code",
     },
     "estimator_kit.retraining.lineage:identity": {
         "estimator_kit.retraining.cycle:_folder": "window.identity == identity",
@@ -79,16 +79,16 @@ COMPARED = {
     "input_pipelines.reading.own_rows:identity": {
         "estimator_kit.training.position:_changes": "sides[0].get(name) != sides[1].get(name)",
     },
-    "input_pipelines.record_files.file_samples:_sample": {
+    "input_pipelines.record_files.file_bytes:_sample": {
         "estimator_kit.training.position:_changes": "samples[path] != now.samples[path]",
-        "feature_specs.meaning.differences:differences": "was != is_now",
+        "feature_specs.meaning.compared:differences": "was != is_now",
     },
     "input_pipelines.row_cache.digests:sha256_of": {
-        "estimator_kit.exporters.saved_model:copy_saved_model": "expected.get(n) != found.get(n)",
+        "estimator_kit.exporters.saved_model:copy_saved_model": "expected.get(n) != copied.get(n)",
         "estimator_kit.retraining.facts:check_unchanged": "now != file.sha256",
         "estimator_kit.retraining.facts:_is_as_it_was":
             "self._digests.of(file.path) == file.sha256",
-        "estimator_kit.retraining.reproduction:_check_there":
+        "estimator_kit.retraining.modes:_check_unchanged":
             "digests.of(file.path) != file.sha256",
     },
 }  # fmt: skip
@@ -97,16 +97,16 @@ COMPARED = {
 # name, so there is nothing to compare.
 NAMES_OF = {
     "estimator_kit.embeddings.dynamic_tables:_devices": "the device of a table",
-    "estimator_kit.observing.tracking.mlflow:_key": "a model directory, for the tracking service",
+    "estimator_kit.observing.tracking:_key": "a model directory, for the tracking service",
     "estimator_kit.retraining.facts:_place": "the file of facts about data",
     "estimator_kit.retraining.window:content": "a part of `identity`",
-    "estimator_kit.tuning.library:sampler": "the seed of a sampler",
+    "estimator_kit.tuning.definition:sampler": "the seed of a sampler",
     "feature_specs.spec:_sha256": "a spec, in versions.json, lineage.json and `identity`",
     "input_pipelines.prepare.analyze.summary:_positions": "a row, in a sum for equal columns",
     "input_pipelines.prepare.analyze.values:_short": "a long word",
     "input_pipelines.prepare.convert.split:is_eval": "the side of a key",
-    "input_pipelines.row_cache.fingerprint:of_rows": "a part of `of_shard`",
-    "input_pipelines.row_cache.fingerprint:of_shard": "a cached shard",
+    "input_pipelines.row_cache.digests:of_rows": "a part of `of_shard`",
+    "input_pipelines.row_cache.digests:of_shard": "a cached shard",
 }
 
 

@@ -163,17 +163,17 @@ def test_a_file_is_read_as_it_was_written_and_damage_is_named(cls, tmp_path):
 READERS = {
     "estimator_kit/client/record_spec.py",  # Its own distribution, without pydantic.
     "estimator_kit/client/rest_client.py",
-    "estimator_kit/checkpoints/kept_params.py",
+    "estimator_kit/checkpoints/run_record.py",
     "estimator_kit/checkpoints/scores_meaning.py",
     "estimator_kit/config/cluster.py",
     "estimator_kit/exporters/c_session.py",
     "estimator_kit/exporters/verification.py",
     "estimator_kit/observing/console.py",
-    "estimator_kit/scoring/item_rows.py",
     "estimator_kit/serving/json_answers.py",
     "estimator_kit/serving/json_requests.py",
     "estimator_kit/tuning/study.py",
     "input_pipelines/prepare/analyze/summary_json.py",
+    "input_pipelines/prepare/tables/formats/json_lines.py",
     "input_pipelines/prepare/tables/json_files.py",
     "input_pipelines/prepare/tables/json_texts.py",
 }

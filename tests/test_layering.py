@@ -7,6 +7,7 @@ import functools
 
 import pytest
 
+from feature_specs.kinds import COLUMN_KINDS
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.no_tensorflow
@@ -24,45 +25,45 @@ MODULES = sorted(
 ORDER = {
     "feature_specs": (
         "json_schema", "parser", "validation", "reference", "embeddings", "spec", "kinds", "label",
-        "feature", "sections", "heads", "statistics", "encoded_bytes", "vocabulary", "entry",
+        "feature", "sections", "heads", "statistics", "vocabulary", "entry",
         "meaning", "errors", "files",
     ),
     "input_pipelines": (
         "data_service", "input_fns", "row_cache", "integrity", "prepare", "reading",
-        "record_files", "synthetic", "transform", "autograph", "eager", "cores", "own_code",
+        "record_files", "synthetic", "transform", "eager", "own_code",
         "errors",
     ),
     "estimator_kit": (
         "main", "commands", "retraining", "tuning", "scoring", "serving", "client", "distributed",
         "training", "observing", "exporters", "checkpoints", "models", "model", "optimizers",
-        "embeddings", "config", "result", "tensorflow_report", "compat",
-        "exit_codes", "signals", "tensorflow_errors", "errors",
+        "embeddings", "result", "config", "tensorflow_report", "compat",
+        "tensorflow_errors", "exit_codes", "errors",
     ),
 }  # fmt: skip
 
 # Modules that a validation of flags and spec uses.
 WITHOUT_TENSORFLOW = {
     "feature_specs": {
-        "__init__", "embeddings/pretrained_files", "embeddings/vector_files", "encoded_bytes",
-        "entry", "errors", "feature", "files/*", "json_schema", "kinds/*", "label", "meaning/*",
-        "parser/*", "reference/naming", "sections/drift_thresholds", "sections/retraining", "spec",
+        "__init__", "embeddings/pretrained_files", "embeddings/vector_files", "entry",
+        "errors", "feature", "files/*", "json_schema", "kinds/*", "label", "meaning/*",
+        "parser/*", "sections/*", "spec",
         "statistics", "validation/*", "vocabulary",
     },
     "input_pipelines": {
-        "__init__", "errors", "own_code", "prepare/beam/flags", "prepare/convert/__init__",
+        "__init__", "errors", "own_code", "prepare/beam_runner", "prepare/convert/__init__",
         "prepare/convert/options", "prepare/tables/__init__", "prepare/tables/options",
-        "reading/days", "reading/files",
+        "reading/files",
     },
     "estimator_kit": {
         "__init__", "commands/__init__", "commands/command_line", "commands/validate",
         "config/cluster", "config/code_digests", "config/experiment_config", "config/flagfile",
         "config/areas/*", "config/flags", "config/modes", "config/rules",
-        "distributed/__init__", "distributed/child", "distributed/launcher", "errors", "exit_codes",
+        "distributed/__init__", "distributed/launcher", "errors", "exit_codes",
         "main",
         "observing/__init__", "observing/console", "observing/progress", "result",
-        "tuning/__init__", "tuning/definition", "tuning/library", "tuning/parameter",
+        "tuning/__init__", "tuning/definition", "tuning/parameter",
         "tuning/search",
-        "tuning/search_file", "tuning/space", "tuning/study", "tuning/trial_config",
+        "tuning/search_file", "tuning/space", "tuning/study",
     },
 }  # fmt: skip
 
@@ -180,10 +181,11 @@ def test_column_kinds_know_nothing_of_what_is_made_of_them(path):
     assert not [n for n in names if n not in known and not n.startswith("feature_specs.kinds")]
 
 
+KINDS = {kind.__name__ for kind in COLUMN_KINDS.values()}
+
 # Functions that only some kinds have.
 OF_SOME_KINDS = {
     "feature_specs/embeddings/pretrained_files.py",
-    "feature_specs/kinds/bucketized.py",
     "input_pipelines/prepare/metadata_schema/from_spec.py",
 }
 
@@ -195,8 +197,9 @@ def test_no_other_module_asks_of_which_kind_a_column_is():
         kinds = {
             alias.name
             for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and _is_of_kinds(str(node.module))
+            if isinstance(node, ast.ImportFrom)
             for alias in node.names
+            if alias.name in KINDS
         }
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
@@ -204,12 +207,6 @@ def test_no_other_module_asks_of_which_kind_a_column_is():
                 if names & (kinds | {"kinds"}):
                     asking.add(str(path.relative_to(ROOT)))
     assert asking == OF_SOME_KINDS
-
-
-def _is_of_kinds(module: str) -> bool:
-    """Whether column kinds are imported from a module, and not their base or parts of them."""
-    parts = ("base", "normalizers", "embedding_tables")
-    return module.startswith("feature_specs.kinds") and not module.endswith(parts)
 
 
 def test_only_the_command_line_knows_absl_and_only_cluster_reads_tf_config():

@@ -21,8 +21,6 @@ RUN_WITH_TENSORFLOW = {
     "estimator_kit/compat/test_cluster.py", "estimator_kit/compat/test_restart.py",
     "estimator_kit/compat/test_two_versions.py",
     "estimator_kit/commands/validation/test_models.py",
-    "estimator_kit/checkpoints/test_run_record.py", "estimator_kit/observing/test_training_log.py",
-    "estimator_kit/training/test_position.py",
     "input_pipelines/prepare/tables/test_beam_pipeline.py",
     "input_pipelines/prepare/test_beam_runner.py", "integration/test_adult.py",
     "integration/test_beam.py", "integration/test_demo.py", "integration/test_fuzz.py",

@@ -25,6 +25,7 @@ from input_pipelines.data_service import WorkerInput
 from input_pipelines.integrity import label_order, spec_check
 from input_pipelines.prepare.analyze import refresh, scan
 from input_pipelines.reading.selection import Selection
+from input_pipelines.reading.sources import Files
 from input_pipelines.record_files import writing
 from input_pipelines.row_cache.cache import RowCache
 from tests.test_digests import with_functions
@@ -92,7 +93,9 @@ def cached(spec, files, folder):
 
 
 def of_a_data_service(spec, files, _):
-    blocks = WorkerInput(spec, files, batch_size=7)._blocks(tf.data.Dataset.range(len(files)))
+    blocks = WorkerInput(Files(spec, files), batch_size=7)._blocks(
+        tf.data.Dataset.range(len(files))
+    )
     yield in_blocks(blocks)
 
 
@@ -166,7 +169,7 @@ READERS = {
     "estimator_kit.scoring.kept:of_files": ALL,
     "estimator_kit.scoring.rows:of_table": ALL,
     "estimator_kit.scoring.rows:of_tfrecords": ALL,
-    "estimator_kit.serving.warm_up:_replay": "reads requests",
+    "estimator_kit.serving.answers:_replay": "reads requests",
     "estimator_kit.training.records:check_records": ordered,
     "input_pipelines.data_service:of_file": of_a_data_service,
     "input_pipelines.input_fns:input_fn": ALL,

@@ -64,10 +64,10 @@ def broken_links(root: pathlib.Path) -> Iterator[str]:
 
 def anchors(text: str) -> set[str]:
     """The anchors of the headings of a Markdown text."""
-    found = set()
+    names = set()
     for title in re.findall(r"^#+ (.*)$", without_code(text, inline=False), re.MULTILINE):
-        found.add(re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-"))
-    return found
+        names.add(re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-"))
+    return names
 
 
 def hard_pages(root: pathlib.Path) -> Iterator[str]:
@@ -161,9 +161,9 @@ class _Loads(html.parser.HTMLParser):
         self.found: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, Optional[str]]]) -> None:
-        given = dict(attrs)
-        address = given.get(_LOADS.get(tag, "")) or ""
-        if tag == "link" and given.get("rel") in _ONLY_NAMED:
+        attributes = dict(attrs)
+        address = attributes.get(_LOADS.get(tag, "")) or ""
+        if tag == "link" and attributes.get("rel") in _ONLY_NAMED:
             return
         if re.match(r"(?:https?:)?//", address):
             self.found.append(address)

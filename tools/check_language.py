@@ -1,4 +1,4 @@
-"""Finds phrases that CONTRIBUTING.md's section on language rules out.
+"""Finds phrases that readers had to read twice; see CONTRIBUTING.md.
 
     python tools/check_language.py            # all texts, code and tests; `make lint` runs it
     python tools/check_language.py docs README.md
@@ -56,7 +56,7 @@ _BREAK = re.compile(r"[\"']?\n[ \t]*(?:#|[fr]?[\"'])?[ \t]*")
 
 
 def main(arguments: list[str]) -> int:
-    found = 0
+    count = 0
     for name in arguments or EVERYTHING:
         if not (ROOT / name).exists():
             print(f"{ROOT / name}: does not exist. Name files and folders of the repository.")
@@ -64,10 +64,10 @@ def main(arguments: list[str]) -> int:
         for path in files(ROOT / name):
             for line, phrase, advice in problems(path.read_text("utf-8", "replace")):
                 print(f"{path.relative_to(ROOT)}:{line}: {phrase!r}: {advice}")
-                found += 1
-    if found:
-        print(f"{found} phrases to change; see 'Language' in CONTRIBUTING.md")
-    return 1 if found else 0
+                count += 1
+    if count:
+        print(f"{count} phrases to change")
+    return 1 if count else 0
 
 
 def files(path: pathlib.Path) -> Iterator[pathlib.Path]:

@@ -55,15 +55,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     nights = []
-    for found in simulate(work, options.days, options.rows_a_day):
+    for result in simulate(work, options.days, options.rows_a_day):
         if options.against_scratch:
-            compare_with_scratch(work, found)
-        found["wrong"] = wrong_of(found)
+            compare_with_scratch(work, result)
+        result["wrong"] = wrong_of(result)
         print(
-            f"{found['day']}: exit {found['exit']}, {found['seconds']:.0f} s {found['wrong']}",
+            f"{result['day']}: exit {result['exit']}, {result['seconds']:.0f} s {result['wrong']}",
             file=sys.stderr, flush=True,
         )  # fmt: skip
-        nights.append(found)
+        nights.append(result)
     table = as_table(nights)
     print(table)
     if options.docs:
@@ -143,23 +143,23 @@ def night(work: pathlib.Path, day: int) -> dict[str, Any]:
         ],
         cwd=work, capture_output=True, text=True, timeout=1800, check=False,
     )  # fmt: skip
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "day": f"2026-01-{day:02d}", "exit": done.returncode, "output": done.stdout + done.stderr,
         "seconds": time.monotonic() - begun, "report": {}, "scratch": None,
     }  # fmt: skip
     cycles = sorted((work / "runs/retraining/cycles").glob("*/report.json"))
     if cycles and done.returncode != 99:
-        found["report"] = json.loads(cycles[-1].read_text())
+        result["report"] = json.loads(cycles[-1].read_text())
     versions = sorted(int(p) for p in os.listdir(work / "runs/retraining/serving") if p.isdigit())
-    found["live"] = versions[-1] if versions else None
-    return found
+    result["live"] = versions[-1] if versions else None
+    return result
 
 
-def compare_with_scratch(work: pathlib.Path, found: dict[str, Any]) -> None:
+def compare_with_scratch(work: pathlib.Path, result: dict[str, Any]) -> None:
     """Trains from scratch on the days of a night that started from a model."""
-    if (found["report"].get("start") or {}).get("source") is None:
+    if (result["report"].get("start") or {}).get("source") is None:
         return
-    train = work / "runs/retraining/cycles" / found["report"]["cycle"] / "train"
+    train = work / "runs/retraining/cycles" / result["report"]["cycle"] / "train"
     flags = (train / "flags.txt").read_text().splitlines()
     names = ("--model_dir=", "--warm_start_from=", "--epochs=", "--exporters=")
     kept = [line for line in flags if not line.startswith(names)]
@@ -173,19 +173,19 @@ def compare_with_scratch(work: pathlib.Path, found: dict[str, Any]) -> None:
     ours, theirs = (
         json.loads((folder / "result.json").read_text()) for folder in (train, work / "scratch")
     )
-    found["scratch"] = {
+    result["scratch"] = {
         "steps": ours["global_step"], "scratch_steps": theirs["global_step"],
         "gain": ours["metrics"]["auc/click"] - theirs["metrics"]["auc/click"],
     }  # fmt: skip
 
 
-def wrong_of(found: dict[str, Any]) -> str:
+def wrong_of(result: dict[str, Any]) -> str:
     """What is wrong with a night; empty if nothing is."""
-    day, report, scratch = int(found["day"][-2:]), found["report"], found["scratch"]
+    day, report, scratch = int(result["day"][-2:]), result["report"], result["scratch"]
     expected = {99} if day in (MISSING, ZERO) else {0, 77}
-    if found["exit"] not in expected:
-        return f"exit status {found['exit']}, expected one of {sorted(expected)}"
-    if found["live"] is None:
+    if result["exit"] not in expected:
+        return f"exit status {result['exit']}, expected one of {sorted(expected)}"
+    if result["live"] is None:
         return "no model is live"
     if not report:
         return ""
@@ -222,11 +222,11 @@ def as_table(nights: Sequence[dict[str, Any]]) -> str:
         "| --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | "
         "--- |",
     ]
-    for found in nights:
-        report = found["report"]
+    for result in nights:
+        report = result["report"]
         window = report.get("window", {})
         metrics = report.get("metrics", {})
-        scratch = found["scratch"] or {}
+        scratch = result["scratch"] or {}
         words = [entry["new"] for entry in report.get("vocabularies", {}).values()]
         days = window.get("train", [])
         left_out = window.get("left_out", {}).items()
@@ -234,14 +234,14 @@ def as_table(nights: Sequence[dict[str, Any]]) -> str:
         notes += [f"{day[-2:]} was written again" for day in window.get("rewritten", [])]
         auc = metrics.get("auc/click", {})
         cells = [
-            found["day"], str(found["exit"]), report.get("cycle", ""),
+            result["day"], str(result["exit"]), report.get("cycle", ""),
             f"{days[0][-2:]} to {days[-1][-2:]}" if days else "", "".join(map(str, words)),
             str(report.get("global_step", "")), str(scratch.get("scratch_steps", "")),
             number(auc.get("live")), number(auc.get("candidate")),
             f"{scratch['gain']:+.3f}" if scratch else "",
             number(metrics.get("calibration/click", {}).get("candidate")),
-            report.get("outcome", "nothing to do" if found["exit"] == 99 else ""),
-            str(found["live"]), "; ".join(notes),
+            report.get("outcome", "nothing to do" if result["exit"] == 99 else ""),
+            str(result["live"]), "; ".join(notes),
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

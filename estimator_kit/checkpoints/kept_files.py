@@ -45,10 +45,10 @@ def check_export(path: str) -> None:
     for file, digest in digests.items():
         names.setdefault(os.path.basename(file), set()).add(digest)
     assets = os.path.join(path, "assets")
-    found = file_systems.names_in(assets) if digests else []
+    asset_names = file_systems.names_in(assets) if digests else []
     pairs = [
         (os.path.join(assets, asset), expected)
-        for asset in found
+        for asset in asset_names
         for name, expected in names.items()
         # TensorFlow numbers files with the same name: `words.txt`, `words.txt_1`.
         if re.fullmatch(re.escape(name) + r"(_\d+)?", asset)

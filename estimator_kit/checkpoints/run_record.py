@@ -2,24 +2,34 @@
 
     model_dir/flags.txt             all flags with their final values, as a flagfile
     model_dir/versions.json         the versions of Python and of packages that affect the result
+    model_dir/model_params.json     all parameters of the model, defaults included
     model_dir/feature_spec/         spec.json and its vocabulary files, for `feature_specs.load`
     model_dir/feature_spec/places.json  what owns each row and column of a kernel
 
 A changed spec can fit a checkpoint's shapes and still mean something else: for example, a
 vocabulary in another order or a new normalizer. So a start that finds a checkpoint compares its
-spec with the stored spec.
+spec with the stored spec. An activation, the heads of an attention or a temperature do not show in
+the shapes of variables, either: the checkpoint fits, and the model answers otherwise. So parameters
+that change the logits of given variables must be as they were (`feature_specs.meaning.aspects`).
+All others may change. The defaults are stored, because a later version of a model can have other
+defaults. A directory without `model_params.json` has `flags.txt`, completed with today's defaults.
+What the directory does not say contradicts nothing.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import os
 import platform
 import tempfile
 from collections.abc import Collection
 from importlib import metadata
-from typing import Optional
+from typing import Any, Optional
+
+import pydantic
+from pydantic import JsonValue
 
 from estimator_kit.checkpoints import kept_files
 from estimator_kit.checkpoints.warm_start import place_moves
@@ -27,11 +37,12 @@ from estimator_kit.checkpoints.warm_start.place_moves import Record
 from estimator_kit.config.flags import resolved_flags, values_in
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import CheckpointError, ConfigError
+from estimator_kit.model.model_params import ModelParams, changes_of
 from estimator_kit.model.places.places import AxisPlaces
 from feature_specs.errors import SpecError
 from feature_specs.files import documents, file_systems
 from feature_specs.meaning import compared
-from feature_specs.meaning.differences import differences
+from feature_specs.meaning.compared import differences
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 
@@ -198,10 +209,70 @@ def _files(spec: FeatureSpec) -> list[str]:
 
 def versions() -> dict[str, str]:
     """The versions of Python and of the packages that affect the result."""
-    found = {"python": platform.python_version()}
+    numbers = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            numbers[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+            numbers[package] = "not installed"
+    return numbers
+
+
+NAME = "model_params.json"
+_FLAG = "--model_params="
+
+
+class _Kept(documents.Root[dict[str, JsonValue]]):
+    """`model_params.json`."""
+
+
+def write_params(model_dir: str, params: ModelParams) -> None:
+    """Stores the parameters with which a training begins or goes on, defaults included."""
+    _Kept(params.model_dump(mode="json")).save(os.path.join(model_dir, NAME))
+
+
+def check_params(model_dir: str, model: str, params: ModelParams) -> None:
+    """Raises CheckpointError if a parameter differs that changes the logits of given variables."""
+    changed = params_changes(model_dir, params, compared.CHECKPOINT.aspects)
+    if changed:
+        listing = "\n".join(f"  {change}" for change in changed)
+        raise CheckpointError(
+            f"the parameters of the model {model} differ from the parameters that {model_dir} was "
+            f"trained with:\n{listing}\nWith other values, the same variables give other answers. "
+            "Go back to the old values with --model_params, or train into a new --model_dir (with "
+            "--warm_start_from, to take these variables)."
+        )
+
+
+def params_changes(model_dir: str, params: ModelParams, aspects: Collection[str]) -> list[str]:
+    """How parameters differ in these aspects since the last start: a sentence for each."""
+    kept = _kept(model_dir, type(params)) or {}
+    return [
+        f"{name}: was {json.dumps(kept[name])}, is {json.dumps(value)}"
+        for name, value in params.model_dump(mode="json").items()
+        if name in kept
+        and kept[name] != value
+        and changes_of(type(params), name).intersection(aspects)
+    ]
+
+
+def _kept(model_dir: str, kind: type[ModelParams]) -> Optional[dict[str, JsonValue]]:
+    """The values with which the directory was trained, as JSON; None if it does not say."""
+    kept = _Kept.load(os.path.join(model_dir, NAME))
+    if kept is not None:
+        return kept.root
+    lines = read_flags(model_dir)
+    if not lines:
+        return None
+    given: dict[str, Any] = {}
+    for line in lines:
+        name, equal, text = line.removeprefix(_FLAG).partition("=")
+        if line.startswith(_FLAG) and equal and name in kind.model_fields:
+            try:
+                given[name] = json.loads(text)
+            except ValueError:
+                return None
+    try:
+        return kind.model_validate(given).model_dump(mode="json")
+    except pydantic.ValidationError:  # Of an older version of the model.
+        return None

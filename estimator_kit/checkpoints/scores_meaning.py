@@ -8,7 +8,7 @@ nothing. So a digest of the meaning is stored with each score, as `scores` in `e
     meaning = ScoresMeaning.of(config, spec, model, files, left_out)
     meaning.is_of("9f86d081884c7d65")
 
-Files count by their sizes and samples of their content (`file_samples`). Their names and times do
+Files count by their sizes and samples of their content (`samples_of`). Their names and times do
 not, because a machine may fetch its data again. Of the formulas, what counts are the settings,
 fields of the spec and parameters of the model that change the metrics of given answers. Which
 metric is watched does not count, and neither does the code of a model.
@@ -36,13 +36,13 @@ from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.model_params import changes_of
 from feature_specs.files import documents, file_systems
 from feature_specs.meaning import compared
-from feature_specs.meaning.differences import differences, entry_of
+from feature_specs.meaning.compared import differences, entry_of
 from feature_specs.spec import FeatureSpec
-from input_pipelines.record_files.file_samples import samples_of
+from input_pipelines.record_files.file_bytes import samples_of
 from input_pipelines.record_files.sharding import sizes_of
 
-# They choose between scores, and change none.
-_CHOOSING = {"best_metric", "best_direction"}
+# It chooses between scores, and changes none.
+_CHOOSING = {"best_metric"}
 
 
 class _Kept(documents.Document):
@@ -140,19 +140,19 @@ def _of_rows(
     config: ModelDirConfig, files: Sequence[str], left_out: Mapping[str, str]
 ) -> dict[str, Any]:
     sizes = sizes_of(files)
-    found: dict[str, Any]
+    rows: dict[str, Any]
     if config.eval_files:
         samples = samples_of(sizes)
         content = _digest(sorted([sizes[path], samples[path]] for path in files))
-        found = {
+        rows = {
             "files of --eval_files": {
                 "files": len(files), "bytes": sum(sizes.values()), "content": content
             }
         }  # fmt: skip
     else:
         # Each call may give the same rows in another order.
-        found = {"rows of --input_fn": {"bytes": sum(sizes.values())}}
-    return {**found, "records left out": sorted(left_out.values())}
+        rows = {"rows of --input_fn": {"bytes": sum(sizes.values())}}
+    return {**rows, "records left out": sorted(left_out.values())}
 
 
 def _sees_batches(spec: FeatureSpec, model: ModelFn) -> bool:

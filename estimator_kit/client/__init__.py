@@ -20,11 +20,11 @@ modules use relative imports, and import nothing else from the kit. The only exc
 from __future__ import annotations
 
 from .base import Classes
-from .errors import RowError, ServingError
+from .connections import ServingError
 from .grpc_client import GrpcClient
 from .rest_client import RestClient
-from .rows import Rows
-from .signatures import Metadata, Signature, TensorForm
+from .rows import RowError, Rows
+from .tensors import Metadata, Signature, TensorForm
 
 __all__ = [
     "Classes",

@@ -15,11 +15,9 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from .errors import RowError, ServingError
-from .retries import Retries
-from .rows import Rows
-from .signatures import DEFAULT_SIGNATURE, Metadata
-from .tensors import as_array, cast
+from .connections import Retries, ServingError
+from .rows import RowError, Rows
+from .tensors import DEFAULT_SIGNATURE, Metadata, as_array, cast
 
 # Rows in a request. For usual records this keeps requests far below gRPC's limit of 4 MiB.
 BATCH_ROWS = 1000
@@ -150,9 +148,9 @@ class Client(abc.ABC):
         starts = range(0, max(count, 1), self._batch_rows)
 
         def prepared() -> tuple[Optional[Metadata], list[Any]]:
-            known = self._known(arrays)
-            typed = arrays if known is None else _fitted(arrays, known, signature, count)
-            return known, [
+            metadata = self._known(arrays)
+            typed = arrays if metadata is None else _fitted(arrays, metadata, signature, count)
+            return metadata, [
                 {
                     name: array[first : first + self._batch_rows] if array.ndim else array
                     for name, array in typed.items()
@@ -223,10 +221,10 @@ class Client(abc.ABC):
 
     def _current(self) -> Metadata:
         """The metadata of the version that answers now. Only a new one makes a large request."""
-        known = self._metadata
-        if known is not None and self._label is None:
-            if self._version is not None or self._newest() == known.version:
-                return known
+        metadata = self._metadata
+        if metadata is not None and self._label is None:
+            if self._version is not None or self._newest() == metadata.version:
+                return metadata
         return self.metadata()
 
     def _newest(self) -> Optional[int]:
@@ -259,7 +257,7 @@ class Client(abc.ABC):
         while len(gone) < _MOST_STARTS:
             version: Optional[int] = None
             batches: Sequence[Any] = [None]
-            known: Optional[Metadata] = None
+            metadata: Optional[Metadata] = None
             parts: list[Any] = []
             try:
                 while len(parts) < len(batches):
@@ -267,10 +265,10 @@ class Client(abc.ABC):
                     end = min(first + self._batch_rows, count)
                     with self._retries.shared():
                         if not parts:
-                            known, batches = prepared()
-                            version = None if known is None else known.version
+                            metadata, batches = prepared()
+                            version = None if metadata is None else metadata.version
                         with _rows_named(first, end, count):
-                            target = Target(signature, version, known)
+                            target = Target(signature, version, metadata)
                             answered, part = ask(batches[len(parts)], target)
                     version = answered if version is None else version
                     parts.append(part)
@@ -325,14 +323,14 @@ class Client(abc.ABC):
 
 
 def _fitted(
-    arrays: Mapping[str, np.ndarray], known: Metadata, signature: str, count: int
+    arrays: Mapping[str, np.ndarray], metadata: Metadata, signature: str, count: int
 ) -> dict[str, np.ndarray]:
     """Arrays of NumPy's default types in the types of a signature's inputs, one value for each row.
 
     An input without dimensions keeps a single value.
     """
-    found = known.signatures.get(signature or DEFAULT_SIGNATURE)
-    made = dict(arrays)
+    found = metadata.signatures.get(signature or DEFAULT_SIGNATURE)
+    fitted = dict(arrays)
     for name, array in arrays.items():
         form = found.inputs.get(name) if found is not None else None
         if form is None:
@@ -342,8 +340,8 @@ def _fitted(
                 array = cast(array, form.numpy)
             except ValueError as error:
                 raise RowError(f"input {name}: {error}") from error
-        made[name] = np.repeat(array, count) if not array.ndim and form.shape else array
-    return made
+        fitted[name] = np.repeat(array, count) if not array.ndim and form.shape else array
+    return fitted
 
 
 def _joined(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -355,7 +353,7 @@ def _joined(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
             "the names or types of the outputs changed during one call. Do not replace the files "
             "of a version that is served, and call again.",
         )
-    made: dict[str, np.ndarray] = {}
+    joined: dict[str, np.ndarray] = {}
     for name in parts[0]:
         arrays = [part[name] for part in parts]
         shapes = {array.shape[1:] for array in arrays}
@@ -366,8 +364,8 @@ def _joined(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
                 f"{', '.join(str(list(shape)) for shape in sorted(shapes))}. Send fewer rows in a "
                 "call, or make the client with a larger batch_rows=.",
             )
-        made[name] = np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
-    return made
+        joined[name] = np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
+    return joined
 
 
 @contextlib.contextmanager

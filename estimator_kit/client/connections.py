@@ -1,4 +1,4 @@
-"""HTTP connections whose requests end at a deadline, however slowly the server sends.
+"""Requests that end at a deadline: HTTP connections, what repeats requests, and their error.
 
 The timeout of a socket holds for each call: a server that sends a byte now and then never exceeds
 it. Here each call gets the time that is left until the deadline of the request: connecting, the TLS
@@ -9,22 +9,42 @@ timeouts.
     connection.deadline = time.monotonic() + 2
     connection.request("GET", "/v1/models/ads")
     text = connection.getresponse().read()      # one of TIMEOUTS after 2 seconds
+
+`Retries` repeats requests that a server did not answer, for REST and gRPC. Tests pass a clock.
 """
 
 from __future__ import annotations
 
 import http.client
 import io
+import random
 import socket
 import ssl
+import threading
 import time
-from typing import Any, Optional
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Optional, TypeVar
 
 # The errors of an exceeded deadline. Before Python 3.10 the second does not inherit from the first.
 TIMEOUTS = (TimeoutError, socket.timeout)
 
 # Sockets allow at most 24 days.
 _LONGEST = 1e6
+
+
+class ServingError(RuntimeError):
+    """A server did not answer a request.
+
+    Attributes:
+      code: the gRPC code, for example `NOT_FOUND`; with REST it follows from the HTTP status.
+      message: the message of the server.
+    """
+
+    def __init__(self, code: str, message: str):
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
 
 
 class Connection(http.client.HTTPConnection):
@@ -49,8 +69,8 @@ class Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         """Connects to the first of the host's addresses that can be reached."""
-        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-        for place, (family, kind, protocol, _, address) in enumerate(found):
+        addresses = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        for place, (family, kind, protocol, _, address) in enumerate(addresses):
             sock = socket.socket(family, kind, protocol)
             try:
                 self._limit(sock)
@@ -61,7 +81,7 @@ class Connection(http.client.HTTPConnection):
                     sock = self._context.wrap_socket(sock, server_hostname=self.host)
             except OSError:
                 sock.close()
-                if place == len(found) - 1:
+                if place == len(addresses) - 1:
                     raise
             else:
                 self.sock = sock
@@ -85,9 +105,9 @@ class Connection(http.client.HTTPConnection):
     def response_class(  # type: ignore[override]
         self, sock: Any, *args: Any, **options: Any
     ) -> http.client.HTTPResponse:
-        made = http.client.HTTPResponse(sock, *args, **options)
-        made.fp = io.BufferedReader(_Limited(made.fp.detach(), lambda: self._limit(sock)))
-        return made
+        response = http.client.HTTPResponse(sock, *args, **options)
+        response.fp = io.BufferedReader(_Limited(response.fp.detach(), lambda: self._limit(sock)))
+        return response
 
 
 class _Limited(io.RawIOBase):
@@ -107,3 +127,68 @@ class _Limited(io.RawIOBase):
     def close(self) -> None:
         self._raw.close()
         super().close()
+
+
+Answer = TypeVar("Answer")
+
+# The codes of errors that are not the fault of the request: the server is unavailable or stops.
+# Predictions change nothing, so it is safe to repeat them.
+_PASSING = ("UNAVAILABLE",)
+
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 2.0
+
+
+class Retries:
+    """Calls with a deadline.
+
+    Args:
+      timeout_secs: the time for a call with all its tries, or for all calls in one `shared`.
+      clock, sleep: functions like `time.monotonic` and `time.sleep`.
+    """
+
+    def __init__(
+        self,
+        timeout_secs: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Any] = time.sleep,
+    ):
+        if timeout_secs <= 0:
+            raise ValueError(f"timeout_secs: got {timeout_secs!r}, expected more than 0")
+        self._timeout = timeout_secs
+        self._clock = clock
+        self._sleep = sleep
+        self._local = threading.local()
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """The calls of this thread inside share one deadline, set by the outermost `shared`."""
+        if getattr(self._local, "end", None) is not None:
+            yield
+            return
+        self._local.end = self._clock() + self._timeout
+        try:
+            yield
+        finally:
+            self._local.end = None
+
+    def call(self, attempt: Callable[[float], Answer]) -> Answer:
+        """Calls `attempt` with the seconds that are left, and returns its answer.
+
+        Raises:
+          ServingError: the last error, if the time is over or another try cannot help.
+        """
+        end = getattr(self._local, "end", None)
+        if end is None:
+            end = self._clock() + self._timeout
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return attempt(max(end - self._clock(), 0.001))
+            except ServingError as error:
+                # A random time, so that many clients do not come back at once.
+                wait = pause * random.uniform(0.5, 1.0)
+                if error.code not in _PASSING or self._clock() + wait >= end:
+                    raise
+            self._sleep(wait)
+            pause = min(2 * pause, _LONGEST_PAUSE)

@@ -7,10 +7,10 @@ from typing import Any, Optional
 
 import numpy as np
 
-from . import messages, signatures, tensors
+from . import messages, tensors
 from .base import Classes, Client, Target
-from .errors import ServingError
-from .signatures import Metadata
+from .connections import ServingError
+from .tensors import Metadata
 
 _SERVICE = "/tensorflow.serving.PredictionService/"
 _STATES = {0: "UNKNOWN", 10: "START", 20: "LOADING", 30: "AVAILABLE", 40: "UNLOADING", 50: "END"}
@@ -46,11 +46,14 @@ class GrpcClient(Client):
         request = self._request("GetModelMetadataRequest", "")
         request.metadata_field.append("signature_def")
         response = self._call("GetModelMetadata", "GetModelMetadataResponse", request)
-        made = messages.message("tensorflow.serving.SignatureDefMap")()
-        made.ParseFromString(response.metadata["signature_def"].value)
+        signatures = messages.message("tensorflow.serving.SignatureDefMap")()
+        signatures.ParseFromString(response.metadata["signature_def"].value)
         self._metadata = Metadata(
             response.model_spec.version.value,
-            {name: signatures.of_message(s) for name, s in sorted(made.signature_def.items())},
+            {
+                name: tensors.signature_of_message(s)
+                for name, s in sorted(signatures.signature_def.items())
+            },
         )
         return self._metadata
 

@@ -199,16 +199,16 @@ def _pool() -> Any:
             syntax="proto3",
             dependency=[file.name for file in packages.values()],
         )
-    made: dict[str, Any] = {}
+    messages: dict[str, Any] = {}
     current = ""
     for line in filter(None, _TABLE.splitlines()):
         if line.startswith(" "):
-            _add_field(made[current], current, line.strip())
+            _add_field(messages[current], current, line.strip())
             continue
         current = line
         outer, _, name = line.rpartition(".")
-        place = made[outer].nested_type if outer in made else packages[outer].message_type
-        made[line] = place.add(name=name)
+        place = messages[outer].nested_type if outer in messages else packages[outer].message_type
+        messages[line] = place.add(name=name)
     for file in packages.values():
         pool.AddSerializedFile(file.SerializeToString())
     return pool
@@ -221,11 +221,11 @@ def _add_field(of: Any, full_name: str, line: str) -> None:
     field = of.field.add(name=name, number=int(number), label=_Field.LABEL_OPTIONAL)
     if group:
         group = group.partition(" ")[2]
-        known = [oneof.name for oneof in of.oneof_decl]
-        if group not in known:
+        oneofs = [oneof.name for oneof in of.oneof_decl]
+        if group not in oneofs:
             of.oneof_decl.add(name=group)
-            known.append(group)
-        field.oneof_index = known.index(group)
+            oneofs.append(group)
+        field.oneof_index = oneofs.index(group)
     if kind.startswith("map<"):
         value = kind.partition(", ")[2].rstrip(">")
         entry = of.nested_type.add(name=f"{name.title().replace('_', '')}Entry")

@@ -21,11 +21,9 @@ from typing import Any, Optional
 
 import numpy as np
 
-from . import signatures
 from .base import Classes, Client, Target
-from .connections import TIMEOUTS, Connection
-from .errors import ServingError
-from .signatures import Metadata
+from .connections import TIMEOUTS, Connection, ServingError
+from .tensors import DEFAULT_SIGNATURE, Metadata, TensorForm, signature_of_json
 
 _CODES = {
     400: "INVALID_ARGUMENT",
@@ -71,10 +69,10 @@ class RestClient(Client):
 
     def metadata(self) -> Metadata:
         answer = self._call("GET", "/metadata")
-        known = answer["metadata"]["signature_def"]["signature_def"]
+        definitions = answer["metadata"]["signature_def"]["signature_def"]
         self._metadata = Metadata(
             int(answer["model_spec"]["version"]),
-            {name: signatures.of_json(known[name]) for name in sorted(known)},
+            {name: signature_of_json(definitions[name]) for name in sorted(definitions)},
         )
         return self._metadata
 
@@ -92,14 +90,14 @@ class RestClient(Client):
     def _predict(
         self, arrays: Mapping[str, np.ndarray], target: Target
     ) -> tuple[Optional[int], dict[str, np.ndarray]]:
-        known = target.known
-        assert known is not None, "an answer in JSON has no types"
+        metadata = target.known
+        assert metadata is not None, "an answer in JSON has no types"
         inputs = {name: _json(array) for name, array in arrays.items()}
         body = {**_named(target.signature), "inputs": inputs}
         outputs = self._call("POST", ":predict", body, target.version)["outputs"]
-        name = target.signature or signatures.DEFAULT_SIGNATURE
-        made = known.signatures.get(name)
-        forms = {} if made is None else made.outputs
+        name = target.signature or DEFAULT_SIGNATURE
+        signature = metadata.signatures.get(name)
+        forms = {} if signature is None else signature.outputs
         if len(forms) == 1:
             outputs = {next(iter(forms)): outputs}
         try:
@@ -109,7 +107,7 @@ class RestClient(Client):
         except (ValueError, TypeError, OverflowError) as error:
             raise ServingError(
                 "ABORTED",
-                f"the outputs of {name} differ from the metadata of version {known.version}: "
+                f"the outputs of {name} differ from the metadata of version {metadata.version}: "
                 f"{error}. Do not replace the files of a version that is served, and make a new "
                 "client.",
             ) from error
@@ -216,7 +214,7 @@ def _json(array: np.ndarray) -> Any:
     return wrapped.reshape(array.shape).tolist()
 
 
-def _array(value: Any, form: signatures.TensorForm) -> np.ndarray:
+def _array(value: Any, form: TensorForm) -> np.ndarray:
     kind = form.numpy
     if kind == np.object_:
         array = np.array(_strings(value), kind)
@@ -240,11 +238,11 @@ def _strings(value: Any) -> Any:
 
 def _features(example: Any) -> dict[str, Any]:
     """An Example as JSON. A whole float keeps its point, which tells the server its type."""
-    made = {}
+    features = {}
     for name, feature in sorted(example.features.feature.items()):
         kind = feature.WhichOneof("kind")
         values = list(getattr(feature, kind).value) if kind else []
         if kind == "bytes_list":
             values = [{"b64": base64.b64encode(value).decode()} for value in values]
-        made[name] = values
-    return made
+        features[name] = values
+    return features

@@ -7,6 +7,7 @@ are not sent. Any other name that is not in the spec is an error.
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
@@ -14,12 +15,15 @@ from typing import Any, Optional, Union
 import numpy as np
 
 from . import messages, record_spec
-from .errors import RowError, did_you_mean
-from .signatures import DEFAULT_SIGNATURE
+from .tensors import DEFAULT_SIGNATURE
 
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 _FIELDS = {"string": "bytes_list", "float32": "float_list", "int64": "int64_list"}
 _EXPECTED = {"string": "str or bytes", "float32": "a number", "int64": "an int64"}
+
+
+class RowError(ValueError):
+    """A row does not fit the spec; the message names the row, the feature and what is expected."""
 
 
 class Rows:
@@ -64,8 +68,8 @@ class Rows:
             import feature_specs
         except ImportError as error:
             raise ImportError(
-                f"{text}: expected a folder or a .json file; only the kit reads other specs. Give "
-                "the folder of an export, or install the kit with `pip install estimator-kit`."
+                f"{text}: expected a folder or a .json file. Give the folder of an export, or "
+                "install the kit with `pip install estimator-kit`."
             ) from error
         return cls(feature_specs.load(text))
 
@@ -158,8 +162,8 @@ def _dicts(rows: Any) -> Iterable[Mapping[str, Any]]:
         raise RowError(
             f"expected a list of dicts, one for each row, or a DataFrame, got {_short(rows)}"
         )
-    found = _rows_of_table(rows) if is_table else rows
-    return (_dict(row, number) for number, row in enumerate(found))
+    rows_found = _rows_of_table(rows) if is_table else rows
+    return (_dict(row, number) for number, row in enumerate(rows_found))
 
 
 def _rows_of_table(table: Any) -> Iterable[Any]:
@@ -172,19 +176,19 @@ def _rows_of_table(table: Any) -> Iterable[Any]:
             f"the column {twice!r} occurs more than once. A row has one value for each name: "
             "rename or remove the other columns."
         )
-    found: Iterable[Any]
+    columns: Iterable[Any]
     if is_arrow:
-        found = table.to_pylist()
+        columns = table.to_pylist()
     elif hasattr(table, "to_dicts"):
-        found = table.to_dicts()
+        columns = table.to_dicts()
     elif hasattr(table, "to_dict"):
-        found = table.to_dict("records")
+        columns = table.to_dict("records")
     else:
         raise RowError(
             f"got a {type(table).__name__}, expected a list of dicts, one for each row, or a "
             "DataFrame of pandas or Polars, or a Table of pyarrow"
         )
-    return found
+    return columns
 
 
 def _iterates(rows: Any) -> bool:
@@ -271,3 +275,12 @@ _CHECKED: dict[str, Any] = {"string": _string, "float32": _float, "int64": _int}
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def did_you_mean(name: str, known_names: Iterable[str]) -> str:
+    """`. Did you mean 'user'?` for the nearest known name, or the list where none is near."""
+    names = list(dict.fromkeys(known_names))
+    near = difflib.get_close_matches(name, [n for n in names if n != name], n=1)
+    if near:
+        return f". Did you mean {near[0]!r}?"
+    return f". Use one of: {', '.join(names)}." if names else ""

@@ -1,11 +1,14 @@
-"""Converts arrays to `TensorProto` messages and back, without TensorFlow.
+"""Tensors without TensorFlow: arrays as `TensorProto` messages and back, forms of signatures.
 
 Works with any class of that message: the client's class, and TensorFlow's class on the server.
+`Metadata` has the version and the signatures of a model.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Any, Optional
 
 import numpy as np
@@ -76,9 +79,9 @@ def cast(array: np.ndarray, dtype: Any) -> np.ndarray:
     if array.dtype.kind == "f" and expected.kind != "f":
         return array
     with np.errstate(over="ignore", invalid="ignore"):
-        made = array.astype(expected)
+        converted = array.astype(expected)
     if expected.kind == "f":
-        good = np.isfinite(made) | ~np.isfinite(array)
+        good = np.isfinite(converted) | ~np.isfinite(array)
     else:
         limits = np.iinfo(expected)
         numbers = array.astype(np.object_)
@@ -86,7 +89,7 @@ def cast(array: np.ndarray, dtype: Any) -> np.ndarray:
     if not np.all(good):
         wrong = array.ravel()[int(np.argmin(np.ravel(good)))]
         raise ValueError(f"expected a value that fits into {expected}, got {wrong}")
-    return made
+    return converted
 
 
 def _as_bytes(item: Any) -> bytes:
@@ -137,12 +140,12 @@ def _fill_form(proto: Any, array: np.ndarray) -> None:
 
 
 def _varint(number: int) -> bytes:
-    made = bytearray()
+    data = bytearray()
     while number > 0x7F:
-        made.append(number & 0x7F | 0x80)
+        data.append(number & 0x7F | 0x80)
         number >>= 7
-    made.append(number)
-    return bytes(made)
+    data.append(number)
+    return bytes(data)
 
 
 def to_array(proto: Any, max_bytes: Optional[int] = None) -> np.ndarray:
@@ -205,7 +208,82 @@ def to_array(proto: Any, max_bytes: Optional[int] = None) -> np.ndarray:
         read = np.array(values, dtype)
     if len(read) == count:
         return read.reshape(shape)
-    whole = np.zeros(count, dtype)  # As in TensorFlow, a message without values has zeros.
-    whole[: len(read)] = read
-    whole[len(read) :] = read[-1] if len(read) else 0
-    return whole.reshape(shape)
+    array = np.zeros(count, dtype)  # As in TensorFlow, a message without values has zeros.
+    array[: len(read)] = read
+    array[len(read) :] = read[-1] if len(read) else 0
+    return array.reshape(shape)
+
+
+# The signature of a request that names none.
+DEFAULT_SIGNATURE = "serving_default"
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorForm:
+    """One tensor of a signature.
+
+    Attributes:
+      dtype: TensorFlow's name of its type, for example `float`.
+      shape: its sizes, with None for any size; None if the rank is unknown.
+    """
+
+    dtype: str
+    shape: Optional[tuple[Optional[int], ...]]
+
+    @property
+    def numpy(self) -> Any:
+        """The NumPy type of its arrays; `object` for strings."""
+        numbers = {name: number for number, name in NAMES.items()}
+        return numpy_type(numbers.get(self.dtype, 0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+    """A signature of a model, with the content of its `SignatureDef`."""
+
+    inputs: Mapping[str, TensorForm]
+    outputs: Mapping[str, TensorForm]
+    method: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Metadata:
+    """A version of a model and its signatures by name."""
+
+    version: int
+    signatures: Mapping[str, Signature]
+
+
+def signature_of_message(signature: Any) -> Signature:
+    """The signature of a `SignatureDef`, which may be of any class."""
+    return Signature(
+        {name: _tensor_form(info) for name, info in sorted(signature.inputs.items())},
+        {name: _tensor_form(info) for name, info in sorted(signature.outputs.items())},
+        signature.method_name,
+    )
+
+
+def _tensor_form(info: Any) -> TensorForm:
+    shape = info.tensor_shape
+    sizes = tuple(None if dim.size < 0 else dim.size for dim in shape.dim)
+    name = NAMES.get(info.dtype, str(info.dtype))
+    return TensorForm(name, None if shape.unknown_rank else sizes)
+
+
+def signature_of_json(signature: Mapping[str, Any]) -> Signature:
+    """The signature in the JSON of the REST path `metadata`."""
+    return Signature(
+        {name: _json_form(info) for name, info in sorted(signature.get("inputs", {}).items())},
+        {name: _json_form(info) for name, info in sorted(signature.get("outputs", {}).items())},
+        signature.get("method_name", ""),
+    )
+
+
+def _json_form(info: Mapping[str, Any]) -> TensorForm:
+    shape = info.get("tensor_shape", {})
+    sizes = tuple(
+        None if int(dim.get("size", 0)) < 0 else int(dim.get("size", 0))
+        for dim in shape.get("dim", [])
+    )
+    name = str(info.get("dtype", "")).removeprefix("DT_").lower()
+    return TensorForm(name, None if shape.get("unknown_rank") else sizes)

@@ -16,7 +16,7 @@ from estimator_kit.result import RunResult
 from feature_specs.files.jobs import FolderError
 from feature_specs.parser import parser
 from input_pipelines.prepare.analyze import first_spec, refresh
-from input_pipelines.prepare.beam.flags import BeamFlagsError
+from input_pipelines.prepare.beam_runner import BeamFlagsError
 from input_pipelines.reading import files
 
 

@@ -18,7 +18,7 @@ from feature_specs.files import file_systems
 from feature_specs.files.jobs import FolderError
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
-from input_pipelines.prepare.beam.flags import BeamFlagsError
+from input_pipelines.prepare.beam_runner import BeamFlagsError
 from input_pipelines.prepare.convert import conversion, sequences
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.reading import files

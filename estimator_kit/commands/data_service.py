@@ -24,8 +24,8 @@ import tensorflow as tf
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.distributed import servers
 from estimator_kit.errors import ConfigError
+from estimator_kit.exit_codes import until_signalled
 from estimator_kit.result import RunResult
-from estimator_kit.signals import until_signalled
 from estimator_kit.training import data_service
 from feature_specs.files import documents
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.exporters.run_exports import RunExports
+from estimator_kit.exporters.saved_model import RunExports
 from estimator_kit.exporters.signatures import check_default
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.observing import report
-from estimator_kit.observing.evaluation_history import EvaluationHistory
+from estimator_kit.observing.histories import EvaluationHistory
 from estimator_kit.result import RunResult
 from estimator_kit.training import bad_data
-from estimator_kit.training.eval_input import eval_paths
 from estimator_kit.training.preparation import prepared, trained_estimator
+from estimator_kit.training.records import eval_paths
 from feature_specs.spec import FeatureSpec
 from input_pipelines.integrity import stored_records
 from input_pipelines.record_files import tfrecords

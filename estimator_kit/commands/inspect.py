@@ -21,7 +21,7 @@ from typing import Any, Optional
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_kit.checkpoints import reading, run_record
+from estimator_kit.checkpoints import model_outline, reading, run_record
 from estimator_kit.commands.inspected_model import describe, statistics_beside
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
@@ -30,12 +30,12 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.extra_files import Lineage
 from estimator_kit.exporters.saved_model_graph import (
+    features_of_signatures,
     op_counts,
     read_saved_model,
     saved_model_file,
     serving_graph,
 )
-from estimator_kit.exporters.signature_features import features_of_signatures
 from estimator_kit.exporters.verification import Report
 from estimator_kit.exporters.versions import kept
 from estimator_kit.result import RunResult
@@ -161,7 +161,7 @@ def _described(config: ExperimentConfig, spec: FeatureSpec) -> tuple[list[str], 
     """The lines about a model, and its training graph."""
     model = make_model(config, spec)
     lines = describe(model, config.model, statistics_beside(config.spec))
-    graph, _ = reading.build(model, ModeKeys.TRAIN)
+    graph, _ = model_outline.build(model, ModeKeys.TRAIN)
     return lines, graph.as_graph_def()
 
 

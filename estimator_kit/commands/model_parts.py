@@ -17,7 +17,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.checkpoints import reading
+from estimator_kit.checkpoints import model_outline
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.model import operations
 from estimator_kit.model.model_fn import ModelFn
@@ -91,11 +91,11 @@ def parts_of(model: ModelFn) -> Parts:
     Raises:
       ConfigError: the model cannot be built.
     """
-    outline = reading.outline(model)
-    train, _ = reading.build(model, ModeKeys.TRAIN)
+    outline = model_outline.outline(model)
+    train, _ = model_outline.build(model, ModeKeys.TRAIN)
     with train.as_default():
         variables = {v.op.name: v for v in tf.compat.v1.global_variables()}
-    predict, spec = reading.build(model, ModeKeys.PREDICT)
+    predict, spec = model_outline.build(model, ModeKeys.PREDICT)
     weights = {name: v for name, v in variables.items() if name in outline.weights}
     counts: dict[str, dict[str, int]] = {}
     for name, variable in variables.items():

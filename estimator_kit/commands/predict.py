@@ -7,10 +7,10 @@ from typing import Any, Optional, TextIO
 
 import tensorflow as tf
 
+from estimator_kit import tensorflow_errors
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters import loading
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing import report
 from estimator_kit.result import RunResult
@@ -74,7 +74,7 @@ def _with_export(
         )
 
     cannot = f"--export_dir={export.path} cannot answer"
-    with loading.as_export_error(cannot, (tf.errors.OpError,)):
+    with tensorflow_errors.as_export_error(cannot, (tf.errors.OpError,)):
         return spec, _predict(config, spec, predict, answers, remedy=exports.RECORD_REMEDY)
 
 

@@ -8,7 +8,7 @@ from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing.page import page
 from estimator_kit.result import RunResult
-from estimator_kit.retraining import pages, state
+from estimator_kit.retraining import notices, state
 
 
 def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
@@ -25,7 +25,7 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
         path = page.write_comparison(config.compare)
     else:
         assert config.model_dir is not None
-        write = pages.write if state.cycles(config.model_dir) else page.write
+        write = notices.write_pages if state.cycles(config.model_dir) else page.write
         path = write(config.model_dir)
     tell(f"report: {path}")
     return RunResult(mode=config.mode)

@@ -16,20 +16,19 @@ from estimator_kit.config.mode_configs import (
 )
 from estimator_kit.observing.page import page
 from estimator_kit.result import RunResult
-from estimator_kit.retraining import cycle, modes, pages, reproduction, stages, state
-from estimator_kit.retraining.report import Report
+from estimator_kit.retraining import cycle, modes, notices, stages, state
+from estimator_kit.retraining.cycle_report import Report
 
 
 def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
     """Runs a cycle, trains an earlier one again, or makes an earlier version live.
 
-    It raises the errors of `retraining.cycle.run`, `retraining.modes` and
-    `retraining.reproduction`.
+    It raises the errors of `retraining.cycle.run` and of `retraining.modes`.
     """
     if config.mode == "rollback":
         tell(_roll_back(complete(config, RollbackConfig)))
     elif config.cycle is not None:
-        tell(reproduction.reproduce(complete(config, ReproduceConfig)))
+        tell(modes.reproduce(complete(config, ReproduceConfig)))
     else:
         return _retrain(complete(config, RetrainConfig), tell)
     return RunResult(mode=config.mode)
@@ -44,7 +43,9 @@ def _roll_back(config: RollbackConfig) -> str:
     services.live(live.number, live.path)
     if not os.path.exists(os.path.join(config.model_dir, page.HISTORY)):
         return text
-    return f"{text}\n{page.attempt(lambda: pages.write(config.model_dir, config.serving_dir))}"
+    return (
+        f"{text}\n{page.attempt(lambda: notices.write_pages(config.model_dir, config.serving_dir))}"
+    )
 
 
 def _retrain(config: RetrainConfig, tell: Callable[[str], None]) -> RunResult:
@@ -57,7 +58,7 @@ def _retrain(config: RetrainConfig, tell: Callable[[str], None]) -> RunResult:
         return result
     finally:
         if config.report == "on":
-            line = page.attempt(lambda: pages.write(config.model_dir, config.serving_dir))
+            line = page.attempt(lambda: notices.write_pages(config.model_dir, config.serving_dir))
             # The status tells how the cycle ended, also if nobody reads standard output.
             with contextlib.suppress(BrokenPipeError):
                 tell(line)

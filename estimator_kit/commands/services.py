@@ -16,12 +16,11 @@ import time
 
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.modes import settings_of
-from estimator_kit.observing import prometheus
+from estimator_kit.observing import prometheus, run_log
 from estimator_kit.observing.page import page
-from estimator_kit.observing.tracking import run_log
 from estimator_kit.result import read_result
-from estimator_kit.retraining.publication import Promoted
-from estimator_kit.retraining.report import Report
+from estimator_kit.retraining.cycle_report import Report
+from estimator_kit.retraining.cycle_versions import Promoted
 from estimator_kit.retraining.state import CycleFolder
 from estimator_kit.retraining.training_stage import Trained
 

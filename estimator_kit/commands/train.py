@@ -16,9 +16,9 @@ from estimator_kit.observing import report
 from estimator_kit.observing.page import page
 from estimator_kit.observing.tensorboard import ending
 from estimator_kit.result import RunResult, read_result
-from estimator_kit.scoring import flops, measured
-from estimator_kit.training import bad_data, unfinished
-from estimator_kit.training.eval_input import eval_paths
+from estimator_kit.scoring import measured
+from estimator_kit.training import bad_data, starts
+from estimator_kit.training.records import eval_paths
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 
@@ -38,7 +38,7 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
         result = tasks.train(config, spec)
     except NothingToDo:
         # If an earlier start was killed before it had reported the end, that is still to do.
-        if config.mode == "train" or unfinished.step_of(config.model_dir) is None:
+        if config.mode == "train" or starts.unfinished_step(config.model_dir) is None:
             raise
         result = read_result(config.model_dir) or RunResult(mode=config.mode)
     except BaseException as error:
@@ -64,7 +64,7 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
         step = result.global_step or 0
         tell(ending.finish(config.model_dir, spec, step, with_slices=with_slices))
         if problem is None:
-            unfinished.end(config.model_dir)
+            starts.end_work(config.model_dir)
     if problem is not None:
         raise problem
     return result
@@ -73,7 +73,7 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
 def _count_flops(model_dir: str, export: str) -> None:
     """For the report page. The training has succeeded, so an error here is a warning."""
     try:
-        flops.write(model_dir, export)
+        measured.write_flops(model_dir, export)
     except Exception as error:
         _log.warning("the operations of %s could not be counted: %s", export, error)
 

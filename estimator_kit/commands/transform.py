@@ -26,7 +26,7 @@ from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import TransformConfig
 from estimator_kit.embeddings import dynamic_package, dynamic_problems
 from estimator_kit.errors import ConfigError, ExportError
-from estimator_kit.exporters import quality_change, skew
+from estimator_kit.exporters import comparison, skew
 from estimator_kit.exporters.comparison import (
     NOT_MEASURED,
     ROWS,
@@ -40,9 +40,15 @@ from estimator_kit.exporters.comparison import (
     sample,
     spec_path,
 )
-from estimator_kit.exporters.freezing import MAIN_OPS, frozen, optimized
 from estimator_kit.exporters.runtimes import conversion
-from estimator_kit.exporters.saved_model_graph import op_counts, read_saved_model, serving_graph
+from estimator_kit.exporters.saved_model_graph import (
+    MAIN_OPS,
+    frozen,
+    op_counts,
+    optimized,
+    read_saved_model,
+    serving_graph,
+)
 from estimator_kit.result import RunResult
 from estimator_kit.scoring import item_files
 from feature_specs.files import file_systems, staged, versions
@@ -149,7 +155,7 @@ def _difference(
 
 
 def _quality_changes(config: ExperimentConfig, meta: Any, source: str, staging: str) -> list[str]:
-    """The lines of `quality_change` for the result, or that it was not measured."""
+    """The lines of `check_quality` for the result, or that it was not measured."""
     if not config.eval_files:
         return [NOT_MEASURED]
     spec = kept_spec(source)
@@ -159,6 +165,6 @@ def _quality_changes(config: ExperimentConfig, meta: Any, source: str, staging: 
             "labels are. Remove --eval_files."
         )
     name, key = records_signature(meta, source)
-    records = list(sample(config, spec, "eval_files", quality_change.ROWS).records)
+    records = list(sample(config, spec, "eval_files", comparison.QUALITY_ROWS).records)
     before, after = (answers_of(path, name, key, records) for path in (source, staging))
     return check_quality(config, spec, records, before, after)

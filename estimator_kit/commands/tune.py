@@ -14,17 +14,16 @@ from typing import Optional
 from estimator_kit.commands.validate import checked_files
 from estimator_kit.config.mode_configs import TuneConfig
 from estimator_kit.errors import NothingToDo
+from estimator_kit.exit_codes import Signalled, until_signalled
 from estimator_kit.observing.page import page as report_page
 from estimator_kit.observing.tensorboard import ending
 from estimator_kit.result import RunResult, read_result
-from estimator_kit.signals import Signalled, until_signalled
 from estimator_kit.training import preparation
-from estimator_kit.tuning import board, checks, page, results, search_file
-from estimator_kit.tuning.definition import definition
-from estimator_kit.tuning.library import optuna
+from estimator_kit.tuning import checks, page, results, search_file
+from estimator_kit.tuning.definition import definition, optuna
 from estimator_kit.tuning.search import SearchLoop
+from estimator_kit.tuning.space import name_of, trial_config, trial_dir
 from estimator_kit.tuning.study import Claim, SearchStudy, Trial
-from estimator_kit.tuning.trial_config import name_of, trial_config, trial_dir
 from estimator_kit.tuning.trial_process import TrialRun
 from feature_specs.parser import parser
 from input_pipelines.errors import DataError
@@ -62,7 +61,7 @@ def run(config: TuneConfig, tell: Callable[[str], None]) -> RunResult:
         definition(config, spec, models),
     )
     _check_left(config, study)
-    board.write(os.path.join(config.model_dir, "trials"), search, spec)
+    page.write_board(os.path.join(config.model_dir, "trials"), search, spec)
     with study.locked():
         test = results.read(config.model_dir).test
         results.write(config.model_dir, study, test, is_done=False)

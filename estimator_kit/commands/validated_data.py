@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Union
 
-from estimator_kit.checkpoints import reading
+from estimator_kit.checkpoints import model_outline
 from estimator_kit.config import table_settings
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.embeddings import table_memory
@@ -137,5 +137,5 @@ def check_model(config: ExperimentConfig, spec: FeatureSpec) -> None:
     model.computing = Computing.of(config)
     if config.strategy is None and not config.worker_hosts:
         table_memory.check(spec, model.groups())
-    outline = reading.outline(model)
+    outline = model_outline.outline(model)
     plan.check_metrics(config.model_copy(update={"mode": "train_and_evaluate"}), outline)

@@ -11,13 +11,11 @@ On TensorFlow 2.15 it changes nothing. On later versions it adds what tensorflow
 TensorFlow has removed, and nothing else:
 
 - legacy_keras.py: `tf.keras` is Keras 2, from the package `tf_keras`;
-- export_names.py: the API name "estimator" of TensorFlow's export decorator;
 - estimator_training.py: the removed glue between Estimator and distribution strategies;
-- tpu.py: stand-ins for TPUEstimator, which is not supported;
-- namespaces.py: `tf.estimator`, `tf.compat.v1.estimator`, `tf.compat.v2.estimator`;
-- estimator_paths.py: `tensorflow.python.estimator`, from which old libraries import;
-- pandas_strings.py: the string columns of pandas 3 in `pandas_input_fn`;
-- removed_names.py: what to use instead of `tf.contrib` and `BoostedTrees*`.
+- restored_names.py: `tf.estimator`, `tf.compat.v1.estimator`, `tf.compat.v2.estimator`, the path
+  `tensorflow.python.estimator`, and what to use instead of `tf.contrib` and `BoostedTrees*`;
+- estimator_patches.py: stand-ins for TPUEstimator, which is not supported, and string columns of
+  pandas 3 in `pandas_input_fn`.
 
 private_names.py lists all private names of TensorFlow that this package needs. They are checked
 first: a process gets either a complete `tf.estimator`, or one `UnsupportedTensorFlowError` and an

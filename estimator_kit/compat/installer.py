@@ -17,14 +17,10 @@ import warnings
 from typing import Optional
 
 from estimator_kit.compat import (
-    estimator_paths,
-    export_names,
+    estimator_patches,
     legacy_keras,
-    namespaces,
-    pandas_strings,
     private_names,
-    removed_names,
-    tpu,
+    restored_names,
     versions,
 )
 from estimator_kit.errors import UnsupportedTensorFlowError
@@ -81,19 +77,19 @@ def _install(installed: versions.Installed, undo: contextlib.ExitStack) -> None:
             stacklevel=4,
         )
 
-    namespaces.import_holders()
+    restored_names.import_holders()
     legacy_keras.load()
     _raise_if(installed, legacy_keras.result_problems())
     # An earlier import without this package may have failed and left partial modules.
     _forget_estimator()
     undo.callback(_forget_estimator)
-    export_names.install(undo)
-    tpu.install(undo, tensorflow_version=version)
+    restored_names.install_export_names(undo)
+    estimator_patches.install_tpu_stand_ins(undo, tensorflow_version=version)
     _install_training(undo)
-    namespaces.install(undo)
-    estimator_paths.install(undo)
-    pandas_strings.install(undo)
-    removed_names.install(undo)
+    restored_names.install_namespaces(undo)
+    restored_names.install_old_paths(undo)
+    estimator_patches.install_pandas_strings(undo)
+    restored_names.explain_removed_names(undo)
 
 
 def _forget_estimator() -> None:

@@ -53,27 +53,27 @@ def problems(installed: Installed) -> list[str]:
             return [f"{VARIABLE}={wanted} breaks tf.keras without the package tf_keras. Unset it."]
         return []
 
-    found = []
+    messages = []
     major, minor = minor_of(installed.tensorflow)
     if installed.tf_keras is None or minor_of(installed.tf_keras) != (major, minor):
-        found.append(
+        messages.append(
             f"expected tf_keras {major}.{minor} (Keras 2), got {installed.tf_keras or 'none'}. "
             f'Install it with `pip install "tf_keras=={major}.{minor}.*"`.'
         )
     elif _keras_folder() is None:
-        found.append(
+        messages.append(
             f"tf_keras {installed.tf_keras} is registered as installed but cannot be found. "
             "Install it again with "
             f'`pip install --force-reinstall --no-deps "tf_keras=={major}.{minor}.*"`.'
         )
     if wanted and wanted not in _YES:
-        found.append(f"{VARIABLE}: expected '1', got {wanted!r}. Set it to 1, or unset it.")
+        messages.append(f"{VARIABLE}: expected '1', got {wanted!r}. Set it to 1, or unset it.")
     elif user := _user_of_keras_3():
-        found.append(
+        messages.append(
             f"Keras 3 is already in use ({user}). Import {__package__} before tensorflow, or "
             f"set {VARIABLE}=1."
         )
-    return found
+    return messages
 
 
 def choose(undo: contextlib.ExitStack) -> None:

@@ -30,22 +30,22 @@ class PrivateName(NamedTuple):
 
 def missing(names: Optional[Iterable[PrivateName]] = None) -> list[str]:
     """One sentence for each name (None: of all names) that cannot be imported, in order."""
-    found = (_problem(name) for name in (OURS + ESTIMATORS if names is None else names))
-    return [problem for problem in found if problem]
+    problems = (_problem(name) for name in (OURS + ESTIMATORS if names is None else names))
+    return [problem for problem in problems if problem]
 
 
 def _problem(name: PrivateName) -> Optional[str]:
     full = f"{name.module}.{name.attribute}"
     try:
-        there = hasattr(importlib.import_module(name.module), name.attribute)
+        exists = hasattr(importlib.import_module(name.module), name.attribute)
     except ModuleNotFoundError as error:
         if error.name and f"{name.module}.".startswith(f"{error.name}."):
-            there = False
+            exists = False
         else:
             return f"{full} cannot be imported ({error}): {name.why}"
     except Exception as error:  # A new Python or NumPy can break a module in any way.
         return f"{full} cannot be imported ({type(error).__name__}: {error}): {name.why}"
-    return None if there else f"{full} is missing: {name.why}"
+    return None if exists else f"{full} is missing: {name.why}"
 
 
 def _names(*groups: tuple[str, str, str]) -> tuple[PrivateName, ...]:

@@ -106,7 +106,7 @@ def problems(installed: Installed) -> list[str]:
     """
     assert installed.tensorflow is not None
     minor = minor_of(installed.tensorflow)
-    found = []
+    messages = []
     if minor < SUPPORTED.first:
         first = "{}.{}".format(*SUPPORTED.first)
         return [
@@ -114,7 +114,7 @@ def problems(installed: Installed) -> list[str]:
             f'`pip install "tensorflow>={first}"`.'
         ]
     if installed.tensorflow_estimator != ESTIMATOR_VERSION:
-        found.append(
+        messages.append(
             f"expected tensorflow-estimator {ESTIMATOR_VERSION}, got "
             f"{installed.tensorflow_estimator or 'none'}. Install it with "
             f"`pip install tensorflow-estimator=={ESTIMATOR_VERSION}`."
@@ -122,11 +122,11 @@ def problems(installed: Installed) -> list[str]:
     for with_minor, package, first_failing, seen in _CONFLICTS:
         version = getattr(installed, package)
         if minor == with_minor and version and int(version.split(".")[0]) >= first_failing:
-            found.append(
+            messages.append(
                 f"{package} {version} does not work with this TensorFlow ({seen}). Install an "
                 f'older version with `pip install "{package}<{first_failing}"`.'
             )
-    return found
+    return messages
 
 
 def _first_version(*packages: str) -> Optional[str]:

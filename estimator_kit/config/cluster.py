@@ -46,7 +46,8 @@ _EXAMPLE = (
 _IGNORED = ("environment", "job")
 _IGNORED_OF_TASK = ("trial", "cloud")
 
-_LONE_CHIEF = (
+# What messages expect if only a chief is named.
+_MORE_THAN_A_CHIEF = (
     "a worker or a ps too; a chief that trains alone evaluates its own checkpoints, without an "
     "evaluator"
 )
@@ -173,36 +174,25 @@ def parse(text: str) -> Optional[ClusterView]:
         raise _wrong("TF_CONFIG.rpc_layer", f"got {document['rpc_layer']!r}", "grpc")
     cluster = document.get("cluster", {})
     _check_mapping("TF_CONFIG.cluster", cluster, JOBS, (MASTER,))
-    jobs = {job: _addresses(f"TF_CONFIG.cluster.{job}", hosts) for job, hosts in cluster.items()}
+    named = {job: _addresses(f"TF_CONFIG.cluster.{job}", hosts) for job, hosts in cluster.items()}
     task = document.get("task") or {}
     _check_mapping("TF_CONFIG.task", task, ("type", "index"), _IGNORED_OF_TASK)
-    members = [host for job, hosts in jobs.items() if job != EVALUATOR for host in hosts]
-    task_type, index = task.get("type"), task.get("index", 0)
-    if not members:
-        if task_type in (None, CHIEF, MASTER, WORKER) and index in (0, "0"):
+    servers = [host for job, hosts in named.items() if job != EVALUATOR for host in hosts]
+    if not servers:
+        named_type, number = task.get("type"), task.get("index", 0)
+        if named_type in (None, CHIEF, MASTER, WORKER) and number in (0, "0"):
             return None
         raise _wrong(
-            "TF_CONFIG.cluster", "got none", f"the cluster of the task {task_type} {index}"
+            "TF_CONFIG.cluster", "got none", f"the cluster of the task {named_type} {number}"
         )
-    if two := _same_address(members):
-        raise _wrong("TF_CONFIG.cluster", two, "an address for each task")
-    if task_type not in (*JOBS, MASTER):
-        raise _wrong("TF_CONFIG.task.type", f"got {task_type!r}", f"one of {', '.join(JOBS)}")
-    if isinstance(index, str) and index.isdecimal():
-        index = int(index)
-    count = 1 if task_type == EVALUATOR else len(jobs.get(task_type, ()))
-    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < count:
-        expected = (
-            f"a number below {count}, the number of {task_type} tasks"
-            if count
-            else f"a task of the cluster, which has no {task_type}"
-        )
-        raise _wrong("TF_CONFIG.task.index", f"got {index!r}", expected)
-    jobs, task_type, index = _with_chief(jobs, task_type, index)
-    if len(members) == 1:
+    problem = _equal_addresses(servers)
+    if problem is not None:
+        raise _wrong("TF_CONFIG.cluster", problem, "an address for each task")
+    jobs, task_type, index = _with_chief(named, *_checked_task(task, named))
+    if len(servers) == 1:
         if task_type == CHIEF:
             return None
-        raise _wrong("TF_CONFIG.cluster", "got only a chief", _LONE_CHIEF)
+        raise _wrong("TF_CONFIG.cluster", "got only a chief", _MORE_THAN_A_CHIEF)
     return ClusterView(
         chief=jobs[CHIEF][0],
         workers=jobs.get(WORKER, ()),
@@ -211,6 +201,23 @@ def parse(text: str) -> Optional[ClusterView]:
         task_type=task_type,
         task_index=index,
     )
+
+
+def _checked_task(task: Mapping[str, Any], jobs: Mapping[str, tuple[str, ...]]) -> tuple[str, int]:
+    """The type and the index of the task of this process, which the cluster must have."""
+    task_type, index = task.get("type"), task.get("index", 0)
+    if task_type not in (*JOBS, MASTER):
+        raise _wrong("TF_CONFIG.task.type", f"got {task_type!r}", f"one of {', '.join(JOBS)}")
+    number = int(index) if isinstance(index, str) and index.isdecimal() else index
+    count = 1 if task_type == EVALUATOR else len(jobs.get(task_type, ()))
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < count:
+        expected = (
+            f"a number below {count}, the number of {task_type} tasks"
+            if count
+            else f"a task of the cluster, which has no {task_type}"
+        )
+        raise _wrong("TF_CONFIG.task.index", f"got {number!r}", expected)
+    return task_type, number
 
 
 def _with_chief(
@@ -237,8 +244,8 @@ def _with_chief(
     return jobs, task_type, index
 
 
-def _same_address(hosts: Sequence[str]) -> Optional[str]:
-    """What is wrong if two tasks have the same address, or None."""
+def _equal_addresses(hosts: Sequence[str]) -> Optional[str]:
+    """Which two tasks have the same address, for a message; None if all addresses differ."""
     seen: dict[str, str] = {}
     for address in hosts:
         name, _, port = address.lower().rpartition(":")
@@ -259,27 +266,28 @@ def _from_flags(config: Cluster) -> Optional[ClusterView]:
     workers = _addresses("--worker_hosts", list(config.worker_hosts))
     ps = _addresses("--ps_hosts", list(config.ps_hosts))
     hosts = [*workers, *ps]
-    if two := _same_address(hosts):
+    problem = _equal_addresses(hosts)
+    if problem is not None:
         raise ConfigError(
-            f"--worker_hosts, --ps_hosts: {two}, expected a different address for each task."
+            f"--worker_hosts, --ps_hosts: {problem}, expected a different address for each task."
         )
     job: str = config.job_name
     index = config.task_index
     count = {WORKER: len(workers), PS: len(ps)}.get(job, 1)
     if index >= count:
         flag = "--ps_hosts" if job == PS else "--worker_hosts"
-        one = (
-            f"--job_name={job} has only task 0"
-            if count == 1 and job not in (WORKER, PS)
-            else (f"{flag} has {count} of them")
+        reason = (
+            f"{flag} has {count} of them"
+            if job in (WORKER, PS)
+            else f"--job_name={job} has only task 0"
         )
-        raise ConfigError(f"--task_index: expected a number below {count}, got {index}: {one}.")
+        raise ConfigError(f"--task_index: expected a number below {count}, got {index}: {reason}.")
     if job == WORKER:
         job, index = (WORKER, index - 1) if index else (CHIEF, 0)
     if len(hosts) == 1:
         if job == CHIEF:
             return None
-        raise ConfigError(f"--worker_hosts: got only a chief, expected {_LONE_CHIEF}.")
+        raise ConfigError(f"--worker_hosts: got only a chief, expected {_MORE_THAN_A_CHIEF}.")
     return ClusterView(workers[0], workers[1:], ps, (), job, index)
 
 
@@ -300,8 +308,8 @@ def _addresses(part: str, hosts: Any) -> tuple[str, ...]:
     if not isinstance(hosts, list):
         raise _wrong(part, f"got {hosts!r}", 'a list of addresses, such as ["host0:2222"]')
     for i, host in enumerate(hosts):
-        found = _ADDRESS.fullmatch(host) if isinstance(host, str) else None
-        if found is None or int(found[2]) > 65535:
+        match = _ADDRESS.fullmatch(host) if isinstance(host, str) else None
+        if match is None or int(match[2]) > 65535:
             raise _wrong(f"{part}[{i}]", f"got {host!r}", "an address such as host0:2222")
     return tuple(hosts)
 
@@ -352,7 +360,7 @@ def view_problems(config: AllSettings, view: Optional[ClusterView]) -> list[str]
 
 
 @contextlib.contextmanager
-def visible(
+def set_tf_config(
     view: Optional[ClusterView], environment: MutableMapping[str, str] = os.environ
 ) -> Iterator[None]:
     """Sets TF_CONFIG for TensorFlow to one task, or to none, while the block runs."""

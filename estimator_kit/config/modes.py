@@ -227,10 +227,9 @@ class Train(Exporting):
     module = "train"
     needs = {"spec": (), "model_dir": (), "train_files": ("train_mix", "input_fn")}
     refuses = {
-        "exporters best_metric best_direction best_k export_every_steps exports_to_keep "
-        "default_signature slices importance": _TRAIN_ONLY,
+        "exporters best_metric exports_to_keep default_signature slices importance": _TRAIN_ONLY,
         "eval_files eval_days predict_files eval_batch_size eval_steps eval_throttle_secs "
-        "early_stopping_metric early_stopping_direction early_stopping_patience": _TRAIN_ONLY,
+        "early_stopping_metric early_stopping_patience": _TRAIN_ONLY,
         "eval_name": "Use --mode=evaluate.",
         "data_service_port data_service_host data_service_dir": "Use --data_service.",
     }
@@ -322,7 +321,7 @@ class Export(Exporting):
     refuses = {
         "input_cache_dir input_cache_gib eval_batch_size eval_steps eval_name": "Use "
         "--mode=evaluate to evaluate the checkpoint.",
-        "exporters best_metric best_direction best_k export_every_steps exports_to_keep": "It "
+        "exporters best_metric exports_to_keep": "It "
         "writes one export, of the latest checkpoint. Remove the flag.",
         "slices importance": "Use --mode=train_and_evaluate, which measures them.",
         "warm_start_mode warm_start_vars warm_start_rename": "It trains nothing. Remove the flag.",

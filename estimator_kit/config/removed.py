@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Optional
 
+from estimator_kit.config.areas.exports import better
 from estimator_kit.config.modes import MODES
 from feature_specs.errors import did_you_mean
 
@@ -30,7 +31,7 @@ class Removed(NamedTuple):
     """A setting of earlier versions.
 
     Attributes:
-      value: the value that always holds now, as `flags.txt` has it; None if there is none.
+      value: the value that always holds now, as `flags.txt` has it; None without one.
       instead: what to do instead.
       rewrite: from the value in a `flags.txt` and all values of this file, makes the lines for this
         version. None if a line with another value than `value` cannot be read.
@@ -51,6 +52,19 @@ def _as(name: str) -> Callable[[str, Mapping[str, str]], list[str]]:
     return lambda value, others: [f"--{name}={value}"]
 
 
+_KNOWN = "The kit knows which way its metrics improve. For your own metric, write"
+
+
+def _direction(flag: str) -> Callable[[str, Mapping[str, str]], list[str]]:
+    """For the direction of the metric that a flag names."""
+
+    def rewrite(value: str, others: Mapping[str, str]) -> list[str]:
+        metric = others.get(flag, "loss")
+        return [] if better(metric) == value else [f"--{flag}={value}:{metric}"]
+
+    return rewrite
+
+
 def _exporters(value: str, others: Mapping[str, str]) -> list[str]:
     """The exporters with their numbers."""
     numbers = {"best_k": others.get("best_k"), "step": others.get("export_every_steps")}
@@ -60,6 +74,12 @@ def _exporters(value: str, others: Mapping[str, str]) -> list[str]:
 
 
 REMOVED: Mapping[str, Removed] = {
+    "best_direction": Removed(None, f"{_KNOWN} --best_metric=max:name.", _direction("best_metric")),
+    "early_stopping_direction": Removed(
+        None,
+        f"{_KNOWN} --early_stopping_metric=max:name.",
+        _direction("early_stopping_metric"),
+    ),
     "split_key": Removed(None, "Use --split=key:column.", _not_needed),
     "split_rows": Removed("false", "Use --split=rows.", _not_needed),
     "split_time": Removed(None, "Use --split=time:column.", _not_needed),
@@ -116,8 +136,8 @@ REMOVED: Mapping[str, Removed] = {
     ),
     "serving_poll_secs": Removed(
         "1.0",
-        "The server looks for versions every second. For TensorFlow Serving, edit "
-        "--file_system_poll_wait_seconds in docker-compose.yaml or kubernetes.yaml.",
+        "The server looks for versions every second. For TensorFlow Serving, set its flag "
+        "--file_system_poll_wait_seconds.",
     ),
     "serving_lame_duck_secs": Removed(
         "5.0",
@@ -130,8 +150,8 @@ REMOVED: Mapping[str, Removed] = {
     ),
     "serving_image": Removed(
         None,
-        "The image belongs to the installed TensorFlow. Edit docker-compose.yaml or "
-        "kubernetes.yaml.",
+        "The image belongs to the installed TensorFlow. Write your own into the copy of "
+        "examples/serving that you start.",
     ),
     "serving_batch_timeout_micros": Removed(
         "1000", "A request waits 1000 microseconds for others. Edit batching_parameters.txt."
@@ -166,7 +186,7 @@ def is_readable(line: str, path: str) -> bool:
 
 
 def rewritten(lines: Iterable[str]) -> list[str]:
-    """The lines of this version that replace those of removed settings in a `flags.txt`."""
+    """The lines of this version that replace lines of removed settings in a `flags.txt`."""
     values = dict(map(_parts, lines))
     made = []
     for name, value in values.items():

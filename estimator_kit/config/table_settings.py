@@ -18,7 +18,7 @@ from typing import Any, Optional
 
 from estimator_kit.config.areas.tables import Tables
 from estimator_kit.errors import ConfigError
-from feature_specs.sections import tables as section_tables
+from feature_specs.sections import records as section_tables
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.record_files import kinds

@@ -4,16 +4,14 @@
     chief             the trainer of the chief, which tells the other tasks its state by marks
     worker            a worker, from start to end
     parameter_server  chief and worker with variables on parameter servers (ps)
-    collective        chief and worker with all variables in each (multi_worker_mirrored)
-    all_reduce        several devices of one process (mirrored)
-    servers           a ps, from start to end
+    all_reduce        all variables on each device: mirrored, and chief and worker of
+                      multi_worker_mirrored
+    servers           the server of a task, and a ps, from start to end
     evaluation        an evaluator, from start to end
-    sessions          starts training again in a new session when a ps was lost
-    placement         which ps stores which variable
-    marks             files in model_dir by which tasks tell each other their state
+    sessions          which ps stores which variable, and a new session when a ps was lost
     lost_tasks        a thread that watches the marks and the other tasks
-    waiting           waits for other tasks, and logs their names
-    listening         restricts a server to its address in TF_CONFIG
+    waiting           files in model_dir by which tasks tell each other their state (marks), and
+                      waiting for other tasks
     launcher          a cluster on this machine, for development
 
 TensorFlow does the work, with its gRPC servers, parameter servers and collectives. The modules here

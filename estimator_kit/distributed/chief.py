@@ -2,7 +2,7 @@
 
 It removes the marks of earlier starts, stays until the workers have read their shards, and tells
 the other tasks that training is over. Only the chief writes checkpoints, the run record,
-`input.json` and `result.json`. `parameter_server` and `collective` run its steps.
+`input.json` and `result.json`. `parameter_server` and `all_reduce` run its steps.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ from estimator_kit import exit_codes
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.distributed.marks import CHIEF, DONE, EVALUATOR, FAILED, STOPPED, Marks
+from estimator_kit.distributed.waiting import CHIEF, DONE, EVALUATOR, FAILED, STOPPED, Marks
 from estimator_kit.errors import ConfigError, NothingToDo, Stopped
-from estimator_kit.result import RunResult, read_result
-from estimator_kit.training.hooks.stop import EARLY_STOPPED, StopRequest
+from estimator_kit.result import EARLY_STOPPED, INPUT_EXHAUSTED, RunResult, read_result
+from estimator_kit.training.hooks.stop import StopRequest
 from estimator_kit.training.plan import Plan
-from estimator_kit.training.rows import fewer_than_counted
 from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.team import Team
-from estimator_kit.training.trainer import Steps, Trainer
+from estimator_kit.training.trainer import Steps, Trainer, fewer_than_counted
 
 _log = logging.getLogger("estimator_kit")
 
@@ -194,7 +193,7 @@ def _rows_of_all(plan: Plan, source: TrainingInput, step: int) -> tuple[int, int
     """
     team, batch_size = source.team, source.config.batch_size
     made = (step - plan.start_step) * team.batches_a_step * batch_size
-    if plan.rows is None or plan.stop_reason != "input_exhausted":
+    if plan.rows is None or plan.stop_reason != INPUT_EXHAUSTED:
         return made, 0
     missing = 0 if team.ends_together else (plan.max_steps - step) * batch_size
     lost = min(max(0, missing), plan.rows)

@@ -25,20 +25,15 @@ from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed.lost_tasks import Watch
-from estimator_kit.distributed.marks import DONE, EVALUATOR, Mark, Marks, goal_of
+from estimator_kit.distributed.waiting import DONE, EVALUATOR, Mark, Marks, goal_of
 from estimator_kit.errors import Stopped
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
-from estimator_kit.result import RunResult, read_result, result_path
-from estimator_kit.training import bad_data, finish, unfinished
+from estimator_kit.result import EARLY_STOPPED, SIGTERM, RunResult, read_result, result_path
+from estimator_kit.training import after_evaluation, bad_data, starts
 from estimator_kit.training.after_evaluation import AfterEvaluation
-from estimator_kit.training.eval_input import EvalInput, eval_paths
-from estimator_kit.training.hooks.stop import (
-    EARLY_STOPPED,
-    SIGTERM,
-    StopRequest,
-    stop_on_sigterm,
-)
+from estimator_kit.training.hooks.stop import StopRequest, stop_on_sigterm
+from estimator_kit.training.records import EvalInput, eval_paths
 from estimator_kit.training.run_config import make_estimator
 from estimator_kit.training.team import needs_all_workers
 from feature_specs.spec import FeatureSpec
@@ -71,7 +66,7 @@ class _Evaluator:
         )
         self._input = given.input_fn()
         self._last = float("-inf")
-        begun = unfinished.step_of(self.model_dir)
+        begun = starts.unfinished_step(self.model_dir)
         self._begun = None if begun is None else os.path.join(self.model_dir, f"model.ckpt-{begun}")
 
     def newest(self) -> Optional[str]:
@@ -96,9 +91,9 @@ class _Evaluator:
             with explained(
                 self._spec, self._given.files, damaged=self._given.damaged, model=self._model
             ):
-                unfinished.begin(self.model_dir, finish.step_in_name(checkpoint))
-                finish.evaluate(self.trained, self._input, self.after, checkpoint)
-                unfinished.end(self.model_dir)
+                starts.begin_work(self.model_dir, after_evaluation.step_in_name(checkpoint))
+                self.after.evaluate(self.trained, self._input, checkpoint)
+                starts.end_work(self.model_dir)
         except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError) as error:
             if tf.io.gfile.exists(f"{checkpoint}.index"):
                 self._damaged[checkpoint] += 1
@@ -168,15 +163,14 @@ def run_evaluator(
                 )
             threading.Event().wait(_LOOK)
         end = watch.end
-    unfinished.begin(own.model_dir, reading.latest_step(own.model_dir) or 0)
-    exports: dict[str, str] = dict(own.after.exports)
+    starts.begin_work(own.model_dir, reading.latest_step(own.model_dir) or 0)
     if end is not None and end.status == DONE and own.scored is not None:
-        exports = finish.final_exports(config, own.trained, own.after)
+        own.after.finish(own.trained)
     result = RunResult(
         mode=config.mode,
         task=view.name,
         metrics=own.after.metrics,
-        exports=exports,
+        exports=own.after.exports,
         global_step=reading.latest_step(own.model_dir),
         rows_evaluated=int(own.after.metrics.get("rows", 0)),
         scores=own.meaning.digest,
@@ -193,7 +187,7 @@ def _is_all_done(config: ModelDirConfig, end: Optional[Mark], meaning: ScoresMea
     kept = read_result(config.model_dir) or RunResult(mode=config.mode)
     # In a cluster with an evaluator, the evaluator adds the metrics, and does so at the very end.
     completed = bool(kept.metrics) and meaning.is_of(kept.scores)
-    completed = completed and unfinished.step_of(config.model_dir) is None
+    completed = completed and starts.unfinished_step(config.model_dir) is None
     is_last = kept.global_step == reading.latest_step(config.model_dir)
     return end.scored_by != EVALUATOR or (completed and is_last)
 

@@ -4,25 +4,54 @@ Each task runs the same command line with its own TF_CONFIG, and the launcher pr
 its name in front. The tasks use free ports of the loopback interface. SIGTERM and Ctrl-C go to the
 chief, which saves a checkpoint and ends the other tasks. After 40 seconds the launcher kills the
 tasks that still run, except an evaluator that writes its last exports. It does not start a failed
-task again; it is not a scheduler. This module does not import TensorFlow.
+task again; it is not a scheduler. `--mode=tune` starts its trials with `command` and `in_child`,
+too. This module does not import TensorFlow.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
 from estimator_kit.config.areas.cluster import local_jobs
 from estimator_kit.config.cluster import CHIEF, EVALUATOR, PS, WORKER, ClusterView
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.distributed import child
 from estimator_kit.exit_codes import DONE, NOTHING_TO_DO
 from estimator_kit.observing import console
+
+_PR_SET_PDEATHSIG = 1
+
+
+def command(arguments: Sequence[str]) -> list[str]:
+    """The command that runs the program with these flags, as this process runs it."""
+    code = (
+        f"import sys; sys.argv[0] = {sys.argv[0]!r}; "
+        "from estimator_kit.main import main; sys.exit(main())"
+    )
+    return [sys.executable, "-c", code, *arguments]
+
+
+def in_child(niceness: int) -> Callable[[], None]:
+    """What a new process does first: it lowers its priority, and ends when its parent ends.
+
+    Only on Linux it ends with its parent, even if SIGKILL ends the parent.
+    """
+    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+    def prepare() -> None:
+        os.nice(niceness)
+        if libc is not None:
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    return prepare
+
 
 # How many seconds tasks have to end after the chief.
 _LEAVE = 40.0
@@ -86,7 +115,7 @@ class _Tasks:
     def _start(self, view: ClusterView, arguments: Sequence[str], width: int) -> None:
         tf_config = view.tf_config(with_evaluators=True)
         process = subprocess.Popen(
-            child.command([*arguments, "--launch_local="]),
+            command([*arguments, "--launch_local="]),
             env={**os.environ, "TF_CONFIG": tf_config, "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -95,7 +124,7 @@ class _Tasks:
             errors="replace",
             # A new process group, so the terminal sends Ctrl-C only to the launcher.
             start_new_session=True,
-            preexec_fn=child.in_child(0 if view.task_type == EVALUATOR else _NICENESS),
+            preexec_fn=in_child(0 if view.task_type == EVALUATOR else _NICENESS),
         )
         self._processes[view.name] = process
         thread = threading.Thread(target=self._follow, args=(view.name, process, width))

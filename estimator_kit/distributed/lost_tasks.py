@@ -29,10 +29,10 @@ import tensorflow as tf
 
 from estimator_kit import exit_codes
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.distributed.marks import DONE, FAILED, STOPPED, Mark, Marks
-from estimator_kit.distributed.waiting import reachable
+from estimator_kit.distributed.waiting import DONE, FAILED, STOPPED, Mark, Marks, reachable
 from estimator_kit.errors import ConfigError
-from estimator_kit.training.hooks.stop import SIGTERM, StopRequest
+from estimator_kit.result import SIGTERM
+from estimator_kit.training.hooks.stop import StopRequest
 from feature_specs.files import documents
 
 _log = logging.getLogger("estimator_kit")

@@ -20,13 +20,11 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import servers
 from estimator_kit.distributed.chief import Chief
 from estimator_kit.distributed.lost_tasks import Watch
-from estimator_kit.distributed.marks import Mark
 from estimator_kit.distributed.sessions import ClusterSession, cluster_estimator, keep_training
-from estimator_kit.distributed.waiting import reachable
+from estimator_kit.distributed.waiting import Mark, reachable
 from estimator_kit.distributed.worker import Worker
-from estimator_kit.result import RunResult, result_path
-from estimator_kit.training.hooks.saving import SaverHook
-from estimator_kit.training.hooks.stop import SIGTERM, StopRequest
+from estimator_kit.result import SIGTERM, RunResult, result_path
+from estimator_kit.training.hooks.stop import SaverHook, StopRequest
 from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.team import needs_all_workers
 from estimator_kit.training.trainer import Steps
@@ -150,8 +148,8 @@ class ParameterServerWorker(Worker):
             trained.train(input_fn, max_steps=max_steps, hooks=[*hooks, session])
 
         def session_of_chief() -> Optional[str]:
-            found = self._marks.look("ready")
-            return found.id if found is not None else None
+            ready = self._marks.look("ready")
+            return ready.id if ready is not None else None
 
         through = keep_training(self._config, self._view, attempt, self.is_over, session_of_chief)
         return (through.of or ready.id) if through is not None else None

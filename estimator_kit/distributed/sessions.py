@@ -1,4 +1,4 @@
-"""What chief and workers share: they train in one session after another until training is over.
+"""What chief and workers with a ps share: they train in one session after another until the end.
 
 This is TensorFlow's classic between-graph replication. Each process has its own graph and session,
 the variables are on the ps, and only the chief initializes and saves them. When a ps or the chief
@@ -6,6 +6,10 @@ is lost, TensorFlow would make a new session, but that session would read the in
 where the process started. So here a lost session ends the attempt, and the next attempt starts at
 the position of the last checkpoint. A worker notices a lost ps itself. The mark `ready` tells it
 that the chief has restored the variables from the last checkpoint.
+
+Every trainer builds the same graph and places its variables in the order in which they are made. So
+all trainers place them the same way: a variable goes to the server with the fewest bytes so far,
+and TensorFlow places the slots of an optimizer on the server of their variable.
 """
 
 from __future__ import annotations
@@ -21,16 +25,71 @@ import tensorflow as tf
 
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.distributed import placement
 from estimator_kit.distributed.waiting import wait_for
-from estimator_kit.embeddings import dynamic_tables, partitions
+from estimator_kit.embeddings import dynamic_tables, table_memory
 from estimator_kit.errors import ConfigError, SessionLost
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.optimizers.sync_replicas import Synchronous
 from estimator_kit.training.run_config import make_estimator, session_config
 from estimator_kit.training.team import Team
-from feature_specs.heads.losses import SampledSoftmax
-from feature_specs.heads.objectives import NextItem
+from feature_specs.heads import NextItem
+from feature_specs.heads.next_item import SampledSoftmax
+
+
+class LeastLoaded:
+    """A greedy `ps_strategy` by size, for `tf.compat.v1.train.replica_device_setter`.
+
+    For example, with two servers and variables of 4, 3 and 2 MiB, the first server gets the
+    variable of 4 MiB and the second server gets the other two.
+
+    Args:
+      servers: the number of servers.
+    """
+
+    def __init__(self, servers: int):
+        self.bytes = [0] * servers
+
+    def __call__(self, op: Any) -> int:
+        server = self.bytes.index(min(self.bytes))
+        self.bytes[server] += size_of(op)
+        return server
+
+
+def size_of(op: Any) -> int:
+    """The size in bytes of the variable that an op makes. An axis of unknown length counts as 1.
+
+    The size of a hash table is 1, because it has no shape until it is filled.
+    """
+    if "shape" not in op.node_def.attr:
+        return 1
+    dims = [dim.size if dim.size > 0 else 1 for dim in op.get_attr("shape").dim]
+    count = 1
+    for dim in dims:
+        count *= dim
+    return max(1, count * (tf.as_dtype(op.get_attr("dtype")).size or 1))
+
+
+def device_fn(view: ClusterView) -> Callable[[Any], Any]:
+    """Places the variables of a training graph on the ps, and all other ops in this process.
+
+    Make a new function for each graph, because it counts the bytes that it has placed.
+    """
+    setter = tf.compat.v1.train.replica_device_setter(
+        ps_tasks=len(view.ps),
+        worker_device=f"/job:{view.task_type}/task:{view.task_index}",
+        ps_strategy=LeastLoaded(len(view.ps)),
+    )
+
+    def place(op: Any) -> Any:
+        return setter(op)
+
+    return place
+
+
+def device_filters(view: ClusterView) -> list[str]:
+    """The tasks that a session talks to: the ps and its own task. Other tasks may come and go."""
+    return ["/job:ps", f"/job:{view.task_type}/task:{view.task_index}"]
+
 
 _log = logging.getLogger("estimator_kit")
 
@@ -72,9 +131,9 @@ class ClusterSession(tf.compat.v1.train.SessionRunHook):
 
     def _look(self, session: Any, ready: Callable[[], Optional[str]]) -> None:
         while not self._closed.wait(_LOOK):
-            found = ready()
-            self.of = found if self.of is None else self.of
-            if found is not None and found != self.of:
+            current = ready()
+            self.of = current if self.of is None else self.of
+            if current is not None and current != self.of:
                 self.taken_back = True
                 session.close()  # A step that waits for other tasks would not end by itself.
                 break
@@ -91,12 +150,12 @@ def cluster_estimator(config: ModelDirConfig, model: ModelFn, view: ClusterView)
     """The Estimator for one attempt of a task. Its `device_fn` allows only one graph."""
     model.together = _together(config, view)
     session = session_config(config)
-    session.device_filters.extend(placement.device_filters(view))
+    session.device_filters.extend(device_filters(view))
     return make_estimator(
         config,
         model,
         view,
-        device_fn=placement.device_fn(view),
+        device_fn=device_fn(view),
         session_config=session,
         session_creation_timeout_secs=max(1, int(config.cluster_timeout_secs)),
     )
@@ -168,7 +227,7 @@ def keep_training(
         try:
             with (
                 _quick_sessions(),
-                partitions.of_size(config.partition_mib),
+                table_memory.split_above(config.partition_mib),
                 dynamic_tables.on_servers(len(ps)),
             ):
                 attempt(session)

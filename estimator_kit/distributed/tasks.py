@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Optional
 
 from estimator_kit.config.areas.cluster import ALL_REDUCE
-from estimator_kit.config.cluster import EVALUATOR, PS, ClusterView
+from estimator_kit.config.cluster import EVALUATOR, PS, ClusterView, strategy_of
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import all_reduce, evaluation, servers, sessions
-from estimator_kit.distributed.all_reduce import Mirrored
-from estimator_kit.distributed.collective import AllReduceChief, AllReduceWorker
-from estimator_kit.distributed.marks import goal_of
+from estimator_kit.distributed.all_reduce import AllReduceChief, AllReduceWorker, Mirrored
+from estimator_kit.distributed.chief import Chief
 from estimator_kit.distributed.parameter_server import ParameterServerChief, ParameterServerWorker
+from estimator_kit.distributed.waiting import goal_of
+from estimator_kit.distributed.worker import Worker
 from estimator_kit.embeddings import dynamic_problems
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.result import RunResult
@@ -23,6 +24,16 @@ from estimator_kit.training.preparation import prepared
 from estimator_kit.training.run import Training
 from estimator_kit.training.trainer import Alone, Trainer
 from feature_specs.spec import FeatureSpec
+
+# The trainer of a process without a cluster, by --strategy.
+_ALONE: dict[Optional[str], type[Alone]] = {None: Alone, "mirrored": Mirrored}
+
+# Chief and worker of each strategy of a cluster.
+_CLUSTERS: dict[Optional[str], tuple[type[Chief], type[Worker]]] = {
+    "parameter_server": (ParameterServerChief, ParameterServerWorker),
+    "sync_replicas": (ParameterServerChief, ParameterServerWorker),
+    "multi_worker_mirrored": (AllReduceChief, AllReduceWorker),
+}
 
 
 def train(config: ModelDirConfig, spec: Optional[FeatureSpec] = None) -> RunResult:
@@ -55,8 +66,7 @@ def _live(
         sessions.check_model(config, model, view)
     if view is None or view.is_chief:
         return Training(config, spec, model, trainer_of(config, spec, view)).run()
-    collective = config.strategy == "multi_worker_mirrored"
-    worker = AllReduceWorker if collective else ParameterServerWorker
+    _, worker = _CLUSTERS[strategy_of(config, view)]
     return worker(config, spec, model, view).run()
 
 
@@ -64,7 +74,6 @@ def trainer_of(config: ModelDirConfig, spec: FeatureSpec, view: Optional[Cluster
     """The trainer of the chief, or of a process without a cluster."""
     request = StopRequest()
     if view is None:
-        trainer = Mirrored if config.strategy == "mirrored" else Alone
-        return trainer(config, request)
-    chief = AllReduceChief if config.strategy == "multi_worker_mirrored" else ParameterServerChief
+        return _ALONE[config.strategy](config, request)
+    chief, _ = _CLUSTERS[strategy_of(config, view)]
     return chief(config, view, request, goal_of(config, spec))

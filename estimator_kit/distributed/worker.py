@@ -3,7 +3,7 @@
 A worker that is started again goes on from the position of the last checkpoint. A worker that has
 read its shard stays until the training is over: if the chief or a ps is lost, the steps since the
 last checkpoint are lost too, and the worker trains them again. If a worker fails permanently, the
-chief ends without it. `parameter_server` and `collective` run its steps.
+chief ends without it. `parameter_server` and `all_reduce` run its steps.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from estimator_kit.checkpoints import reading
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed.lost_tasks import Watch
-from estimator_kit.distributed.marks import Mark, Marks, goal_of
-from estimator_kit.distributed.waiting import wait_for, wait_until
+from estimator_kit.distributed.waiting import Mark, Marks, goal_of, wait_for, wait_until
 from estimator_kit.errors import SessionLost, Stopped
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
-from estimator_kit.result import RunResult
+from estimator_kit.result import SIGTERM, RunResult
 from estimator_kit.training import bad_data
 from estimator_kit.training.hooks.progress import ProgressHook
-from estimator_kit.training.hooks.stop import SIGTERM, StopHook, StopRequest, stop_on_sigterm
+from estimator_kit.training.hooks.stop import StopHook, StopRequest, stop_on_sigterm
 from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.team import Team, needs_all_workers
 from feature_specs.spec import FeatureSpec

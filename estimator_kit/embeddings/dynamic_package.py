@@ -116,7 +116,7 @@ def op_libraries(export_dir: str) -> list[str]:
     if not is_dynamic(export_dir):
         return []
     load_ops_of(export_dir)
-    found = importlib.util.find_spec(_PACKAGE)
-    assert found is not None and found.origin is not None
-    folder = os.path.join(os.path.dirname(found.origin), "dynamic_embedding", "core")
+    module = importlib.util.find_spec(_PACKAGE)
+    assert module is not None and module.origin is not None
+    folder = os.path.join(os.path.dirname(module.origin), "dynamic_embedding", "core")
     return sorted(glob.glob(os.path.join(glob.escape(folder), "_cuckoo_hashtable_ops.so")))

@@ -29,9 +29,8 @@ import tensorflow as tf
 
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
-from feature_specs.embeddings.initializers import initializer
+from feature_specs.embeddings.initial_values import initializer
 from feature_specs.kinds import DynamicEmbedding
-from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 
 # The columns of `<name>_seen`.
@@ -105,21 +104,21 @@ def rows(spec: FeatureSpec, name: str, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Te
             "decides whether new values get rows. Read the column in the logits of a ModelFn."
         )
     de = dynamic_package.library(f"the dynamic_embedding {name!r}")
-    there = tf.not_equal(ids, -1)
-    values, place, counts = tf.unique_with_counts(tf.boolean_mask(ids, there), out_idx=tf.int64)
+    present = tf.not_equal(ids, -1)
+    values, place, counts = tf.unique_with_counts(tf.boolean_mask(ids, present), out_idx=tf.int64)
     if training:
-        vectors, known = _trained_rows(de, column, canned_name(spec, name), values, counts)
+        vectors, known = _trained_rows(de, column, spec.canned_name(name), values, counts)
     else:
-        table = _variable(de, column, canned_name(spec, name), "table", dim=column.dimension)
+        table = _variable(de, column, spec.canned_name(name), "table", dim=column.dimension)
         vectors, known = table.lookup(values, return_exists=True)
         vectors = tf.boolean_mask(vectors, known)
     # One more row, because the batch may have no value.
     vectors = tf.concat([vectors, tf.zeros([1, column.dimension])], axis=0)
     position = tf.where(known, tf.cumsum(tf.cast(known, tf.int64)) - 1, -1)
-    found = tf.gather(position, place)
-    where = tf.where(there)
+    places = tf.gather(position, place)
+    where = tf.where(present)
     none = tf.fill(tf.shape(ids), tf.constant(-1, tf.int64))
-    return vectors, tf.tensor_scatter_nd_update(none, where, found)
+    return vectors, tf.tensor_scatter_nd_update(none, where, places)
 
 
 def _trained_rows(

@@ -1,19 +1,27 @@
-"""Checks that the embedding tables of a model fit into memory, before a graph is built.
+"""The memory of embedding tables: whether they fit, and how large ones are split for a ps.
 
     table_memory.check(spec, groups)
+    with table_memory.split_above(mib=64):
+        estimator.train(...)         # its graph splits tables of more than 64 MiB
 
-The check counts only the tables, as float32. This is the least memory that a run needs. An
-optimizer needs as much again, or more. The check does not count tables that grow, or tables of a
-cluster, which are on other machines. It reads the memory from the operating system and does not
-import TensorFlow.
+The check comes before a graph is built. It counts only the tables, as float32. This is the least
+memory that a run needs. An optimizer needs as much again, or more. It does not count tables that
+grow, or tables of a cluster, which are on other machines. It reads the memory from the operating
+system.
+
+A checkpoint contains each table as one tensor, because TensorFlow's savers join the pieces of a
+variable. Code without pieces can therefore read it. A table with pretrained vectors is not split.
+The limit applies to the table. The slots of its optimizer are split in the same way.
 """
 
 from __future__ import annotations
 
 import contextlib
+import contextvars
+import math
 import os
-from collections.abc import Iterable
-from typing import Optional
+from collections.abc import Iterable, Iterator
+from typing import Any, Optional
 
 from estimator_kit.errors import ConfigError
 from feature_specs.kinds import Embedding
@@ -92,17 +100,44 @@ def table_bytes(spec: FeatureSpec, groups: Iterable[str]) -> dict[str, tuple[str
 
 def machine_memory() -> Optional[int]:
     """The number of bytes of memory that this process may use, or None if it is unknown."""
-    found = []
+    sizes = []
     with contextlib.suppress(AttributeError, ValueError, OSError):
-        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     for path in _LIMITS:
         try:
             with open(path, encoding="ascii") as file:
-                found.append(int(file.read()))
+                sizes.append(int(file.read()))
         except (OSError, ValueError):  # The file does not exist, or contains `max`.
             continue
-    return min((size for size in found if size > 0), default=None)
+    return min((size for size in sizes if size > 0), default=None)
 
 
 def _gib(size: int) -> str:
     return f"{size / _GIB:,.1f} GiB"
+
+
+_LIMIT: contextvars.ContextVar[Optional[float]] = contextvars.ContextVar("limit", default=None)
+
+
+@contextlib.contextmanager
+def split_above(mib: Optional[float]) -> Iterator[None]:
+    """Limits pieces of tables in graphs built in the block to `mib` MiB. None splits nothing."""
+    token = _LIMIT.set(mib)
+    try:
+        yield
+    finally:
+        _LIMIT.reset(token)
+
+
+def pieces(rows: int, width: int, mib: float) -> int:
+    """The number of pieces of a table. 1,000,000 rows of 32 numbers in 64 MiB make 2 pieces."""
+    return min(rows, math.ceil(rows * width * _FLOAT32 / (mib * 2**20)))
+
+
+def partitioner(rows: int, width: int) -> Optional[Any]:
+    """The partitioner of a table of the graph that is being built, or None for one piece."""
+    limit = _LIMIT.get()
+    count = pieces(rows, width, limit) if limit is not None else 1
+    import tensorflow as tf  # Not above: a validation checks the memory without TensorFlow.
+
+    return tf.compat.v1.fixed_size_partitioner(count) if count > 1 else None

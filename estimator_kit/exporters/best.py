@@ -1,10 +1,12 @@
-"""The best exporter: writes a SavedModel whenever a metric is better than ever before.
+"""The exporters best and best_k: SavedModels of the models with the best values of a metric.
 
 TensorFlow's `BestExporter` forgets its best value when the process ends, so it always exports the
-first evaluation after a restart, even a worse one. This exporter keeps the value, the metric and
-its direction in `best.json`, in the folder of the exports. It compares only values that mean the
-same (`ScoresMeaning`). If they mean something else now, it begins again, and the earlier exports
-stay until new ones replace them.
+first evaluation after a restart, even a worse one. These exporters keep the values, the metric and
+its direction in `best.json` and `best_k.json`, in the folder of the exports. They compare only
+values that mean the same (`ScoresMeaning`). If they mean something else now, `best` begins again,
+and the earlier exports stay; for `best_k` the earlier models come last, so new ones replace them
+first. The best model of `best_k` is its first entry. It need not be the highest version, so use
+`best` for a server, which serves the newest version.
 
 A process may die after an export has got its name, and before it is recorded. So the value is
 stored as `pending` before the export begins, and the next start records the export.
@@ -12,15 +14,23 @@ stored as `pending` before the export begins, and the next start records the exp
 
 from __future__ import annotations
 
+import logging
 import math
 import os
+from collections.abc import Mapping
 from typing import Annotated, Any, Generic, Literal, Optional, TypeVar
 
 from pydantic import Field
 
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
+from estimator_kit.config.areas.exports import metric_of
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
+from estimator_kit.exporters.kinds import Evaluated, Exporter, Written
+from estimator_kit.exporters.versions import delete
 from feature_specs.files import documents, versions
+
+_log = logging.getLogger("estimator_kit")
 
 
 def is_better(value: float, best: float, direction: str) -> bool:
@@ -32,7 +42,16 @@ def is_better(value: float, best: float, direction: str) -> bool:
     return value < best if direction == "min" else value > best
 
 
-Direction = Literal["min", "max"]
+def watched(metrics: Mapping[str, float], metric: str) -> float:
+    """A metric that chooses models. Logs a warning if it is undefined."""
+    value = metrics[metric]
+    if math.isnan(value):
+        _log.warning(
+            "%s is undefined: the evaluation files have no rows for it, or the model answers "
+            "NaN. This model is not the best one.",
+            metric,
+        )
+    return value
 
 
 class Entry(documents.Part):
@@ -56,104 +75,168 @@ class _Pending(documents.Part):
     scores: Optional[str] = None
 
 
-class Listing(documents.Document):
+class _Listing(documents.Document):
     """What `best.json` and `best_k.json` have in common."""
 
     metric: str
-    direction: Direction
+    direction: Literal["min", "max"]
     entries: list[Entry]
     pending: Optional[_Pending] = None
 
 
-_L = TypeVar("_L", bound=Listing)
+_L = TypeVar("_L", bound=_Listing)
 
 
-class Record(Generic[_L]):
-    """The record of an exporter. Goes on with what a process did not record before it died.
+class _ByMetric(Exporter, Generic[_L]):
+    """An exporter that compares --best_metric. It records what a process that died has not.
 
-    Args:
-      path: the file, in the folder of the exports.
-      empty: what it has at first. Metric and direction must be the same at each start.
-      meaning: what values mean in this start.
+    A subclass gives the `models` that it compares with, and says how one is added.
 
     Raises:
-      ConfigError: the file is damaged, or has another metric or direction.
+      ConfigError: its file is damaged, or has another metric or direction.
     """
 
-    def __init__(self, path: str, empty: _L, meaning: ScoresMeaning):
-        self._folder, self._path, self._meaning = os.path.dirname(path), path, meaning
-        self._kept = kept = type(empty).load(path) or empty
-        if (kept.metric, kept.direction) != (empty.metric, empty.direction):
+    def __init__(self, name: str, config: ModelDirConfig, meaning: ScoresMeaning):
+        super().__init__(name, config, meaning)
+        metric = metric_of(config.best_metric)
+        empty = self._empty(metric=metric, direction=config.best_direction or "min")
+        self._path = path = os.path.join(self.folder, f"{name}.json")
+        self._stored = stored = type(empty).load(path) or empty
+        if (stored.metric, stored.direction) != (empty.metric, empty.direction):
             raise ConfigError(
                 f"{path}: expected the metric {empty.metric} ({empty.direction}), got "
-                f"{kept.metric} ({kept.direction}). Use the metric of the earlier runs, or move "
-                "the folder away."
+                f"{stored.metric} ({stored.direction}). Use the metric of the earlier runs, or "
+                "move the folder away."
             )
-        begun, newest = kept.pending, self._newest()
+        begun, newest = stored.pending, self._newest_number()
         if begun is not None and newest > begun.above:
-            scores = begun.scores or meaning.unmarked
-            self.add(begun.value, begun.global_step, str(newest), scores)
+            self._add(
+                Entry(
+                    value=begun.value,
+                    global_step=begun.global_step,
+                    version=str(newest),
+                    scores=begun.scores or meaning.unmarked,
+                )
+            )
 
-    def replace(self, entry: Entry, path: str) -> None:
-        """Records that another export of the same model is in the place of an entry."""
-        new = entry.model_copy(update={"version": os.path.basename(path)})
-        self._save(entries=[new if each == entry else each for each in self._kept.entries])
-
-    def begin(self, value: float, global_step: int) -> None:
-        """Records that an export begins."""
-        above, scores = self._newest(), self._meaning.digest
-        pending = _Pending(value=value, global_step=global_step, above=above, scores=scores)
-        self._save(pending=pending)
-
-    def add(
-        self, value: float, global_step: int, path: str, scores: Optional[str] = None
-    ) -> list[str]:
-        """Records an export, and returns the versions that are no longer among the best.
-
-        `scores` is the digest of what its value means, by default the one of this start.
-        """
-        scores, version = scores or self._meaning.digest, os.path.basename(path)
-        return self._add(
-            Entry(value=value, global_step=global_step, version=version, scores=scores)
-        )
-
-    def _add(self, entry: Entry) -> list[str]:
+    @property
+    def models(self) -> list[Entry]:
+        """The exports whose values mean the same as now; the best comes first."""
         raise NotImplementedError
 
-    def _is_better(self, value: float, best: float) -> bool:
-        return is_better(value, best, self._kept.direction)
+    def due(self, now: Evaluated) -> bool:
+        return self._improves(watched(now.metrics, self._stored.metric), now.step)
 
-    def _newest(self) -> int:
-        return max(versions.numbers(self._folder), default=-1)
+    def begin(self, now: Evaluated) -> None:
+        self._save(pending=_Pending(**self._facts(now), above=self._newest_number()))
+
+    def done(self, now: Evaluated, path: str) -> None:
+        self._add(Entry(**self._facts(now), version=os.path.basename(path)))
+
+    @property
+    def newest(self) -> Optional[str]:
+        models = self.models
+        return os.path.join(self.folder, models[0].version) if models else None
+
+    def of_other_outputs(self, now: Evaluated) -> list[Written]:
+        return [Written(entry.global_step, entry.version) for entry in self.models]
+
+    def replace(self, old: Written, path: str) -> None:
+        new = {"version": os.path.basename(path)}
+        self._save(
+            entries=[
+                entry.model_copy(update=new) if entry.version == old.version else entry
+                for entry in self._stored.entries
+            ]
+        )
+        delete(self.folder, old.version)
+
+    def _empty(self, **of: Any) -> _L:
+        raise NotImplementedError
+
+    def _improves(self, value: float, step: int) -> bool:
+        best = self.models[0].value if self.models else math.nan
+        return is_better(value, best, self._stored.direction)
+
+    def _add(self, entry: Entry) -> None:
+        raise NotImplementedError
+
+    def _facts(self, now: Evaluated) -> dict[str, Any]:
+        value = now.metrics[self._stored.metric]
+        return {"value": value, "global_step": now.step, "scores": self.meaning.digest}
+
+    def _newest_number(self) -> int:
+        return max(versions.numbers(self.folder), default=-1)
 
     def _save(self, **changes: Any) -> None:
         """Writes the file with some other fields. An export is no longer pending."""
-        self._kept = self._kept.model_copy(update={"pending": None, **changes})
+        self._stored = self._stored.model_copy(update={"pending": None, **changes})
         if "pending" not in changes:
-            self._kept.model_fields_set.discard("pending")
-        self._kept.save(self._path)
+            self._stored.model_fields_set.discard("pending")
+        self._stored.save(self._path)
 
 
-class _Best(Listing):
+class _Best(_Listing):
     entries: list[Entry] = Field(alias="history")
 
 
-class BestRecord(Record[_Best]):
-    """The history of the best exporter, in `best.json` of a folder; see `Record`."""
-
-    def __init__(self, folder: str, metric: str, direction: Direction, meaning: ScoresMeaning):
-        empty = _Best(metric=metric, direction=direction, history=[])
-        super().__init__(os.path.join(folder, "best.json"), empty, meaning)
+class Best(_ByMetric[_Best]):
+    """The exporter best: whenever --best_metric is better than ever before."""
 
     @property
-    def best(self) -> Optional[Entry]:
-        """The best export. None before the first one whose value means the same as now."""
-        last = self._kept.entries[-1:]
-        return last[0] if last and self._meaning.is_of(last[0].scores) else None
+    def models(self) -> list[Entry]:
+        return [e for e in self._stored.entries[-1:] if self.meaning.is_of(e.scores)]
 
-    def improves(self, value: float) -> bool:
-        return self._is_better(value, self.best.value if self.best else math.nan)
+    def _empty(self, **of: Any) -> _Best:
+        return _Best(**of, history=[])
 
-    def _add(self, entry: Entry) -> list[str]:
-        self._save(entries=[*self._kept.entries, entry])
-        return []
+    def _add(self, entry: Entry) -> None:
+        self._save(entries=[*self._stored.entries, entry])
+
+
+class _BestK(_Listing):
+    entries: list[Entry] = Field(alias="best")
+    dropped: list[Entry]
+
+
+class BestK(_ByMetric[_BestK]):
+    """The exporter best_k: whenever --best_metric is among the best values.
+
+    The number may change from start to start. The file also lists the models that were dropped.
+    """
+
+    def __init__(self, name: str, config: ModelDirConfig, meaning: ScoresMeaning):
+        self._count = config.best_k
+        super().__init__(name, config, meaning)
+        for entry in self._stored.dropped:  # A process may die before it has deleted one.
+            delete(self.folder, entry.version)
+
+    @property
+    def models(self) -> list[Entry]:
+        return [entry for entry in self._stored.entries if self.meaning.is_of(entry.scores)]
+
+    def delete_old(self) -> None:
+        pass  # `_add` has deleted the version that is no longer among the best.
+
+    def _empty(self, **of: Any) -> _BestK:
+        return _BestK(**of, best=[], dropped=[])
+
+    def _improves(self, value: float, step: int) -> bool:
+        """A tie with the last of the best is not better. Neither is an export that is recorded."""
+        best = self.models[: self._count]
+        if any((entry.global_step, entry.value) == (step, value) for entry in best):
+            return False
+        last = best[-1].value if len(best) == self._count else math.nan
+        return is_better(value, last, self._stored.direction)
+
+    def _add(self, entry: Entry) -> None:
+        # Sorting is stable: of two equal values, the older one comes first.
+        sign = 1 if self._stored.direction == "min" else -1
+        best = sorted(
+            [*self._stored.entries, entry],
+            key=lambda e: (not self.meaning.is_of(e.scores), sign * e.value),
+        )
+        dropped = best[self._count :]
+        self._save(entries=best[: self._count], dropped=[*self._stored.dropped, *dropped])
+        for each in dropped:
+            delete(self.folder, each.version)

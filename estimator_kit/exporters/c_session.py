@@ -213,15 +213,15 @@ class CSession:
             raise CApiError(
                 f"no signature {signature!r}. Use one of: {', '.join(self.signatures)}."
             )
-        known = self.signatures[signature]
-        if set(inputs) != set(known["inputs"]):
+        info = self.signatures[signature]
+        if set(inputs) != set(info["inputs"]):
             raise CApiError(
-                f"signature {signature!r} takes {', '.join(sorted(known['inputs']))}, got "
+                f"signature {signature!r} takes {', '.join(sorted(info['inputs']))}, got "
                 f"{', '.join(sorted(inputs))}"
             )
-        feeds = {known["inputs"][key]: value for key, value in inputs.items()}
-        keys = [*known["outputs"], *tensors]
-        values = self.run(feeds, [*known["outputs"].values(), *tensors])
+        feeds = {info["inputs"][key]: value for key, value in inputs.items()}
+        keys = [*info["outputs"], *tensors]
+        values = self.run(feeds, [*info["outputs"].values(), *tensors])
         return dict(zip(keys, values))
 
     def ask_together(
@@ -239,10 +239,10 @@ class CSession:
             raise CApiError(f"{what}. Use one of: {', '.join(self.signatures)}.")
         places = [(n, key, t) for n in signatures for key, t in self._outputs(n).items()]
         values = self.run({inputs.pop(): value}, [tensor for _, _, tensor in places])
-        found: dict[str, dict[str, np.ndarray]] = {name: {} for name in signatures}
+        answers: dict[str, dict[str, np.ndarray]] = {name: {} for name in signatures}
         for (name, key, _), array in zip(places, values):
-            found[name][key] = array
-        return found
+            answers[name][key] = array
+        return answers
 
     def _inputs(self, signature: str) -> list[str]:
         return list(self.signatures[signature]["inputs"].values())
@@ -256,29 +256,29 @@ class CSession:
         lib = self._lib
         into = (_Output * len(feeds))(*map(self._output, feeds))
         outof = (_Output * len(fetches))(*map(self._output, fetches))
-        given = [self._tensor(value) for value in feeds.values()]
-        found = (ctypes.c_void_p * len(fetches))()
+        tensors = [self._tensor(value) for value in feeds.values()]
+        values = (ctypes.c_void_p * len(fetches))()
         try:
             with self._status() as status:
                 lib.TF_SessionRun(
                     self._session,
                     None,
                     into,
-                    (ctypes.c_void_p * len(given))(*given),
-                    len(given),
+                    (ctypes.c_void_p * len(tensors))(*tensors),
+                    len(tensors),
                     outof,
-                    found,
+                    values,
                     len(fetches),
                     None,
                     0,
                     None,
                     status,
                 )
-            return [self._array(tensor) for tensor in found]
+            return [self._array(tensor) for tensor in values]
         finally:
-            for tensor in given:
+            for tensor in tensors:
                 self._delete_given(tensor)
-            for tensor in found:
+            for tensor in values:
                 if tensor:
                     lib.TF_DeleteTensor(tensor)
 
@@ -424,15 +424,15 @@ def _answer(lib: Any, job: Mapping[str, Any]) -> dict[str, Any]:
         if "together" in request:
             group = session.ask_together(request["together"], decoded(request["value"]))
             answers.append(
-                {n: {k: encoded(v) for k, v in found.items()} for n, found in group.items()}
+                {n: {k: encoded(v) for k, v in answer.items()} for n, answer in group.items()}
             )
             continue
         inputs = {key: decoded(value) for key, value in request["inputs"].items()}
         try:
-            found = session.ask(request["signature"], inputs, request.get("tensors", ()))
+            answer = session.ask(request["signature"], inputs, request.get("tensors", ()))
         except CApiError as error:
             raise CApiError(f"signature {request['signature']}: {error}") from error
-        answers.append({key: encoded(value) for key, value in found.items()})
+        answers.append({key: encoded(value) for key, value in answer.items()})
     ended = time.monotonic()
     session.close()
     return {"answers": answers, "load_seconds": loaded - start, "run_seconds": ended - loaded}

@@ -1,8 +1,17 @@
-"""Sends the same rows to an export and to the result of `--mode=transform`."""
+"""Compares an export with the result of `--mode=transform`, on the same rows.
+
+    answers = answers_of(export, name, key, records)
+    lines = check_quality(config, spec, records, before, after)
+
+Answers that differ by less than a tolerance can still rank or calibrate worse, for example in int8.
+So loss and AUC of both are compared on rows of `--eval_files`, computed from the logits of each
+export as in an evaluation (`heads`).
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -11,13 +20,79 @@ import tensorflow as tf
 from estimator_kit.checkpoints import run_record
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, ExportError
-from estimator_kit.exporters import c_session, quality_change, verification
-from estimator_kit.exporters.sample_rows import SampleRows, sample_rows
+from estimator_kit.exporters import c_session, verification
+from estimator_kit.exporters.sample_rows import SampleRows, on_cpu, sample_rows
+from estimator_kit.model.heads import joint, make_heads
 from estimator_kit.model.session_errors import explained
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.reading import files
 from input_pipelines.record_files import kinds
+from input_pipelines.transform.transforms import Transform
+
+# The number of rows of --eval_files. Runtimes take one row at a time.
+QUALITY_ROWS = 10_000
+
+Answers = Mapping[str, np.ndarray]
+
+
+def check(
+    spec: FeatureSpec, records: Sequence[bytes], before: Answers, after: Answers, *, limit: float
+) -> list[str]:
+    """Returns a line for each objective with its loss and AUC before and after.
+
+    Args:
+      spec: the feature spec of the export.
+      records: serialized records with labels.
+      before, after: the answers of the export and of the result, including the logits.
+      limit: the relative increase of a loss that is allowed; 0.01 is one percent.
+
+    Raises:
+      ExportError: a loss increased by more.
+    """
+    old, new = (metrics_of(spec, records, answers) for answers in (before, after))
+    lines = []
+    for name in old:
+        texts = [f"{key}/{name} {old[name][key]:.4g} -> {new[name][key]:.4g}" for key in old[name]]
+        lines.append(f"{', '.join(texts)} on {len(records):,} rows")
+        was, now = old[name]["loss"], new[name]["loss"]
+        if np.isnan(was):  # All rows have weight 0 for this objective.
+            continue
+        if not now - was <= limit * abs(was):
+            raise ExportError(
+                f"the result of --mode=transform was refused: {lines[-1]} of --eval_files; "
+                f"--transform_max_loss_increase={limit:g} allows {was + limit * abs(was):.4g}"
+            )
+    return lines
+
+
+def metrics_of(
+    spec: FeatureSpec, records: Sequence[bytes], answers: Answers
+) -> dict[str, dict[str, float]]:
+    """`loss`, and `auc` if the head has it, by objective, computed as in an evaluation."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session(config=on_cpu()) as session:
+        _, labels = Transform(spec).features_and_labels(tf.constant(list(records)))
+        labels = joint.dense_labels(labels)
+        heads = make_heads(spec)
+        metrics = joint.metrics_of(
+            heads,
+            {n: tf.constant(answers[f"{n}/{o.logits_output}"]) for n, o in heads.items()},
+            labels,
+            {n: joint.weights_of(o, labels) for n, o in heads.items()},
+        )
+        shown = {
+            name: {k: metrics[f"{k}/{name}"] for k in ("loss", "auc") if f"{k}/{name}" in metrics}
+            for name in heads
+        }
+        session.run([v1.local_variables_initializer(), v1.tables_initializer()])
+        session.run([update for metrics in shown.values() for _, update in metrics.values()])
+        values = {n: {k: value for k, (value, _) in m.items()} for n, m in shown.items()}
+        return {
+            name: {key: float(value) for key, value in metrics.items()}
+            for name, metrics in session.run(values).items()
+        }
+
 
 ROWS = 1000
 NOT_MEASURED = "the change of loss and AUC was not measured. Give --eval_files to measure it."
@@ -44,10 +119,10 @@ def sample(config: ExperimentConfig, spec: FeatureSpec, field: str, count: int) 
     # A prediction answers every row, but an evaluation reads only those that the filter keeps.
     filtered = field == "eval_files"
     with explained(spec, paths, with_labels=False, filtered=filtered):
-        found = sample_rows(spec, paths, count=count, all_rows=not filtered)
-    if found is None:
+        rows = sample_rows(spec, paths, count=count, all_rows=not filtered)
+    if rows is None:
         raise no_record(field, paths, filtered=filtered and bool(spec.filter))
-    return found
+    return rows
 
 
 def record_files(config: ExperimentConfig, field: str) -> list[str]:
@@ -75,10 +150,10 @@ def check_quality(
     before: dict[str, np.ndarray],
     after: dict[str, np.ndarray],
 ) -> list[str]:
-    """`quality_change.check` on records of --eval_files; an error names a bad label."""
+    """`check` on records of --eval_files; an error names a bad label."""
     limit = config.transform_max_loss_increase
     with explained(spec, record_files(config, "eval_files")):
-        return quality_change.check(spec, records, before, after, limit=limit)
+        return check(spec, records, before, after, limit=limit)
 
 
 def records_signature(meta: Any, source: str) -> tuple[str, str]:

@@ -21,13 +21,13 @@ import tensorflow as tf
 from pydantic import Field
 
 from estimator_kit.checkpoints import run_record
-from estimator_kit.exporters import client_examples, warm_up
+from estimator_kit.exporters import example_requests
 from estimator_kit.exporters.sample_rows import SampleRows
 from estimator_kit.exporters.verification import Report
 from estimator_kit.exporters.writer import Written
 from feature_specs.files import documents, file_systems
 from feature_specs.spec import FeatureSpec
-from input_pipelines.transform import raw_inputs
+from input_pipelines.transform import serving_inputs
 
 # Rows of a warm-up request.
 _WARM_ROWS = 8
@@ -110,8 +110,8 @@ def write(
     if rows is None:
         return
     model = model_name(model_dir)
-    warm_up.write(
-        os.path.join(extra, warm_up.NAME),
+    example_requests.write(
+        os.path.join(extra, example_requests.NAME),
         written.signatures,
         rows.records[:_WARM_ROWS],
         {name: values[:_WARM_ROWS] for name, values in rows.sent.items()},
@@ -121,10 +121,10 @@ def write(
     row = int(rows.sendable.argmax())
     raw = {}
     if written.raw_signatures and rows.sendable[row]:
-        raw = raw_inputs.one_row(spec, rows.raw, row)
+        raw = serving_inputs.one_row(spec, rows.raw, row)
     folder = os.path.join(staged, "client_examples")
     tf.io.gfile.makedirs(folder)
-    for name, content in client_examples.files(spec, rows.records[row], raw, model=model).items():
+    for name, content in example_requests.files(spec, rows.records[row], raw, model=model).items():
         with tf.io.gfile.GFile(os.path.join(folder, name), "wb") as file:
             file.write(content)
 

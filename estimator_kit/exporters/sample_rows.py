@@ -1,7 +1,11 @@
 """The rows that check an export: records, and the features that the input pipeline makes of them.
 
-They are the first rows of the files, and the unusual rows among the first 100,000: rows with
-missing, unknown and extreme values of each feature (`unusual_rows`).
+They are the first rows of the files, and the unusual rows among the first 100,000, which show best
+whether an export reads like the input pipeline. For each column, these are the first row without an
+id (a missing value, or a value outside a vocabulary), and the rows with the smallest and largest
+number or id, and the shortest and longest list. For each stored feature: the first row with an
+empty string, and the row with the longest string. Only a few numbers are kept for each column, and
+never a row.
 """
 
 from __future__ import annotations
@@ -16,17 +20,77 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.exporters.unusual_rows import UnusualRows
 from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
 from input_pipelines import errors
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 from input_pipelines.input_fns import predict_input_fn
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
-from input_pipelines.transform import checks, raw_inputs, record_kind
+from input_pipelines.transform import checks, record_parsing, serving_inputs
 from input_pipelines.transform.record_parsing import RecordParser
 from input_pipelines.transform.transforms import Transform
+
+
+class UnusualRows:
+    """The unusual rows of those added so far."""
+
+    def __init__(self) -> None:
+        # (name, what is unusual) -> (its size, the row), over all rows that were added.
+        self._found: dict[tuple[str, str], tuple[float, int]] = {}
+
+    @property
+    def places(self) -> list[int]:
+        """The sorted numbers of the unusual rows."""
+        return sorted({row for _, row in self._found.values()})
+
+    def add(self, first: int, values: Mapping[str, Any]) -> None:
+        """Looks at a batch of rows.
+
+        Args:
+          first: the number of the batch's first row.
+          values: arrays [rows, ...] or ragged values, by name.
+        """
+        for name, value in values.items():
+            if hasattr(value, "nested_row_splits"):
+                splits = value.nested_row_splits
+                lengths = np.diff(splits[0])
+                self._extremes(name, "length", first, lengths, np.arange(len(lengths)))
+                rows = np.arange(len(lengths))
+                for inner in splits:
+                    rows = np.repeat(rows, np.diff(inner))
+                self._values(name, first, np.asarray(value.flat_values), rows)
+            else:
+                array = np.asarray(value)
+                width = int(np.prod(array.shape[1:], dtype=np.int64))
+                self._values(name, first, array.reshape(-1), np.arange(len(array)).repeat(width))
+
+    def _values(self, name: str, first: int, flat: np.ndarray, rows: np.ndarray) -> None:
+        if not len(flat):
+            return
+        if flat.dtype.kind in "OS":
+            flat = np.array([len(word) for word in flat])
+            self._see(name, "empty", 0.0, first, rows[flat == 0])
+        elif flat.dtype.kind in "iu":
+            self._see(name, "none", 0.0, first, rows[flat == -1])
+            flat, rows = flat[flat != -1], rows[flat != -1]
+        self._extremes(name, "value", first, flat, rows)
+
+    def _extremes(
+        self, name: str, what: str, first: int, flat: np.ndarray, rows: np.ndarray
+    ) -> None:
+        if len(flat):
+            lowest, highest = int(np.argmin(flat)), int(np.argmax(flat))
+            self._see(name, f"least {what}", float(flat[lowest]), first, rows[[lowest]])
+            self._see(name, f"largest {what}", -float(flat[highest]), first, rows[[highest]])
+
+    def _see(self, name: str, what: str, size: float, first: int, rows: np.ndarray) -> None:
+        """Keeps the first of these rows if its size is smaller than before."""
+        if len(rows):
+            before = self._found.get((name, what))
+            if before is None or size < before[0]:
+                self._found[name, what] = (size, first + int(rows[0]))
+
 
 _log = logging.getLogger("estimator_kit")
 
@@ -47,7 +111,7 @@ class SampleRows:
       files: the files.
       records: the serialized records, as they are stored.
       features: the features of `predict_input_fn` for these rows, as a session returns them.
-      raw: the same rows as the tensors of a request; see `raw_inputs`.
+      raw: the same rows as the tensors of a request; see `serving_inputs`.
       sendable: bool [rows]; whether a row of `raw` means the same as its record.
     """
 
@@ -103,8 +167,8 @@ def sample_rows(
         tuple(ordered),
         list(stored),
         values,
-        raw_inputs.filled(spec, parts),
-        raw_inputs.sendable(spec, parts),
+        serving_inputs.filled(spec, parts),
+        serving_inputs.sendable(spec, parts),
         tuple(range(len(stored))),
     )
 
@@ -117,14 +181,14 @@ def unusual_rows(
     count: int = ROWS,
 ) -> Optional[SampleRows]:
     """Like `sample_rows`, followed by the unusual rows of the files."""
-    found = UnusualRows()
+    unusual = UnusualRows()
     first = 0
     records: dict[int, bytes] = {}  # The rows that are wanted so far, by their places.
     try:
         for values, batch in _batches(spec, files, damaged):
-            found.add(first, values)
+            unusual.add(first, values)
             here = {first + i: record for i, record in enumerate(batch)}
-            wanted = {*range(count), *found.places}
+            wanted = {*range(count), *unusual.places}
             records = {place: r for place, r in {**records, **here}.items() if place in wanted}
             first += len(batch)
     except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
@@ -165,7 +229,7 @@ def _batches(
     size = ROWS if decodes else _BATCH
     with tf.Graph().as_default(), tf.compat.v1.Session(config=on_cpu()) as session:
         records = _first(_records(spec, files, size, damaged))
-        features = Transform(spec).features(record_kind.checked(spec, records))
+        features = Transform(spec).features(record_parsing.checked(spec, records))
         flat = RecordParser(spec).flat(records, with_labels=False)
         values = {
             **{f"column {name}": value for name, value in features.items()},

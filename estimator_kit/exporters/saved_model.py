@@ -1,5 +1,8 @@
 """Writes a SavedModel of a checkpoint: under a temporary name, checks it, then gives it its name.
 
+    exports = RunExports(config, spec, eval_files)
+    path = exports.write(trained, "final")
+
 Each export is a version in its folder (`versions`). It needs only TensorFlow to load. `signatures`
 lists its signatures, `extra_files` the files that the kit adds. If there are rows, a fresh process
 checks the export with them before it gets its name (`verification`). An export that does not answer
@@ -13,22 +16,30 @@ import contextlib
 import logging
 import os
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 import tensorflow as tf
 
 from estimator_kit.checkpoints import kept_files
+from estimator_kit.config.flags import resolved_flags
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import extra_files, verification
 from estimator_kit.exporters.extra_files import Origin
-from estimator_kit.exporters.sample_rows import SampleRows
+from estimator_kit.exporters.sample_rows import SampleRows, unusual_rows
 from estimator_kit.exporters.writer import write_saved_model
 from estimator_kit.model.names import PREDICT_EXAMPLES
+from estimator_kit.model.session_errors import explained
 from feature_specs.files import file_systems, versions
 from feature_specs.spec import FeatureSpec
+from input_pipelines.record_files import tfrecords
 from input_pipelines.row_cache.digests import sha256_of
 
 _log = logging.getLogger("estimator_kit")
+
+# How many of the first rows of --eval_files each export is checked with.
+_CHECKED_ROWS = 100
 
 
 def export_saved_model(
@@ -116,8 +127,8 @@ def copy_saved_model(
     with versions.unnamed(folder) as staged:
         kept_files.check_export(source)
         file_systems.copy_folder(source, staged)
-        expected, found = _digests(source), _digests(staged)
-        wrong = sorted(n for n in {*expected, *found} if expected.get(n) != found.get(n))
+        expected, copied = _digests(source), _digests(staged)
+        wrong = sorted(n for n in {*expected, *copied} if expected.get(n) != copied.get(n))
         if wrong:
             raise ExportError(
                 f"{staged}: expected a copy of {source}, got other bytes in {wrong[0]}. Check the "
@@ -129,9 +140,116 @@ def copy_saved_model(
 
 def _digests(folder: str) -> dict[str, str]:
     """The SHA-256 of each file in a folder, by its path there."""
-    found = {}
+    digests = {}
     for path, _, names in tf.io.gfile.walk(folder):
         for name in names:
             place = os.path.normpath(os.path.join(os.path.relpath(path, folder), name))
-            found[place] = sha256_of(os.path.join(path, name))
-    return found
+            digests[place] = sha256_of(os.path.join(path, name))
+    return digests
+
+
+def export_folder(model_dir: str, exporter: str) -> str:
+    """The folder of an exporter's SavedModels."""
+    return os.path.join(model_dir, "export", exporter)
+
+
+class RunExports:
+    """Writes the exports of a run.
+
+    Args:
+      config: the config of the run.
+      spec: its feature spec.
+      files: the files whose first and unusual rows check each export; they are read once, at the
+        first export.
+      damaged: the files of which only the good records are read.
+    """
+
+    def __init__(
+        self,
+        config: ModelDirConfig,
+        spec: FeatureSpec,
+        files: Sequence[str] = (),
+        damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+    ):
+        self._config = config
+        self._model_dir = config.model_dir
+        self._spec = spec
+        self._files = list(files)
+        self._damaged = damaged
+        self._rows: Optional[SampleRows] = None
+        # The checkpoint of the last export that was not a copy, and its path.
+        self._last: Optional[tuple[Optional[str], str]] = None
+
+    def write(
+        self,
+        trained: Any,
+        exporter: str,
+        checkpoint: Optional[str] = None,
+        metrics: Optional[Mapping[str, Optional[float]]] = None,
+    ) -> str:
+        """Writes an export of the latest checkpoint, or the one given; see `export_saved_model`.
+
+        If the last export had the same checkpoint, it writes a copy: to make the graph and check
+        the answers again would take seconds.
+        """
+        config, origin = self._config, self._origin(exporter, metrics)
+        folder = export_folder(self._model_dir, exporter)
+        checkpoint = checkpoint or trained.latest_checkpoint()
+        last = self._last
+        if last is not None and last[0] == checkpoint and tf.io.gfile.exists(last[1]):
+            return copy_saved_model(last[1], folder, origin=origin)
+        path = export_saved_model(
+            trained,
+            self._spec,
+            folder,
+            checkpoint,
+            rows=self._sample(),
+            default_signature=config.default_signature,
+            origin=origin,
+        )
+        self._last = (checkpoint, path)
+        return path
+
+    def written_before(
+        self,
+        trained: Any,
+        exporter: str,
+        checkpoint: Optional[str],
+        metrics: Mapping[str, float],
+    ) -> Optional[str]:
+        """The newest export if an earlier start has written it of the same, else None.
+
+        It must have the same checkpoint, metrics, spec and flags.
+        """
+        checkpoint = checkpoint or trained.latest_checkpoint()
+        origin = self._origin(exporter, metrics)
+        for path in versions.paths(export_folder(self._model_dir, exporter))[-1:]:
+            if extra_files.is_of(path, self._spec, origin, checkpoint):
+                self._last = (checkpoint, path)
+                return path
+        return None
+
+    def _origin(self, exporter: str, metrics: Optional[Mapping[str, Optional[float]]]) -> Origin:
+        config = self._config
+        facts = {
+            "train_files": list(config.train_files or config.train_mix),
+            "eval_files": list(config.eval_files),
+            "warm_start_from": config.warm_start_from,
+            "model": config.model,
+        }
+        if config.input_fn is not None:
+            facts["input_fn"] = config.input_fn
+        return Origin(exporter, metrics or {}, facts, resolved_flags(config))
+
+    def _sample(self) -> Optional[SampleRows]:
+        if self._rows is None and self._files:
+            with explained(
+                self._spec, self._files, with_labels=False, filtered=True, damaged=self._damaged
+            ):
+                self._rows = unusual_rows(
+                    self._spec,
+                    self._files,
+                    damaged=self._damaged,
+                    count=_CHECKED_ROWS,
+                )
+        return self._rows

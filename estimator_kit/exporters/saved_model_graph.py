@@ -1,17 +1,28 @@
-"""Reads the graph of a SavedModel from disk without loading the model."""
+"""The graph of a SavedModel on disk: its features, and a frozen form.
+
+No function loads the model into the process, except `freeze`: it turns the variables into
+constants, and optimizes the graph with Grappler.
+"""
 
 from __future__ import annotations
 
 import collections
 import os
+from collections.abc import Iterable
 from typing import Any, Optional
 
 import tensorflow as tf
 from google.protobuf import text_format
-from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.core.protobuf import config_pb2, saved_model_pb2
+from tensorflow.python.grappler import tf_optimizer
 
+from estimator_kit import tensorflow_errors
 from estimator_kit.checkpoints import kept_files
 from estimator_kit.errors import ConfigError, ExportError
+from estimator_kit.exporters.sample_rows import on_cpu
+from feature_specs.spec import FeatureSpec
+from input_pipelines.transform.serving_inputs import column_op, is_column_scope
+from input_pipelines.transform.transforms import raw_of
 
 
 def read_saved_model(path: str) -> Any:
@@ -80,3 +91,99 @@ def saved_model_file(path: str) -> Optional[str]:
         if tf.io.gfile.exists(os.path.join(path, name)):
             return os.path.join(path, name)
     return None
+
+
+MAIN_OPS = ("saved_model_main_op", "legacy_init_op")
+
+
+def _kept_nodes(meta: Any) -> list[str]:
+    """The nodes that a loaded SavedModel needs: outputs, inputs, and what runs when it loads."""
+    tensors = [
+        info.name
+        for signature in meta.signature_def.values()
+        for info in (*signature.outputs.values(), *signature.inputs.values())
+    ]
+    for name in MAIN_OPS:
+        if name in meta.collection_def:
+            tensors += meta.collection_def[name].node_list.value
+    tensors += [asset.tensor_info.name for asset in meta.asset_file_def]
+    return sorted({tensor.partition(":")[0] for tensor in tensors})
+
+
+def frozen(source: str, meta: Any) -> Any:
+    """The GraphDef of an export with constants in place of its variables."""
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session(config=on_cpu()) as session:
+        with tensorflow_errors.as_export_error(f"{source} does not load"):
+            tf.compat.v1.saved_model.load(session, [tf.saved_model.SERVING], source)
+        return tf.compat.v1.graph_util.convert_variables_to_constants(
+            session, graph.as_graph_def(), _kept_nodes(meta)
+        )
+
+
+def optimized(meta: Any, graph: Any) -> Any:
+    """The graph after Grappler; it keeps the constants of asset paths, which loaders fill."""
+    item = type(meta)()
+    item.CopyFrom(meta)
+    item.graph_def.CopyFrom(graph)
+    item.ClearField("asset_file_def")
+    item.ClearField("collection_def")
+    item.collection_def["train_op"].node_list.value.extend(_kept_nodes(meta))
+    paths = {asset.tensor_info.name.partition(":")[0] for asset in meta.asset_file_def}
+    kept = {}
+    for node in item.graph_def.node:
+        if node.name in paths:
+            kept[node.name] = type(node).FromString(node.SerializeToString())
+            node.op = "Placeholder"
+            node.attr.pop("value")
+            node.attr["shape"].shape.SetInParent()
+    config = config_pb2.ConfigProto()
+    options = config.graph_options.rewrite_options
+    options.min_graph_nodes = -1
+    options.optimizers.extend(["pruning", "function", "constfold", "arithmetic", "dependency"])
+    options.meta_optimizer_iterations = 2
+    result = tf_optimizer.OptimizeGraph(config, item)
+    for node in result.node:
+        if node.name in kept:
+            node.CopyFrom(kept[node.name])
+    return result
+
+
+def features_of_signatures(meta: Any, spec: FeatureSpec) -> dict[str, list[str]]:
+    """The features that the outputs of each signature depend on, sorted, by signature."""
+    found = columns_of_signatures(meta)
+    return {name: _features(spec, columns) for name, columns in found.items()}
+
+
+def columns_of_signatures(meta: Any) -> dict[str, set[str]]:
+    """The columns, by their names in ops, that the outputs of each signature depend on."""
+    nodes = {node.name: node for node in meta.graph_def.node}
+    found = {}
+    for name, signature in meta.signature_def.items():
+        waiting = [info.name.partition(":")[0] for info in signature.outputs.values()]
+        seen: set[str] = set()
+        columns = set()
+        while waiting:
+            node = waiting.pop()
+            if node in seen or node not in nodes:
+                continue
+            seen.add(node)
+            scope, _, column = node.partition("/")
+            if is_column_scope(scope):
+                columns.add(column.partition("/")[0])
+                continue
+            waiting += [i.lstrip("^").partition(":")[0] for i in nodes[node].input]
+        found[name] = columns
+    return found
+
+
+def _features(spec: FeatureSpec, columns: Iterable[str]) -> list[str]:
+    read = {column_op(name): set(spec.features_of(name)) for name in spec.columns}
+    for name in spec.raw:
+        read[column_op(raw_of(name))] = {name, spec.features[name].row_lengths or name}
+    features: set[str] = set()
+    for column in columns:
+        # Parts and weights of a column are named after it, with a number or a word at the end.
+        while column and column not in read:
+            column = column.rpartition("_")[0]
+        features.update(read.get(column, ()))
+    return sorted(features)

@@ -17,7 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_kit.exporters.graph_copy import CopyError, ancestors, copied
+from estimator_kit.exporters.signatures import CopyError, ancestors, copied
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import ServingInputs
 from input_pipelines.transform.transforms import Features, raw_feature, weights_of
@@ -121,11 +121,11 @@ def _copies(
 
 
 def _renamed(signature: Any, copies: Mapping[str, tf.Tensor]) -> Any:
-    made = type(signature)()
-    made.CopyFrom(signature)
-    for info in made.outputs.values():
+    copy = type(signature)()
+    copy.CopyFrom(signature)
+    for info in copy.outputs.values():
         info.name = copies[info.name].name
-    return made
+    return copy
 
 
 def _ops(value: Any) -> list[tf.Operation]:
@@ -133,5 +133,5 @@ def _ops(value: Any) -> list[tf.Operation]:
 
 
 def _tensors(value: Any) -> list[tf.Tensor]:
-    found: list[tf.Tensor] = tf.nest.flatten(value, expand_composites=True)
-    return found
+    tensors: list[tf.Tensor] = tf.nest.flatten(value, expand_composites=True)
+    return tensors

@@ -28,7 +28,7 @@ class Skew(Exception):
 def check_features(
     spec: FeatureSpec,
     expected: Mapping[str, Any],
-    found: Mapping[str, np.ndarray],
+    tensors: Mapping[str, np.ndarray],
     names: Mapping[str, tuple[str, ...]],
 ) -> None:
     """Compares what the model reads: ids and lengths exactly, numbers with tolerance `FEATURES`.
@@ -36,7 +36,7 @@ def check_features(
     Args:
       spec: the feature spec.
       expected: the features of the input pipeline, as a session returns them.
-      found: tensors of the export by name.
+      tensors: tensors of the export by name.
       names: column -> the names of its tensors, in the order of `parts_of`.
 
     Raises:
@@ -45,7 +45,7 @@ def check_features(
     problems = []
     for column, value in expected.items():
         parts = parts_of(value)
-        others = [found[name] for name in names[column]]
+        others = [tensors[name] for name in names[column]]
         where = _first_difference(parts, others)
         if where is not None:
             problems.append(f"  {_read(spec, column)}: {where}")
@@ -65,7 +65,7 @@ def _read(spec: FeatureSpec, column: str) -> str:
 
 def check_answers(
     expected: Mapping[str, np.ndarray],
-    found: Mapping[str, np.ndarray],
+    answers: Mapping[str, np.ndarray],
     what: str,
     tolerance: float = ANSWERS,
     sides: tuple[str, str] = ("through the input pipeline", "through the export"),
@@ -83,7 +83,7 @@ def check_answers(
     for key, value in expected.items():
         if value.dtype.kind != "f":
             continue
-        value, other = _without_padding(value, found[key], f"{what}, output {key!r}")
+        value, other = _without_padding(value, answers[key], f"{what}, output {key!r}")
         difference = _difference(value, other)
         if difference.size:
             row = int(np.argmax(difference.max(axis=tuple(range(1, difference.ndim)))))
@@ -99,7 +99,7 @@ def check_answers(
     for key, value in expected.items():
         if value.dtype.kind == "f":
             continue
-        value, other = _without_padding(value, found[key], f"{what}, output {key!r}")
+        value, other = _without_padding(value, answers[key], f"{what}, output {key!r}")
         wrong = equal & ~(value == other).reshape(len(value), -1).all(axis=1)
         if np.any(wrong):
             row = int(np.argmax(wrong))

@@ -131,10 +131,10 @@ def verify(
     ]
     more = {}
     few = examples[:_FEW]
-    for name, made in sorted(written.signatures.items()):
+    for name, signature in sorted(written.signatures.items()):
         options = signatures.options_of(name, written.signatures, spec)
-        if made.defaults:
-            more[name] = signatures.defaults_of(made)
+        if signature.defaults:
+            more[name] = signatures.defaults_of(signature)
         elif options:
             rows_of = {key: np.repeat(value, len(few), axis=0) for key, value in options.items()}
             more[name] = {EXAMPLES: few, **rows_of}

@@ -9,7 +9,6 @@ it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Union
 
 import pydantic
@@ -27,12 +26,12 @@ class _Keep(documents.Document):
     live: list[Union[str, int]] = pydantic.Field([])
 
 
-def delete_old(folder: str, keep: int, also: Sequence[str] = ()) -> list[str]:
+def delete_old(folder: str, keep: int) -> list[str]:
     """Deletes all but the newest `keep` versions of a folder; returns the deleted paths.
 
-    Versions that are pinned or live, or named in `also`, stay and do not count.
+    Versions that are pinned or live stay and do not count.
     """
-    protected = {*kept(folder), *also}
+    protected = kept(folder)
     free = [path for path in versions.paths(folder) if os.path.basename(path) not in protected]
     deleted = free[:-keep]
     for path in deleted:

@@ -127,17 +127,21 @@ def make_graph(
     tf.compat.v1.train.get_or_create_global_step()
     inputs = serving_inputs(spec)
     with tf.variable_creator_scope(_StartValues().creator):
-        made = model_fn(features=inputs.features, labels=None, mode=ModeKeys.PREDICT, config=config)
+        estimator_spec = model_fn(
+            features=inputs.features, labels=None, mode=ModeKeys.PREDICT, config=config
+        )
     problem = python_ops.problem("the model", tf.compat.v1.get_default_graph())
     if problem is not None:
         raise ConfigError(problem)
-    whole = make_signatures(made.export_outputs, inputs, default_signature)
-    signatures, needs = signature_parts.of_parts(whole, spec, inputs)
-    saver = made.scaffold.saver or tf.compat.v1.train.Saver(sharded=True)
-    main_op = made.scaffold.local_init_op
+    signatures_of_features = make_signatures(
+        estimator_spec.export_outputs, inputs, default_signature
+    )
+    signatures, needs = signature_parts.of_parts(signatures_of_features, spec, inputs)
+    saver = estimator_spec.scaffold.saver or tf.compat.v1.train.Saver(sharded=True)
+    main_op = estimator_spec.scaffold.local_init_op
     if main_op is None:
         main_op = tf.compat.v1.train.Scaffold.default_local_init_op()
-    return ServingGraph(inputs, signatures, whole, needs, saver, main_op)
+    return ServingGraph(inputs, signatures, signatures_of_features, needs, saver, main_op)
 
 
 class _StartValues:
@@ -179,8 +183,8 @@ def _answers(
         for name, signature in signatures.items()
     }
     fetches = {n: {key: info.name for key, info in o.items()} for n, o in same.items()}
-    found: dict[str, Arrays] = session.run(fetches, feeds)
-    return found
+    answers: dict[str, Arrays] = session.run(fetches, feeds)
+    return answers
 
 
 def _is_raw(name: str, signature: Any, signatures: Mapping[str, Any]) -> bool:

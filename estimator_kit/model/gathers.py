@@ -18,14 +18,13 @@ from typing import Any, NamedTuple, Optional, Union
 
 import tensorflow as tf
 
-from estimator_kit.embeddings import dynamic_tables, partitions
+from estimator_kit.embeddings import dynamic_tables, table_memory
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import table_gradients
-from feature_specs.embeddings.initializers import initializer
+from feature_specs.embeddings.initial_values import initializer
 from feature_specs.errors import did_you_mean
 from feature_specs.kinds import Embedding
 from feature_specs.kinds.base import Dense
-from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.transforms import Features, weights_of
 
@@ -92,7 +91,7 @@ def _steps_of_vectors(spec: FeatureSpec, name: str, values: tf.RaggedTensor) -> 
 
 def _read_table(spec: FeatureSpec, name: str, ids: Ids) -> tf.Tensor:
     """The table of a column. Adds the penalty of the vectors that the ids look up."""
-    table = embedding_table(spec, name)
+    table = make_table(spec, name)
     table_gradients.add(name, table, ids, spec.of_kind(Embedding)[name].l2, _rows_of)
     return table
 
@@ -111,7 +110,7 @@ STEPS: dict[Dense, Callable[[FeatureSpec, str, tf.RaggedTensor], tf.Tensor]] = {
 }
 
 
-def embedding_table(spec: FeatureSpec, name: str) -> tf.Tensor:
+def make_table(spec: FeatureSpec, name: str) -> tf.Tensor:
     """The variable of an embedding column, [ids, dimension], in the current scope.
 
     A shared table is at the root scope, under its own name, as with `tf.feature_column`.
@@ -119,7 +118,7 @@ def embedding_table(spec: FeatureSpec, name: str) -> tf.Tensor:
     column = spec.of_kind(Embedding)[name]
     v1 = tf.compat.v1
     if column.shared is None:
-        scope, variable = v1.variable_scope(canned_name(spec, name)), TABLE
+        scope, variable = v1.variable_scope(spec.canned_name(name)), TABLE
     else:
         root = v1.VariableScope(v1.AUTO_REUSE, name="")
         scope, variable = v1.variable_scope(root, auxiliary_name_scope=False), column.shared
@@ -166,8 +165,8 @@ def made_once(what: str) -> Iterator[None]:
         ) from error
 
 
-def made_table(spec: FeatureSpec, name: str) -> Any:
-    """The variable that `embedding_table` made for a column in this graph.
+def table_of(spec: FeatureSpec, name: str) -> Any:
+    """The variable that `make_table` made for a column in this graph.
 
     Raises:
       ConfigError: the model has made no such variable, or several.
@@ -176,7 +175,7 @@ def made_table(spec: FeatureSpec, name: str) -> Any:
     if column is None:
         found = list(spec.of_kind(Embedding))
         raise ConfigError(
-            f"embedding_table: got the column {name!r}, expected an embedding column"
+            f"make_table: got the column {name!r}, expected an embedding column"
             f"{did_you_mean(name, found)}"
         )
     tables = _TABLES.get(tf.compat.v1.get_default_graph(), {}).get(name, set())
@@ -186,7 +185,7 @@ def made_table(spec: FeatureSpec, name: str) -> Any:
             "Give the column a shared table" if tables else "Read a group with the column first"
         )
         raise ConfigError(
-            f"embedding_table: the model has made {made} for the column {name!r}, expected one. "
+            f"make_table: the model has made {made} for the column {name!r}, expected one. "
             f"{remedy}."
         )
     shape = [spec.size_of(column.source), column.dimension]
@@ -196,7 +195,7 @@ def made_table(spec: FeatureSpec, name: str) -> Any:
 
 
 def _partitioner(column: Embedding, shape: Sequence[int]) -> Optional[Any]:
-    return partitions.partitioner(*shape) if column.pretrained is None else None
+    return table_memory.partitioner(*shape) if column.pretrained is None else None
 
 
 def pretrained_variables(graph: tf.Graph) -> dict[str, tf.Variable]:

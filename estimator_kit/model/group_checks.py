@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, Optional, get_args
 
 from estimator_kit.errors import ConfigError
-from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 
 Check = Callable[[FeatureSpec, str], None]
@@ -182,7 +181,7 @@ def _clash(spec: FeatureSpec, names: Iterable[str]) -> tuple[str, str]:
     found: dict[str, str] = {}
     for name in names:
         if spec.columns[name].dense in VECTORS:
-            first = found.setdefault(canned_name(spec, name), name)
+            first = found.setdefault(spec.canned_name(name), name)
             if first != name:
                 return first, name
     return "", ""
@@ -191,7 +190,7 @@ def _clash(spec: FeatureSpec, names: Iterable[str]) -> tuple[str, str]:
 def _would_clash(spec: FeatureSpec, first: str, second: str) -> str:
     return (
         f"columns {first!r} and {second!r} would both have variables named "
-        f"{canned_name(spec, first)!r}, because TensorFlow names a column after its features"
+        f"{spec.canned_name(first)!r}, because TensorFlow names a column after its features"
     )
 
 

@@ -18,7 +18,7 @@ import tensorflow as tf
 from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import pretrained_tables
-from estimator_kit.model.own_scaffold import merged, run_init_fn
+from estimator_kit.model.own_session import merged, run_init_fn
 from estimator_kit.optimizers.moving_average import (
     assign_all,
     average_name,

@@ -27,7 +27,6 @@ from estimator_kit.model.group_checks import (
 )
 from estimator_kit.model.places import input_places
 from feature_specs.kinds.base import Dense
-from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.transforms import Features, weights_of
 
@@ -55,7 +54,7 @@ def dense_columns(
 
     Use it for a model whose groups share columns: each column is gathered once, from one table.
     """
-    order = sorted(set(names), key=lambda name: (canned_name(spec, name), name))
+    order = sorted(set(names), key=lambda name: (spec.canned_name(name), name))
     check_clash(spec, order)
     with computing.outside(), tf.compat.v1.variable_scope(DNN_SCOPE):
         made = {name: _dense_column(spec, name, features) for name in order}
@@ -67,7 +66,7 @@ def dense_columns(
 
 def side_by_side(spec: FeatureSpec, group: str, dense: Mapping[str, tf.Tensor]) -> tf.Tensor:
     """Concatenates the dense columns of a group, in the order of `dense_input`."""
-    names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
+    names = sorted(columns_of(spec, group), key=lambda name: spec.canned_name(name))
     return tf.concat([dense[name] for name in names], axis=1)
 
 
@@ -90,7 +89,7 @@ def sequence_input(
       names and zeros as padding; and the number of steps of each row, int64 [rows]. As with
       `tf.keras.experimental.SequenceFeatures`, a missing id is a step of zeros.
     """
-    names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
+    names = sorted(columns_of(spec, group), key=lambda name: spec.canned_name(name))
     columns, lengths = sequence_columns(spec, group, features)
     return tf.concat([columns[name] for name in names], axis=2), lengths
 
@@ -100,7 +99,7 @@ def sequence_columns(
 ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
     """Each column of a sequence group, float32 [rows, steps, its width], and the lengths."""
     check_sequence_group(spec, group)
-    names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
+    names = sorted(columns_of(spec, group), key=lambda name: spec.canned_name(name))
     ragged = [features[spec.category_of(name)[0]] for name in names]
     with computing.outside(), tf.compat.v1.variable_scope(SEQUENCE_SCOPE):
         parts = {}
@@ -183,7 +182,7 @@ def linear_logits(spec: FeatureSpec, group: str, features: Features, units: int)
             numeric = spec.columns[name].is_numbers(spec)
             size = values.shape[1] if numeric else spec.size_of(name)
             what = f"the weights of the column {name!r}"
-            with tf.compat.v1.variable_scope(canned_name(spec, name)), gathers.made_once(what):
+            with tf.compat.v1.variable_scope(spec.canned_name(name)), gathers.made_once(what):
                 table = tables[name] = tf.compat.v1.get_variable(
                     "weights", [size, units], initializer=tf.compat.v1.zeros_initializer()
                 )

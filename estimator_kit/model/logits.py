@@ -14,9 +14,9 @@ import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import user_code
-from estimator_kit.model.objectives.base import Objective
-from estimator_kit.model.objectives.next_item import NextItemObjective
-from estimator_kit.model.objectives.step_scores import StepScores
+from estimator_kit.model.heads.base import Head
+from estimator_kit.model.heads.next_item import NextItemHead
+from estimator_kit.model.heads.steps import StepScores
 from estimator_kit.model.places import input_places
 from feature_specs.errors import nearest
 
@@ -29,23 +29,23 @@ def tensors_of(logits: Mapping[str, Any]) -> list[tf.Tensor]:
 
 
 def split_logits(
-    model: str, logits: Logits, objectives: Mapping[str, Objective], *, factors: bool
+    model: str, logits: Logits, heads: Mapping[str, Head], *, factors: bool
 ) -> dict[str, Any]:
-    """{objective: float32 [rows, its width]}, in the order of `objectives`.
+    """{objective: float32 [rows, its width]}, in the order of `heads`.
 
     Args:
       model: the name of the model, for messages.
       logits: float32 [rows, sum of widths], or one tensor per objective.
-      objectives: the objectives by name.
+      heads: the heads of the objectives, by name.
       factors: whether StepScores stay as they are.
 
     Raises:
       ConfigError: the logits have a wrong shape, dtype or objective.
     """
-    widths = {name: objective.logits_dimension for name, objective in objectives.items()}
-    items = {n: o.items for n, o in objectives.items() if isinstance(o, NextItemObjective)}
-    if isinstance(logits, StepScores) and len(objectives) == 1:
-        logits = dict.fromkeys(objectives, logits)
+    widths = {name: head.logits_dimension for name, head in heads.items()}
+    items = {n: o.items for n, o in heads.items() if isinstance(o, NextItemHead)}
+    if isinstance(logits, StepScores) and len(heads) == 1:
+        logits = dict.fromkeys(heads, logits)
     named = logits if isinstance(logits, Mapping) else {", ".join(widths): logits}
     for name, value in named.items():
         if isinstance(value, StepScores) and name in items:

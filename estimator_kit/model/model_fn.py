@@ -25,28 +25,27 @@ from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.embeddings import dynamic_problems, dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import (
-    added_losses,
     gathers,
     graph_collections,
     group_checks,
     input_layer,
     outputs,
-    own_hooks,
-    own_scaffold,
+    own_losses,
+    own_session,
     raw_features,
     table_gradients,
     tensor_equality,
     user_code,
 )
 from estimator_kit.model.computing import Computing
-from estimator_kit.model.example_losses import ExampleLosses
+from estimator_kit.model.heads import Head, joint, make_heads
 from estimator_kit.model.keras import layers
 from estimator_kit.model.logits import Logits as Logits
 from estimator_kit.model.logits import split_logits, tensors_of
 from estimator_kit.model.model_params import ModelParams, checked_params
 from estimator_kit.model.modes import evaluation, labeled, prediction, training
 from estimator_kit.model.modes.prediction import Hook
-from estimator_kit.model.objectives import Objective, joint, make_objectives
+from estimator_kit.model.own_losses import ExampleLosses
 from estimator_kit.model.places import input_places
 from estimator_kit.optimizers import freezing, schedules
 from estimator_kit.optimizers.choice import OptimizerChoice, make_optimizer
@@ -74,7 +73,7 @@ class ModelFn(abc.ABC):
 
     Attributes:
       spec, params: the checked arguments.
-      objectives: `{name: Objective}`, in the order of the spec.
+      heads: `{name: Head}`, in the order of the spec.
       warm_start: the values that a new training takes from another model, or None. The kit sets it
         before it trains.
       together: the description of a cluster whose processes make each step together, or None. The
@@ -83,7 +82,7 @@ class ModelFn(abc.ABC):
         makes a step there of the batches that are left. The kit sets it.
       computing: how training computes the dense part. The kit sets it.
       combination: how training combines the losses of several objectives, from `params.combine`.
-      loss_names: `added_losses.Added.names` in each mode whose graph was made.
+      loss_names: `own_losses.Added.names` in each mode whose graph was made.
     """
 
     Params: type[ModelParams] = ModelParams
@@ -105,7 +104,7 @@ class ModelFn(abc.ABC):
                 "evaluation use them."
             )
         self.params: Any = checked_params(type(self).__name__, self.Params, params)
-        self.objectives: dict[str, Objective] = make_objectives(spec)
+        self.heads: dict[str, Head] = make_heads(spec)
         self.warm_start: Any = None
         self.together: Optional[Synchronous] = None
         self.last_step: Optional[int] = None
@@ -170,7 +169,7 @@ class ModelFn(abc.ABC):
         use the parameter `combine`, which would bypass it.
         """
         return tf.add_n(
-            [losses[name] * self.spec.objectives[name].loss_weight for name in self.objectives]
+            [losses[name] * self.spec.objectives[name].loss_weight for name in self.heads]
         )
 
     def shared_prefix(self) -> Optional[str]:
@@ -281,7 +280,7 @@ class ModelFn(abc.ABC):
     @property
     def logits_dimension(self) -> int:
         """The number of logits per row, of all objectives together."""
-        return sum(objective.logits_dimension for objective in self.objectives.values())
+        return sum(head.logits_dimension for head in self.heads.values())
 
     def make_optimizer(self, optimizer: OptimizerChoice, learning_rate: float) -> Any:
         """`ek.make_optimizer` with the schedule and warm-up of the model's parameters."""
@@ -358,7 +357,7 @@ class ModelFn(abc.ABC):
           ConfigError: the model has not read the column yet, or has read it in several scopes,
             each of which has its own table.
         """
-        return gathers.made_table(self.spec, column)
+        return gathers.table_of(self.spec, column)
 
     def linear_logits(self, features: Features, group: str) -> tf.Tensor:
         """A linear model over a group: float32 [rows, self.logits_dimension]."""
@@ -370,8 +369,7 @@ class ModelFn(abc.ABC):
         Call Keras layers only through this method. It tells them whether this is training, and
         collects their updates and regularization losses. See `keras.layers.call`.
         """
-        training = mode == ModeKeys.TRAIN
-        return layers.call(layer, inputs, training=training, **arguments)
+        return layers.call(layer, inputs, training=mode == ModeKeys.TRAIN, **arguments)
 
     def add_output(self, name: str, value: tf.Tensor) -> None:
         """Adds a tensor [rows, ...] of `logits` as a prediction and a signature with this name.
@@ -397,7 +395,7 @@ class ModelFn(abc.ABC):
           weights: float32 [rows]. By default the largest weight of the row's objectives, so a row
             that all objectives mask does not count.
         """
-        added_losses.add(type(self).__name__, name, losses, weights)
+        own_losses.add(type(self).__name__, name, losses, weights)
 
     # --- Not to override -------------------------------------------------------------------------
 
@@ -425,7 +423,7 @@ class ModelFn(abc.ABC):
         with (
             eager.building(),
             dynamic_tables.in_mode(training=mode == ModeKeys.TRAIN),
-            table_gradients.short(training=mode == ModeKeys.TRAIN),
+            table_gradients.compact(training=mode == ModeKeys.TRAIN),
             raw_features.offered(features),
             tensor_equality.warned(),
         ):
@@ -434,25 +432,23 @@ class ModelFn(abc.ABC):
     def _estimator_spec(
         self, features: Features, labels: Optional[Mapping[str, tf.Tensor]], mode: str
     ) -> Any:
-        readers = own_hooks.readers()
+        readers = own_session.readers()
         features = user_code.Named(features, "features")
         with (
             table_gradients.collected(mode != ModeKeys.PREDICT) as penalties,
-            added_losses.collected() as of_rows,
+            own_losses.collected() as of_rows,
         ):
             logits, added = self._forward(features, mode)
-        losses = added_losses.of_logits(type(self).__name__, of_rows)
+        losses = own_losses.of_logits(type(self).__name__, of_rows)
         self.loss_names[mode] = losses.names
         graph_collections.check(type(self).__name__)
         graph_collections.join_trainable(type(self).__name__)
         if mode == ModeKeys.PREDICT:
-            end = own_hooks.EndOfInput(type(self).__name__, readers)
-            return prediction.spec(
-                self.objectives, logits, added, features, self._scaffold(mode), [end]
-            )
+            end = own_session.EndOfInput(type(self).__name__, readers)
+            return prediction.spec(self.heads, logits, added, features, self._scaffold(mode), [end])
         if labels is None:
             raise ValueError(f"mode {mode!r} needs labels, but the input_fn returns none")
-        batch = labeled.labeled(
+        batch = labeled.labeled_batch(
             self,
             features,
             labels,
@@ -488,7 +484,7 @@ class ModelFn(abc.ABC):
                 raw_features.forward(self, added)
         with user_code.explained(self, "logits"), tf.name_scope("logits"):
             logits = split_logits(
-                type(self).__name__, returned, self.objectives, factors=mode != ModeKeys.EVAL
+                type(self).__name__, returned, self.heads, factors=mode != ModeKeys.EVAL
             )
             outputs.check_rows_of_logits(features, tensors_of(logits))
         outputs.check_rows(added, features, tensors_of(logits))
@@ -515,7 +511,7 @@ class ModelFn(abc.ABC):
         padding = labels.get(PADDING)
         labels = {name: value for name, value in labels.items() if name != PADDING}
         labels = joint.dense_labels(labels)
-        weights = {n: joint.weights_of(o, labels) for n, o in self.objectives.items()}
+        weights = {n: joint.weights_of(o, labels) for n, o in self.heads.items()}
         if padding is not None:
             weights = {n: tf.where(padding, tf.zeros_like(w), w) for n, w in weights.items()}
         labels, weights = user_code.Named(labels, "labels"), user_code.Named(weights, "weights")
@@ -528,8 +524,8 @@ class ModelFn(abc.ABC):
 
     def _scaffold(self, mode: str) -> Optional[Any]:
         """The Scaffold of an evaluation or a prediction. It may restore averaged weights."""
-        own = own_scaffold.checked_scaffold(self, mode)
+        own = own_session.checked_scaffold(self, mode)
         if self.params.moving_average is None:
-            return own_scaffold.merged(own)
+            return own_session.merged(own)
         weights = freezing.not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
-        return own_scaffold.merged(own, saver=AveragedSaver(weights))
+        return own_session.merged(own, saver=AveragedSaver(weights))

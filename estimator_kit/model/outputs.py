@@ -6,8 +6,9 @@
 
 Each is a tensor with one value, of any shape, for each row of the batch. `add` refuses what can be
 seen at the call. `check_rows` compares the number of rows, as far as the graph shows it. A graph of
-a fixed number of rows shows it for almost every tensor, so `checkpoints.reading.outline` makes one
-before a training. This module does not know which names the kit has: see `modes.prediction`.
+a fixed number of rows shows it for almost every tensor, so `checkpoints.model_outline.outline`
+makes one before a training. This module does not know which names the kit has; `modes.prediction`
+does.
 """
 
 from __future__ import annotations

@@ -17,10 +17,9 @@ import tensorflow as tf
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.gathers import TABLE, pretrained_variables
 from estimator_kit.optimizers.moving_average import assign
-from feature_specs.embeddings import pretrained, pretrained_files
+from feature_specs.embeddings import initial_values, pretrained_files
 from feature_specs.errors import Problem, SpecError
 from feature_specs.kinds import Embedding
-from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 
 logger = logging.getLogger(__name__)
@@ -45,7 +44,7 @@ def check(
     problems: list[Problem] = []
     for name in pretrained_files.columns_with(spec):
         try:
-            table = pretrained.read(spec, name)
+            table = initial_values.read(spec, name)
         except SpecError as error:
             problems += error.problems
             continue
@@ -70,7 +69,7 @@ def check(
 def _check_ftrl(spec: FeatureSpec, new: Collection[str]) -> None:
     """Refuses tables for which FTRL has new slots."""
     for name in pretrained_files.columns_with(spec):
-        table = spec.of_kind(Embedding)[name].shared or f"{canned_name(spec, name)}/{TABLE}"
+        table = spec.of_kind(Embedding)[name].shared or f"{spec.canned_name(name)}/{TABLE}"
         slots = (f"/{table}/Ftrl", f"/{table}/Ftrl_1")
         if any(f"/{variable}".endswith(slots) for variable in new):
             raise ConfigError(
@@ -97,6 +96,6 @@ def tables(spec: FeatureSpec, restored: Collection[str]) -> dict[str, Any]:
 
 def load(spec: FeatureSpec, name: str, variable: Any, session: tf.compat.v1.Session) -> None:
     """Assigns the vectors of a column to its table. Ids without a vector keep their values."""
-    table = pretrained.read(spec, name)
+    table = initial_values.read(spec, name)
     values = np.where(table.known[:, np.newaxis], table.values, session.run(variable))
     assign(session, variable, values)

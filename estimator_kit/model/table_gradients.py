@@ -1,6 +1,6 @@
 """Gradients of table lookups: with a third of TensorFlow's operations, and with L2 penalties.
 
-    with table_gradients.short(training=True):
+    with table_gradients.compact(training=True):
         ...                      # makes a graph: its lookups get these gradients
 
 TensorFlow's gradient of a lookup computes the shape of its values from the shape of the table, in
@@ -36,7 +36,7 @@ _NAME = "EstimatorKitResourceGather"
 
 
 @contextlib.contextmanager
-def short(*, training: bool) -> Iterator[None]:
+def compact(*, training: bool) -> Iterator[None]:
     """Marks the lookups that the current graph gets in the context, if it is for training."""
     if not training:
         yield

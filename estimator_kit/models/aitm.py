@@ -9,9 +9,9 @@ from typing import Annotated
 import pydantic
 import tensorflow as tf
 
-from estimator_kit.model.example_losses import ExampleLosses
 from estimator_kit.model.model_fn import Logits
 from estimator_kit.model.model_params import TRAINING_AND_SCORES
+from estimator_kit.model.own_losses import ExampleLosses
 from estimator_kit.models.dnn import tower
 from estimator_kit.models.layers import dense_layer
 from estimator_kit.models.task_sequence import TaskSequenceModel, TaskSequenceParams
@@ -102,8 +102,8 @@ class AITMModel(TaskSequenceModel):
     ) -> ExampleLosses:
         losses = {}
         for earlier, name in zip(self.tasks, self.tasks[1:]):
-            objective = self.objectives[name]
+            head = self.heads[name]
             before, after = predictions[f"{earlier}/logits"], predictions[f"{name}/logits"]
-            rows = objective.row_losses(after, labels[objective.label_name])
+            rows = head.row_losses(after, labels[head.label_name])
             losses[name] = rows + self.params.calibrator * calibrator(before, after)[:, 0]
         return losses

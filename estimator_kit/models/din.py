@@ -79,8 +79,8 @@ class TargetModel(ModelFn):
 
     def groups(self) -> tuple[str, ...]:
         p = self.params
-        found = (p.steps_group, p.target_group, p.deep_group)
-        return tuple(group for group in found if group is not None)
+        named = (p.steps_group, p.target_group, p.deep_group)
+        return tuple(group for group in named if group is not None)
 
     def logits(self, features: Features, mode: str) -> Logits:
         p, groups = self.params, self.spec.groups

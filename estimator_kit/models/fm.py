@@ -26,8 +26,8 @@ class FieldModel(ModelFn):
         return getattr(self.params, f"{part}_group", None)
 
     def groups(self) -> tuple[str, ...]:
-        found = (self._group(part) for part in ("wide", "fields", "deep"))
-        return tuple(dict.fromkeys(group for group in found if group is not None))
+        named = (self._group(part) for part in ("wide", "fields", "deep"))
+        return tuple(dict.fromkeys(group for group in named if group is not None))
 
     def check_spec(self) -> None:
         for part, check in (

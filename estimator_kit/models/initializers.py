@@ -23,9 +23,9 @@ from typing import Annotated, Any, Literal, Optional, Union
 import pydantic
 import tensorflow as tf
 
-from feature_specs.embeddings.initializers import drawn
+from feature_specs.embeddings.initial_values import drawn
 from feature_specs.entry import Entry, FiniteFloat, PositiveFloat, only_key
-from feature_specs.kinds.embedding_tables import Normal, TruncatedNormal, Uniform, Zeros
+from feature_specs.kinds.embedding import Normal, TruncatedNormal, Uniform, Zeros
 
 
 class Constant(Entry):

@@ -54,13 +54,13 @@ class MultiTaskModel(DenseGroupModel):
             inputs = self.dense_input(features, self.params.group)
             shared = self.shared(inputs, mode)
         logits = {}
-        for name, objective in self.objectives.items():
+        for name, head in self.heads.items():
             with owned(name), tf.compat.v1.variable_scope(f"tower_{name}"):
                 logits[name] = tower_logits(
                     shared[name],
                     self.params,
                     mode,
-                    objective.logits_dimension,
+                    head.logits_dimension,
                     self.params.tower_units,
                 )
         return logits
@@ -94,7 +94,7 @@ class SharedBottomModel(MultiTaskModel):
     def shared(self, inputs: tf.Tensor, mode: str) -> Mapping[str, tf.Tensor]:
         with tf.compat.v1.variable_scope("bottom"):
             bottom = tower(inputs, self.params, mode)
-        return dict.fromkeys(self.objectives, bottom)
+        return dict.fromkeys(self.heads, bottom)
 
 
 class MMoEModel(MultiTaskModel):
@@ -124,7 +124,7 @@ class MMoEModel(MultiTaskModel):
             with tf.compat.v1.variable_scope(f"expert_{i}"):
                 experts.append(tower(inputs, self.params, mode))
         mixed = {}
-        for name in self.objectives:
+        for name in self.heads:
             with owned(name):
                 mixed[name] = gated(experts, inputs, f"gate_{name}")
         return mixed
@@ -168,11 +168,11 @@ class CGCModel(MultiTaskModel):
 
     def shared(self, inputs: tf.Tensor, mode: str) -> Mapping[str, tf.Tensor]:
         levels = self._levels()
-        parts = dict.fromkeys([*self.objectives, _SHARED], inputs)
+        parts = dict.fromkeys([*self.heads, _SHARED], inputs)
         for i in range(levels):
             with tf.compat.v1.variable_scope(f"level_{i}"):
                 parts = self._level(parts, mode, last=i == levels - 1)
-        return {name: parts[name] for name in self.objectives}
+        return {name: parts[name] for name in self.heads}
 
     def _level(
         self, parts: Mapping[str, tf.Tensor], mode: str, *, last: bool
@@ -187,12 +187,12 @@ class CGCModel(MultiTaskModel):
                 with owned(*owners), tf.compat.v1.variable_scope(f"expert{_suffix(name)}_{i}"):
                     experts[name].append(tower(inputs, self.params, mode))
         mixed = {}
-        for name in self.objectives:
+        for name in self.heads:
             with owned(name):
                 both = experts[name] + experts[_SHARED]
                 mixed[name] = gated(both, parts[name], f"gate{_suffix(name)}")
         if not last:
-            every = [expert for found in experts.values() for expert in found]
+            every = [expert for own in experts.values() for expert in own]
             mixed[_SHARED] = gated(every, parts[_SHARED], f"gate{_suffix(_SHARED)}")
         return mixed
 

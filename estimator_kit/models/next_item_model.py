@@ -12,17 +12,16 @@ import tensorflow as tf
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.group_checks import check_sequence_group, columns_of
+from estimator_kit.model.heads.steps import StepScores
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.model_params import Group, ModelParams
-from estimator_kit.model.objectives.step_scores import StepScores
 from estimator_kit.models.dnn import Dropout, HiddenUnits, PositiveInt
 from estimator_kit.models.layers import dense_layer
 from estimator_kit.models.normalization import layer_norm
 from estimator_kit.models.sequence_model import gru_layer
 from estimator_kit.models.transformer import transformer_block
 from estimator_kit.optimizers.choice import OptimizerChoice
-from feature_specs.heads.next_item import NextItem
-from feature_specs.reference.naming import canned_name
+from feature_specs.heads import NextItem
 from input_pipelines.transform.transforms import Features
 
 
@@ -114,7 +113,7 @@ class NextItemModel(ModelFn):
         size = self.spec.size_of(items)
         table: Any = self.embedding_table(name)
         bias = None
-        with v1.variable_scope(canned_name(self.spec, items)):
+        with v1.variable_scope(self.spec.canned_name(items)):
             if not self.params.tied:
                 table = v1.get_variable("vectors", [size, width])
             if self.params.item_bias:

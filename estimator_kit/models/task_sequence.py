@@ -15,7 +15,7 @@ from estimator_kit.model.model_params import Group
 from estimator_kit.model.places.input_places import owned
 from estimator_kit.models.dnn import DenseGroupModel, DNNParams, HiddenUnits, tower_logits
 from feature_specs.errors import did_you_mean
-from feature_specs.heads.objectives import Binary
+from feature_specs.heads import Binary
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import checks
 from input_pipelines.transform.transforms import Features
@@ -67,7 +67,7 @@ class TaskSequenceModel(DenseGroupModel):
         """Fails if a row has a later task without the task before it. Masked rows are ignored."""
         asserts = []
         for before, after in zip(self.tasks, self.tasks[1:]):
-            first, second = (self.objectives[name].label_name for name in (before, after))
+            first, second = (self.heads[name].label_name for name in (before, after))
             there = (weights[before] > 0) & (weights[after] > 0)
             first_value = tf.cast(labels[first], tf.float32)
             wrong = there & (tf.cast(labels[second], tf.float32) > first_value)

@@ -10,14 +10,14 @@ import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
-from estimator_kit.model.example_losses import ExampleLosses
 from estimator_kit.model.group_checks import check_dense_group, columns_of
+from estimator_kit.model.heads.losses import unit_vectors
+from estimator_kit.model.heads.sampled_items import log_probability
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.model_params import TRAINING, TRAINING_AND_SCORES, Group
-from estimator_kit.model.objectives.item_frequency import log_probability
-from estimator_kit.model.objectives.losses import unit_vectors
+from estimator_kit.model.own_losses import ExampleLosses
 from estimator_kit.models.dnn import DNNParams, PositiveInt, tower_logits
-from feature_specs.heads.objectives import Binary, Ranking
+from feature_specs.heads import Binary, Ranking
 from input_pipelines.transform.transforms import Features
 
 # The output with log p, only in training.
@@ -69,7 +69,7 @@ class TwoTowerModel(ModelFn):
         loss = -sum_i r_i log softmax_j(s_ij - log p_j)[i] / sum_i r_i
 
     p_j is the probability that item j is in a batch. It corrects for popular items, which are
-    negatives more often. Training estimates it (`item_frequency`), so ids do not have to be sorted
+    negatives more often. Training estimates it (`sampled_items`), so ids do not have to be sorted
     by frequency, as they must for log-uniform sampling. An item that occurs several times in a
     batch is never its own negative. The negatives come from the batch, so the loss depends on the
     batch size. Use a large one.
@@ -194,7 +194,7 @@ class TwoTowerModel(ModelFn):
             self.add_output(_LOG_P, log_p)
         users = vectors["user"] / p.temperature
         return dict.fromkeys(
-            self.objectives, tf.reduce_sum(users * vectors["item"], axis=1, keepdims=True)
+            self.heads, tf.reduce_sum(users * vectors["item"], axis=1, keepdims=True)
         )
 
     def example_losses(
@@ -210,7 +210,7 @@ class TwoTowerModel(ModelFn):
         users = predictions["user_vector"] / p.temperature
         losses = in_batch_losses(in_batch_scores(users, predictions["item_vector"], ids, log_p))
         return {
-            name: (losses, tf.cast(labels[objective.label_name], tf.float32) * weights[name])
-            for name, objective in self.objectives.items()
+            name: (losses, tf.cast(labels[head.label_name], tf.float32) * weights[name])
+            for name, head in self.heads.items()
             if isinstance(self.spec.objectives[name], Binary)
         }

@@ -3,7 +3,7 @@
     path = curves.write(model_dir, step, {"click": curves.curve("histogram", totals)})
     by_step = curves.read(model_dir)
 
-An evaluation returns one array for each objective (`model.objectives.observed`). `curve` reduces it
+An evaluation returns one array for each objective (`streaming.observe`). `curve` reduces it
 to at most 200 points, so a file has only a few KB for any number of rows. A file contains
 aggregates, never rows. This module builds no graph.
 """
@@ -18,7 +18,7 @@ import numpy as np
 import pydantic
 import tensorflow as tf
 
-from estimator_kit.model.objectives import deciles
+from estimator_kit.model.heads import score_bins
 from feature_specs.files import documents
 
 POINTS = 200  # Points of a ROC curve. Its area has an error of at most 0.0005.
@@ -183,13 +183,13 @@ def read(model_dir: str) -> dict[int, dict[str, Curve]]:
       ConfigError: a file has other content.
     """
     folder = os.path.join(model_dir, _FOLDER)
-    found = {}
+    curves = {}
     for file in tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else ():
         step, extension = os.path.splitext(file)
         if extension == ".json" and step.isdecimal():
             kept = Curves.load(os.path.join(folder, file))
-            found[int(step)] = kept.objectives if kept is not None else {}
-    return dict(sorted(found.items()))
+            curves[int(step)] = kept.objectives if kept is not None else {}
+    return dict(sorted(curves.items()))
 
 
 def precision_recall(table: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
@@ -261,7 +261,7 @@ def _parts(
 
 
 def _deciles(totals: np.ndarray) -> ByPrediction:
-    sums = dict(zip(deciles.SUMS, totals[1:]))
+    sums = dict(zip(score_bins.SUMS, totals[1:]))
     weight = sums.pop("weight")
     means = _parts(weight, 10, sums)
     errors = means.pop("squared_error")

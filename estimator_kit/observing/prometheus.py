@@ -49,11 +49,11 @@ class Gauges:
         there = {key: value for key, value in values.items() if value is not None}
         if there:
             names = (*self._of_model, *labels)
-            made = self._client.Gauge(
+            gauge = self._client.Gauge(
                 f"{self._prefix}_{name}", help_text, names, registry=self._registry
             )
             for key, value in there.items():
-                made.labels(*self._of_model.values(), *key).set(value)
+                gauge.labels(*self._of_model.values(), *key).set(value)
 
     def text(self) -> str:
         """All gauges in Prometheus's text format."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Optional
 
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.result import RunResult
+from estimator_kit.result import ALREADY_DONE, EARLY_STOPPED, INPUT_EXHAUSTED, MAX_STEPS, RunResult
 from feature_specs.spec import FeatureSpec
 
 _FIRST = ("auc", "bayes_auc", "accuracy", "loss", "bayes_loss")
@@ -92,17 +92,17 @@ def summary(config: ExperimentConfig, spec: FeatureSpec, result: RunResult) -> s
 
 
 def _end(config: ExperimentConfig, reason: str) -> str:
-    if reason == "input_exhausted":
+    if reason == INPUT_EXHAUSTED:
         every = f"all {config.epochs} epochs are" if config.epochs != 1 else "the epoch is"
         return f"finished: {every} done"
-    if reason == "max_steps":
+    if reason == MAX_STEPS:
         return f"finished: --max_steps={config.max_steps} is reached"
-    if reason == "early_stopped":
+    if reason == EARLY_STOPPED:
         return (
             f"stopped early: {config.early_stopping_metric} did not improve in "
             f"{config.early_stopping_patience} evaluations"
         )
-    if reason == "already_done":
+    if reason == ALREADY_DONE:
         return "finished already: nothing was left to train"
     return f"stopped: {reason}"
 

@@ -27,7 +27,7 @@ from estimator_kit.optimizers import freezing, gradient_changes, moving_average
 from estimator_kit.optimizers.combining.base import MakeGradients
 from estimator_kit.optimizers.gradient_changes import clipped, global_norm
 from estimator_kit.optimizers.kinds import OPTIMIZERS, Ftrl
-from estimator_kit.optimizers.summed_rows import summed
+from estimator_kit.optimizers.sparse import summed
 from estimator_kit.optimizers.sync_replicas import Synchronous
 
 _log = logging.getLogger("estimator_kit")

@@ -6,7 +6,7 @@ continue. The sum of a dense gradient needs as much memory as its variable. The 
 table is a list of the rows of the batches since the last step, independent of the size of the
 table.
 
-Before a limit, rows of equal ids must be added up. See `summed_rows`.
+Before a limit, rows of equal ids must be added up. See `sparse.summed`.
 
 Collectives of several machines get dense gradients of tables. A TensorFlow collective has one fixed
 shape. For sparse gradients it fails ("Shape mismatch in the collective instance") if their numbers
@@ -22,7 +22,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.optimizers.summed_rows import summed
+from estimator_kit.optimizers.sparse import summed
 
 # The prefix of the names of the variables with the sums.
 ACCUMULATED = "accumulated/"

@@ -1,6 +1,11 @@
 """Scheduled retraining: cycles, each a sequence of stages that write their outputs to disk.
 
-`cycle` runs the stages in order, and `state` reads and writes their outputs. Each other module does
-one part: `window`, `checks`, `vocabularies`, `row_metrics`, `bootstrap`, `gate`, `promotion`,
-`retention`, `lineage`, `reproduction`, `report`.
+cycle.py            one start of the command; state.py reads and writes the files of stages
+stages.py           a function for each stage: window.py chooses days, with facts.py of their
+                    files; data_checks.py; vocabularies.py; training_stage.py; gate_stage.py
+gate.py             compares candidate and live model; default_gate.py has its conditions
+promotion.py        the serving directory; cycle_versions.py says which version is of which cycle
+retention.py        removes old cycles and versions
+lineage.py          what a model was made from; modes.py rolls back and reproduces
+cycle_report.py     the report; notices.py tells of it, cycle_page.py and history_page.py draw
 """

@@ -2,7 +2,7 @@
 
     window         chooses the last complete days, and reads their files (`window`, `facts`)
     vocabularies   writes the spec of the cycle, with words from the new data (`vocabularies`)
-    checks         compares spec and data, drift, label rates (`checks`)
+    checks         compares spec and data, drift, label rates (`data_checks`)
     train          trains an ordinary experiment from the live model (`training_stage`)
     gate           scores candidate and live model on the same rows (`gate_stage`, `gate`)
     promote        copies the model into the serving directory (`promotion`)
@@ -11,8 +11,8 @@
 A stage that has finished is not run again. If a cycle dies, the next start continues at the stage
 in which it died, as long as window, spec, code and flags are the same. If they are not, the start
 abandons that cycle and begins a new one. A cycle that was judged or went live before it died
-(`publication`) is never abandoned: the next start finishes it first, from its stored outputs. The
-served model changes only in the rename in `promotion`, and a cycle does that at most once.
+(`cycle_versions`) is never abandoned: the next start finishes it first, from its stored outputs.
+The served model changes only in the rename in `promotion`, and a cycle does that at most once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import datetime
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Optional
 
 from estimator_kit import exit_codes
@@ -31,25 +31,18 @@ from estimator_kit.config.mode_configs import RetrainConfig
 from estimator_kit.errors import ConfigError, Locked, NothingToDo, Refused, Stopped, TimedOut
 from estimator_kit.observing import prometheus
 from estimator_kit.result import RunResult
-from estimator_kit.retraining import (
-    lineage,
-    notices,
-    publication,
-    report,
-    stages,
-    state,
-)
-from estimator_kit.retraining.checks import Checked
+from estimator_kit.retraining import cycle_report, cycle_versions, lineage, notices, stages, state
+from estimator_kit.retraining.cycle_report import Report
+from estimator_kit.retraining.cycle_versions import Promoted
+from estimator_kit.retraining.data_checks import Checked
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.gate_stage import Judged
-from estimator_kit.retraining.limits import Limits, stoppable
-from estimator_kit.retraining.publication import Promoted
-from estimator_kit.retraining.report import Report
 from estimator_kit.retraining.retention import Cleaned
+from estimator_kit.retraining.stage_limits import Limits, stoppable
 from estimator_kit.retraining.state import CycleFolder, Done, Outcome, StageFile
 from estimator_kit.retraining.training_stage import Trained
 from estimator_kit.retraining.vocabularies import Vocabularies
-from estimator_kit.retraining.window import CycleWindow, choose, compared
+from estimator_kit.retraining.window import CycleWindow, Window, choose, compared
 from feature_specs.embeddings import pretrained_files
 from feature_specs.files import file_systems, owners
 from feature_specs.meaning.compared import CYCLE
@@ -79,79 +72,158 @@ def run(config: RetrainConfig, *, clock: Callable[[], float] = time.time) -> tup
         prometheus.check(config.prometheus_file)
     spec = parser.load(config.spec)
     with (
-        owners.held(config.model_dir, clock=clock) as held,
+        owners.held(config.model_dir, clock=clock) as lock,
         stoppable() as limits,
     ):
-        return _run(config, spec, held, limits, clock)
+        return _Command(config, spec, lock, limits, clock).run()
 
 
-def _run(
-    config: RetrainConfig,
-    spec: FeatureSpec,
-    held: owners.Lock,
-    limits: Limits,
-    clock: Callable[[], float],
-) -> tuple[RunResult, str]:
-    if config.generate_default_data is not None:
-        try:
-            impression_log.generate(config.generate_default_data)
-        except ValueError as error:
-            raise ConfigError(f"--generate_default_data: {error}") from error
-    facts = Facts(os.path.join(config.model_dir, "facts"), spec)
-    there = state.cycles(config.model_dir)
-    last = _last(there)
-    seconds = stage_limits(config)
-    begun, cpu = time.monotonic(), _cpu_seconds()
-    today = datetime.date.fromtimestamp(clock())
-    try:
-        with limits.stage("window", seconds.get("window")):
-            window = choose(
-                config,
-                spec,
-                facts,
-                as_of=datetime.date.fromisoformat(config.as_of) if config.as_of else today,
+class _Command:
+    """One start of the command, which holds the lock of the model directory."""
+
+    def __init__(
+        self,
+        config: RetrainConfig,
+        spec: FeatureSpec,
+        lock: owners.Lock,
+        limits: Limits,
+        clock: Callable[[], float],
+    ):
+        self._config = config
+        self._spec = spec
+        self._lock = lock
+        self._limits = limits
+        self._seconds = stage_limits(config)
+        self._clock = clock
+        self._facts = Facts(os.path.join(config.model_dir, "facts"), spec)
+
+    def run(self) -> tuple[RunResult, str]:
+        config, spec = self._config, self._spec
+        if config.generate_default_data is not None:
+            try:
+                impression_log.generate(config.generate_default_data)
+            except ValueError as error:
+                raise ConfigError(f"--generate_default_data: {error}") from error
+        cycles = state.cycles(config.model_dir)
+        last = _last(cycles)
+        begun, cpu = time.monotonic(), _cpu_seconds()
+        with _reported(config, None):  # The cycle has no folder yet for a report.
+            window = self._choose_window(last)
+        pretrained = file_systems.stamps(pretrained_files.files_of(spec))
+        identity = lineage.identity(
+            config, spec.fingerprint(CYCLE.aspects), window.content, pretrained
+        )
+        died = _died_when_judged(config, cycles, identity)
+        if died is not None:
+            self._finish(died, last)
+            last = died
+            window = compared(window, stages.window_of(last))
+        limits_now = lineage.verdict_digest(config, spec)
+        folder = _folder(config, cycles, last, identity, limits_now)
+        if folder is last:  # It is judged again.
+            last = _last(cycles)
+            window = compared(window, stages.window_of(last))
+        if folder.load(CycleWindow) is None:
+            cycle_window = CycleWindow(
+                **dict(window),
+                digest=window.content,
+                identity=identity,
+                limits=limits_now,
+                made_with=lineage.made_with(config),
+                seconds=time.monotonic() - begun,
+                cpu_seconds=round(_cpu_seconds() - cpu, 3),
+            )
+            folder.save(cycle_window)
+        with _reported(config, folder):
+            return self._run_stages(folder, window, last)
+
+    def _choose_window(self, last: Optional[CycleFolder]) -> Window:
+        today = datetime.date.fromtimestamp(self._clock())
+        as_of = self._config.as_of
+        with self._limits.stage("window", self._seconds.get("window")):
+            return choose(
+                self._config,
+                self._spec,
+                self._facts,
+                as_of=datetime.date.fromisoformat(as_of) if as_of else today,
                 before=stages.window_of(last),
             )
-    except BaseException as error:  # The cycle has no folder yet for a report.
-        _tell_of_failure(config, None, _outcome(error), _words(error))
-        raise
-    pretrained = file_systems.stamps(pretrained_files.files_of(spec))
-    identity = lineage.identity(config, spec.fingerprint(CYCLE.aspects), window.content, pretrained)
-    died = _died_when_judged(config, there, identity)
-    if died is not None:
-        _finish(config, spec, died, facts, last, held, limits, seconds, clock)
-        last = died
-        window = compared(window, stages.window_of(last))
-    limits_now = lineage.limits(config, spec)
-    folder = _folder(config, there, last, identity, limits_now)
-    if folder is last:  # It is judged again.
-        last = _last(there)
-        window = compared(window, stages.window_of(last))
-    if folder.load(CycleWindow) is None:
-        kept = CycleWindow(
-            **dict(window),
-            digest=window.content,
-            identity=identity,
-            limits=limits_now,
-            made_with=lineage.made_with(config),
-            seconds=time.monotonic() - begun,
-            cpu_seconds=round(_cpu_seconds() - cpu, 3),
+
+    def _finish(self, folder: CycleFolder, last: Optional[CycleFolder]) -> None:
+        """Finishes a cycle that was judged or went live, from its stored outputs."""
+        _log.warning("cycle %s died after its gate, so it is finished first", folder.name)
+        with contextlib.suppress(Refused), _reported(self._config, folder):
+            self._run_stages(folder, folder.output(CycleWindow), last)
+
+    def _run_stages(
+        self, folder: CycleFolder, window: Window, last: Optional[CycleFolder]
+    ) -> tuple[RunResult, str]:
+        """Runs the stages that have not finished, and reports the cycle."""
+        serving = stages.serving_of(self._config, self._lock)
+        cycle = stages.Cycle(self._config, self._spec, folder, window, serving, self._facts, last)
+        stages.look_again_at_live(cycle)
+        for form, function in _stage_functions():
+            if folder.load(form) is not None:
+                continue
+            name = form.NAME.removesuffix(".json")
+            self._lock.check()
+            _log.info("cycle %s: %s", folder.name, name)
+            begun, cpu = time.monotonic(), _cpu_seconds()
+            with self._limits.stage(name, self._seconds.get(name)):
+                output = function(cycle)
+            took = {"seconds": time.monotonic() - begun, "cpu_seconds": _cpu_seconds() - cpu}
+            took = {key: round(value, 3) for key, value in took.items()}
+            folder.save(output.model_copy(update=took))
+        lineage.write(folder, owner=self._lock.owner)
+        promoted = folder.output(Promoted)
+        outcome: Outcome = "promoted" if promoted.version is not None else "refused"
+        live = serving.live
+        ended = Report.of(folder, outcome, live.number if live is not None else None)
+        cycle_report.write(folder, ended)
+        folder.save(Done(outcome=outcome, ended=self._clock()))
+        try:
+            _tell(self._config, ended)
+        except Exception as error:  # The cycle has ended all the same. The text may have a secret.
+            _log.warning("cycle %s could not be reported: %s", folder.name, type(error).__name__)
+        text = cycle_report.markdown(ended)
+        if outcome == "refused":
+            raise Refused(text.removeprefix("# "))
+        trained, path = folder.output(Trained), promoted.path or ""
+        result = RunResult(
+            mode="retrain",
+            global_step=trained.global_step,
+            metrics=trained.metrics or {},
+            exports={"final": path} if os.path.isdir(path) else {},  # It may have been removed.
+            rows_trained=trained.rows_trained or 0,
+            rows_evaluated=folder.output(Judged).rows,
         )
-        folder.save(kept)
-    cycle = stages.Cycle(config, spec, folder, window, stages.serving_of(config, held), facts, last)
+        return result, text
+
+
+def _stage_functions() -> Sequence[tuple[type[StageFile], Callable[[stages.Cycle], StageFile]]]:
+    """The file of each stage, and the function that makes it."""
+    return (
+        (Vocabularies, stages.grow_vocabularies),
+        (Checked, stages.check),
+        (Trained, stages.train),
+        (Judged, stages.judge),
+        (Promoted, stages.promote),
+        (Cleaned, stages.clean),
+    )
+
+
+@contextlib.contextmanager
+def _reported(config: RetrainConfig, folder: Optional[CycleFolder]) -> Iterator[None]:
+    """Reports a cycle that fails in the block, unless it has ended, was refused or must wait."""
     try:
-        return _run_stages(cycle, held, limits, seconds, clock)
+        yield
     except (Refused, Locked):
         raise
     except BaseException as error:
-        if folder.outcome is None:  # Otherwise the cycle has ended and was reported.
-            _tell_of_failure(config, folder, _outcome(error), _words(error))
+        if folder is None or folder.outcome is None:
+            outcome = "stopped" if isinstance(error, (Stopped, TimedOut)) else "failed"
+            _tell_of_failure(config, folder, outcome, _words(error))
         raise
-
-
-def _outcome(error: BaseException) -> str:
-    """The outcome in the report of a cycle that ended with this error."""
-    return "stopped" if isinstance(error, (Stopped, TimedOut)) else "failed"
 
 
 def _words(error: BaseException) -> str:
@@ -160,17 +232,17 @@ def _words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if is_bug or not str(error) else str(error)
 
 
-def _last(there: list[CycleFolder]) -> Optional[CycleFolder]:
+def _last(cycles: list[CycleFolder]) -> Optional[CycleFolder]:
     """The last cycle that ran to its end."""
-    through = [cycle for cycle in there if cycle.outcome in state.THROUGH]
+    through = [cycle for cycle in cycles if cycle.outcome in state.THROUGH]
     return through[-1] if through else None
 
 
 def _died_when_judged(
-    config: RetrainConfig, there: list[CycleFolder], identity: str
+    config: RetrainConfig, cycles: list[CycleFolder], identity: str
 ) -> Optional[CycleFolder]:
     """A cycle that died after it was judged or went live, and has another identity, or None."""
-    for cycle in reversed(there):
+    for cycle in reversed(cycles):
         if cycle.outcome is not None:
             break
         window = stages.window_of(cycle)
@@ -185,43 +257,18 @@ def _is_judged(config: RetrainConfig, cycle: CycleFolder) -> bool:
     """Whether a cycle was judged or went live, so that its verdict stays."""
     if cycle.load(Promoted) is not None:
         return True
-    return publication.find(cycle, stages.serving_of(config)) is not None
-
-
-def _finish(
-    config: RetrainConfig,
-    spec: FeatureSpec,
-    folder: CycleFolder,
-    facts: Facts,
-    last: Optional[CycleFolder],
-    held: owners.Lock,
-    limits: Limits,
-    seconds: dict[str, float],
-    clock: Callable[[], float],
-) -> None:
-    """Finishes a cycle that was judged or went live, from its stored outputs."""
-    window = folder.output(CycleWindow)
-    _log.warning("cycle %s died after its gate, so it is finished first", folder.name)
-    cycle = stages.Cycle(config, spec, folder, window, stages.serving_of(config), facts, last)
-    try:
-        with contextlib.suppress(Refused):
-            _run_stages(cycle, held, limits, seconds, clock)
-    except Locked:
-        raise
-    except BaseException as error:
-        _tell_of_failure(config, folder, _outcome(error), _words(error))
-        raise
+    return cycle_versions.find(cycle, stages.serving_of(config)) is not None
 
 
 def _folder(
     config: RetrainConfig,
-    there: list[CycleFolder],
+    cycles: list[CycleFolder],
     last: Optional[CycleFolder],
     identity: str,
     limits: str,
 ) -> CycleFolder:
     """The folder of the cycle to run: one that died, was refused by other limits, or a new one."""
-    for cycle in reversed(there):
+    for cycle in reversed(cycles):
         if cycle.outcome is not None:
             break
         window = stages.window_of(cycle)
@@ -240,13 +287,10 @@ def _folder(
         if before is not None and before.identity == identity:
             if last.outcome == "refused" and _forget_verdicts(last, before, limits):
                 return last
-            what = {
-                "promoted": "was promoted",
-                "refused": "was refused by the gate",
-            }[last.outcome or ""]
+            by_gate = " by the gate" if last.outcome == "refused" else ""
             raise NothingToDo(
-                f"cycle {last.name} with the same days, spec, code and flags {what}. Use --force "
-                "to run another cycle."
+                f"cycle {last.name} with the same days, spec, code and flags was "
+                f"{last.outcome}{by_gate}. Use --force to run another cycle."
             )
     return state.new(config.model_dir)
 
@@ -257,8 +301,8 @@ def _forget_verdicts(cycle: CycleFolder, window: CycleWindow, limits: str) -> bo
     Returns whether it will. A model that retention has removed cannot be judged.
     """
     trained = cycle.load(Trained)
-    there = trained is None or os.path.isdir(trained.export_path or "")
-    if window.limits in (None, limits) or not there:
+    has_export = trained is None or os.path.isdir(trained.export_path or "")
+    if window.limits in (None, limits) or not has_export:
         return False
     _log.warning("cycle %s is checked and judged again, because limits changed", cycle.name)
     for form in (Done, Cleaned, Promoted, Judged, Checked):
@@ -267,73 +311,19 @@ def _forget_verdicts(cycle: CycleFolder, window: CycleWindow, limits: str) -> bo
     return True
 
 
-def _run_stages(
-    cycle: stages.Cycle,
-    held: owners.Lock,
-    limits: Limits,
-    seconds: dict[str, float],
-    clock: Callable[[], float],
-) -> tuple[RunResult, str]:
-    functions: list[tuple[type[StageFile], Callable[[stages.Cycle], StageFile]]] = [
-        (Vocabularies, stages.grow_vocabularies),
-        (Checked, stages.check),
-        (Trained, stages.train),
-        (Judged, stages.judge),
-        (Promoted, stages.promote),
-        (Cleaned, stages.clean),
-    ]
-    stages.look_again_at_live(cycle)
-    for form, function in functions:
-        if cycle.folder.load(form) is not None:
-            continue
-        name = form.NAME.removesuffix(".json")
-        held.check()
-        _log.info("cycle %s: %s", cycle.folder.name, name)
-        begun, cpu = time.monotonic(), _cpu_seconds()
-        with limits.stage(name, seconds.get(name)):
-            output = function(cycle)
-        took = {"seconds": time.monotonic() - begun, "cpu_seconds": _cpu_seconds() - cpu}
-        took = {key: round(value, 3) for key, value in took.items()}
-        cycle.folder.save(output.model_copy(update=took))
-    lineage.write(cycle.folder, owner=held.owner)
-    promoted = cycle.folder.output(Promoted)
-    outcome: Outcome = "promoted" if promoted.version is not None else "refused"
-    live = cycle.serving.live
-    found = Report.of(cycle.folder, outcome, live.number if live is not None else None)
-    report.write(cycle.folder, found)
-    cycle.folder.save(Done(outcome=outcome, ended=clock()))
-    try:
-        _tell(cycle.config, found)
-    except Exception as error:  # The cycle has ended all the same. The text may have a secret.
-        _log.warning("cycle %s could not be reported: %s", cycle.folder.name, type(error).__name__)
-    text = report.markdown(found)
-    if outcome == "refused":
-        raise Refused(text.removeprefix("# "))
-    trained, path = cycle.folder.output(Trained), promoted.path or ""
-    result = RunResult(
-        mode="retrain",
-        global_step=trained.global_step,
-        metrics=trained.metrics or {},
-        exports={"final": path} if os.path.isdir(path) else {},  # It may have been removed.
-        rows_trained=trained.rows_trained or 0,
-        rows_evaluated=cycle.folder.output(Judged).rows,
-    )
-    return result, text
-
-
 def _cpu_seconds() -> float:
     """The CPU time of this process and of its children that have ended."""
     return sum(os.times()[:4])
 
 
-def _tell(config: RetrainConfig, found: Report) -> None:
+def _tell(config: RetrainConfig, ended: Report) -> None:
     if config.prometheus_file is not None:
         ends = [cycle.load(Done) for cycle in state.cycles(config.model_dir)]
-        last = max((end.ended for end in ends if end and end.ended is not None), default=None)
-        text = notices.prometheus_text(found, model_dir=config.model_dir, last_success=last)
+        last = max((done.ended for done in ends if done and done.ended is not None), default=None)
+        text = notices.prometheus_text(ended, model_dir=config.model_dir, last_success=last)
         prometheus.write(config.prometheus_file, text)
     if config.webhook_url_file is not None:
-        notices.call_webhook(config.webhook_url_file, found)
+        notices.call_webhook(config.webhook_url_file, ended)
 
 
 def _tell_of_failure(
@@ -343,9 +333,9 @@ def _tell_of_failure(
     try:
         live = stages.serving_of(config).live
         number = live.number if live is not None else None
-        found = Report.of(folder or state.new(config.model_dir), outcome, number, problem)
+        failed = Report.of(folder or state.new(config.model_dir), outcome, number, problem)
         if folder is not None:
-            report.write(folder, found)
-        _tell(config, found)
+            cycle_report.write(folder, failed)
+        _tell(config, failed)
     except Exception as error:
         _log.warning("could not write the report of a cycle that %s: %s", outcome, error)

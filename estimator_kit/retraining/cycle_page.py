@@ -11,9 +11,9 @@ import plotly.graph_objects as go
 
 from estimator_kit.observing.page import charts
 from estimator_kit.observing.page.sections import Section, number, with_charts
-from estimator_kit.retraining.checks import Drift, Measure
+from estimator_kit.retraining.cycle_report import Report
+from estimator_kit.retraining.data_checks import Drift, Measure
 from estimator_kit.retraining.gate import Finding
-from estimator_kit.retraining.report import Report
 from feature_specs.statistics import population
 
 # How many distributions the page shows, the worst first.
@@ -22,8 +22,8 @@ _MOST_FEATURES = 30
 
 def sections(report: Report, drift: Optional[Drift]) -> list[Section]:
     """The sections of a cycle."""
-    made = [_cycle(report), _gate(report), _drift(drift)]
-    return [section for section in made if section is not None]
+    all_sections = [_cycle(report), _gate(report), _drift(drift)]
+    return [section for section in all_sections if section is not None]
 
 
 def start_of(report: Report) -> str:
@@ -36,11 +36,11 @@ def start_of(report: Report) -> str:
     return f"{start.kind}{source}{reason}"
 
 
-def difference(found: Finding) -> str:
+def difference(finding: Finding) -> str:
     """The interval of candidate minus live of a condition, or "" if the gate measured none."""
-    if found.low is None or found.high is None:
+    if finding.low is None or finding.high is None:
         return ""
-    return f"{found.low:+.4g} to {found.high:+.4g}{found.change.removeprefix('difference')}"
+    return f"{finding.low:+.4g} to {finding.high:+.4g}{finding.change.removeprefix('difference')}"
 
 
 def _cycle(report: Report) -> Section:
@@ -53,7 +53,7 @@ def _cycle(report: Report) -> Section:
         *([f"left out {day}", why] for day, why in window.left_out.items()),
         ["late", ", ".join(window.late)],
         ["rewritten", ", ".join(window.rewritten)],
-        *([found.verdict, found.text] for found in report.checks),
+        *([finding.verdict, finding.text] for finding in report.checks),
         ["started from", start_of(report)],
         *([f"weights {what}", str(count)] for what, count in report.warm_start.items()),
         ["problem", report.problem or ""],
@@ -80,15 +80,15 @@ def _gate(report: Report) -> Optional[Section]:
     verdicts = {True: "passed", False: "REFUSED", None: "not judged"}
     rows = [
         [
-            found.text,
-            found.slice or "all rows",
-            verdicts[found.passed],
-            number(found.value),
-            number(found.live),
-            difference(found),
-            found.note,
+            finding.text,
+            finding.slice or "all rows",
+            verdicts[finding.passed],
+            number(finding.value),
+            number(finding.live),
+            difference(finding),
+            finding.note,
         ]
-        for found in report.gate
+        for finding in report.gate
     ]
     names = ["condition", "rows", "verdict", "candidate", "live", "candidate - live", "note"]
     text = f"Both models are scored on the same {report.rows_evaluated or 0:,} rows."
@@ -122,8 +122,10 @@ def _drift(drift: Optional[Drift]) -> Optional[Section]:
 
 
 def _distributions(entry: Measure) -> Any:
-    given = [(key, x) for key, x in (("warn", entry.warn), ("stop", entry.stop)) if x is not None]
-    limits = ", ".join(f"{key} {limit:g}" for key, limit in given)
+    thresholds = [
+        (key, x) for key, x in (("warn", entry.warn), ("stop", entry.stop)) if x is not None
+    ]
+    limits = ", ".join(f"{key} {limit:g}" for key, limit in thresholds)
     title = f"{entry.name}: {entry.measure} {entry.distance:.4f}"
     fig = charts.figure(f"{title} ({limits or 'no threshold'})", "", "share", barmode="group")
     names = [part.name for part in entry.parts]

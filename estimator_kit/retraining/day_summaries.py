@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Optional
 
 from feature_specs.files import file_systems, staged
-from feature_specs.sections.filters import Condition
+from feature_specs.sections.records import Condition
 from input_pipelines.prepare.analyze import scan, summary_json
 from input_pipelines.prepare.analyze.summary import RecordSummary
 

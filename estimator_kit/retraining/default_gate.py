@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from feature_specs.sections.retraining import ROW_METRICS, Condition, Gate
+from feature_specs.sections.retraining import Condition, Gate
 from feature_specs.spec import FeatureSpec
 
 _CONDITIONS: dict[str, tuple[dict[str, Any], ...]] = {
@@ -34,8 +34,6 @@ _CONDITIONS: dict[str, tuple[dict[str, Any], ...]] = {
     "calibration": ({"min": 0.5, "max": 2.0}, {"max_loss": 0.2, "by": "estimate"}),
 }
 
-# Of slices. Other metrics have no upper bound, so their loss is relative.
-_BETWEEN_0_AND_1 = ("auc", "accuracy", "concordance")
 _MOST_IDS = 50
 _LEAST_ROWS = 1000
 
@@ -51,17 +49,17 @@ def gate_of(spec: FeatureSpec) -> Gate:
 def _conditions(spec: FeatureSpec) -> Iterator[Condition]:
     slices = _slices(spec)
     for name, entry in spec.objectives.items():
-        if entry.head not in ROW_METRICS or entry.steps_in_row is not None:
+        if not entry.judged:
             continue
-        metrics = ROW_METRICS[entry.head]
-        for metric in metrics:
-            for bounds in _CONDITIONS.get(metric, ()):
-                yield Condition(metric=f"{metric}/{name}", **bounds)
-        first = metrics[0]
+        for metric in entry.judged_by:
+            for bounds in _CONDITIONS.get(metric.name, ()):
+                yield Condition(metric=f"{metric.name}/{name}", **bounds)
+        first = entry.judged_by[0]
         for feature in slices:
             yield Condition(
-                metric=f"{first}/{name}",
-                max_loss=0.1 if first in _BETWEEN_0_AND_1 else "25%",
+                metric=f"{first.name}/{name}",
+                # Without an upper bound of the metric, the loss is relative.
+                max_loss=0.1 if first.range == (0, 1) else "25%",
                 by="estimate",
                 slice=feature,
                 min_rows=_LEAST_ROWS,
@@ -70,12 +68,12 @@ def _conditions(spec: FeatureSpec) -> Iterator[Condition]:
 
 def _slices(spec: FeatureSpec) -> list[str]:
     """The features whose values are slices, in the order of the columns."""
-    found: dict[str, None] = {}
+    features_of_slices: dict[str, None] = {}
     for column in spec.columns.values():
         features = list(column.features(spec))
         if not column.categorical or len(features) != 1 or column.id_count(spec) > _MOST_IDS:
             continue
         feature = spec.features[features[0]]
         if feature.single and feature.decode is None and feature.dtype != "float32":
-            found[features[0]] = None
-    return list(found)
+            features_of_slices[features[0]] = None
+    return list(features_of_slices)

@@ -26,6 +26,7 @@ import tensorflow as tf
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import day_summaries
 from feature_specs.files import documents, file_systems, jobs
+from feature_specs.sections.retraining import LabelRate
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import Statistics
 from input_pipelines import own_code
@@ -98,8 +99,8 @@ class Facts:
             for path in paths
         }
         read = {path: _Known.load(place) for path, place in kept.items()}
-        known = {path: found for path, found in read.items() if found is not None}
-        unknown = [path for path in paths if path not in known]
+        stored = {path: facts for path, facts in read.items() if facts is not None}
+        unknown = [path for path in paths if path not in stored]
         for report in data_scan.scan(unknown, spec=self._spec) if unknown else ():
             dropped = 0
             if not report.bad_records and self._spec.filter:
@@ -110,12 +111,12 @@ class Facts:
                     f"{report.path} was written while it was read. Start again when it is complete."
                 )
             bad = report.listed[0].sentence if report.bad_records else None
-            known[report.path] = _Known(
+            stored[report.path] = _Known(
                 bytes=report.size, rows=report.good_records, bad=bad, dropped=dropped
             )
-            known[report.path].save(kept[report.path])
+            stored[report.path].save(kept[report.path])
         self._stamps.update(stamps)
-        return [FileFacts(path=path, sha256=digests[path], **dict(known[path])) for path in paths]
+        return [FileFacts(path=path, sha256=digests[path], **dict(stored[path])) for path in paths]
 
     def statistics(self, files: Sequence[FileFacts]) -> Statistics:
         """The statistics of some files together.
@@ -147,27 +148,27 @@ class Facts:
         """The summary of some files, merged from the summaries of their folders."""
         if not files:
             raise DataError("statistics need at least one file, got none")
-        found = None
+        merged = None
         for own in _by_folder(files):
-            one = day_summaries.of(
+            summary = day_summaries.of(
                 self._place_of_summary(own),
                 [file.path for file in own],
                 conditions=self._spec.conditions,
                 is_as_it_was=functools.partial(self._are_as_they_were, own),
             )
-            if found is None:
-                found = one
+            if merged is None:
+                merged = summary
             else:
-                found.merge(one)
-        assert found is not None
-        found.check_files()
-        return found
+                merged.merge(summary)
+        assert merged is not None
+        merged.check_files()
+        return merged
 
     def _store(self, files: Sequence[FileFacts], merged: RecordSummary) -> Statistics:
-        found = merged.statistics(len(files))
+        statistics = merged.statistics(len(files))
         if self._are_as_they_were(files):
-            found.save(self._place_of_statistics(files))
-        return found
+            statistics.save(self._place_of_statistics(files))
+        return statistics
 
     def old_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
         """The statistics of an old window, whose rows count by the filter of today.
@@ -251,11 +252,11 @@ def _content(path: str, sha256: str) -> str:
 
 def _by_folder(files: Sequence[FileFacts]) -> list[list[FileFacts]]:
     """The files of each folder that have records; all files together if none has."""
-    found: dict[str, list[FileFacts]] = {}
+    folders: dict[str, list[FileFacts]] = {}
     for file in files:
         if file.rows:
-            found.setdefault(os.path.dirname(file.path), []).append(file)
-    return list(found.values()) or [list(files)]
+            folders.setdefault(os.path.dirname(file.path), []).append(file)
+    return list(folders.values()) or [list(files)]
 
 
 def manifest_problem(folder: str, files: Sequence[FileFacts], names: str = "*") -> Optional[str]:
@@ -279,13 +280,13 @@ def manifest_problem(folder: str, files: Sequence[FileFacts], names: str = "*") 
     for name in shards:
         if fnmatch.fnmatchcase(name, names) and name not in own:
             return f"{os.path.join(folder, name)} is in the manifest of its day, but does not exist"
-    for name, found in own.items():
+    for name, entry in own.items():
         if name not in shards:
-            return f"{found.path} is not in the manifest of its day"
+            return f"{entry.path} is not in the manifest of its day"
         said = shards[name]
-        if found.bad is None and (said.bytes, said.rows) != (found.bytes, found.rows):
+        if entry.bad is None and (said.bytes, said.rows) != (entry.bytes, entry.rows):
             return (
-                f"{found.path} has {found.rows:,} records in {found.bytes:,} bytes, but the "
+                f"{entry.path} has {entry.rows:,} records in {entry.bytes:,} bytes, but the "
                 f"manifest of its day says {said.rows:,} records in {said.bytes:,} bytes"
             )
     return None
@@ -295,3 +296,22 @@ def _is_in(path: str, folder: str) -> bool:
     """Whether a path from `files.expand` is directly in a folder."""
     inside = file_systems.canonical(os.path.join(folder, "x"))
     return os.path.dirname(file_systems.canonical(path)) == os.path.dirname(inside)
+
+
+def label_rate_problem(label: str, rate: LabelRate, statistics: Statistics) -> Optional[str]:
+    """What is wrong with the mean of a label, or None.
+
+    Args:
+      label: the name of the label.
+      rate: the bounds.
+      statistics: the statistics of the records.
+    """
+    feature = statistics.features.get(label)
+    if feature is None or feature.numbers is None:
+        return f"label {label!r} has no value in {statistics.rows:,} records"
+    mean = feature.numbers.mean
+    if rate.min is not None and mean < rate.min:
+        return f"the mean of label {label!r} is {mean:.6g}, below min: {rate.min:g}"
+    if rate.max is not None and mean > rate.max:
+        return f"the mean of label {label!r} is {mean:.6g}, above max: {rate.max:g}"
+    return None

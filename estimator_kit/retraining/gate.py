@@ -16,10 +16,12 @@ import numpy as np
 import pydantic
 from numpy.typing import NDArray
 
-from estimator_kit.scoring import bootstrap, row_metrics
+from estimator_kit.model.heads import row_metric, row_metrics
+from estimator_kit.scoring import slices
 from feature_specs.errors import counted
 from feature_specs.files import documents
-from feature_specs.sections.retraining import LARGER_IS_BETTER, MODEL_METRICS, Condition, Gate
+from feature_specs.heads import METRICS
+from feature_specs.sections.retraining import MODEL_METRICS, Condition, Gate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Scored:
     Attributes:
       head: the head of the objective.
       labels, weights: [rows]. Labels of the head `survival`: [rows, 2].
-      candidate: the candidate's outputs as `row_metrics.make` takes them, [rows] or [rows, n].
+      candidate: the candidate's outputs as `row_metric` takes them, [rows] or [rows, n].
       live: the live model's outputs, with the same shape, or None.
       why_no_live: the note in the report if `live` is missing.
     """
@@ -144,7 +146,9 @@ def unjudged(gate: Gate, findings: list[Finding]) -> list[Finding]:
       gate: the conditions; nothing is refused with `promote_unjudged`.
       findings: the findings of `judge`, with a live model.
     """
-    compared = [found for found in findings if " max_loss " in found.text and not found.slice]
+    compared = [
+        finding for finding in findings if " max_loss " in finding.text and not finding.slice
+    ]
     if gate.promote_unjudged or not compared or any(f.passed is not None for f in compared):
         return []
     note = (
@@ -214,27 +218,27 @@ def _of_rows(
         if groups is not None:
             groups = np.unique(groups[mask], return_inverse=True)[1].reshape(-1)
     count = len(rows.labels)
-    found = functools.partial(Finding, slice=where, rows=count)
+    finding = functools.partial(Finding, slice=where, rows=count)
     broken = row_metrics.not_finite(rows.candidate)
     if broken:
         note = f"{broken:,} rows have a prediction that is NaN or infinite"
-        yield found(text=_text(condition), passed=False, note=note)
+        yield finding(text=_text(condition), passed=False, note=note)
         return
-    candidate = row_metrics.make(name, rows.head, rows.labels, rows.candidate, rows.weights)
+    candidate = row_metric(name, rows.head, rows.labels, rows.candidate, rows.weights)
     value = candidate.value()
     yield from _bounds(condition, value, where, count)
     if condition.max_loss is None:
         return
     text = _text(condition, "max_loss")
     if rows.live is None:
-        yield found(text=text, passed=None, value=value, note=rows.why_no_live)
+        yield finding(text=text, passed=None, value=value, note=rows.why_no_live)
         return
     broken = row_metrics.not_finite(rows.live)
     if broken:
         note = f"the live model's prediction of {broken:,} rows is NaN or infinite"
-        yield found(text=text, passed=None, value=value, note=note)
+        yield finding(text=text, passed=None, value=value, note=note)
         return
-    live = row_metrics.make(name, rows.head, rows.labels, rows.live, rows.weights)
+    live = row_metric(name, rows.head, rows.labels, rows.live, rows.weights)
     before = live.value()
     if math.isnan(value) or math.isnan(before):
         yield _undefined(text, where, count, value, before)
@@ -244,7 +248,7 @@ def _of_rows(
         return lambda counts: row_metrics.badness(name, metric.value(counts))
 
     options = gate.bootstrap
-    loss = bootstrap.difference(
+    loss = slices.difference(
         worse(candidate),
         worse(live),
         rows=count,
@@ -254,15 +258,15 @@ def _of_rows(
         seed=options.seed,
     )
     # `loss` is larger for a worse candidate, but the report shows candidate - live.
-    down = name in LARGER_IS_BETTER
+    down = METRICS[name].better == "max"
     low, high = (-loss.high, -loss.low) if down else (loss.low, loss.high)
     limit = loss.high if condition.by == "interval" else loss.estimate
     if math.isnan(limit):
         note = "the metric is undefined in too many bootstrap samples, so it has no interval"
         passed = None if where else False
-        yield found(text=text, passed=passed, value=value, live=before, note=note)
+        yield finding(text=text, passed=passed, value=value, live=before, note=note)
         return
-    yield found(
+    yield finding(
         text=text,
         passed=bool(limit <= condition.loss_allowed(before)),
         value=value,

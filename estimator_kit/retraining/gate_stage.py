@@ -1,15 +1,19 @@
 """The stage that scores candidate and live model on the same rows, and applies the gate.
 
-It scores the SavedModels, which are what a server would load.
+It scores the SavedModels, which are what a server would load. It also
+measures the intervals of the metrics of both models, for the history page: how much each value
+itself would vary on other rows of the same days. The gate needs the interval of their difference
+alone (`gate`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Optional
 
 import numpy as np
@@ -17,24 +21,68 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from pydantic import Field
 
-from estimator_kit.client.signatures import DEFAULT_SIGNATURE
+from estimator_kit import tensorflow_errors
+from estimator_kit.client.tensors import DEFAULT_SIGNATURE
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters import loading
+from estimator_kit.model.heads import row_metric, row_metrics
 from estimator_kit.model.names import PREDICT_EXAMPLES
-from estimator_kit.retraining import default_gate, gate, intervals
+from estimator_kit.retraining import default_gate, gate
 from estimator_kit.retraining.gate import Scored
-from estimator_kit.retraining.intervals import Interval
 from estimator_kit.retraining.promotion import Verify, Version
 from estimator_kit.retraining.state import StageFile
-from estimator_kit.scoring import row_metrics
+from estimator_kit.scoring import slices
 from estimator_kit.scoring.eval_rows import EvalRows, first_records
-from estimator_kit.scoring.row_metrics import OUTPUTS
 from estimator_kit.serving.loaded_model import LoadedModel
-from estimator_kit.tensorflow_errors import reason
 from feature_specs.files import documents
-from feature_specs.sections.retraining import MODEL_METRICS, ROW_METRICS
+from feature_specs.sections.retraining import MODEL_METRICS, Gate
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import EXAMPLES
+
+# Enough to draw an interval. The gate may draw more.
+_SAMPLES = 100
+
+Interval = tuple[float, float]
+
+
+def metric_intervals(
+    gate: Gate, scored: Mapping[str, Scored], features: Mapping[str, NDArray]
+) -> dict[str, dict[str, Interval]]:
+    """`{"auc/click": {"candidate": (low, high), "live": (low, high)}}`, for metrics in conditions.
+
+    An interval that is undefined is left out.
+
+    Args:
+      gate: the conditions, and the options of the bootstrap.
+      scored: the rows and predictions by objective.
+      features: the values [rows] of the feature for groups.
+    """
+    options = gate.bootstrap
+    groups = None
+    if options.group_by is not None:
+        groups = np.unique(features[options.group_by], return_inverse=True)[1].reshape(-1)
+    metrics = dict.fromkeys(condition.metric for condition in gate.conditions or ())
+    intervals: dict[str, dict[str, Interval]] = {}
+    for metric in metrics:
+        name, _, objective = metric.partition("/")
+        if metric in MODEL_METRICS:
+            continue
+        rows = scored[objective]
+        for whose, predictions in (("candidate", rows.candidate), ("live", rows.live)):
+            if predictions is None or row_metrics.not_finite(predictions):
+                continue
+            interval = slices.difference(
+                row_metric(name, rows.head, rows.labels, predictions, rows.weights).value,
+                lambda counts: 0.0,
+                rows=len(rows.labels),
+                groups=groups,
+                samples=min(options.samples, _SAMPLES),
+                confidence=options.confidence,
+                seed=options.seed,
+            )
+            if not math.isnan(interval.low):
+                intervals.setdefault(metric, {})[whose] = (interval.low, interval.high)
+    return intervals
+
 
 Answers = dict[str, NDArray]
 
@@ -107,11 +155,7 @@ def run(
     features = {c.slice for c in conditions} | {section.bootstrap.group_by}
     wanted = sorted(name for name in features if name is not None)
     rows = EvalRows(spec, paths, features=wanted, batch_size=batch_size)
-    objectives = [
-        name
-        for name, entry in spec.objectives.items()
-        if entry.head in OUTPUTS and entry.steps_in_row is None
-    ]
+    objectives = [name for name, entry in spec.objectives.items() if entry.judged]
     asked = {c.metric for c in conditions}
     measured = {"size_mib": _size_mib(export)}
     with contextlib.closing(_load(export)) as model:
@@ -156,7 +200,7 @@ def run(
         findings=findings,
         metrics=_metrics(spec, scored),
         measured={**measured},
-        intervals=intervals.of_conditions(section, scored, values),
+        intervals=metric_intervals(section, scored, values),
         label_means={name: _mean(found) for name, found in scored.items()},
     )
     return judged, answers
@@ -172,7 +216,7 @@ def _before(rows: EvalRows, live: Version, objectives: list[str]) -> tuple[dict[
         return rows.predictions(live.path, objectives, all_of_them=False), other
     except tf.errors.InvalidArgumentError as error:
         # The candidate has read the same rows, so they are good records of the present spec.
-        why = reason(error)
+        why = tensorflow_errors.reason(error)
         return {}, f"the live model, version {live.number}, cannot read the evaluation rows: {why}"
 
 
@@ -186,16 +230,16 @@ def _mean(rows: Scored) -> Optional[float]:
 
 def _metrics(spec: FeatureSpec, scored: dict[str, Scored]) -> dict[str, Both]:
     """Every metric that a condition can use, by its name with the objective."""
-    found: dict[str, Both] = {}
+    metrics: dict[str, Both] = {}
     for objective, rows in scored.items():
-        for name in ROW_METRICS[spec.objectives[objective].head]:
+        for name in (kind.name for kind in spec.objectives[objective].judged_by):
             entry: dict[str, Optional[float]] = {}
             for whose, predictions in (("candidate", rows.candidate), ("live", rows.live)):
                 if predictions is not None:
                     weighted = (rows.labels, predictions, rows.weights)
-                    entry[whose] = row_metrics.make(name, rows.head, *weighted).value()
-            found[f"{name}/{objective}"] = Both(**entry)
-    return found
+                    entry[whose] = row_metric(name, rows.head, *weighted).value()
+            metrics[f"{name}/{objective}"] = Both(**entry)
+    return metrics
 
 
 def verify(
@@ -231,22 +275,22 @@ def verify(
 
 
 def _load(path: str) -> LoadedModel:
-    with loading.as_export_error(f"{path} does not load"):
+    with tensorflow_errors.as_export_error(f"{path} does not load"):
         return LoadedModel(path, 0)
 
 
 def _ask(model: LoadedModel, records: NDArray) -> Answers:
     """The answers to serialized records [rows]."""
-    there, names = model.signatures, (DEFAULT_SIGNATURE, PREDICT_EXAMPLES)
-    found = [n for n in names if n in there and [*there[n].inputs] == [EXAMPLES]]
-    if not found:
+    signatures, names = model.signatures, (DEFAULT_SIGNATURE, PREDICT_EXAMPLES)
+    usable = [n for n in names if n in signatures and [*signatures[n].inputs] == [EXAMPLES]]
+    if not usable:
         raise ConfigError(
             f"{model.path}: expected a signature {' or '.join(names)} that takes serialized "
-            f"records as {EXAMPLES!r}, got {', '.join(sorted(there))}. Export the model again."
+            f"records as {EXAMPLES!r}, got {', '.join(sorted(signatures))}. Export the model again."
         )
     # The name and the order of `EvalRows.predictions`: the session optimizes the graph for each.
-    name = found[-1] if there[found[0]] == there[found[-1]] else found[0]
-    return model.run(name, {EXAMPLES: records}, sorted(there[name].outputs))
+    name = usable[-1] if signatures[usable[0]] == signatures[usable[-1]] else usable[0]
+    return model.run(name, {EXAMPLES: records}, sorted(signatures[name].outputs))
 
 
 def _answers_of(path: str, records: NDArray) -> Answers:

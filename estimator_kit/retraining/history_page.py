@@ -14,10 +14,10 @@ import plotly.graph_objects as go
 
 from estimator_kit.observing.page import charts
 from estimator_kit.observing.page.sections import Section, number, with_charts
-from estimator_kit.retraining.checks import Drift
 from estimator_kit.retraining.cycle_page import difference, start_of
+from estimator_kit.retraining.cycle_report import Report
+from estimator_kit.retraining.data_checks import Drift
 from estimator_kit.retraining.promotion import Recorded
-from estimator_kit.retraining.report import Report
 from feature_specs.errors import counted
 
 _COLORS = {"promoted": charts.COLORS[2], "refused": charts.COLORS[7]}
@@ -47,7 +47,7 @@ def sections(
       drifts: the `drift.json` of each of them.
       versions: see `Versions`.
     """
-    made = [
+    all_sections = [
         _cycles(reports),
         _not_promoted(reports),
         _metrics(reports),
@@ -58,7 +58,7 @@ def sections(
         _warnings(reports),
         _seconds(reports),
     ]
-    return [section for section in made if section is not None]
+    return [section for section in all_sections if section is not None]
 
 
 def _cycles(reports: Sequence[Report]) -> Section:
@@ -84,10 +84,10 @@ def _not_promoted(reports: Sequence[Report]) -> Optional[Section]:
     rows = []
     for report in reports[::-1]:
         place = [report.cycle, report.as_of or "", report.outcome]
-        for found in report.failed:
-            condition = f"{found.text} ({found.slice})" if found.slice else found.text
-            values = [number(found.value), number(found.live)]
-            rows.append([*place, condition, *values, difference(found), found.note])
+        for finding in report.failed:
+            condition = f"{finding.text} ({finding.slice})" if finding.slice else finding.text
+            values = [number(finding.value), number(finding.live)]
+            rows.append([*place, condition, *values, difference(finding), finding.note])
         if not report.failed and report.problem:
             rows.append([*place, "", "", "", "", report.problem])
     if not rows:
@@ -111,25 +111,25 @@ def _metrics(reports: Sequence[Report]) -> Optional[Section]:
 
 
 def _metric(reports: Sequence[Report], name: str) -> Any:
-    found = [report for report in reports if name in report.metrics]
+    with_metric = [report for report in reports if name in report.metrics]
     fig = _by_cycle(reports, name, name)
-    both = [report.metrics[name] for report in found]
+    both = [report.metrics[name] for report in with_metric]
     for whose, values in (
         ("live", [each.live for each in both]),
         ("candidate", [each.candidate for each in both]),
     ):
-        intervals = [report.intervals.get(name, {}).get(whose) for report in found]
+        intervals = [report.intervals.get(name, {}).get(whose) for report in with_metric]
         marker: dict[str, Any] = {"size": 7}
         if whose == "candidate":
             marker = {
                 "size": 9,
-                "symbol": ["circle" if r.outcome == "promoted" else "x" for r in found],
-                "color": [_COLORS.get(r.outcome, charts.COLORS[3]) for r in found],
+                "symbol": ["circle" if r.outcome == "promoted" else "x" for r in with_metric],
+                "color": [_COLORS.get(r.outcome, charts.COLORS[3]) for r in with_metric],
             }
         fig.add_trace(
             go.Scatter(
-                x=_days(reports, found), y=values, mode="lines+markers", name=whose,
-                text=[" ".join([r.outcome, *r.reasons]) for r in found], marker=marker,
+                x=_days(reports, with_metric), y=values, mode="lines+markers", name=whose,
+                text=[" ".join([r.outcome, *r.reasons]) for r in with_metric], marker=marker,
                 error_y={
                     "type": "data", "symmetric": False,
                     "array": [i[1] - v if i and v is not None else 0.0
@@ -158,10 +158,10 @@ def _versions(versions: Versions) -> Optional[Section]:
 
 
 def _origin(version: Recorded) -> str:
-    made = f"cycle {version.cycle}" if version.cycle else "another program"
+    source = f"cycle {version.cycle}" if version.cycle else "another program"
     if version.rollback_of is None:
-        return made
-    return f"rollback to version {version.rollback_of}, {made}"
+        return source
+    return f"rollback to version {version.rollback_of}, {source}"
 
 
 def _time(seconds: Optional[float]) -> str:
@@ -190,19 +190,19 @@ def _labels(reports: Sequence[Report]) -> Optional[Section]:
 
 def _drift(reports: Sequence[Report], drifts: Sequence[Optional[Drift]]) -> Optional[Section]:
     """The distance of each feature, as a share of its threshold."""
-    found: dict[str, dict[str, float]] = {}
+    distances: dict[str, dict[str, float]] = {}
     for day, drift in zip(_days(reports, reports), drifts):
         for entry in drift.measures if drift is not None else ():
             threshold = entry.stop if entry.stop is not None else entry.warn
             if threshold:
                 name = f"{entry.name} {entry.measure}"
-                found.setdefault(name, {})[day] = entry.distance / threshold
-    if not found:
+                distances.setdefault(name, {})[day] = entry.distance / threshold
+    if not distances:
         return None
-    worst = sorted(found, key=lambda name: -max(found[name].values()))[:_MOST_LINES]
+    worst = sorted(distances, key=lambda name: -max(distances[name].values()))[:_MOST_LINES]
     fig = _by_cycle(reports, "Distance as a share of the threshold", "distance / threshold")
     for name in worst:
-        by_day = found[name]
+        by_day = distances[name]
         fig.add_trace(
             go.Scatter(x=list(by_day), y=list(by_day.values()), mode="lines+markers", name=name)
         )
@@ -230,9 +230,9 @@ def _data(reports: Sequence[Report]) -> Optional[Section]:
 
 def _warnings(reports: Sequence[Report]) -> Optional[Section]:
     rows = [
-        [report.cycle, report.as_of or "", found.verdict, found.text]
+        [report.cycle, report.as_of or "", finding.verdict, finding.text]
         for report in reports[::-1]
-        for found in report.checks
+        for finding in report.checks
     ]
     if not rows:
         return None

@@ -21,9 +21,9 @@ from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.modes import counted
 from estimator_kit.model.model_params import checked_params
 from estimator_kit.models import find_model
+from estimator_kit.retraining.cycle_versions import Promoted
 from estimator_kit.retraining.facts import FileFacts
 from estimator_kit.retraining.gate_stage import Both, Judged
-from estimator_kit.retraining.publication import Promoted
 from estimator_kit.retraining.state import CycleFile, CycleFolder, StageFile
 from estimator_kit.retraining.training_stage import Trained
 from estimator_kit.retraining.vocabularies import Vocabularies
@@ -91,7 +91,7 @@ class Lineage(CycleFile):
     by: Optional[By] = None
 
 
-def limits(config: ExperimentConfig, spec: FeatureSpec) -> str:
+def verdict_digest(config: ExperimentConfig, spec: FeatureSpec) -> str:
     """A hash of what accepts or refuses a cycle's data and candidate, and changes no number."""
     values = {
         name: getattr(config, name) for name in sorted(counted("retrain", compared.VERDICT.aspects))
@@ -172,5 +172,5 @@ def write(folder: CycleFolder, *, owner: owners.Owner) -> None:
 
 def seconds(folder: CycleFolder) -> dict[str, float]:
     """How long each stage took, in the start that finished it."""
-    found = {stage: StageFile.load(folder.at(f"{stage}.json")) for stage in STAGES}
-    return {stage: file.seconds for stage, file in found.items() if file is not None}
+    files = {stage: StageFile.load(folder.at(f"{stage}.json")) for stage in STAGES}
+    return {stage: file.seconds for stage, file in files.items() if file is not None}

@@ -1,14 +1,18 @@
-"""Notices about a cycle: a textfile for Prometheus, and a webhook.
+"""What tells of cycles: a textfile for Prometheus, a webhook, and HTML pages.
 
 A notice that fails is a warning and does not change the outcome of the cycle. The address of a
 webhook is a secret, because it usually has a token in its path. So the kit reads it from a file,
 and never writes it into a message.
+
+The pages are `cycles/NNNN/report.html` of a cycle and `history.html` of all cycles. They are made
+from what cycles have written and can be made again. Nothing reads them.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -16,7 +20,13 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 from estimator_kit.observing import prometheus
-from estimator_kit.retraining.report import Report
+from estimator_kit.observing.page import page
+from estimator_kit.result import read_result
+from estimator_kit.retraining import cycle_report, state
+from estimator_kit.retraining.cycle_report import Report
+from estimator_kit.retraining.data_checks import Drift
+from estimator_kit.retraining.promotion import Recorded, Serving
+from estimator_kit.retraining.state import CycleFolder
 
 _log = logging.getLogger("estimator_kit")
 
@@ -86,3 +96,58 @@ def _is_web_address(url: str) -> bool:
         return urllib.parse.urlsplit(url).scheme in ("http", "https")
     except ValueError:  # For example for `http://[`. Its text has the address.
         return False
+
+
+def write_pages(model_dir: str, serving_dir: Optional[str] = None) -> str:
+    """Writes the history, and the page of the newest cycle.
+
+    Args:
+      model_dir: the model directory of the retraining.
+      serving_dir: the setting.
+
+    Returns:
+      The path of the history.
+    """
+    page.check_installed()
+    from estimator_kit.retraining import history_page
+
+    cycles = state.cycles(model_dir)
+    serving = Serving(state.chosen_serving_dir(serving_dir, model_dir), model_dir)
+    if cycles:
+        _write_cycle_page(cycles[-1], serving)
+    path = os.path.join(model_dir, page.HISTORY)
+    reports, versions = [cycle_report.of_cycle(cycle) for cycle in cycles], _versions(serving)
+    page.write_sections(
+        path,
+        os.path.basename(os.path.abspath(model_dir)),
+        history_page.headline(reports, versions),
+        history_page.sections(reports, [cycle.load(Drift) for cycle in cycles], versions),
+    )
+    return path
+
+
+def _write_cycle_page(cycle: CycleFolder, serving: Serving) -> None:
+    from estimator_kit.retraining import cycle_page
+
+    has_trained = read_result(cycle.train_dir) is not None
+    live = serving.live
+    now = {"live_now": live.number if live is not None else None}
+    current = cycle_report.of_cycle(cycle).model_copy(update=now)
+    page.write_sections(
+        cycle.at(page.FILE),
+        f"Cycle {current.cycle}",
+        current.headline,
+        cycle_page.sections(current, cycle.load(Drift)),
+        model_dir=cycle.train_dir if has_trained else None,
+    )
+
+
+def _versions(serving: Serving) -> list[tuple[Recorded, str]]:
+    """See `history_page.Versions`."""
+    existing = {version.number: version.entry for version in serving.versions()}
+    live = max(existing, default=None)
+    ever = {**{entry.version: entry for entry in serving.past()}, **existing}
+    return [
+        (entry, "live" if number == live else "kept" if number in existing else "removed")
+        for number, entry in sorted(ever.items())
+    ]

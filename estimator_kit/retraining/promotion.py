@@ -29,7 +29,7 @@ import tensorflow as tf
 from pydantic import Field
 
 from estimator_kit.errors import ConfigError, Locked
-from estimator_kit.retraining import serving_dir
+from estimator_kit.retraining import state
 from feature_specs.files import documents, file_systems, locks, staged, versions
 
 _log = logging.getLogger("estimator_kit")
@@ -54,7 +54,7 @@ class Mark(documents.Document):
       cycle: the cycle that made the model; None if another program made it.
       rollback_of: the version that it is a copy of, after a rollback.
       parent: the version that was live before it.
-      token: what identifies it for its cycle; see `publication`.
+      token: what identifies it for its cycle; see `cycle_versions`.
       at: when it was published, in seconds since 1970; None if that is not known.
     """
 
@@ -120,19 +120,19 @@ class Serving:
     @property
     def live(self) -> Optional[Version]:
         """The version that is served, or None before the first one."""
-        found = self.versions()
-        return found[-1] if found else None
+        existing = self.versions()
+        return existing[-1] if existing else None
 
     def past(self) -> list[Recorded]:
         """All recorded versions with their cycles, including removed ones."""
-        found = _Past.load(self._past)
-        return found.root if found is not None else []
+        file = _Past.load(self._past)
+        return file.root if file is not None else []
 
     def clean(self) -> None:
         """Removes remains of a crash, and records versions that are not recorded yet."""
-        with self._writing():
+        with self._write_errors():
             versions.remove_left(self.folder)
-        self._note()
+        self._record_versions()
 
     def publish(
         self,
@@ -152,7 +152,7 @@ class Serving:
           verify: raises an error if the answers of the staged model are wrong. Then nothing goes
             live.
           rollback_of: for a rollback, the version of which this is a copy.
-          token: what identifies the version for its cycle; see `publication`.
+          token: what identifies the version for its cycle; see `cycle_versions`.
           check_live: takes the live version, or None, and raises an error if the model must not
             replace it. Until the model is live, no other process changes that version.
 
@@ -165,7 +165,7 @@ class Serving:
             live = self.live
             check_live(live)
             if live is not None:
-                self._note()
+                self._record_versions()
             mark = Mark(
                 cycle=cycle,
                 rollback_of=rollback_of,
@@ -174,13 +174,13 @@ class Serving:
                 at=time.time(),
             )
             number = self._publish(export, mark, verify)
-            self._note()
+            self._record_versions()
             return self.version(number)
 
     def _warn_of_names(self) -> None:
-        known = {str(number) for number in versions.numbers(self.folder)}
+        numbers = {str(number) for number in versions.numbers(self.folder)}
         for name in file_systems.names_in(self.folder):
-            if not name.isnumeric() or name in known:
+            if not name.isnumeric() or name in numbers:
                 continue
             _log.warning(
                 "%s is not a version: expected a folder with a plain number as its name. Remove "
@@ -194,14 +194,14 @@ class Serving:
         self._warn_of_names()
         least = max((entry.version for entry in self.past()), default=0) + 1
         with contextlib.ExitStack() as stack:
-            with self._writing():
+            with self._write_errors():
                 temporary = stack.enter_context(versions.unnamed(self.folder))
                 _copy(export, temporary)
                 mark.save(os.path.join(temporary, _MARK))
             verify(temporary)
             self._check()
-            serving_dir.remember(self.folder, self._model_dir)
-            with self._writing():
+            state.remember_serving_dir(self.folder, self._model_dir)
+            with self._write_errors():
                 path = versions.publish(temporary, self.folder, least=least)
         return int(os.path.basename(path))
 
@@ -216,8 +216,8 @@ class Serving:
             live = self.live
             if live is not None and live.number == version.number:
                 raise ValueError(f"version {version.number} is live")
-            self._note()
-            with self._writing():
+            self._record_versions()
+            with self._write_errors():
                 staged.remove_folder(version.path)
 
     def find(self, number: int) -> Version:
@@ -226,12 +226,12 @@ class Serving:
         Raises:
           ConfigError: the version does not exist. The message lists the existing ones.
         """
-        there = self.versions()
-        for version in there:
+        existing = self.versions()
+        for version in existing:
             if version.number == number:
                 return version
-        known = ", ".join(str(version.number) for version in there)
-        hint = f"Use one of: {known}." if known else "It has no version yet."
+        numbers = ", ".join(str(version.number) for version in existing)
+        hint = f"Use one of: {numbers}." if numbers else "It has no version yet."
         raise ConfigError(f"--to={number}: {self.folder} has no version {number}. {hint}")
 
     @contextlib.contextmanager
@@ -239,7 +239,7 @@ class Serving:
         """Makes the folder, and holds its lock. Two model directories may have one folder."""
         with contextlib.ExitStack() as stack:
             try:
-                with self._writing():
+                with self._write_errors():
                     os.makedirs(self.folder, exist_ok=True)
                     lock = locks.held(os.path.join(self.folder, _LOCK))
                     has_locks = stack.enter_context(lock)
@@ -257,8 +257,8 @@ class Serving:
             yield
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Raises ConfigError if the folder is not writable."""
+    def _write_errors(self) -> Iterator[None]:
+        """Turns the errors of a folder that is not writable into a ConfigError."""
         try:
             yield
         except (OSError, tf.errors.PermissionDeniedError) as error:
@@ -281,10 +281,10 @@ class Serving:
                 mark = Mark.load(os.path.join(path, _MARK))
         return Version(number=number, path=path, **_fields(mark or Mark()))
 
-    def _note(self) -> None:
+    def _record_versions(self) -> None:
         past = self.past()
-        known = {entry.version for entry in past}
-        new = [version.entry for version in self.versions() if version.number not in known]
+        recorded = {entry.version for entry in past}
+        new = [version.entry for version in self.versions() if version.number not in recorded]
         if new:
             _Past([*past, *new]).save(self._past)
 

@@ -30,7 +30,7 @@ from pydantic import Field
 
 from estimator_kit.errors import ConfigError, Locked
 from estimator_kit.exporters import versions as exported
-from estimator_kit.retraining import publication
+from estimator_kit.retraining import cycle_versions
 from estimator_kit.retraining.promotion import Serving, Version
 from estimator_kit.retraining.state import THROUGH, CycleFolder, StageFile
 from estimator_kit.retraining.training_stage import Start
@@ -118,15 +118,17 @@ def _remove_versions(cycles: Sequence[CycleFolder], serving: Serving, newest: in
     pinned = [cycle for cycle in cycles if cycle.pinned]
     # A cycle may have started from a served version. Its number is enough: the path of the serving
     # directory may have been written otherwise, and no checkpoint has a number as its name.
-    found = [start for start in (cycle.load(Start) for cycle in pinned) if start is not None]
-    starts = {os.path.basename(os.path.normpath(start.source or "")) for start in found}
+    pinned_starts = [
+        start for start in (cycle.load(Start) for cycle in pinned) if start is not None
+    ]
+    starts = {os.path.basename(os.path.normpath(start.source or "")) for start in pinned_starts}
     gone: list[int] = []
     of_others: list[str] = []
     try:
         serving.clean()
         keep = {*starts, *exported.kept(serving.folder)}
         for version in serving.versions()[:-newest]:
-            owner = publication.owner(version, serving, cycles)
+            owner = cycle_versions.owner(version, serving, cycles)
             if owner is None:
                 of_others.append(str(version.number))
             elif not owner.pinned and str(version.number) not in keep:

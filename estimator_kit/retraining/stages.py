@@ -15,11 +15,10 @@ from typing import Optional
 from estimator_kit.config.mode_configs import ModelDirConfig, RetrainConfig
 from estimator_kit.errors import Locked
 from estimator_kit.retraining import (
-    checks,
+    cycle_versions,
+    data_checks,
     gate_stage,
-    publication,
     retention,
-    serving_dir,
     state,
     training_stage,
     vocabularies,
@@ -37,10 +36,10 @@ from input_pipelines.errors import DataError
 _log = logging.getLogger("estimator_kit")
 
 
-def serving_of(config: ModelDirConfig, held: Optional[owners.Lock] = None) -> Serving:
-    """The serving directory of a config. With `held`, nothing goes live after the lock is lost."""
-    folder = serving_dir.chosen(config.serving_dir, config.model_dir)
-    return Serving(folder, config.model_dir, *([held.check] if held is not None else []))
+def serving_of(config: ModelDirConfig, lock: Optional[owners.Lock] = None) -> Serving:
+    """The serving directory of a config. With `lock`, nothing goes live after it is lost."""
+    folder = state.chosen_serving_dir(config.serving_dir, config.model_dir)
+    return Serving(folder, config.model_dir, *([lock.check] if lock is not None else []))
 
 
 @dataclasses.dataclass
@@ -75,9 +74,9 @@ def look_again_at_live(cycle: Cycle) -> None:
     """Forgets the gate's verdict if another model went live since then, by a rollback."""
     judged = cycle.folder.load(gate_stage.Judged)
     live = cycle.serving.live
-    if judged is None or cycle.folder.load(publication.Promoted) is not None:
+    if judged is None or cycle.folder.load(cycle_versions.Promoted) is not None:
         return
-    own = publication.find(cycle.folder, cycle.serving)
+    own = cycle_versions.find(cycle.folder, cycle.serving)
     if not _is_of_the_gate(live, judged) and own is None:
         cycle.folder.forget(gate_stage.Judged)
 
@@ -99,7 +98,7 @@ def _judged_by(cycle: Cycle) -> FeatureSpec:
     return dataclasses.replace(spec, drift=cycle.spec.drift, retraining=cycle.spec.retraining)
 
 
-def check(cycle: Cycle) -> checks.Checked:
+def check(cycle: Cycle) -> data_checks.Checked:
     before = window_of(cycle.last)
     spec, facts = _judged_by(cycle), cycle.facts
     measured = None
@@ -107,9 +106,11 @@ def check(cycle: Cycle) -> checks.Checked:
         facts.statistics(cycle.window.train_files)  # Stored for the next cycle.
         statistics = facts.old_statistics(before.train_files) if before is not None else None
         if before is not None and statistics is not None:
-            measured = checks.measure_drift(spec, cycle.window, facts, before, statistics)
-    cycle.folder.save(checks.Drift.of(measured, before))  # Before a finding can stop the cycle.
-    findings = checks.run(
+            measured = data_checks.measure_drift(spec, cycle.window, facts, before, statistics)
+    cycle.folder.save(
+        data_checks.Drift.of(measured, before)
+    )  # Before a finding can stop the cycle.
+    findings = data_checks.run(
         spec,
         cycle.window,
         facts,
@@ -117,14 +118,14 @@ def check(cycle: Cycle) -> checks.Checked:
         drift_found=measured,
         other_files=bool(cycle.config.eval_files),
     )
-    for found in findings:
-        if found.verdict == "warn":
-            _log.warning("%s", found.text)
-    stops = [found.text for found in findings if found.verdict == "stop"]
+    for finding in findings:
+        if finding.verdict == "warn":
+            _log.warning("%s", finding.text)
+    stops = [finding.text for finding in findings if finding.verdict == "stop"]
     if stops:
         raise DataError("\n".join(["the checks before training stopped this cycle:", *stops]))
-    return checks.Checked(
-        findings=findings, label_means=checks.label_means(spec, cycle.window, facts)
+    return data_checks.Checked(
+        findings=findings, label_means=data_checks.label_means(spec, cycle.window, facts)
     )
 
 
@@ -153,7 +154,7 @@ def _spec_folder(cycle: Cycle, live: Version) -> str:
 
 
 def _owner(cycle: Cycle, live: Optional[Version]) -> Optional[CycleFolder]:
-    return publication.owner(live, cycle.serving, state.cycles(cycle.config.model_dir))
+    return cycle_versions.owner(live, cycle.serving, state.cycles(cycle.config.model_dir))
 
 
 def _start(cycle: Cycle) -> Start:
@@ -200,7 +201,7 @@ def _known_days(cycle: Cycle) -> list[str]:
     There are such days if no new data came, if days were removed, or if --as_of went back. A model
     was also trained on the days of the models that it started from.
     """
-    there = {folder.name: folder for folder in state.cycles(cycle.config.model_dir)}
+    cycles = {folder.name: folder for folder in state.cycles(cycle.config.model_dir)}
     live = cycle.serving.live
     owner = _owner(cycle, live)
     if live is not None and owner is None:
@@ -218,7 +219,7 @@ def _known_days(cycle: Cycle) -> list[str]:
     while names - seen:
         name = (names - seen).pop()
         seen.add(name)
-        window = window_of(there.get(name or ""))
+        window = window_of(cycles.get(name or ""))
         if window is None:
             _log.warning(
                 "%s is missing, so the days on which that cycle was trained are unknown",
@@ -226,20 +227,20 @@ def _known_days(cycle: Cycle) -> list[str]:
             )
             continue
         newest = max(newest, window.train[-1].name)
-        start = there[name or ""].load(Start)
+        start = cycles[name or ""].load(Start)
         names.add(start.cycle if start is not None else None)
     return [day.name for day in cycle.window.evaluate if day.name <= newest]
 
 
-def promote(cycle: Cycle) -> publication.Promoted:
+def promote(cycle: Cycle) -> cycle_versions.Promoted:
     judged = cycle.folder.output(gate_stage.Judged)
     if not judged.passed:
-        return publication.Promoted(version=None)
-    own = publication.find(cycle.folder, cycle.serving)
+        return cycle_versions.Promoted(version=None)
+    own = cycle_versions.find(cycle.folder, cycle.serving)
     if own is None:  # Otherwise an earlier start published the model and died.
         spec = parser.load(cycle.folder.output(vocabularies.Vocabularies).spec)
         paths = [file.path for file in cycle.window.eval_files]
-        token = publication.begin(cycle.folder, cycle.serving)
+        token = cycle_versions.begin(cycle.folder, cycle.serving)
         own = cycle.serving.publish(
             judged.candidate,
             cycle=cycle.folder.name,
@@ -247,7 +248,7 @@ def promote(cycle: Cycle) -> publication.Promoted:
             token=token,
             check_live=functools.partial(_check_judged_against, judged, cycle),
         )
-    return publication.Promoted(version=own.number, path=own.path)
+    return cycle_versions.Promoted(version=own.number, path=own.path)
 
 
 def _check_judged_against(judged: gate_stage.Judged, cycle: Cycle, live: Optional[Version]) -> None:

@@ -11,6 +11,12 @@
 
 A stage has finished if its file exists. `done.json`, which has the outcome, is written last. Each
 file appears whole. So the files tell how far a cycle that died has come; no other state is stored.
+
+    model_dir/serving.json    {"serving_dir": "/live/ads"}
+
+This file has the folder that servers watch. It appears when a model goes live. So `history` and
+`rollback`, and a later cycle, need no `--serving_dir`. The file has an absolute path, or null for
+the default, `model_dir/serving`. So a model directory with the default can be moved.
 """
 
 from __future__ import annotations
@@ -45,8 +51,8 @@ class StageFile(CycleFile):
 
     def as_json(self) -> Any:
         """The output comes first in the file."""
-        found = super().as_json()
-        return {key: found[key] for key in sorted(found, key=StageFile.model_fields.__contains__)}
+        values = super().as_json()
+        return {key: values[key] for key in sorted(values, key=StageFile.model_fields.__contains__)}
 
 
 class Done(CycleFile):
@@ -82,9 +88,9 @@ class CycleFolder:
 
     def output(self, form: type[_File]) -> _File:
         """The file of a stage that has finished."""
-        found = self.load(form)
-        assert found is not None, form.NAME
-        return found
+        file = self.load(form)
+        assert file is not None, form.NAME
+        return file
 
     def save(self, file: CycleFile) -> None:
         file.save(self.at(file.NAME))
@@ -116,8 +122,10 @@ def cycles(model_dir: str) -> list[CycleFolder]:
     """All cycles, the oldest first."""
     folder = os.path.join(model_dir, "cycles")
     names = os.listdir(folder) if os.path.isdir(folder) else []
-    found = sorted((n for n in names if _NAME.fullmatch(n)), key=int)
-    return [CycleFolder(model_dir, name) for name in found]
+    return [
+        CycleFolder(model_dir, name)
+        for name in sorted((n for n in names if _NAME.fullmatch(n)), key=int)
+    ]
 
 
 def find(model_dir: str, name: str) -> CycleFolder:
@@ -126,16 +134,48 @@ def find(model_dir: str, name: str) -> CycleFolder:
     Raises:
       ConfigError: the cycle does not exist. The message says which cycles exist.
     """
-    there = {cycle.name: cycle for cycle in cycles(model_dir)}
+    by_name = {cycle.name: cycle for cycle in cycles(model_dir)}
     wanted = name.lstrip("0").zfill(4) if name.isdecimal() else name
-    if wanted not in there:
-        known = f"Use one from {min(there)} to {max(there)}." if there else "It has no cycle yet."
-        raise ConfigError(f"--cycle={name}: {model_dir} has no cycle {wanted}. {known}")
-    return there[wanted]
+    if wanted not in by_name:
+        hint = (
+            f"Use one from {min(by_name)} to {max(by_name)}." if by_name else "It has no cycle yet."
+        )
+        raise ConfigError(f"--cycle={name}: {model_dir} has no cycle {wanted}. {hint}")
+    return by_name[wanted]
 
 
 def new(model_dir: str) -> CycleFolder:
     """The folder of the next cycle. The folder is made when its window is written."""
-    there = cycles(model_dir)
-    number = int(there[-1].name) + 1 if there else 1
+    existing = cycles(model_dir)
+    number = int(existing[-1].name) + 1 if existing else 1
     return CycleFolder(model_dir, f"{number:04d}")
+
+
+_SERVING_DIR_FILE = "serving.json"
+
+
+class _Remembered(documents.Document):
+    serving_dir: Optional[str]
+
+
+def chosen_serving_dir(serving_dir: Optional[str], model_dir: str) -> str:
+    """The serving directory, from the setting `serving_dir` or from the last promotion.
+
+    Raises:
+      ConfigError: the file is damaged.
+    """
+    if serving_dir is not None:
+        return serving_dir
+    kept = _Remembered.load(os.path.join(model_dir, _SERVING_DIR_FILE))
+    return (kept.serving_dir if kept is not None else None) or _default_serving_dir(model_dir)
+
+
+def remember_serving_dir(folder: str, model_dir: str) -> None:
+    """Notes the folder in which a model goes live."""
+    is_default = os.path.abspath(folder) == os.path.abspath(_default_serving_dir(model_dir))
+    kept = _Remembered(serving_dir=None if is_default else os.path.abspath(folder))
+    kept.save(os.path.join(model_dir, _SERVING_DIR_FILE))
+
+
+def _default_serving_dir(model_dir: str) -> str:
+    return os.path.join(model_dir, "serving")

@@ -28,7 +28,7 @@ from estimator_kit.result import RunResult, read_result
 from estimator_kit.retraining.promotion import Version
 from estimator_kit.retraining.state import THROUGH, CycleFile, CycleFolder, StageFile
 from estimator_kit.retraining.window import Window
-from estimator_kit.training import unfinished
+from estimator_kit.training import starts
 from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
 
@@ -174,8 +174,8 @@ def training_config(
     }
     if start.source is not None and warm_start_epochs is not None:
         changes["epochs"] = warm_start_epochs
-    given = config.model_dump(include=set(settings_of("retrain")))
-    return ModelDirConfig(**{**given, **defaults, **changes})
+    settings = config.model_dump(include=set(settings_of("retrain")))
+    return ModelDirConfig(**{**settings, **defaults, **changes})
 
 
 def train(
@@ -230,7 +230,7 @@ def _run(config: ModelDirConfig, folder: CycleFolder, start: Start, is_new: bool
     except NothingToDo:
         # An earlier start finished the training, and died after that.
         _log.info("%s is already trained", folder.train_dir)
-    unfinished.end(config.model_dir)  # A cycle has its own report.
+    starts.end_work(config.model_dir)  # A cycle has its own report.
 
 
 def _warm_start_counts(folder: CycleFolder) -> dict[str, int]:

@@ -96,8 +96,8 @@ def make(
         refresh.refresh(str(path), files, min_count=min_count, summary=summary)
         if growth == "append":
             for name, words in old.items():
-                known = set(words)
-                more = [word for word in read_words(place / name) if word not in known]
+                old_words = set(words)
+                more = [word for word in read_words(place / name) if word not in old_words]
                 documents.write_text(str(place / name), "\n".join([*words, *more, ""]))
             if start is not None:
                 kept = _keep_statistics(source, place, pathlib.Path(start))
@@ -124,8 +124,8 @@ def _keep_statistics(source: pathlib.Path, place: pathlib.Path, start: pathlib.P
 
 def referred_to(spec: pathlib.Path) -> list[str]:
     """The existing files that a spec refers to, relative to its folder."""
-    found = dict.fromkeys(name for key, name in _references(spec) if key in _FILES)
-    return [name for name in found if (spec.parent / name).is_file()]
+    names = dict.fromkeys(name for key, name in _references(spec) if key in _FILES)
+    return [name for name in names if (spec.parent / name).is_file()]
 
 
 def _keys(spec: pathlib.Path) -> set[str]:

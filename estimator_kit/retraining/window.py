@@ -25,16 +25,15 @@ import tensorflow as tf
 
 from estimator_kit.config.mode_configs import RetrainConfig
 from estimator_kit.retraining import facts as data_facts
-from estimator_kit.retraining.facts import Facts, FileFacts
-from estimator_kit.retraining.label_rates import rate_problem
+from estimator_kit.retraining.facts import Facts, FileFacts, label_rate_problem
 from estimator_kit.retraining.state import StageFile
 from feature_specs.errors import counted
 from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import population
 from input_pipelines.errors import DataError
-from input_pipelines.reading import days as windows
 from input_pipelines.reading import files
+from input_pipelines.reading import files as windows
 
 _log = logging.getLogger("estimator_kit")
 
@@ -139,9 +138,9 @@ def choose(
     oldest = datetime.date.min
     if config.window_max_age_days is not None:
         oldest = as_of - datetime.timedelta(days=config.window_max_age_days)
-    there = _folders(config.train_files)
+    existing = _folders(config.train_files)
     first, last = oldest.isoformat(), as_of.isoformat()
-    in_time = [name for name in sorted(there, reverse=True) if first <= name <= last]
+    in_time = [name for name in sorted(existing, reverse=True) if first <= name <= last]
     wanted = config.window_days + config.eval_window_days
     left_out: dict[str, str] = {}
     chosen: list[Day] = []
@@ -150,12 +149,12 @@ def choose(
         if len(chosen) == wanted:
             break
         for_evaluation = len(chosen) < config.eval_window_days
-        found = _day(config, spec, facts, name, for_evaluation, left_out)
-        if found is not None:
-            chosen.append(found)
+        day = _day(config, spec, facts, name, for_evaluation, left_out)
+        if day is not None:
+            chosen.append(day)
     evaluate = tuple(reversed(chosen[: config.eval_window_days]))
     train = tuple(reversed(chosen[config.eval_window_days :]))
-    left_out.update(_gaps(chosen, there, as_of))
+    left_out.update(_gaps(chosen, existing, as_of))
     left_out = {day: left_out[day] for day in sorted(left_out)}
     window = Window(as_of=as_of, train=train, evaluate=evaluate, left_out=left_out)
     _check_size(config, window)
@@ -182,14 +181,14 @@ def _read_together(config: RetrainConfig, facts: Facts, names: Sequence[str]) ->
 
 def _folders(patterns: Sequence[str]) -> set[str]:
     """The days for which every pattern has a folder."""
-    found: Optional[set[str]] = None
+    common: Optional[set[str]] = None
     for pattern in patterns:
         folder = _folder_of(pattern, "*")
         paths = files.glob(folder, with_folders=True)
         names = {os.path.basename(path.rstrip("/")) for path in paths}
         days = {match[1] for match in map(_FOLDER.fullmatch, names) if match and _is_day(match[1])}
-        found = days if found is None else found & days
-    return found or set()
+        common = days if common is None else common & days
+    return common or set()
 
 
 def _is_day(name: str) -> bool:
@@ -228,20 +227,20 @@ def _day(
         of_day = [windows.of_days(pattern, (name,))[0] for pattern in patterns]
         left_out[name] = str(error) if all(map(files.glob, of_day)) else "it has no file"
         return None
-    found = facts.of_files(paths)
+    all_facts = facts.of_files(paths)
     for pattern, folder in zip(patterns, folders):
         (filled,) = windows.of_days(pattern, (name,))
         names = filled[len(folder) :].lstrip("/")
-        problem = data_facts.manifest_problem(folder, found, names)
+        problem = data_facts.manifest_problem(folder, all_facts, names)
         if problem is not None:
             left_out[name] = problem
             return None
-    bad = [file for file in found if file.bad is not None]
+    bad = [file for file in all_facts if file.bad is not None]
     if bad and config.corrupt_data_policy == "fail":
         raise DataError(f"{bad[0].path}: {bad[0].bad}")
-    good = [file for file in found if file.bad is None]
+    good = [file for file in all_facts if file.bad is None]
     if bad:
-        some = "all of its" if not good else f"{len(bad)} of its {len(found)}"
+        some = "all of its" if not good else f"{len(bad)} of its {len(all_facts)}"
         left_out[name] = f"{some} files are damaged, for example {bad[0].path}: {bad[0].bad}"
     rows, dropped = sum(file.rows for file in good), sum(file.dropped for file in good)
     if rows == dropped:
@@ -250,7 +249,7 @@ def _day(
         return None
     for label, rate in spec.retraining.label_rate.items():
         if rate.otherwise == "leave_out_day":
-            problem = rate_problem(label, rate, facts.statistics(good))
+            problem = label_rate_problem(label, rate, facts.statistics(good))
             if problem is not None:
                 left_out[name] = problem
                 return None
@@ -266,15 +265,15 @@ def _day(
     )
 
 
-def _gaps(chosen: Sequence[Day], there: set[str], as_of: datetime.date) -> dict[str, str]:
+def _gaps(chosen: Sequence[Day], existing: set[str], as_of: datetime.date) -> dict[str, str]:
     """The missing days between the first and the last day of the window, with the reason."""
     if not chosen:
         return {}
-    last = max(name for name in (*there, chosen[0].name) if name <= as_of.isoformat())
+    last = max(name for name in (*existing, chosen[0].name) if name <= as_of.isoformat())
     first = datetime.date.fromisoformat(chosen[-1].name)
     count = (datetime.date.fromisoformat(last) - first).days + 1
     names = [(first + datetime.timedelta(days=i)).isoformat() for i in range(count)]
-    return {name: "it does not exist" for name in names if name not in there}
+    return {name: "it does not exist" for name in names if name not in existing}
 
 
 def _check_size(config: RetrainConfig, window: Window) -> None:

@@ -4,6 +4,11 @@ Labels and weights are the same as in an evaluation (`input_pipelines.transform.
 rows that the spec's `filter` drops are never parsed: they may lack what others need. The
 predictions come from the SavedModels, which are what a server would load. Everything is in memory:
 some bytes for each row and objective.
+
+`as_now` gives the outputs of an older model as a newer spec means them. Two specs may list the
+words of a label in another order, and a warm start then moves the weights of each class. So the
+outputs of both models have the same shape, and their columns mean other classes. Words, boundaries
+and the name of the label say which output is which. What they do not say is None, never a guess.
 """
 
 from __future__ import annotations
@@ -16,19 +21,45 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from estimator_kit.errors import ConfigError
+from estimator_kit.model.heads import judged_labels
 from estimator_kit.scoring import export as exports
-from estimator_kit.scoring.older_outputs import as_now
-from estimator_kit.scoring.row_metrics import OUTPUTS
 from estimator_kit.serving.loaded_model import LoadedModel
 from feature_specs.files import file_systems
-from feature_specs.heads.objectives import Objective
-from feature_specs.heads.survival import Survival
+from feature_specs.heads import Objective
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform.labels import LabelReader
 from input_pipelines.transform.record_parsing import RecordParser
+
+
+def as_now(older: FeatureSpec, spec: FeatureSpec, name: str, values: NDArray) -> Optional[NDArray]:
+    """The outputs of a model of the spec `older`, in the order of classes of `spec`.
+
+    Args:
+      older, spec: the specs. Both have the objective.
+      name: the objective.
+      values: the outputs as `row_metric` takes them: [rows], or [rows, n] for n classes or
+        intervals.
+
+    Returns:
+      The outputs with the shape of `values`, or None if they mean something else: of another head,
+      another label, other classes or other boundaries.
+    """
+    now, before = spec.objectives[name], older.objectives[name]
+    if now.head != before.head or spec.label_of(name) != older.label_of(name):
+        return None
+    if now.classes is None:
+        return values if now.logit_names(None) == before.logit_names(None) else None
+    words, were = (each.labels[each.label_of(name)].vocabulary for each in (spec, older))
+    if words == were:
+        return values
+    if words is None or were is None or sorted(words) != sorted(were):
+        return None
+    if values.ndim == 1:  # The logit of the second of two classes.
+        return -values
+    return values[:, [were.index(word) for word in words]]
 
 
 class EvalRows:
@@ -82,7 +113,7 @@ class EvalRows:
         return self._rows
 
     def labels(self, objective: str) -> NDArray:
-        """The labels as `row_metrics.make` expects them."""
+        """The labels as `row_metric` expects them."""
         stored = self._columns[f"label:{self._spec.label_of(objective)}"]
         return judged_labels(self._spec.objectives[objective], stored)
 
@@ -109,7 +140,7 @@ class EvalRows:
           objectives: the objectives to predict.
           all_of_them: if False, the spec may be newer than the model. Classes whose words have
             moved are put into the order of the spec. Objectives that the model does not predict, or
-            whose outputs mean something else, are left out; see `older_outputs`.
+            whose outputs mean something else, are left out; see `as_now`.
           model: the SavedModel, if it is loaded already.
 
         Raises:
@@ -129,8 +160,7 @@ class EvalRows:
             filtered_by=self._spec,
             model=model,
         ):
-            for name in objectives:
-                output = f"{name}/{OUTPUTS[self._spec.objectives[name].head]}"
+            for name, output in answers(self._spec, objectives).items():
                 if output not in batch and not all_of_them:
                     continue
                 if output not in batch:
@@ -151,26 +181,17 @@ class EvalRows:
 
 
 def by_row(entry: Objective, outputs: NDArray) -> NDArray:
-    """Outputs of an export as `row_metrics.make` expects them: [rows], or [rows, n]."""
-    if entry.head in ("multi_class", "ordinal", "survival"):
+    """The answers of an export as `row_metric` expects them: [rows], or [rows, n]."""
+    if entry.answer is not None and entry.answer.wide:
         return outputs
     # The head `binary` with delayed feedback has a second logit.
     return outputs.reshape(len(outputs), -1)[:, 0]
 
 
-def judged_labels(entry: Objective, labels: NDArray) -> NDArray:
-    """Labels of an evaluation as `row_metrics.make` expects them.
-
-    Of the head `survival`, they are intervals as the head counts them (`objectives.survival`). Of
-    other heads, they are the labels without their parts.
-    """
-    if not isinstance(entry, Survival):
-        return labels[:, 0] if entry.label_parts else labels
-    ends = np.array(entry.boundaries, np.float32)
-    middles = (np.concatenate([np.zeros(1, np.float32), ends[:-1]]) + ends) / 2
-    time, seen = labels[:, :1], labels[:, 1] > 0
-    survived = np.where(seen, (time >= ends).sum(axis=1), (time >= middles).sum(axis=1))
-    return np.stack([survived, seen & (survived < len(ends))], axis=1).astype(np.int64)
+def answers(spec: FeatureSpec, objectives: Sequence[str]) -> dict[str, str]:
+    """The outputs of an export from which metrics of rows are computed, by objective."""
+    entries = {name: spec.objectives[name] for name in objectives}
+    return {n: f"{n}/{entry.answer.output}" for n, entry in entries.items() if entry.answer}
 
 
 def first_records(spec: FeatureSpec, paths: Sequence[str], count: int) -> NDArray:

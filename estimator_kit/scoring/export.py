@@ -22,9 +22,9 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
+from estimator_kit import tensorflow_errors
 from estimator_kit.checkpoints import run_record
 from estimator_kit.errors import ConfigError, ExportError
-from estimator_kit.exporters import loading
 from estimator_kit.exporters.saved_model_graph import (
     read_saved_model,
     saved_model_file,
@@ -36,6 +36,7 @@ from estimator_kit.serving.loaded_model import LoadedModel
 from feature_specs.files import versions
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
+from input_pipelines.prepare.tables.table_format import Output
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform.serving_inputs import EXAMPLES
@@ -50,21 +51,6 @@ RECORD_REMEDY = (
 ROW_REMEDY = "Use rows that fit the spec of the export."
 
 _SPEC = os.path.join("assets.extra", "feature_spec")
-
-
-@dataclasses.dataclass(frozen=True)
-class Output:
-    """An output of an export.
-
-    Attributes:
-      name: its name in the signature, for example `click/probabilities`.
-      dtype: its NumPy dtype; `string` for bytes.
-      width: the number of values for each row, or None if the signature does not fix it.
-    """
-
-    name: str
-    dtype: str
-    width: Optional[int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,7 +206,7 @@ def load(path: str, *, threads: int = 0) -> LoadedModel:
     Raises:
       ExportError: the export does not load.
     """
-    with loading.as_export_error(f"--export_dir={path} does not load"):
+    with tensorflow_errors.as_export_error(f"--export_dir={path} does not load"):
         return LoadedModel(
             path,
             0,

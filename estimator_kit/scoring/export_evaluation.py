@@ -24,15 +24,14 @@ from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.extra_files import Lineage, Metrics
 from estimator_kit.exporters.sample_rows import on_cpu
-from estimator_kit.model.objectives import Objective, joint, make_objectives
+from estimator_kit.model.heads import Head, joint, make_heads
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing import report
 from estimator_kit.result import EvaluationResult, evaluation_path
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring.export import Export
-from estimator_kit.training import bad_data, default_data
-from estimator_kit.training.eval_input import EvalInput, eval_paths
-from estimator_kit.training.records import summary
+from estimator_kit.training import bad_data, preparation
+from estimator_kit.training.records import EvalInput, eval_paths, summary
 from feature_specs.files import file_systems, staged
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
@@ -81,7 +80,7 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
       ExportError: the export does not load, or does not answer for each row.
     """
     assert config.export_dir is not None
-    default_data.generate(config)
+    preparation.write_default_data(config)
     file_systems.check(config.export_dir, flag="--export_dir")
     path = exports.newest(config.export_dir)
     kept_at = _place(config, path)
@@ -89,8 +88,8 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
     spec = exports.spec_of(export, "what the labels are")
     if config.spec:  # Means the same, but may filter rows and add metrics.
         spec = parser.load(config.spec)
-    objectives = make_objectives(spec)
-    _check_outputs(export, objectives)
+    heads = make_heads(spec)
+    _check_outputs(export, heads)
     lineage, kept = _extra(path, Lineage), _extra(path, Metrics)
     step = lineage.global_step if lineage is not None else None
     if config.input_cache_dir is not None:
@@ -101,7 +100,7 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
     given = EvalInput.of(config, spec, screened)
     files, damaged, counts = given.files, given.damaged, given.counts
     with explained(spec, files, damaged=damaged, remedy=exports.RECORD_REMEDY):
-        metrics = _metrics(config, export, spec, objectives, files, damaged)
+        metrics = _metrics(config, export, spec, heads, files, damaged)
     if step is not None:
         metrics["global_step"] = float(step)
     result = EvaluationResult(
@@ -115,7 +114,7 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
         rows_evaluated=int(metrics["rows"]),
         rows_selected={"eval": summary([counts])} if counts else {},
         bad_data=screened.counts,
-        metrics_left_out=_left_out(kept.root if kept else {}, objectives, metrics),
+        metrics_left_out=_left_out(kept.root if kept else {}, heads, metrics),
     )
     if kept_at is not None:
         result.save(kept_at)
@@ -152,21 +151,21 @@ def _place(config: ExperimentConfig, export: str) -> Optional[str]:
     return path
 
 
-def _check_outputs(export: Export, objectives: Mapping[str, Objective]) -> None:
+def _check_outputs(export: Export, heads: Mapping[str, Head]) -> None:
     """Raises ConfigError unless the export has the logits of each objective."""
     answered = {output.name: output for output in export.outputs}
-    for name, objective in objectives.items():
-        output = f"{name}/{objective.logits_output}"
+    for name, head in heads.items():
+        output = f"{name}/{head.logits_output}"
         if output not in answered:
             raise ConfigError(
                 f"--export_dir={export.path} lacks the objective {name!r}: expected the output "
                 f"{output!r} of the signature {export.signature}, got {', '.join(answered)}"
             )
         width = answered[output].width
-        if width is not None and width != objective.logits_dimension:
+        if width is not None and width != head.logits_dimension:
             raise ConfigError(
                 f"--export_dir={export.path}: the output {output!r} has {width} numbers for each "
-                f"row, expected {objective.logits_dimension} for the objective {name!r} of the spec"
+                f"row, expected {head.logits_dimension} for the objective {name!r} of the spec"
             )
 
 
@@ -187,17 +186,17 @@ class _MetricGraph(NamedTuple):
     values: Mapping[str, tf.Tensor]
 
 
-def _metric_graph(spec: FeatureSpec, objectives: Mapping[str, Objective]) -> _MetricGraph:
+def _metric_graph(spec: FeatureSpec, heads: Mapping[str, Head]) -> _MetricGraph:
     v1 = tf.compat.v1
     with tf.Graph().as_default() as graph:
         records = v1.placeholder(tf.string, [None])
         logits = {
-            name: v1.placeholder(tf.float32, [None, objective.logits_dimension])
-            for name, objective in objectives.items()
+            name: v1.placeholder(tf.float32, [None, head.logits_dimension])
+            for name, head in heads.items()
         }
         labels = joint.dense_labels(Transform(spec).features_and_labels(records)[1])
-        weights = {name: joint.weights_of(o, labels) for name, o in objectives.items()}
-        metrics = joint.metrics_of(objectives, logits, labels, weights)
+        weights = {name: joint.weights_of(o, labels) for name, o in heads.items()}
+        metrics = joint.metrics_of(heads, logits, labels, weights)
         begin = [v1.local_variables_initializer(), v1.tables_initializer()]
     updates = [update for _, update in metrics.values()]
     values = {name: value for name, (value, _) in metrics.items()}
@@ -208,13 +207,13 @@ def _metrics(
     config: ExperimentConfig,
     export: Export,
     spec: FeatureSpec,
-    objectives: Mapping[str, Objective],
+    heads: Mapping[str, Head],
     files: Sequence[str],
     damaged: tfrecords.Damaged,
 ) -> dict[str, float]:
     """`rows`, and the metrics of the objectives."""
-    made = _metric_graph(spec, objectives)
-    outputs = {name: f"{name}/{o.logits_output}" for name, o in objectives.items()}
+    made = _metric_graph(spec, heads)
+    outputs = {name: f"{name}/{o.logits_output}" for name, o in heads.items()}
     batches = input_fns.eval_records(
         spec, files, batch_size=config.eval_batch_size, limit=config.eval_steps, damaged=damaged
     )
@@ -244,19 +243,19 @@ def _metrics(
 
 
 def _left_out(
-    before: Mapping[str, Any], objectives: Mapping[str, Objective], metrics: Mapping[str, float]
+    before: Mapping[str, Any], heads: Mapping[str, Head], metrics: Mapping[str, float]
 ) -> dict[str, str]:
     """The metrics that an evaluation of the export's checkpoint has but this one lacks, and why.
 
     Args:
       before: the metrics that the export keeps of its checkpoint; empty if it keeps none.
-      objectives: the objectives of the spec.
+      heads: the heads of the objectives, by name.
       metrics: the metrics of this evaluation.
     """
     found = {"loss": _NO_LOSS}
     if "global_step" not in metrics:
         found["global_step"] = _NO_STEP
-    if not before and len(objectives) > 1:
+    if not before and len(heads) > 1:
         found["loss_factor/*"] = f"if the model has any: {_NO_FACTOR}"
     for name in before:
         if name not in metrics and name not in found:

@@ -18,11 +18,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from estimator_kit.model.heads import judged_labels, row_metric
 from estimator_kit.observing.measured_export import Importance, Worth
-from estimator_kit.scoring import row_metrics
-from estimator_kit.scoring.eval_rows import judged_labels
-from estimator_kit.scoring.slices import METRICS
-from feature_specs.sections.retraining import LARGER_IS_BETTER
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.labels import LabelReader
 from input_pipelines.transform.record_parsing import RecordParser
@@ -44,17 +41,17 @@ def importance(
       repeats: shuffles of each feature.
     """
     labels, weights = _labels(spec, records)
-    measured = {name: METRICS[spec.objectives[name].head] for name in labels}
+    measured = {name: spec.objectives[name].main[0].kind for name in labels}
 
     def values(predictions: Mapping[str, NDArray]) -> dict[str, float]:
-        return {
-            name: row_metrics.make(
-                metric, spec.objectives[name].head, labels[name], predictions[name], weights[name]
-            ).value()
-            * (1 if metric in LARGER_IS_BETTER else -1)
-            for name, metric in measured.items()
-        }
+        found = {}
+        for name, metric in measured.items():
+            rows = (labels[name], predictions[name], weights[name])
+            value = row_metric(metric.name, spec.objectives[name].head, *rows).value()
+            found[name] = value if metric.better == "max" else -value
+        return found
 
+    names = {name: metric.name for name, metric in measured.items()}
     random = np.random.default_rng(1)
     parsed = _Records(spec, records)
     before = values(ask(np.array(records, object)))
@@ -72,7 +69,7 @@ def importance(
             )
             for name in measured
         }
-    return Importance(rows=len(records), repeats=repeats, metrics=measured, features=features)
+    return Importance(rows=len(records), repeats=repeats, metrics=names, features=features)
 
 
 def groups(spec: FeatureSpec) -> list[tuple[str, ...]]:
@@ -104,7 +101,7 @@ def _labels(
     read = LabelReader(spec).read(parsed)
     labels, weights = {}, {}
     for name, entry in spec.objectives.items():
-        if entry.head in METRICS and entry.steps_in_row is None:
+        if entry.judged:
             label = spec.label_of(name)
             labels[name] = judged_labels(entry, read[label].numpy())
             weight = read.get(f"{label}/weight")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -29,7 +28,7 @@ from feature_specs.reference import example_parsing
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import fields as field_rules
-from input_pipelines.prepare.tables import reader
+from input_pipelines.prepare.tables import formats, reader
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.record_files import kinds
 
@@ -132,10 +131,9 @@ def _of_tables(spec: FeatureSpec, paths: Sequence[str], name: str, size: int) ->
 
 def _names(batch: Batch, examples: Sequence[Any], name: str) -> list[bytes]:
     """The names of the items of a batch, as bytes."""
-    if batch.kept:
+    if batch.part is not None:
         kept = batch.kept[0].to_pylist()
-        if kinds.kind_of(batch.path) == kinds.JSON:
-            kept = [None if text is None else _json_value(text) for text in kept]
+        kept = [formats.of(batch.part.kind).kept_value(value) for value in kept]
         stored = [[value] if value is not None else [] for value in kept]
     else:
         stored = [_values(example.features.feature.get(name)) for example in examples]
@@ -149,13 +147,6 @@ def _names(batch: Batch, examples: Sequence[Any], name: str) -> list[bytes]:
         value = values[0]
         found.append(value if isinstance(value, bytes) else str(value).encode())
     return found
-
-
-def _json_value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return float("inf")  # pyarrow accepts `Inf`, which is not JSON.
 
 
 def _values(feature: Any) -> list[Any]:

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from estimator_kit.errors import ConfigError, ExportError
-from estimator_kit.exporters.signature_features import features_of_signatures
-from estimator_kit.model.objectives.item_vectors import IDS
+from estimator_kit.exporters.saved_model_graph import features_of_signatures
+from estimator_kit.model.heads.top_items import IDS
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import item_rows
 from estimator_kit.serving.loaded_model import LoadedModel

@@ -21,7 +21,7 @@ from estimator_kit.exporters.sample_rows import on_cpu
 from feature_specs.errors import did_you_mean
 from feature_specs.files import file_systems
 from feature_specs.spec import FeatureSpec
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 from input_pipelines.record_files import tfrecords
 
 # Records at a time.

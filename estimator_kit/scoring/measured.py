@@ -1,9 +1,12 @@
-"""What --slices and --importance measure of an export: `slices.json` and `importance.json`.
+"""What is measured of an export: `slices.json`, `importance.json` and `flops.json`.
 
     write("runs/ads", spec, "runs/ads/export/final/1700000000", files, by=["country"])
 
-Both go into `observed/` of the model directory, where the report page finds them. The export
+They go into `observed/` of the model directory, where the report page finds them. The export
 answers rows of `--eval_files`. It changes neither the training nor its checkpoints.
+
+The floating-point operations of a prediction are the matrix products in the graph of an export;
+`model.operations` says how they are counted. Counting reads the graph and runs nothing.
 """
 
 from __future__ import annotations
@@ -16,16 +19,18 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from estimator_kit import tensorflow_errors
 from estimator_kit.checkpoints import kept_files
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters import loading
+from estimator_kit.exporters.saved_model_graph import read_saved_model, serving_graph
+from estimator_kit.model import operations
 from estimator_kit.model.names import PREDICT_EXAMPLES
-from estimator_kit.observing.measured_export import path_of
+from estimator_kit.observing.measured_export import Flops, path_of
 from estimator_kit.scoring import importance, slices
-from estimator_kit.scoring.eval_rows import EvalRows, by_row
-from estimator_kit.scoring.row_metrics import OUTPUTS
+from estimator_kit.scoring.eval_rows import EvalRows, answers, by_row
 from feature_specs.files import file_systems
+from feature_specs.heads import HEADS
 from feature_specs.spec import FeatureSpec
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
@@ -43,11 +48,12 @@ def check(spec: FeatureSpec, *, by: Sequence[str], with_importance: bool) -> Non
     slices.check(spec, by)
     if (by or with_importance) and not judged(spec):
         heads = dict.fromkeys(entry.head for entry in spec.objectives.values())
+        names = [name for name, head in HEADS.items() if head.answer is not None]
         flag = "--slices" if by else "--importance"
         raise ConfigError(
             f"{flag}: expected an objective with a metric of single rows, got only the heads "
             f"{', '.join(heads)}. Remove {flag}, or add an objective with one of the heads "
-            f"{', '.join(OUTPUTS)} without steps."
+            f"{', '.join(names)} without steps."
         )
 
 
@@ -98,11 +104,7 @@ def forget(model_dir: str, *, by: Sequence[str], with_importance: bool) -> None:
 
 def judged(spec: FeatureSpec) -> list[str]:
     """The objectives that have a metric of rows."""
-    return [
-        name
-        for name, entry in spec.objectives.items()
-        if entry.head in OUTPUTS and entry.steps_in_row is None
-    ]
+    return [name for name, entry in spec.objectives.items() if entry.judged]
 
 
 def records(
@@ -125,10 +127,10 @@ def asker(
     """A function from serialized records to predictions by objective."""
     kept_files.check_export(export)
     dynamic_package.load_ops_of(export)
-    with loading.as_export_error(f"{export} does not load"):
+    with tensorflow_errors.as_export_error(f"{export} does not load"):
         loaded = tf.saved_model.load(export)
     predict = loaded.signatures[PREDICT_EXAMPLES]
-    outputs = {name: f"{name}/{OUTPUTS[spec.objectives[name].head]}" for name in objectives}
+    outputs = answers(spec, objectives)
 
     def ask(asked: NDArray) -> Mapping[str, NDArray]:
         parts: dict[str, list[Any]] = {name: [] for name in objectives}
@@ -143,3 +145,30 @@ def asker(
         }
 
     return ask
+
+
+def write_flops(model_dir: str, export: str) -> None:
+    """Counts the operations of an export, and writes the file into the model directory."""
+    count(export).save(path_of(model_dir, "flops.json"))
+
+
+def count(export: str) -> Flops:
+    """The operations of a prediction for one row.
+
+    Args:
+      export: the folder of a SavedModel of the kit.
+    """
+    dynamic_package.load_ops_of(export)
+    meta = serving_graph(read_saved_model(export), export)
+    outputs = meta.signature_def[PREDICT_EXAMPLES].outputs.values()
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.import_graph_def(meta.graph_def, name="")
+    by_op: dict[str, int] = {}
+    varying = 0
+    for op in operations.needed(graph.get_tensor_by_name(output.name) for output in outputs):
+        if op.type in operations.PRODUCTS:
+            count_of_op, varies = operations.of_product(op)
+            by_op[op.type] = by_op.get(op.type, 0) + count_of_op
+            varying += varies
+    return Flops(a_row=sum(by_op.values()), by_op=by_op, varying=varying)

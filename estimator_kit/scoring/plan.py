@@ -48,7 +48,7 @@ class _Prediction(jobs.Plan):
 
 
 class OutputForm(documents.Part):
-    """The form of an output; see `export.Output`."""
+    """The form of an output; see `tables.table_format.Output`."""
 
     dtype: str
     width: Optional[int]

@@ -19,8 +19,8 @@ import tensorflow as tf
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import did_you_mean
 from feature_specs.files import staged
-from feature_specs.files.documents import plain
 from input_pipelines.errors import DataError
+from input_pipelines.prepare.tables.formats.json_lines import json_value, output_values
 from input_pipelines.record_files import kinds, writing
 
 Batch = Mapping[str, np.ndarray]
@@ -100,7 +100,7 @@ def write(predictions: Iterator[dict[str, Any]], output: Union[str, TextIO, None
     Raises DataError if an output is not UTF-8, which JSON needs.
     """
     if isinstance(output, str) and not output.endswith(".jsonl"):
-        flat = ({name: _values(value) for name, value in row.items()} for row in predictions)
+        flat = ({name: output_values(value) for name, value in row.items()} for row in predictions)
         return writing.write_examples(output, flat)
     count = 0
     with _text_output(output) as stream:
@@ -128,17 +128,3 @@ def _json_of(name: str, value: Any) -> Any:
             f"the output {name!r} is not UTF-8 text, which JSON needs. Predict a .tfrecord file, "
             "or choose other outputs with --predict_outputs."
         ) from error
-
-
-def json_value(value: Any) -> Any:
-    """A number or string for one value, a list for several values and for a Python list."""
-    values = [v.decode() if isinstance(v, bytes) else v for v in _values(value)]
-    return plain(values[0] if len(values) == 1 and not isinstance(value, list) else values)
-
-
-def _values(value: Any) -> list[Any]:
-    """The values of an output of a row, in one list."""
-    # NumPy would drop zero bytes at the end of a value of bytes.
-    if isinstance(value, list):
-        return value
-    return [value] if isinstance(value, bytes) else list(np.asarray(value).ravel().tolist())

@@ -12,16 +12,15 @@ from typing import Any, Optional
 
 import numpy as np
 
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.convert import fields as field_rules
+from input_pipelines.prepare.convert import batch_checks
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
-from input_pipelines.prepare.tables import reader, row_places
-from input_pipelines.prepare.tables.reader import Part
-from input_pipelines.prepare.tables.row_places import CsvRows
+from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.storable import Rounded
-from input_pipelines.record_files import kinds, tfrecords
+from input_pipelines.prepare.tables.table_format import Part
+from input_pipelines.record_files import tfrecords
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,20 +32,20 @@ class Batch:
       kept: for a table, an Arrow array for each column that is kept, of JSON text for JSON lines
         (see `json_texts`); empty for TFRecords, whose records contain them.
       path, first: the file, and the number of rows before this batch.
-      csv: for a CSV file, where its rows start.
+      part: for a table, the part that has these rows.
     """
 
     records: np.ndarray
     kept: Sequence[Any]
     path: str
     first: int
-    csv: Optional[CsvRows] = None
+    part: Optional[Part] = None
 
     def where(self, i: int) -> str:
         """Names row `i` of the batch for errors: records count from 0, rows and lines from 1."""
-        if kinds.kind_of(self.path) == kinds.TFRECORD:
+        if self.part is None:
             return f"{self.path}: record {self.first + i}"
-        return row_places.name(self.path, self.first + i + 1, self.csv)
+        return reader.where(self.part, self.first + i + 1)
 
 
 @as_written
@@ -88,7 +87,7 @@ def of_table(
     encoder = Encoder(fields)
     count = 0
     for rows, kept in reader.read_beside(part, keep, rounded, as_text=True):
-        field_rules.check(rows, fields, spec_source, remedy=field_rules.CORRECT_ROW)
+        batch_checks.check(rows, fields, spec_source, remedy=batch_checks.CORRECT_ROW)
         for start in range(0, rows.batch.num_rows, size):
             records = encoder.encode(rows.batch.slice(start, size)).to_pylist()
             yield Batch(
@@ -96,7 +95,7 @@ def of_table(
                 [column.slice(start, size) for column in kept],
                 rows.path,
                 rows.first + start,
-                rows.csv,
+                part,
             )
         count += rows.batch.num_rows
     if count != part.count:

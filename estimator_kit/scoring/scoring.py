@@ -19,19 +19,17 @@ from estimator_kit.result import RunResult
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import kept, work
 from estimator_kit.scoring.export import Export
-from estimator_kit.scoring.outputs import csv_columns
 from estimator_kit.scoring.plan import Plan, PlanDocument, ScoredFile, output_names
 from estimator_kit.training import bad_data
 from feature_specs.files import file_systems, jobs
 from feature_specs.files.shards import Written
 from feature_specs.spec import FeatureSpec
-from input_pipelines.cores import cores
-from input_pipelines.errors import DataError
+from input_pipelines.errors import DataError, cores
 from input_pipelines.integrity import stored_records
 from input_pipelines.prepare.convert import fields as field_rules
 from input_pipelines.prepare.convert import processes
 from input_pipelines.prepare.convert.fields import Field
-from input_pipelines.prepare.tables import reader
+from input_pipelines.prepare.tables import formats, reader
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.reader import Table
 from input_pipelines.prepare.tables.storable import Rounded
@@ -199,15 +197,12 @@ def _check_kept(
 ) -> None:
     """Raises ConfigError if a column to keep does not exist, or cannot be in the output."""
     taken = [output.name for output in export.outputs]
-    if kind == kinds.CSV:
-        for output in export.outputs:
-            if output.width is None:
-                raise ConfigError(
-                    f"--predict_files: the output {output.name!r} has a variable number of values, "
-                    "and CSV has a fixed number of columns. Predict Parquet, JSON lines or "
-                    "TFRecord files."
-                )
-        taken = [name for output in export.outputs for name in csv_columns(output)]
+    if table is not None:
+        try:
+            of_kind = formats.of(kind).output_columns
+            taken = [name for output in export.outputs for name in of_kind(output)]
+        except ValueError as error:
+            raise ConfigError(f"--predict_files: {error}") from None
     kept.check_taken(keep, taken)
     if table is None:
         kept.check_features(keep, export.spec, paths, damaged)

@@ -18,7 +18,6 @@ import tensorflow as tf
 from estimator_kit.model.session_errors import explained
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import outputs, rows
-from estimator_kit.scoring.export import Output
 from estimator_kit.scoring.plan import ScoredFile
 from estimator_kit.scoring.rows import Batch
 from estimator_kit.serving.loaded_model import LoadedModel
@@ -30,8 +29,8 @@ from input_pipelines.integrity import diagnosis
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.processes import OnRows
 from input_pipelines.prepare.tables.options import CsvOptions
-from input_pipelines.prepare.tables.reader import Part
 from input_pipelines.prepare.tables.storable import Rounded
+from input_pipelines.prepare.tables.table_format import Output, Part
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform import checks
 

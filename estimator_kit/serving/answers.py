@@ -2,10 +2,17 @@
 
 Errors of a request have TensorFlow Serving's codes. This module knows the messages of requests, of
 the official classes, but no transport.
+
+`warm_up` sends the requests that a version must answer before it is live: those in
+`assets.extra/tf_serving_warmup_requests`, a TFRecord file of `PredictionLog`s that TensorFlow
+Serving also reads, and one request without rows to each signature that takes rows, which fails if
+variables or tables are missing.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
@@ -13,10 +20,12 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_kit.client import tensors
-from estimator_kit.client.signatures import DEFAULT_SIGNATURE
+from estimator_kit.client.tensors import DEFAULT_SIGNATURE
 from estimator_kit.serving.errors import CODES, RequestError, check_names, invalid
 from estimator_kit.serving.loaded_model import LoadedModel
 from feature_specs.errors import did_you_mean
+from input_pipelines.record_files import file_lengths
+from input_pipelines.record_files.framing import LARGEST_RECORD
 from input_pipelines.transform import checks
 
 # The beginnings of the lines that TensorFlow puts before the reason of an error.
@@ -52,12 +61,12 @@ def classify(
     aliases = [alias for alias in ("classes", "scores") if alias in definition.outputs]
     if not aliases:
         raise RequestError("FAILED_PRECONDITION", f"{name} has no output 'classes' or 'scores'")
-    found = _run(model, name, {"inputs": _vector(examples)}, aliases)
+    outputs = _run(model, name, {"inputs": _vector(examples)}, aliases)
     for alias, dtype in (("classes", np.object_), ("scores", np.float32)):
-        array = found.get(alias)
+        array = outputs.get(alias)
         is_good = array is None or (array.ndim == 2 and len(array) == len(examples))
         _check_output(alias, array, dtype, f"[{len(examples)}, classes]", is_good)
-    return found.get("classes"), found.get("scores")
+    return outputs.get("classes"), outputs.get("scores")
 
 
 def regress(model: LoadedModel, signature: str, examples: Sequence[bytes]) -> np.ndarray:
@@ -127,8 +136,8 @@ def signature_inputs(
 
     Inputs with defaults are left out, unless the request has them under `inputs`.
     """
-    definition, given = _definition(model, signature)[1], document.get("inputs")
-    sent = given if isinstance(given, Mapping) else {}
+    definition, inputs = _definition(model, signature)[1], document.get("inputs")
+    sent = inputs if isinstance(inputs, Mapping) else {}
     return {
         alias: info
         for alias, info in definition.inputs.items()
@@ -136,11 +145,11 @@ def signature_inputs(
     }
 
 
-def _examples(given: Any) -> list[bytes]:
-    kind = given.WhichOneof("kind")
+def _examples(message: Any) -> list[bytes]:
+    kind = message.WhichOneof("kind")
     if kind == "example_list":
-        return [example.SerializeToString() for example in given.example_list.examples]
-    both = given.example_list_with_context
+        return [example.SerializeToString() for example in message.example_list.examples]
+    both = message.example_list_with_context
     examples = [example.SerializeToString() for example in both.examples]
     return with_context(both.context.SerializeToString(), examples)
 
@@ -208,3 +217,65 @@ def _run(
     except UnicodeDecodeError as error:
         # The message contains bytes of the request that are not UTF-8, so Python cannot read it.
         raise invalid(bytes(error.object).decode("utf-8", "replace")) from error
+
+
+# TensorFlow Serving has the same limit.
+_MOST_RECORDS = 1000
+
+
+def warm_up(model: LoadedModel) -> int:
+    """Sends the requests to a version; returns the number of warm-up requests.
+
+    Raises:
+      RequestError, ValueError, tf.errors.OpError: the version did not answer.
+    """
+    if not model.signatures:
+        raise ValueError("it has no signature")
+    for name in sorted(model.signatures):
+        _ask_without_rows(model, name)
+    path = os.path.join(model.path, "assets.extra", "tf_serving_warmup_requests")
+    if not tf.io.gfile.exists(path):
+        return 0
+    return _replay(model, path)
+
+
+def _ask_without_rows(model: LoadedModel, name: str) -> None:
+    signature = model.signatures[name]
+    inputs = {}
+    for alias, info in signature.inputs.items():
+        shape = [dim.size for dim in info.tensor_shape.dim]
+        dtype = tensors.numpy_type(info.dtype)
+        if info.tensor_shape.unknown_rank or not shape or shape[0] >= 0 or dtype is None:
+            return
+        inputs[alias] = np.zeros([0, *(max(size, 1) for size in shape[1:])], dtype)
+    if not inputs:
+        return
+    # A model may refuse a request without rows. Damage causes other errors.
+    with contextlib.suppress(tf.errors.InvalidArgumentError):
+        model.run(name, inputs, sorted(signature.outputs))
+
+
+def _replay(model: LoadedModel, path: str) -> int:
+    from tensorflow_serving.apis import prediction_log_pb2
+
+    if file_lengths.has_too_large(path):
+        raise ValueError(f"a request of {path} has more than {LARGEST_RECORD:,} bytes")
+    count = 0
+    for record in tf.compat.v1.io.tf_record_iterator(path):
+        if count == _MOST_RECORDS:
+            break
+        log = prediction_log_pb2.PredictionLog.FromString(record)
+        kind = log.WhichOneof("log_type")
+        try:
+            if kind == "predict_log":
+                predict_message(model, log.predict_log.request)
+            elif kind == "classify_log":
+                classify_message(model, log.classify_log.request)
+            elif kind == "regress_log":
+                regress_message(model, log.regress_log.request)
+            else:
+                raise ValueError(f"this server does not answer {kind}")
+        except (RequestError, ValueError, tf.errors.OpError) as error:
+            raise ValueError(f"warm-up request {count} of {path}: {error}") from error
+        count += 1
+    return count

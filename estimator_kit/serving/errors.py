@@ -71,10 +71,10 @@ def invalid(message: str) -> RequestError:
     return RequestError("INVALID_ARGUMENT", message)
 
 
-def check_names(place: str, given: Iterable[str], expected: Iterable[str]) -> None:
+def check_names(place: str, names: Iterable[str], expected: Iterable[str]) -> None:
     """Raises the error of a place that has other names than those that are expected."""
-    if set(given) != set(expected):
-        raise invalid(f"{place}: expected the names {_listed(expected)}, got {_listed(given)}")
+    if set(names) != set(expected):
+        raise invalid(f"{place}: expected the names {_listed(expected)}, got {_listed(names)}")
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -5,26 +5,88 @@
 | empty, `tensorflow.serving.PredictionService` | every model has a live version |
 | the name of a model | this model has a live version |
 
-After `leave`, all services are NOT_SERVING, although the server still answers. `versions.Models` is
+After `leave`, all services are NOT_SERVING, although the server still answers. `Models` is
 the only source: `Check` asks it each time, and this module keeps only the last status that each
 `Watch` got. The messages come from grpcio-health-checking. This module does not use its servicer,
 which sends messages under a lock, so that one client that does not read blocks all others.
+
+A `Watch` stays open until its client ends it. It would occupy a thread that predictions need, and a
+server that stops would wait for it until its deadline. So these methods run in a small separate
+pool, and `end` cancels open calls. `LastingCalls` uses two attributes of methods that grpcio calls
+experimental, `experimental_thread_pool` and `experimental_non_blocking`, as grpcio-health-checking
+does.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 from collections.abc import Callable
+from concurrent import futures
 from typing import Any, Optional
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from estimator_kit.serving.errors import shortened
-from estimator_kit.serving.lasting_calls import LastingCalls
-from estimator_kit.serving.versions import Models
+from estimator_kit.serving.live_versions import Models
 from feature_specs.errors import did_you_mean
+
+
+class LastingCalls:
+    """The open calls of one service.
+
+    Args:
+      name: the name of its threads.
+      threads: the number of threads.
+    """
+
+    def __init__(self, name: str, threads: int):
+        self._pool = futures.ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._lock = threading.Lock()
+        self._contexts: set[Any] = set()
+        self._ended = False
+
+    def method(self, method: Callable[..., Any], *, non_blocking: bool = False) -> Any:
+        """Makes a method of a service that grpcio calls in these threads.
+
+        Args:
+          method: a function of a request and a context.
+          non_blocking: whether the method gets a third argument, `send_response_callback`. Then the
+            call stays open after the method returns, and needs no thread.
+        """
+        partial: Any = functools.partial(method)
+        partial.experimental_thread_pool = self._pool
+        partial.experimental_non_blocking = non_blocking
+        return partial
+
+    def run(self, work: Callable[..., Any], *arguments: Any) -> None:
+        """Runs a function in these threads."""
+        self._pool.submit(work, *arguments)
+
+    def add(self, context: Any) -> None:
+        """Keeps track of a call until it ends. After `end`, cancels it at once."""
+        with self._lock:
+            self._contexts.add(context)
+            is_late = self._ended
+        if not context.add_callback(lambda: self._remove(context)):
+            self._remove(context)  # The call has already ended.
+        if is_late:
+            context.cancel()
+
+    def end(self) -> None:
+        """Cancels all open and all later calls."""
+        with self._lock:
+            self._ended = True
+            left = list(self._contexts)
+        for context in left:
+            context.cancel()
+
+    def _remove(self, context: Any) -> None:
+        with self._lock:
+            self._contexts.discard(context)
+
 
 _Response = health_pb2.HealthCheckResponse
 
@@ -84,7 +146,7 @@ class Health(health_pb2_grpc.HealthServicer):
         self.changed()
 
     def List(self, request: Any, context: Any) -> Any:  # noqa: N802
-        context.abort(grpc.StatusCode.UNIMPLEMENTED, "List is not served here; use Check or Watch")
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "List is not served here. Use Check or Watch.")
 
     def changed(self) -> None:
         """Sends the status to each `Watch` whose status changed. Does not wait for the clients."""

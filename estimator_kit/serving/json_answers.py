@@ -31,8 +31,8 @@ def predictions(outputs: Mapping[str, np.ndarray], by_row: bool) -> bytes:
     values = {name: _values(name, outputs[name]) for name in sorted(outputs)}
     only = next(iter(values.values())) if len(values) == 1 else None
     if not by_row:
-        whole = {"outputs": values if only is None else only}
-        return _dumps(whole, outputs.values(), orjson.OPT_INDENT_2)
+        document = {"outputs": values if only is None else only}
+        return _dumps(document, outputs.values(), orjson.OPT_INDENT_2)
     shapes = {name: array.shape for name, array in sorted(outputs.items())}
     if not all(shapes.values()) or len({shape[0] for shape in shapes.values()}) > 1:
         raise invalid(f"the outputs differ in rows, so ask with `inputs`: got the shapes {shapes}")
@@ -90,10 +90,10 @@ def _is_finite(array: np.ndarray) -> bool:
 
 def _message(message: Any) -> Any:
     # protobuf 5 renamed the option.
-    known = inspect.signature(json_format.MessageToDict).parameters
+    parameters = inspect.signature(json_format.MessageToDict).parameters
     names = ("always_print_fields_with_no_presence", "including_default_value_fields")
-    whole = {name: True for name in names if name in known}
-    return json_format.MessageToDict(message, preserving_proto_field_name=True, **whole)
+    options = {name: True for name in names if name in parameters}
+    return json_format.MessageToDict(message, preserving_proto_field_name=True, **options)
 
 
 def _values(name: str, array: np.ndarray) -> Any:
@@ -105,8 +105,8 @@ def _values(name: str, array: np.ndarray) -> Any:
         array = array.astype(np.float32)
         if not array.ndim or not _is_finite(array):
             return array.astype("U32").astype(np.float64).tolist()
-        whole = np.ascontiguousarray(array)
-        return orjson.loads(orjson.dumps(whole, option=orjson.OPT_SERIALIZE_NUMPY))
+        contiguous = np.ascontiguousarray(array)
+        return orjson.loads(orjson.dumps(contiguous, option=orjson.OPT_SERIALIZE_NUMPY))
     if kind in "iub":
         return array.tolist()
     if kind != "O":

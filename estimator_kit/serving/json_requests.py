@@ -100,11 +100,11 @@ def _columns(rows: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def _named(document: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The array of each input in `inputs`. The name of a single input may be left out."""
-    given = document["inputs"]
-    if len(inputs) == 1 and not _is_object(given):
-        return dict.fromkeys(inputs, given)
-    _check_object("inputs", given, inputs)
-    return dict(given)
+    values = document["inputs"]
+    if len(inputs) == 1 and not _is_object(values):
+        return dict.fromkeys(inputs, values)
+    _check_object("inputs", values, inputs)
+    return dict(values)
 
 
 def _check_object(place: str, value: Any, inputs: Mapping[str, Any]) -> None:
@@ -117,10 +117,10 @@ def _check_object(place: str, value: Any, inputs: Mapping[str, Any]) -> None:
 def _array(name: str, value: Any, info: Any) -> np.ndarray:
     """The array of nested lists, each as long as the first one at its level."""
     place, kind = f"input {name}", tensors.numpy_type(info.dtype)
-    known = tensors.NAMES.get(info.dtype, str(info.dtype))
+    type_name = tensors.NAMES.get(info.dtype, str(info.dtype))
     convert = _CONVERTERS.get(info.dtype)
     if kind is None or convert is None:
-        raise RequestError("UNIMPLEMENTED", f"{place}: no JSON value becomes a {known}")
+        raise RequestError("UNIMPLEMENTED", f"{place}: no JSON value becomes a {type_name}")
     shape: list[int] = []
     flat = [value]
     while flat and isinstance(flat[0], list):
@@ -132,14 +132,14 @@ def _array(name: str, value: Any, info: Any) -> np.ndarray:
                 raise _wrong(place, number, shape, f"a list of {size} values", item)
         shape.append(size)
         flat = [inner for item in flat for inner in item]
-    made: list[Any] = []
+    converted: list[Any] = []
     for item in flat:
         try:
-            made.append(convert(item))
+            converted.append(convert(item))
         except (ValueError, OverflowError) as error:
-            raise _wrong(place, len(made), shape, known, item) from error
+            raise _wrong(place, len(converted), shape, type_name, item) from error
     with np.errstate(over="ignore"):
-        return np.array(made, kind).reshape(shape)
+        return np.array(converted, kind).reshape(shape)
 
 
 def _wrong(place: str, number: int, shape: list[int], expected: str, value: Any) -> RequestError:

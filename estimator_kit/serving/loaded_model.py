@@ -99,25 +99,25 @@ class LoadedModel:
         """
         key = (signature, tuple(sorted(inputs)), tuple(outputs))
         plan = self._plans.get(key) or self._plan(*key)
-        found = plan.call(*[inputs[name] for name in plan.fed]) if plan.call is not None else ()
+        results = plan.call(*[inputs[name] for name in plan.fed]) if plan.call is not None else ()
         return {
-            name: inputs[made] if isinstance(made, str) else _array(found[made])
-            for name, made in plan.outputs
+            name: inputs[source] if isinstance(source, str) else _array(results[source])
+            for name, source in plan.outputs
         }
 
     def _plan(self, signature: str, names: tuple[str, ...], wanted: tuple[str, ...]) -> _Plan:
         definition = self.signatures[signature]
         fed = {definition.inputs[name].name: name for name in names}
         fetched = [definition.outputs[name].name for name in wanted]
-        made = sorted(set(fetched) - set(fed))
+        computed = sorted(set(fetched) - set(fed))
         outputs = tuple(
-            (name, fed[tensor] if tensor in fed else made.index(tensor))
+            (name, fed[tensor] if tensor in fed else computed.index(tensor))
             for name, tensor in zip(wanted, fetched)
         )
-        options = config_pb2.CallableOptions(feed=sorted(fed), fetch=made)
+        options = config_pb2.CallableOptions(feed=sorted(fed), fetch=computed)
         options.run_options.timeout_in_ms = self._longest_run_ms
         with self._lock:  # Only one thread at a time may change a graph.
-            call = self._session._make_callable_from_options(options) if made else None
+            call = self._session._make_callable_from_options(options) if computed else None
             plan = _Plan(call, tuple(fed[tensor] for tensor in sorted(fed)), outputs)
             # Requests may choose any of very many subsets of outputs.
             if len(self._plans) < 1000:

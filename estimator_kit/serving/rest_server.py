@@ -1,15 +1,29 @@
-"""Runs waitress in a thread, and stops it without dropping a request."""
+"""The REST server: waitress in a thread, with TensorFlow Serving's paths as a WSGI application.
+
+GET  /v1/models/<model>[/versions/<n>|/labels/<label>]            status
+GET  /v1/models/<model>[/versions/<n>|/labels/<label>]/metadata   signatures
+POST /v1/models/<model>[/versions/<n>|/labels/<label>]:predict    and :classify, :regress
+
+`RestServer` stops without dropping a request.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import logging
+import re
 import socket
 import threading
 import time
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Optional
 
 import waitress
 import waitress.wasyncore
+
+from estimator_kit.serving import answers, json_answers, json_requests
+from estimator_kit.serving.errors import HTTP, RequestError, invalid, shortened
+from estimator_kit.serving.live_versions import Models
 
 # waitress reads a body that is this many times too large to its end, because a client that is cut
 # off while it sends does not read the answer.
@@ -85,3 +99,142 @@ class RestServer:
         timeout = max(self._end - time.monotonic(), 0.1)
         self._server.task_dispatcher.shutdown(timeout=timeout)
         waitress.wasyncore.close_all(self._map, ignore_all=True)
+
+
+_log = logging.getLogger("estimator_kit")
+
+_VERSION = r"(?:/versions/(?P<version>\d{1,19})|/labels/(?P<label>[^/:]+))?"
+_ASK = re.compile(
+    rf"(?i)/v1/models/(?P<model>[^/:]+){_VERSION}:(?P<method>classify|regress|predict)", re.A
+)
+_LOOK = re.compile(
+    rf"(?i)/v1/models(?:/(?P<model>[^/:]+))?{_VERSION}(?:/(?P<more>metadata))?", re.A
+)
+
+# What TensorFlow says about an Example with an int64 where the model parses a float.
+_INTEGER_FOR_FLOAT = "Data type: int64 but expected type: float"
+_WRITE_A_POINT = "In the JSON of `examples`, a number without a point is an int64: write 2.0 for 2."
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class RestApp:
+    """A WSGI application.
+
+    Args:
+      models: the models of the server.
+      max_bytes: the most bytes of a body.
+      only_as: the name by which requests may call the server, in addition to `localhost` and
+        addresses; None allows any name. With a name, only web pages of the server itself may send
+        requests, so that no other page reaches a server on loopback through a name for 127.0.0.1.
+    """
+
+    def __init__(self, models: Models, max_bytes: int, *, only_as: Optional[str] = None):
+        self._models = models
+        self._max_bytes = max_bytes
+        self._names = None if only_as is None else {"localhost", _host(only_as)}
+
+    def __call__(
+        self, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        status, body = self._answered(environ)
+        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+        start_response(status, headers)
+        return [body]
+
+    def _answered(self, environ: dict[str, Any]) -> tuple[str, bytes]:
+        try:
+            return HTTP["OK"], self._answer(environ)
+        except _TooLarge as error:
+            return "413 Request Entity Too Large", json_answers.error(str(error))
+        except RequestError as error:
+            return HTTP[error.code], json_answers.error(shortened(error.message))
+        except Exception as error:  # A bug of the server or of TensorFlow; the server goes on.
+            _log.exception("a request failed")
+            message = f"{type(error).__name__}: {error}"
+            return HTTP["INTERNAL"], json_answers.error(shortened(message))
+
+    def _answer(self, environ: dict[str, Any]) -> bytes:
+        self._check_caller(environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN"))
+        verb = environ["REQUEST_METHOD"]
+        path = environ["PATH_INFO"]
+        if not path.lower().startswith("/v1/"):
+            raise RequestError("NOT_FOUND", f"the path {path} does not exist")
+        match = (_ASK if verb == "POST" else _LOOK).fullmatch(path)
+        if verb not in ("GET", "POST") or match is None:
+            raise invalid(f"{verb} {path}: this is not a request of TensorFlow Serving's REST API")
+        asked = _asked(match)
+        if verb == "GET":
+            return self._look(*asked, more=match["more"])
+        if environ.get("HTTP_CONTENT_ENCODING", "identity") != "identity":
+            raise invalid("Content-Encoding: this server does not read compressed bodies")
+        size = int(environ.get("CONTENT_LENGTH") or 0)
+        if size > self._max_bytes:
+            raise _TooLarge(
+                f"the body has {size:,} bytes, and at most {self._max_bytes:,} are allowed"
+            )
+        body = environ["wsgi.input"].read(size)
+        document = json_requests.parse(body)
+        name = json_requests.signature_name(document)
+        with self._models.lease(*asked) as model:
+            return _ask(model, match["method"].lower(), document, name)
+
+    def _check_caller(self, host: Optional[str], origin: Optional[str]) -> None:
+        """Refuses unknown names of the server, and web pages of other servers."""
+        if self._names is None:
+            return
+        if host is not None and _host(host) not in self._names:
+            try:
+                ipaddress.ip_address(_host(host))
+            except ValueError as error:
+                raise RequestError(
+                    "PERMISSION_DENIED",
+                    f"the host {host[:100]!r} is not allowed. Use an address or localhost, or give "
+                    "the server an address of this machine with --serving_host.",
+                ) from error
+        if origin is not None and origin.partition("://")[2].lower() != (host or "").lower():
+            raise RequestError(
+                "PERMISSION_DENIED", f"a web page of {origin[:100]!r} may not send requests."
+            )
+
+    def _look(
+        self, model: str, version: Optional[int], label: Optional[str], more: Optional[str]
+    ) -> bytes:
+        from estimator_kit.serving import grpc_server  # Both have the same messages.
+
+        if not more:
+            states = self._models.states(model, version, label)
+            return json_answers.status(grpc_server.status_message(states))
+        with self._models.lease(model, version, label) as leased:
+            signatures = grpc_server.signature_map(leased)
+            return json_answers.metadata(model, leased.version, signatures)
+
+
+def _ask(model: Any, method: str, document: Any, signature: str) -> bytes:
+    if method == "predict":
+        form = answers.signature_inputs(model, signature, document)
+        inputs, by_row = json_requests.predict_inputs(document, form)
+        return json_answers.predictions(answers.predict(model, signature, inputs), by_row)
+    examples = answers.with_context(*json_requests.examples(document))
+    try:
+        if method == "classify":
+            return json_answers.classes(*answers.classify(model, signature, examples))
+        return json_answers.values(answers.regress(model, signature, examples))
+    except RequestError as error:
+        if _INTEGER_FOR_FLOAT not in error.message:
+            raise
+        raise invalid(f"{error.message}. {_WRITE_A_POINT}") from error
+
+
+def _host(text: str) -> str:
+    """A host's name or address, without its port, brackets and final dot."""
+    is_bare = text.count(":") > 1 and not text.startswith("[")  # An IPv6 address.
+    name = text if is_bare else re.sub(r":\d*\Z", "", text)
+    return name.strip("[]").rstrip(".").lower()
+
+
+def _asked(match: re.Match[str]) -> tuple[str, Optional[int], Optional[str]]:
+    version = match["version"]
+    return match["model"] or "", None if version is None else int(version), match["label"]

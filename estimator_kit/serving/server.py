@@ -5,15 +5,21 @@ SIGTERM or Ctrl-C. Then it answers the open requests and exits with status 0. Af
 accepts requests for some seconds, while gRPC's health service says NOT_SERVING. It has no
 authentication and no encryption. Loading may block as long as a file system does, so the thread
 that reacts to signals never loads.
+
+Both servers listen on the same address: the first IPv4 address of the host's name, or its first
+IPv6 address if it has no other. `0.0.0.0` and `::` both mean all addresses of the machine, IPv4 and
+IPv6, because gRPC has no other meaning of them.
 """
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import logging
 import os
 import resource
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,9 +28,63 @@ from typing import Any, Optional
 from estimator_kit.config.areas.serving import served_models
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
-from estimator_kit.serving import addresses
-from estimator_kit.signals import until_signalled
+from estimator_kit.exit_codes import until_signalled
 from input_pipelines.errors import MissingPackageError
+
+# Machines without IPv6 answer with these errors.
+_NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT)
+
+
+def bound_socket(host: str, port: int, *, flag: str) -> socket.socket:
+    """A socket that is bound to a port of a host.
+
+    Args:
+      host: a name or an address.
+      port: the port; 0 is any free port.
+      flag: the flag of the port in the error.
+
+    Raises:
+      ConfigError: the port cannot be bound.
+    """
+    try:
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = min(addresses, key=lambda entry: entry[0] != socket.AF_INET)
+        if ipaddress.ip_address(str(address[0]).partition("%")[0]).is_unspecified:
+            try:
+                return _bound_socket(socket.AF_INET6, ("::", port))
+            except OSError as error:
+                if error.errno not in _NO_IPV6:
+                    raise
+        return _bound_socket(family, address)
+    except OSError as error:
+        raise ConfigError(
+            f"{flag}={port}: {host} cannot be bound: {error.strerror or error}"
+        ) from error
+
+
+def _bound_socket(family: int, address: tuple) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            is_every = address[0] == "::"
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not is_every)
+        sock.bind(address)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def address_of_socket(sock: socket.socket) -> str:
+    """The address of a bound socket, without its port."""
+    return socket.getnameinfo(sock.getsockname(), socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0]
+
+
+def with_port(host: str, port: int) -> str:
+    """`host:port`, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
 
 _log = logging.getLogger("estimator_kit")
 
@@ -179,8 +239,7 @@ class Server:
 
     def __init__(self, config: ExperimentConfig, models: Any):
         from estimator_kit.serving.grpc_server import GrpcServer
-        from estimator_kit.serving.rest_app import RestApp
-        from estimator_kit.serving.rest_server import RestServer
+        from estimator_kit.serving.rest_server import RestApp, RestServer
 
         host = config.serving_host
         limits = {
@@ -188,9 +247,9 @@ class Server:
             "max_bytes": _MOST_BYTES,
             "connections": most_connections(),
         }
-        sock = addresses.bound(host, config.serving_rest_port, flag="--serving_rest_port")
-        place = addresses.of_socket(sock)
-        address = addresses.with_port(place, config.serving_grpc_port)
+        sock = bound_socket(host, config.serving_rest_port, flag="--serving_rest_port")
+        place = address_of_socket(sock)
+        address = with_port(place, config.serving_grpc_port)
         try:
             self._grpc = GrpcServer(models, address=address, **limits)
         except RuntimeError as error:
@@ -201,8 +260,8 @@ class Server:
         name = host if ipaddress.ip_address(place.partition("%")[0]).is_loopback else None
         app = RestApp(models, limits["max_bytes"], only_as=name)
         self._rest = RestServer(app, sock, **limits)
-        rest = addresses.with_port(host, sock.getsockname()[1])
-        self.addresses = (addresses.with_port(host, self._grpc.port), f"http://{rest}")
+        rest = with_port(host, sock.getsockname()[1])
+        self.addresses = (with_port(host, self._grpc.port), f"http://{rest}")
 
     def start(self) -> None:
         self._grpc.start()
@@ -243,8 +302,8 @@ def _models(config: ExperimentConfig) -> Any:
             f"--mode=serve needs the package {error.name}. Install it with "
             "`pip install 'estimator-kit[serving]'`."
         ) from error
+    from estimator_kit.serving.live_versions import Models
     from estimator_kit.serving.loaded_model import LoadedModel
-    from estimator_kit.serving.versions import Models
 
     served = served_models(config)
     for model in served:

@@ -3,14 +3,13 @@
 run               the stages of a training: check, plan, begin, train, finish
 trainer           runs the steps in this process; the trainers of clusters are in `distributed`
 preparation       spec, cluster, model and default data, before any mode does its work
-source            what a training reads, and from which row; eval_input: what an evaluation reads
+source            what a training reads, and from which row
+records           checks of the input files, the counts of their rows, what an evaluation reads
 position          how far a training has read its input, as `input.json` stores it
 plan              the first and the last step
 team              how many processes train together, and what that means for their input
-records, rows     checks of the input files, and the counts of their rows
 bad_data          what a run does about corrupt data
 after_evaluation  metrics, exports and early stopping after each evaluation
-finish            what follows a checkpoint
-unfinished        the checkpoint that an earlier start has left
+starts            the lock of a model directory, and what earlier starts have left
 hooks             session hooks for training
 """

@@ -9,29 +9,27 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit.checkpoints import reading
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.compat.tf_estimator import estimator
+from estimator_kit.config.areas.exports import metric_of
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.exporters.best import BestRecord, Direction, Entry, Record
-from estimator_kit.exporters.best_k import BestKRecord
-from estimator_kit.exporters.run_exports import RunExports, export_folder
-from estimator_kit.exporters.step import StepRecord
-from estimator_kit.exporters.versions import delete, delete_old, kept
+from estimator_kit.exporters.best import watched
+from estimator_kit.exporters.kinds import Evaluated, exporters_of
+from estimator_kit.exporters.saved_model import RunExports
 from estimator_kit.model.names import read_metrics
-from estimator_kit.observing.evaluation_history import Evaluation, EvaluationHistory
+from estimator_kit.observing.histories import Evaluation, EvaluationHistory
 from estimator_kit.observing.progress import Progress
-from estimator_kit.result import read_result
-from estimator_kit.training import unfinished
-from estimator_kit.training.hooks.curves import CurvesHook
-from estimator_kit.training.hooks.early_stopping import stops
+from estimator_kit.result import EARLY_STOPPED, read_result
+from estimator_kit.training import starts
 from estimator_kit.training.hooks.progress import EvaluationProgressHook
-from estimator_kit.training.hooks.stop import EARLY_STOPPED, InterruptHook, StopRequest
-from feature_specs.files import staged, versions
+from estimator_kit.training.hooks.stop import InterruptHook, StopRequest, stops
+from estimator_kit.training.hooks.summaries import CurvesHook
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import tfrecords
 
@@ -58,15 +56,15 @@ def evaluation_line(
     shown = [name for name in (watched, "loss", *aucs) if name in metrics]
     texts = {name: f"{name} {metrics[name]:.4f}" for name in dict.fromkeys(shown)}
     value = metrics.get(watched, math.nan)
-    known = [each for each in earlier if each is not None and not math.isnan(each)]
-    better = all(value > each if direction == "max" else value < each for each in known)
-    if known and better:
+    defined = [each for each in earlier if each is not None and not math.isnan(each)]
+    better = all(value > each if direction == "max" else value < each for each in defined)
+    if defined and better:
         texts[watched] += " (best so far)"
     return f"step {step} evaluated: {', '.join(list(texts.values())[:2])}"
 
 
 class AfterEvaluation(estimator.Exporter):
-    """Writes the history and all exports except the final one, and requests an early stop.
+    """Writes the history and the exports, and requests an early stop.
 
     Args:
       config: names the exporters, and says when training has stalled.
@@ -78,7 +76,7 @@ class AfterEvaluation(estimator.Exporter):
 
     Attributes:
       metrics: the metrics of the last evaluation, as floats.
-      exports: `{exporter: path}`, the last export of each exporter.
+      exporters: the exporters of --exporters.
     """
 
     name = "after_evaluation"
@@ -95,15 +93,13 @@ class AfterEvaluation(estimator.Exporter):
     ):
         self._config = config
         self._model_dir = config.model_dir
-        # `--mode=train` evaluates and exports nothing, and reads no setting of exporters.
-        self._exporters = config.exporter_names if config.mode != "train" else ()
         self._exports = RunExports(config, spec, files, damaged)
         self._request = request
         self._history = EvaluationHistory(config.model_dir)
         # Whether an earlier start may have written some of the exports.
         before = read_result(config.model_dir)
         ended = before is not None and before.status == "done"
-        self._repeats = not ended or unfinished.step_of(config.model_dir) is not None
+        self._repeats = not ended or starts.unfinished_step(config.model_dir) is not None
         self._meaning = meaning
         # This also finds a damaged history before training, not after it.
         self._say_changes(self._history.latest())
@@ -113,33 +109,16 @@ class AfterEvaluation(estimator.Exporter):
 
     def read_records(self) -> None:
         """Reads the records of the exporters again, since an evaluator may have changed them."""
-        config = self._config
-        for exporter in self._exporters:
-            folder = export_folder(self._model_dir, exporter)
-            staged.check_writable(folder, flag="--model_dir")
-            kept(folder)  # A damaged keep.json is found before training, not after it.
-        self._best: Optional[BestRecord] = None
-        if "best" in self._exporters:
-            folder = export_folder(self._model_dir, "best")
-            self._best = BestRecord(folder, config.best_metric, self._direction, self._means)
-        self._best_k: Optional[BestKRecord] = None
-        if "best_k" in self._exporters:
-            folder = export_folder(self._model_dir, "best_k")
-            self._best_k = BestKRecord(
-                folder, config.best_metric, self._direction, config.best_k, self._means
-            )
-        self._step: Optional[StepRecord] = None
-        if "step" in self._exporters:
-            folder = export_folder(self._model_dir, "step")
-            assert config.export_every_steps is not None
-            self._step = StepRecord(folder, config.export_every_steps)
+        # `--mode=train` evaluates and exports nothing, and reads no setting of exporters.
+        of_evaluations = self._config.mode != "train"
+        self.exporters = exporters_of(self._config, self._means) if of_evaluations else []
 
-    def known(self, step: int) -> Optional[dict[str, float]]:
+    def metrics_of(self, step: int) -> Optional[dict[str, float]]:
         """The metrics of an earlier evaluation of a step, or None. They mean the same as now."""
         for entry in self._history.alike(self._means):
             if entry.global_step == step:
-                found = entry.metrics.items()
-                return {name: math.nan if value is None else value for name, value in found}
+                values = entry.metrics.items()
+                return {name: math.nan if value is None else value for name, value in values}
         return None
 
     def hooks(self) -> list[tf.compat.v1.train.SessionRunHook]:
@@ -152,24 +131,20 @@ class AfterEvaluation(estimator.Exporter):
         return self._meaning
 
     @property
-    def _direction(self) -> Direction:
-        # The configuration requires a direction for every metric except a loss.
-        return self._config.best_direction or "min"
-
-    @property
     def exports(self) -> dict[str, str]:
-        found = {}
-        for exporter in {"latest", "step"}.intersection(self._exporters):
-            paths = versions.paths(export_folder(self._model_dir, exporter))
-            if paths:
-                found[exporter] = paths[-1]
-        if self._best is not None and self._best.best is not None:
-            folder = export_folder(self._model_dir, "best")
-            found["best"] = os.path.join(folder, self._best.best.version)
-        if self._best_k is not None and self._best_k.best:
-            folder = export_folder(self._model_dir, "best_k")
-            found["best_k"] = os.path.join(folder, self._best_k.best[0].version)
-        return found
+        """`{exporter: path}`, the export of each exporter that `result.json` names."""
+        paths = {exporter.name: exporter.newest for exporter in self.exporters}
+        return {name: path for name, path in paths.items() if path is not None}
+
+    def evaluate(self, trained: Any, eval_input: Any, checkpoint: str) -> None:
+        """Evaluates and exports a checkpoint. Takes the metrics of an earlier start if it can.
+
+        Meanwhile `unfinished.json` must name its step, so that a start after a kill finds it.
+        """
+        metrics = self.metrics_of(step_in_name(checkpoint))
+        if metrics is None:
+            metrics = trained.evaluate(eval_input, hooks=self.hooks(), checkpoint_path=checkpoint)
+        self.export(trained, "", checkpoint, metrics, is_the_final_export=False)
 
     def export(
         self,
@@ -187,57 +162,39 @@ class AfterEvaluation(estimator.Exporter):
         self._means.write(self._model_dir)
         entries = self._history.add(step, self.metrics, self._means)
         self._say(step, [entry.metrics for entry in entries[:-1]])
-        if "latest" in self._exporters:
-            self._write(trained, "latest", checkpoint_path)
-            self._delete_old("latest")
-        if self._best is not None:
-            value = self._watched(self._config.best_metric)
-            if self._best.improves(value):
-                self._best.begin(value, step)
-                self._best.add(value, step, self._write(trained, "best", checkpoint_path))
-            self._delete_old("best")
-        if self._best_k is not None:
-            value = self._watched(self._config.best_metric)
-            if self._best_k.improves(value, step):
-                self._best_k.begin(value, step)
-                path = self._write(trained, "best_k", checkpoint_path)
-                for version in self._best_k.add(value, step, path):
-                    delete(os.path.dirname(path), version)
-        if self._step is not None:
-            if self._step.is_due(step):
-                self._write(trained, "step", checkpoint_path)
-                self._step.add(step)
-            self._delete_old("step")
+        self._run_exporters(trained, checkpoint_path, at_end=False)
         metric = self._config.early_stopping_metric
         if metric is not None:
-            self._watched(metric)
+            watched(self.metrics, metric_of(metric))
         if stops(self._config, entries):
             self._request.ask(EARLY_STOPPED)
 
     def recall(self, step: int) -> None:
         """Takes the metrics of the evaluation of a step, if the last scores mean the same."""
-        self.metrics = self.known(step) or {}
+        self.metrics = self.metrics_of(step) or {}
+
+    def is_of_latest(self) -> bool:
+        """Whether the last evaluation was of the latest checkpoint."""
+        step = self.metrics.get("global_step")
+        return step is not None and int(step) == reading.latest_step(self._model_dir)
 
     def export_again(self, trained: Any) -> None:
-        """Writes `latest` and the best exports again, of the same checkpoints.
+        """Writes exports again, of the same checkpoints, because their outputs mean something else.
 
-        The exports of the exporter `step` stay as they are, as a record of these steps. So do those
-        whose checkpoint is deleted, and a line names them.
+        Those whose checkpoint is deleted stay as they are, and a line names them.
         """
-        if "latest" in self._exporters:
-            self._write(trained, "latest")
-            self._delete_old("latest")
         old = []
-        for exporter, record, entry in self._best_exports():
-            step, version = entry.global_step, entry.version
-            checkpoint = os.path.join(self._model_dir, f"model.ckpt-{step}")
-            if not tf.io.gfile.exists(f"{checkpoint}.index"):
-                old.append(f"{exporter}/{version} (step {step})")
-                continue
-            path = self._write(trained, exporter, checkpoint, self.known(step))
-            if os.path.basename(path) != version:
-                record.replace(entry, path)
-                delete(os.path.dirname(path), version)
+        now = self._now()
+        for exporter in self.exporters:
+            for written in exporter.of_other_outputs(now):
+                checkpoint = os.path.join(self._model_dir, f"model.ckpt-{written.step}")
+                if not tf.io.gfile.exists(f"{checkpoint}.index"):
+                    old.append(f"{exporter.name}/{written.version} (step {written.step})")
+                    continue
+                metrics = self.metrics_of(written.step)
+                path = self._write(trained, exporter.name, checkpoint, metrics)
+                if os.path.basename(path) != written.version:
+                    exporter.replace(written, path)
         if old:
             _log.warning(
                 "these exports keep their earlier outputs, because their checkpoints were deleted: "
@@ -245,16 +202,22 @@ class AfterEvaluation(estimator.Exporter):
                 ", ".join(old),
             )
 
-    def _best_exports(self) -> Iterator[tuple[str, Record[Any], Entry]]:
-        """The exporter, the record and the entry of each of the best exports."""
-        if self._best is not None and self._best.best is not None:
-            yield "best", self._best, self._best.best
-        if self._best_k is not None:
-            yield from (("best_k", self._best_k, entry) for entry in self._best_k.best)
+    def finish(self, trained: Any) -> None:
+        """Writes the exports of the end of a training, from the latest checkpoint."""
+        self._run_exporters(trained, None, at_end=True)
 
-    def export_final(self, trained: Any) -> str:
-        """Writes the `final` export from the latest checkpoint, and returns its path."""
-        return self._write(trained, "final")
+    def _run_exporters(self, trained: Any, checkpoint: Optional[str], *, at_end: bool) -> None:
+        now = self._now()
+        for exporter in self.exporters:
+            if exporter.at_end is not at_end:
+                continue
+            if exporter.due(now):
+                exporter.begin(now)
+                exporter.done(now, self._write(trained, exporter.name, checkpoint))
+            exporter.delete_old()
+
+    def _now(self) -> Evaluated:
+        return Evaluated(int(self.metrics["global_step"]), self.metrics)
 
     def _write(
         self,
@@ -265,9 +228,9 @@ class AfterEvaluation(estimator.Exporter):
     ) -> str:
         metrics = self.metrics if metrics is None else metrics
         if self._repeats:
-            made = self._exports.made(trained, exporter, checkpoint, metrics)
-            if made is not None:
-                return made
+            path = self._exports.written_before(trained, exporter, checkpoint, metrics)
+            if path is not None:
+                return path
         with Progress("export", exporter):
             return self._exports.write(trained, exporter, checkpoint, metrics)
 
@@ -284,24 +247,17 @@ class AfterEvaluation(estimator.Exporter):
 
     def _say(self, step: int, before: Sequence[Mapping[str, Optional[float]]]) -> None:
         """Logs the evaluation as one line, compared with the metrics `before` it."""
-        watched = self._config.best_metric
-        earlier = [metrics.get(watched) for metrics in before]
-        line = evaluation_line(step, self.metrics, watched, self._direction, earlier)
+        metric = metric_of(self._config.best_metric)
+        direction = self._config.best_direction or "min"
+        earlier = [metrics.get(metric) for metrics in before]
+        line = evaluation_line(step, self.metrics, metric, direction, earlier)
         seconds = self._progress.seconds
         if seconds is not None:
             line += f", {seconds:.1f} s"
         numbers = {"phase": "evaluate", "step": step, "metrics": self.metrics, "seconds": seconds}
         _log.info("%s", line, extra={"numbers": numbers})
 
-    def _watched(self, metric: str) -> float:
-        value = self.metrics[metric]
-        if math.isnan(value):
-            _log.warning(
-                "%s is undefined: the evaluation files have no rows for it, or the model answers "
-                "NaN. This model is not the best one.",
-                metric,
-            )
-        return value
 
-    def _delete_old(self, exporter: str) -> None:
-        delete_old(export_folder(self._model_dir, exporter), self._config.exports_to_keep)
+def step_in_name(checkpoint: str) -> int:
+    """The step of `model.ckpt-<step>`."""
+    return int(checkpoint.rpartition("-")[2])

@@ -225,5 +225,5 @@ def as_dict(report: FileReport) -> dict[str, Any]:
 
 def _digest(report: FileReport) -> str:
     listed = [(bad.number, bad.offset) for bad in report.listed]
-    found = (report.records, report.lost_bytes, listed, sorted(report.left_out))
-    return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
+    facts = (report.records, report.lost_bytes, listed, sorted(report.left_out))
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]

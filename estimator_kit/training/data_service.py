@@ -24,10 +24,10 @@ import tensorflow as tf
 from estimator_kit import tensorflow_errors
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
-from feature_specs.spec import FeatureSpec
 from input_pipelines import data_service
 from input_pipelines.reading import shuffling
-from input_pipelines.reading.selection import Negatives, RowCounts
+from input_pipelines.reading.selection import RowCounts
+from input_pipelines.reading.sources import Files
 
 _log = logging.getLogger("estimator_kit")
 
@@ -131,12 +131,9 @@ def wait_for_service(
 
 def input_fn(
     config: ExperimentConfig,
-    spec: FeatureSpec,
-    files: list[str],
-    *,
+    source: Files,
     skip_rows: int,
     counts: Optional[Sequence[RowCounts]],
-    negatives: Optional[Negatives],
 ) -> Callable[[], Any]:
     """The input_fn of a training whose batches the service computes.
 
@@ -151,19 +148,13 @@ def input_fn(
             "ends at the same step, so it reads some rows again and leaves some rows out.",
             first + 1,
         )
-    given = data_service.WorkerInput(
-        spec,
-        files,
-        batch_size=config.batch_size,
-        seed=config.seed,
-        first_epoch=first,
-        epochs=config.epochs,
-        negatives=negatives,
+    worker_input = data_service.WorkerInput(
+        source, batch_size=config.batch_size, first_epoch=first, epochs=config.epochs
     )
     rows: Optional[int] = None  # The rows up to the end of the epochs, if --epochs is set.
     if config.epochs is not None and counts is not None:
         rows = sum(part.in_epochs(config.epochs) for part in counts) - skip_rows
-    registered = data_service.register(config.data_service, given.dataset())
+    registered = data_service.register(config.data_service, worker_input.dataset())
 
     def read() -> Any:
         return data_service.read(

@@ -1,7 +1,7 @@
 """`--input_cache_dir`: the cache of transformed rows of one run.
 
     with input_cache.opened(config, stopped=request) as cache:
-        input_fns.train_input_fn(spec, files, batch_size=512, cache=cache)
+        input_fns.eval_input_fn(spec, files, batch_size=512, cache=cache)
 
 Without the flag, the block gets None as the cache. `input_pipelines.row_cache` explains what a
 cache stores and when it is read.
@@ -18,13 +18,13 @@ from typing import Any, Optional
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, Stopped
 from estimator_kit.observing.progress import ShardProgress
-from estimator_kit.training.hooks.stop import SIGTERM, StopRequest
+from estimator_kit.result import SIGTERM
+from estimator_kit.training.hooks.stop import StopRequest
 from feature_specs.spec import FeatureSpec
-from input_pipelines import input_fns
 from input_pipelines.errors import DataError
-from input_pipelines.reading.selection import Negatives
-from input_pipelines.row_cache.cache import RowCache
-from input_pipelines.row_cache.layout import RowLayout
+from input_pipelines.reading.negatives import Negatives
+from input_pipelines.row_cache.cache import RowCache, check_cacheable
+from input_pipelines.row_cache.shards import RowLayout
 from input_pipelines.transform.transforms import Transform
 
 _log = logging.getLogger("estimator_kit")
@@ -50,7 +50,7 @@ def check(
     try:
         # An evaluation reads no mix.
         mixed = config.mode != "evaluate" and bool(config.train_mix)
-        input_fns.check_cacheable(spec, mixed=mixed, negatives=negatives)
+        check_cacheable(spec, mixed=mixed, negatives=negatives)
         RowLayout.of(spec, Transform(spec))
     except ValueError as error:
         raise ConfigError(f"--input_cache_dir: {error}. Remove --input_cache_dir.") from error
@@ -92,15 +92,15 @@ def opened(
         try:
             yield cache
         finally:
-            found = cache.counts
+            counts = cache.counts
             _log.info(
                 "input cache: %d files found, %d files transformed (%s rows), %d files removed to "
                 "free space; %.1f s",
-                found.hits,
-                found.misses,
-                f"{found.rows:,}",
-                found.evicted,
-                found.seconds,
+                counts.hits,
+                counts.misses,
+                f"{counts.rows:,}",
+                counts.evicted,
+                counts.seconds,
             )
 
 

@@ -30,6 +30,7 @@ from input_pipelines.integrity import diagnosis
 from input_pipelines.reading import own_records
 from input_pipelines.reading.own_rows import OwnRows, place_of_function
 from input_pipelines.reading.selection import RowCounts, Selection
+from input_pipelines.reading.sources import OfFunction
 from input_pipelines.record_files.sharding import Shard
 from input_pipelines.transform import checks
 
@@ -71,10 +72,10 @@ def _imported(name: str) -> Any:
     module = choices.imported(place, module_name)
     function = getattr(module, function_name, None)
     if function is None:
-        known = [key for key, value in vars(module).items() if inspect.isfunction(value)]
+        functions = [key for key, value in vars(module).items() if inspect.isfunction(value)]
         raise ConfigError(
             f"--input_fn={name}: {module_name!r} has no {function_name!r}"
-            f"{did_you_mean(function_name, known) or '.'}"
+            f"{did_you_mean(function_name, functions) or '.'}"
         )
     return function
 
@@ -85,20 +86,20 @@ def rows_to_train_on(config: ExperimentConfig, spec: FeatureSpec, team: Team) ->
     Raises:
       ConfigError: see `find`; or several processes cannot share the rows.
     """
-    found = _rows(config, spec, TRAIN)
+    rows = _rows(config, spec, TRAIN)
     if team.size > 1 and spec.kept_together is not None:
         raise ConfigError(
             "--input_fn: processes share its rows one by one, but the head ranking needs the rows "
             f"of one {spec.kept_together!r} together. Train in one process, or write the rows to "
             "files with ek.write_examples."
         )
-    if team.size > 1 and found.version is None:
+    if team.size > 1 and rows.version is None:
         raise ConfigError(
             f"--input_version is missing. {team.size} processes share the rows of --input_fn, and "
             "each of them calls it. Give a name for the rows if each call gives the same rows in "
             "the same order."
         )
-    return found
+    return rows
 
 
 def _rows(config: ExperimentConfig, spec: FeatureSpec, mode: str) -> OwnRows:
@@ -171,14 +172,14 @@ def _bad_row(rows: OwnRows, spec: FeatureSpec) -> Optional[str]:
     return None
 
 
-def count(rows: OwnRows, selection: Selection, shard: Shard, more_than: Optional[int]) -> RowCounts:
-    """See `OwnRows.count`. Also refuses an epoch without rows."""
-    _log.info("counting the rows of %s", rows.name)
-    found = rows.count(selection, shard, more_than=more_than)
-    if not found.kept[0]:
-        kept = "kept by `filter` in the spec" if found.read else "given"
-        raise DataError(f"{rows.place}: no row is {kept}. Check the function and the spec")
-    return found
+def count(source: OfFunction, shard: Shard, skip: int, epochs: Optional[int]) -> list[RowCounts]:
+    """See `OfFunction.count`. Also refuses an epoch without rows."""
+    _log.info("counting the rows of %s", source.origin.name)
+    counts = source.count(shard, skip, epochs)
+    if not counts[0].kept[0]:
+        kept = "kept by `filter` in the spec" if counts[0].read else "given"
+        raise DataError(f"{source.origin.place}: no row is {kept}. Check the function and the spec")
+    return counts
 
 
 def warn_of_restart(rows: OwnRows, position: InputPosition, team: Team, batch_size: int) -> None:

@@ -13,21 +13,22 @@ import os
 from collections.abc import Sequence
 from typing import Optional
 
-from estimator_kit.checkpoints import kept_params, reading, run_record
-from estimator_kit.checkpoints.reading import ModelOutline
+from estimator_kit.checkpoints import reading, run_record
+from estimator_kit.checkpoints.model_outline import ModelOutline
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start import warm_start
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
+from estimator_kit.config.areas.exports import compare_best_metric, metric_of
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.model_params import ModelParams
 from estimator_kit.model.session_errors import explained
-from estimator_kit.observing.evaluation_history import EvaluationHistory
-from estimator_kit.result import RunResult, read_result
-from estimator_kit.training import last_start, unfinished
-from estimator_kit.training.hooks.early_stopping import stops
+from estimator_kit.observing.histories import EvaluationHistory
+from estimator_kit.result import EARLY_STOPPED, INPUT_EXHAUSTED, MAX_STEPS, RunResult, read_result
+from estimator_kit.training import starts
+from estimator_kit.training.hooks.stop import stops
 from estimator_kit.training.position import InputPosition
 from estimator_kit.training.source import TrainingInput
 from feature_specs.errors import did_you_mean
@@ -85,13 +86,13 @@ def check_metrics(config: ExperimentConfig, outline: ModelOutline) -> None:
     if config.mode != "train_and_evaluate":
         return
     asked = {"early_stopping_metric": config.early_stopping_metric}
-    if {"best", "best_k"}.intersection(config.exporter_names):
+    if compare_best_metric(config.exporter_names):
         asked["best_metric"] = config.best_metric
     for flag, metric in asked.items():
-        if metric is not None and metric not in outline.metrics:
+        if metric is not None and metric_of(metric) not in outline.metrics:
             raise ConfigError(
                 f"--{flag}={metric}: the model has no such metric"
-                f"{did_you_mean(metric, sorted(outline.metrics))}"
+                f"{did_you_mean(metric_of(metric), sorted(outline.metrics))}"
             )
 
 
@@ -104,7 +105,7 @@ def check_start(
         return None
     run_record.check_spec_unchanged(config.model_dir, spec, outline.places)
     reading.check_fit(checkpoint, outline.variables)
-    kept_params.check(config.model_dir, type(model).__name__, model.params)
+    run_record.check_params(config.model_dir, type(model).__name__, model.params)
     return reading.latest_step(config.model_dir)
 
 
@@ -123,7 +124,7 @@ def find_warm_start(
         renames=config.warm_start_rename,
     )
     folder, counts = os.path.dirname(warm.checkpoint), compared.WARM_START.aspects
-    for change in kept_params.changes(folder, params, counts):
+    for change in run_record.params_changes(folder, params, counts):
         _log.warning("warm start: the model uses its variables in another way: %s", change)
     if config.max_steps is not None and warm.step >= config.max_steps:
         raise ConfigError(
@@ -158,11 +159,11 @@ def make_plan(
         each = _count_team(source, position)
     ends: list[tuple[int, str]] = []
     if config.max_steps is not None:
-        ends.append((config.max_steps, "max_steps"))
+        ends.append((config.max_steps, MAX_STEPS))
     rows: Optional[int] = None
     if config.epochs is not None:
         end = source.end_of(position, config.epochs, [one for one, _ in each])
-        ends.append((end, "input_exhausted"))
+        ends.append((end, INPUT_EXHAUSTED))
         rows = sum(
             max(0, sum(part.in_epochs(config.epochs) for part in one) - skip) for one, skip in each
         )
@@ -194,7 +195,7 @@ def _count_team(
 
 def is_unfinished(config: ModelDirConfig, plan: Plan) -> bool:
     """Whether an earlier start was killed while it evaluated or exported the latest checkpoint."""
-    before, step = read_result(config.model_dir), unfinished.step_of(config.model_dir)
+    before, step = read_result(config.model_dir), starts.unfinished_step(config.model_dir)
     is_done = before is not None and before.status == "done"
     return not is_done and step is not None and step == plan.resumed_at
 
@@ -246,7 +247,7 @@ def trained_before(
             f"{config.model_dir} is already trained to step {plan.start_step} of "
             f"{plan.max_steps}. Raise --max_steps or --epochs, or choose another --model_dir."
         )
-    elif measured and before.stop_reason == "early_stopped" and _stays(config, meaning):
+    elif measured and before.stop_reason == EARLY_STOPPED and _stays(config, meaning):
         reason = (
             f"{config.model_dir} was stopped early at step {plan.start_step}. Raise "
             "--early_stopping_patience or remove --early_stopping_metric to go on, or choose "
@@ -255,7 +256,7 @@ def trained_before(
     else:
         return None
     if measured:
-        outputs = last_start.other_outputs(config, spec, model)
+        outputs = starts.other_outputs(config, spec, model)
         if not outputs:
             raise NothingToDo(reason)
         _log.info("exports are written again with other outputs: %s", "; ".join(outputs))
@@ -270,7 +271,7 @@ def _stays(config: ModelDirConfig, meaning: Optional[ScoresMeaning]) -> bool:
     """
     if meaning is None or config.early_stopping_metric is None:
         return False
-    names = {f"early_stopping_{part}" for part in ("metric", "direction", "patience")}
+    names = {"early_stopping_metric", "early_stopping_patience"}
     return not run_record.changed_flags(config, names) or stops(
         config, EvaluationHistory(config.model_dir).alike(meaning)
     )

@@ -2,7 +2,7 @@
 
 The order of rows depends only on the files, the seed, the batch size and the selection of rows.
 Files are named by `file_systems.canonical`, so another spelling of their paths is the same input. A
-file is the same if its size and a sample of its content (`file_samples`) are; times do not count.
+file is the same if its size and a sample of its content (`samples_of`) are; times do not count.
 In a cluster each process takes the samples once, at its start, and compares them with `input.json`.
 So all of them decide the same, also a worker that reads it before the chief writes it again.
 While these stay the same, the checkpoint's step tells how many rows were read (of each shard, if
@@ -25,8 +25,8 @@ from pydantic import Field
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
 from feature_specs.files import documents, file_systems
-from feature_specs.sections.filters import Filter
-from input_pipelines.record_files.file_samples import samples_of
+from feature_specs.sections.records import Filter
+from input_pipelines.record_files.file_bytes import samples_of
 from input_pipelines.record_files.sharding import sizes_of
 
 _log = logging.getLogger("estimator_kit")
@@ -152,8 +152,8 @@ def find_position(
             "folder of the files, so it would go on with other rows. Finish this training with the "
             "earlier version, or change --seed: then rows and epochs are counted again from 0."
         )
-    whole = kept.whole if "whole" in kept.model_fields_set else (kept.first_step, 0)
-    progress = {"first_step": kept.first_step, "whole": whole, "epochs": kept.epochs}
+    since = kept.whole if "whole" in kept.model_fields_set else (kept.first_step, 0)
+    progress = {"first_step": kept.first_step, "whole": since, "epochs": kept.epochs}
     return now.model_copy(update={**progress, "step": start_step})
 
 
@@ -164,7 +164,7 @@ def _changes(kept: InputPosition, now: InputPosition) -> list[str]:
     """
     sides = dict(kept), dict(now)
     names = {*sides[0], *sides[1]} - _PROGRESS - {"files", "samples"}
-    found = [name for name in names if sides[0].get(name) != sides[1].get(name)]
+    changed = [name for name in names if sides[0].get(name) != sides[1].get(name)]
     before, samples = kept.files, {**now.samples, **kept.samples}
     other = [
         path
@@ -178,8 +178,8 @@ def _changes(kept: InputPosition, now: InputPosition) -> list[str]:
     }
     texts = [f"{len(paths)} {kind}: {_listed(paths)}" for kind, paths in kinds.items() if paths]
     if texts:
-        found.append(f"files: {'; '.join(texts)}")
-    return sorted(found)
+        changed.append(f"files: {'; '.join(texts)}")
+    return sorted(changed)
 
 
 def _listed(paths: list[str]) -> str:
@@ -205,14 +205,14 @@ def _with_names(kept: InputPosition) -> InputPosition:
     in_order = all(
         [names[path] for path in paths] == sorted(names[p] for p in paths) for paths in lists
     )
-    found: dict[str, object] = {
+    facts: dict[str, object] = {
         "files": _by_name(kept.files),
         "samples": _by_name(kept.samples),
         "left_out": _by_name(kept.left_out),
     }
     if kept.mix is not None:
-        found["mix"] = [([names[path] for path in paths], share) for paths, share in kept.mix]
-    return kept.model_copy(update=found if in_order else {**found, "order of files": "by path"})
+        facts["mix"] = [([names[path] for path in paths], share) for paths, share in kept.mix]
+    return kept.model_copy(update=facts if in_order else {**facts, "order of files": "by path"})
 
 
 def _path(model_dir: str) -> str:

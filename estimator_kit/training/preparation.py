@@ -2,6 +2,12 @@
 
 It checks everything before anything is written. The one exception is the default data: it writes
 them with --generate_default_data, where they are missing.
+
+With `--deterministic`, a training gives the same checkpoint, bit for bit, each time. The order of
+rows always depends only on (seed, epoch), and the initial values of variables depend only on the
+seed. But threads add numbers in an order that differs from run to run. TensorFlow's op determinism
+fixes that order, for the whole process and until it ends. Python's and NumPy's random generators
+are seeded too, because a model may use them.
 """
 
 from __future__ import annotations
@@ -11,11 +17,15 @@ import dataclasses
 import inspect
 import logging
 import os
+import random
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
-from estimator_kit.checkpoints import kept_params, reading, run_record
+import numpy as np
+import tensorflow as tf
+
+from estimator_kit.checkpoints import model_outline, reading, run_record
 from estimator_kit.config import cluster, user_errors
 from estimator_kit.config.cluster import view_problems
 from estimator_kit.config.experiment_config import ExperimentConfig
@@ -26,13 +36,41 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.model import user_code
 from estimator_kit.model.model_fn import OVERRIDABLE, ModelFn
 from estimator_kit.models import find_model
-from estimator_kit.training import default_data, determinism
 from estimator_kit.training.run_config import make_estimator
 from feature_specs.errors import nearest
 from feature_specs.files import file_systems, staged
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines import eager
+from input_pipelines.synthetic import impression_log
+
+
+def write_default_data(config: ExperimentConfig) -> None:
+    """Writes the days that are missing.
+
+    Raises:
+      ConfigError: the folder holds something else.
+    """
+    if config.generate_default_data is None:
+        return
+    try:
+        impression_log.generate(config.generate_default_data, progress=_log_day)
+    except ValueError as error:
+        raise ConfigError(f"--generate_default_data: {error}") from error
+
+
+def _log_day(day: impression_log.DayReport) -> None:
+    if not day.kept:
+        _log.info("generated %s: %d rows", day.name, day.rows)
+
+
+def make_deterministic(seed: int) -> None:
+    """Makes all later computations of this process reproducible."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    tf.random.set_seed(seed)
+    tf.config.experimental.enable_op_determinism()
+
 
 _log = logging.getLogger("estimator_kit")
 
@@ -85,7 +123,7 @@ def check_surroundings(config: ExperimentConfig) -> Optional[cluster.ClusterView
     if view is not None:
         print(view.text(), file=sys.stderr, flush=True)
     if config.deterministic:
-        determinism.enable(config.seed)
+        make_deterministic(config.seed)
     return view
 
 
@@ -116,12 +154,12 @@ def generate_data(config: ExperimentConfig, view: Optional[cluster.ClusterView])
     process writes at a time. Workers wait for the chief.
     """
     if view is None or view.is_chief or view.task_type == cluster.EVALUATOR:
-        default_data.generate(config)
+        write_default_data(config)
 
 
 def make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:
     """Builds the model of a config for a spec. Raises ConfigError if that fails."""
-    model = made(config.model, find_model(config.model), spec, config.model_params)
+    model = model_of(config.model, find_model(config.model), spec, config.model_params)
     with user_code.explained(model, "groups"):
         read = model.groups()
         unknown = [group for group in read if group not in spec.groups]
@@ -142,8 +180,10 @@ def make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:
     return model
 
 
-def made(name: str, kind: type[ModelFn], spec: FeatureSpec, params: Mapping[str, Any]) -> ModelFn:
-    """A model of a class.
+def model_of(
+    name: str, kind: type[ModelFn], spec: FeatureSpec, params: Mapping[str, Any]
+) -> ModelFn:
+    """Builds a model of a class.
 
     Args:
       name: the name of the class in the config, for messages.
@@ -182,8 +222,8 @@ def trained_estimator(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn)
             f"--model_dir={config.model_dir} has no checkpoint. Train the model first, or check "
             "the path."
         )
-    weights = reading.weights_of(model)
+    weights = model_outline.weights_of(model)
     run_record.check_spec_unchanged(config.model_dir, spec, weights.places)
     reading.check_fit(checkpoint, weights.shapes, ignore_extra=True)
-    kept_params.check(config.model_dir, type(model).__name__, model.params)
+    run_record.check_params(config.model_dir, type(model).__name__, model.params)
     return make_estimator(config, model)

@@ -1,21 +1,31 @@
-"""What the files of a run hold: checks their first records, and logs their row counts.
+"""Checks the first records of the files of a run, and reads each row of --eval_files once.
 
-A run never trains or scores on files of the wrong kind, or on files without records. `source` and
-`eval_input` decide which rows are read.
+    screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config, spec)})
+    eval_input = EvalInput.of(config, spec, screened)
+    estimator.evaluate(eval_input.input_fn())
+
+A run never trains or scores on files of the wrong kind, or on files without records.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Optional
 
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.model.session_errors import explained
+from estimator_kit.training import own_input
+from estimator_kit.training.bad_data import Screened
 from feature_specs.spec import FeatureSpec
+from input_pipelines import input_fns
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import stored_records
-from input_pipelines.reading import row_groups
-from input_pipelines.reading.mixing import Mix
-from input_pipelines.reading.selection import RowCounts
+from input_pipelines.reading import files, row_groups
+from input_pipelines.reading.selection import RowCounts, Selection
 from input_pipelines.record_files import tfrecords
+from input_pipelines.row_cache.cache import RowCache
 
 _log = logging.getLogger("estimator_kit")
 
@@ -72,16 +82,69 @@ def log_kept(flag: str, counts: Sequence[RowCounts], *, first_epoch: bool = Fals
     _log.info("%s: %s of %s rows are kept%s", flag, f"{kept:,}", f"{read:,}", end)
 
 
-def log_shares(flag: str, mix: Mix, counts: Sequence[RowCounts]) -> None:
-    """Logs the share of each part of a mix, and how often its rows are read."""
-    total = sum(c.kept[0] for c in counts)
-    for part, found in zip(mix.parts, counts):
-        share = part.share / mix.round
-        _log.info(
-            "%s: %s: %.1f%% of the stream, its %s rows read %.2f times an epoch",
-            flag,
-            part.pattern,
-            100 * share,
-            f"{found.kept[0]:,}",
-            share * total / found.kept[0],
+def eval_paths(config: ExperimentConfig, spec: FeatureSpec) -> list[str]:
+    """The files of --eval_files, for the selected days; without it, the rows of --input_fn."""
+    if not config.eval_files and config.input_fn is not None:
+        return [own_input.stored_rows(config, spec)]
+    return files.expand(config.eval_files, flag="--eval_files", days=config.days_of("eval"))
+
+
+@dataclasses.dataclass(frozen=True)
+class EvalInput:
+    """The input of the evaluations of a run.
+
+    Attributes:
+      config: the experiment.
+      spec: its feature spec.
+      files: the files that are read, without files that the policy leaves out.
+      damaged: the files in `files` of which only the good records are read.
+      left_out: for each damaged file, a digest of the records that are not read.
+      counts: the row counts if the spec has a filter, else None.
+    """
+
+    config: ExperimentConfig
+    spec: FeatureSpec
+    files: list[str]
+    damaged: tfrecords.Damaged
+    left_out: Mapping[str, str]
+    counts: Optional[RowCounts]
+
+    @classmethod
+    def of(cls, config: ExperimentConfig, spec: FeatureSpec, screened: Screened) -> EvalInput:
+        """The input of screened files. Checks the first records of each file.
+
+        Raises:
+          DataError: the files have no record, or no row passes the filter.
+        """
+        paths, damaged = screened.files["--eval_files"], screened.damaged
+        check_records(spec, paths, "--eval_files", damaged)
+        with explained(spec, paths, damaged=damaged):
+            counts = _count(spec, paths, damaged)
+        return cls(config, spec, paths, damaged, screened.left_out("--eval_files"), counts)
+
+    @property
+    def names(self) -> list[str]:
+        """What is read, for a person: the files, or the function of the rows."""
+        if self.config.eval_files:
+            return self.files
+        return [f"--input_fn={self.config.input_fn}"]
+
+    def input_fn(self, cache: Optional[RowCache] = None) -> input_fns.InputFn:
+        """The input_fn of an evaluation."""
+        return input_fns.eval_input_fn(
+            self.spec,
+            self.files,
+            batch_size=self.config.eval_batch_size,
+            limit=self.config.eval_steps,
+            damaged=self.damaged,
+            cache=cache,
         )
+
+
+def _count(spec: FeatureSpec, paths: list[str], damaged: tfrecords.Damaged) -> Optional[RowCounts]:
+    if not spec.filter:
+        return None
+    counts = Selection(spec).count(paths, damaged=damaged)
+    check_kept(counts, "--eval_files", paths)
+    log_kept("--eval_files", [counts])
+    return counts

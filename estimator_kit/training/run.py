@@ -22,8 +22,8 @@ import logging
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from estimator_kit.checkpoints import kept_params, reading, run_record
-from estimator_kit.checkpoints.reading import ModelOutline
+from estimator_kit.checkpoints import model_outline, reading, run_record
+from estimator_kit.checkpoints.model_outline import ModelOutline
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.compat.tf_estimator import estimator
@@ -34,34 +34,30 @@ from estimator_kit.model import pretrained_tables
 from estimator_kit.model.computing import Computing
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
-from estimator_kit.observing.evaluation_history import EvaluationHistory
-from estimator_kit.observing.tensorboard import once
-from estimator_kit.observing.training_log import TrainingLog
+from estimator_kit.observing.histories import EvaluationHistory, TrainingLog
+from estimator_kit.observing.tensorboard import summaries
 from estimator_kit.optimizers import gradient_changes
-from estimator_kit.result import RunResult, result_path
+from estimator_kit.result import (
+    ALREADY_DONE,
+    EARLY_STOPPED,
+    HOOK,
+    INPUT_EXHAUSTED,
+    SIGTERM,
+    RunResult,
+    result_path,
+)
 from estimator_kit.training import (
     bad_data,
     data_service,
-    finish,
     input_cache,
-    last_start,
-    low_precision,
-    model_dir,
-    unfinished,
+    run_config,
+    starts,
 )
 from estimator_kit.training.after_evaluation import AfterEvaluation
-from estimator_kit.training.eval_input import EvalInput, eval_paths
 from estimator_kit.training.hooks.profile import Profile
 from estimator_kit.training.hooks.progress import PauseAtSave, ProgressHook
-from estimator_kit.training.hooks.stop import (
-    EARLY_STOPPED,
-    HOOK,
-    SIGTERM,
-    StopHook,
-    stop_on_sigterm,
-)
-from estimator_kit.training.hooks.summaries import SummariesHook
-from estimator_kit.training.hooks.training_log import TrainingLogHook, WriteAtSave
+from estimator_kit.training.hooks.stop import StopHook, stop_on_sigterm
+from estimator_kit.training.hooks.summaries import SummariesHook, TrainingLogHook, WriteAtSave
 from estimator_kit.training.plan import (
     Plan,
     check_apart,
@@ -73,9 +69,9 @@ from estimator_kit.training.plan import (
     make_plan,
     trained_before,
 )
-from estimator_kit.training.rows import selected_rows
+from estimator_kit.training.records import EvalInput, eval_paths
 from estimator_kit.training.source import TrainingInput
-from estimator_kit.training.trainer import Steps, Trainer
+from estimator_kit.training.trainer import Steps, Trainer, selected_rows
 from feature_specs.spec import FeatureSpec
 from input_pipelines.row_cache.cache import RowCache
 
@@ -97,7 +93,7 @@ class Training:
 
     # Set by check.
     _source: TrainingInput
-    _evaluated: Optional[EvalInput]  # None if nothing is evaluated.
+    _eval_input: Optional[EvalInput]  # None if nothing is evaluated.
     _meaning: Optional[ScoresMeaning]  # None if nothing is evaluated.
     _screened: bad_data.Screened
     _outline: ModelOutline
@@ -134,7 +130,7 @@ class Training:
         with self._trainer.announcing_the_end():
             self.check()
             self.plan()
-            with model_dir.held(self._model_dir, resumed_at=self._plan.resumed_at):
+            with starts.lock(self._model_dir, resumed_at=self._plan.resumed_at):
                 self.begin()
                 with self._reporting(), self._at_work():
                     self.train()
@@ -150,12 +146,11 @@ class Training:
         eval_files = eval_paths(config, spec) if self._evaluates else []
         check_apart(source.files, eval_files)
         input_cache.check(config, spec, negatives=source.negatives)
-        model_dir.check_folder(self._model_dir)
+        starts.check_folder(self._model_dir)
         self._model.computing = Computing.of(config)
         if config.mixed_precision is not None:
-            for doubt in low_precision.of_this_machine(config.mixed_precision):
-                _log.warning(doubt)
-        self._outline = reading.outline(self._model)
+            run_config.warn_of_slow_precision(config.mixed_precision)
+        self._outline = model_outline.outline(self._model)
         check_metrics(config, self._outline)
         if self._evaluates and config.exporters:
             check_default(config.default_signature, self._model)
@@ -170,13 +165,10 @@ class Training:
         files = {source.flag: source.files, "--eval_files": eval_files}
         self._screened = bad_data.screen(config, spec, files)
         self._source = source.without_bad(self._screened)
-        self._evaluated = self._meaning = None
+        self._eval_input = self._meaning = None
         if self._evaluates:
-            self._evaluated = EvalInput.of(config, spec, self._screened)
-            left_out = self._screened.left_out("--eval_files")
-            self._meaning = ScoresMeaning.of(
-                config, spec, self._model, self._evaluated.files, left_out
-            )
+            self._eval_input = read = EvalInput.of(config, spec, self._screened)
+            self._meaning = ScoresMeaning.of(config, spec, self._model, read.files, read.left_out)
 
     def plan(self) -> None:
         """Computes the first and the last step. Writes nothing."""
@@ -196,7 +188,7 @@ class Training:
 
     def begin(self) -> None:
         """Writes what a later start needs."""
-        config, screened, warm = self._config, self._screened, self._warm
+        config, screened, warm, read = self._config, self._screened, self._warm, self._eval_input
         self._model.warm_start = warm
         self._model.last_step = self._plan.max_steps
         if self._evaluates and not self._trainer.shared:  # In a cluster, an evaluator may write.
@@ -205,7 +197,7 @@ class Training:
             config,
             self._spec,
             self._trainer.request,
-            screened.files["--eval_files"],
+            read.files if read is not None else (),
             screened.damaged,
             meaning=self._meaning,
         )
@@ -215,15 +207,15 @@ class Training:
         )
         self._trainer.begin()
         if self._start_step is not None and self._trains:
-            last_start.say_changes(config, self._spec, self._model, self._start_step)
+            starts.say_changes(config, self._spec, self._model, self._start_step)
         if self._meaning is not None:
             self._meaning.begin(self._model_dir)
         if self._before is not None:  # A start after a kill does not see other outputs any more.
-            unfinished.begin(self._model_dir, self._plan.start_step)
+            starts.begin_work(self._model_dir, self._plan.start_step)
         self._result = RunResult(mode=config.mode, status="running", bad_data=screened.counts)
         self._result.save(result_path(self._model_dir))
         run_record.write_record(config, self._spec, self._outline.places)
-        kept_params.write(self._model_dir, self._model.params)
+        run_record.write_params(self._model_dir, self._model.params)
         self._plan.position.write(self._model_dir, config.epochs)
         screened.write(self._model_dir)
         if warm is not None:
@@ -241,24 +233,22 @@ class Training:
             _log.info("step %d: an earlier start left its evaluation or exports", plan.start_step)
             self._evaluate()
             if self._trains:
-                unfinished.end(self._model_dir)
-            if request.reason == SIGTERM:
-                raise Stopped("stopped by SIGTERM; the checkpoint is saved")
+                starts.end_work(self._model_dir)
+            request.check()
         if self._before is not None or not plan.has_steps:
             before = self._before or RunResult(mode=self._config.mode)
             early = before.stop_reason == EARLY_STOPPED
-            reason = EARLY_STOPPED if early else "already_done"
-            self._note(stop_reason=reason, rows_lost=before.rows_lost)
+            reason = EARLY_STOPPED if early else ALREADY_DONE
+            self._record(stop_reason=reason, rows_lost=before.rows_lost)
             return
         if self._stalled or request.reason == EARLY_STOPPED:
-            self._note(stop_reason=EARLY_STOPPED)
+            self._record(stop_reason=EARLY_STOPPED)
             return
         try:
             self._trainer.train(self._steps())
         finally:
-            self._note(rows_trained=self._progress.rows)
-        if request.reason == SIGTERM:
-            raise Stopped("stopped by SIGTERM; the checkpoint is saved")
+            self._record(rows_trained=self._progress.rows)
+        request.check()
         step = reading.latest_step(self._model_dir) or 0
         if request.reason is None and request.of_a_hook and step < plan.max_steps:
             request.ask(HOOK)
@@ -269,15 +259,15 @@ class Training:
             )
         early = request.reason == EARLY_STOPPED and step < plan.max_steps
         reason = EARLY_STOPPED if early else plan.stop_reason
-        self._note(stop_reason=reason)
+        self._record(stop_reason=reason)
         trained, lost = self._trainer.rows(
             self._source,
             plan,
             read=self._progress.rows,
             step=step,
-            exhausted=reason == "input_exhausted",
+            exhausted=reason == INPUT_EXHAUSTED,
         )
-        self._note(rows_trained=max(0, trained - self._rows_waiting()), rows_lost=lost)
+        self._record(rows_trained=max(0, trained - self._rows_waiting()), rows_lost=lost)
 
     def _rows_waiting(self) -> int:
         """How many rows `accumulate` has read without a step. A warning tells why."""
@@ -296,7 +286,7 @@ class Training:
 
     def finish(self) -> None:
         """Evaluates the last checkpoint if that is still to do, and writes the final export."""
-        if self._evaluated is None:
+        if self._eval_input is None:
             return
         if self._trainer.leaves_evaluation():
             _log.info("the evaluator scores the last checkpoint and writes the exports")
@@ -305,12 +295,12 @@ class Training:
         after.read_records()
         if self._before is not None:
             after.recall(self._plan.start_step)
-        unfinished.begin(self._model_dir, reading.latest_step(self._model_dir) or 0)
-        if not finish.is_evaluated(after, self._model_dir):
+        starts.begin_work(self._model_dir, reading.latest_step(self._model_dir) or 0)
+        if not after.is_of_latest():
             self._evaluate()
         elif self._before is not None or (self._unfinished and not self._trains):
             after.export_again(self._estimator)
-        self._note(exports=finish.final_exports(self._config, self._estimator, after))
+        after.finish(self._estimator)
 
     @property
     def _trains(self) -> bool:
@@ -319,9 +309,9 @@ class Training:
     def _evaluate(self) -> None:
         """Evaluates and exports the latest checkpoint, as far as no earlier start has done it."""
         checkpoint = reading.latest(self._model_dir)
-        assert self._evaluated is not None and checkpoint is not None
-        eval_input = self._evaluated.input_fn(self._cache)
-        finish.evaluate(self._estimator, eval_input, self._after_evaluation, checkpoint)
+        assert self._eval_input is not None and checkpoint is not None
+        eval_input = self._eval_input.input_fn(self._cache)
+        self._after_evaluation.evaluate(self._estimator, eval_input, checkpoint)
 
     def _steps(self) -> Steps:
         """The steps for the trainer."""
@@ -332,9 +322,9 @@ class Training:
         if self._profile is not None:
             hooks.append(self._profile)
         eval_spec = None
-        if self._evaluated is not None:
+        if self._eval_input is not None:
             eval_spec = estimator.EvalSpec(
-                self._evaluated.input_fn(self._cache),
+                self._eval_input.input_fn(self._cache),
                 steps=None,  # Until the input_fn ends. TensorFlow's default is 100 batches.
                 start_delay_secs=0,
                 throttle_secs=config.eval_throttle_secs,
@@ -355,7 +345,7 @@ class Training:
         return SummariesHook(
             self._model_dir,
             self._progress,
-            lambda: once.start(self._config, self._spec, self._model),
+            lambda: summaries.values_of_a_start(self._config, self._spec, self._model),
             every_steps=self._config.summary_steps,
             histograms=self._config.histograms,
         )
@@ -374,23 +364,19 @@ class Training:
     def _at_work(self) -> Iterator[None]:
         """Handles SIGTERM, keeps the row cache open, and explains TensorFlow's errors."""
         request = self._trainer.request
-        files = [*self._source.files, *self._screened.files["--eval_files"]]
+        files = [*self._source.files, *(self._eval_input.files if self._eval_input else ())]
+        damaged = self._screened.damaged
         with (
             stop_on_sigterm(request),
-            input_cache.opened(self._config, stopped=request) as self._cache,
+            input_cache.opened(self._config, stopped=request) as cache,
             data_service.naming_the_service(self._config),
-            explained(
-                self._spec,
-                files,
-                damaged=self._screened.damaged,
-                model=self._model,
-                cache=self._cache,
-            ),
+            explained(self._spec, files, damaged=damaged, model=self._model, cache=cache),
             self._source.naming_problems(),
         ):
+            self._cache = cache
             yield
 
-    def _note(self, **parts: Any) -> None:
+    def _record(self, **parts: Any) -> None:
         """Sets fields of the result."""
         self._result = self._result.model_copy(update=parts)
 
@@ -398,28 +384,28 @@ class Training:
     def _reporting(self) -> Iterator[None]:
         """Writes `result.json` at the end of the block, however it ends."""
         self._cache = None
-        self._note(status="failed")
+        self._record(status="failed")
         try:
             yield
-            self._note(status="done")
+            self._record(status="done")
         except Stopped:
             reason = HOOK if self._trainer.request.reason == HOOK else SIGTERM
-            self._note(status="stopped", stop_reason=reason)
+            self._record(status="stopped", stop_reason=reason)
             raise
         except Exception as error:
-            self._note(error=f"{type(error).__name__}: {str(error)[:_LONGEST_ERROR]}")
+            self._record(error=f"{type(error).__name__}: {str(error)[:_LONGEST_ERROR]}")
             raise
         finally:
             if self._profile is not None:
                 self._profile.close()
-                self._note(input_profile=self._profile.input, profile=self._profile.ops)
+                self._record(input_profile=self._profile.input, profile=self._profile.ops)
             after = self._after_evaluation
-            counts = self._evaluated.counts if self._evaluated is not None else None
-            self._note(
+            counts = self._eval_input.counts if self._eval_input is not None else None
+            self._record(
                 global_step=reading.latest_step(self._model_dir),
                 metrics=after.metrics,
                 rows_evaluated=int(after.metrics.get("rows", 0)),
-                exports={**after.exports, **self._result.exports},
+                exports=after.exports,
                 examples_per_second=self._progress.examples_per_second,
                 rows_a_step=self._progress.rows_a_step,
                 steps_planned=self._plan.max_steps,

@@ -1,7 +1,15 @@
-"""The `tf.estimator.Estimator` of an experiment, and its RunConfig."""
+"""The `tf.estimator.Estimator` of an experiment, its RunConfig, and what its processor is good at.
+
+An Estimator adds one more metric, `loss`, the mean of the losses of the batches. If batches differ
+in rows or in weights, this is another number than the loss over rows, which `model_fn` returns as
+`total_loss`. An Estimator refuses a metric with the name `loss`, and a subclass must not override
+its methods. So this module replaces the value where the Estimator hands its metrics to the session,
+in a method of tensorflow-estimator 2.15.0, the only version that the kit works with.
+"""
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -13,7 +21,22 @@ from estimator_kit.config.areas.program import TRAINING_MODES
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.model.model_fn import ModelFn
-from estimator_kit.training import eval_loss
+from estimator_kit.model.names import TOTAL_LOSS
+
+
+def over_rows(trained: Any) -> Any:
+    """The same Estimator. Its evaluations report the loss over rows as `loss`."""
+    evaluate = trained._evaluate_run
+
+    def evaluate_run(*, eval_dict: dict[str, Any], **arguments: Any) -> Any:
+        if TOTAL_LOSS in eval_dict:
+            eval_dict = dict(eval_dict)
+            eval_dict["loss"] = eval_dict.pop(TOTAL_LOSS)
+        return evaluate(eval_dict=eval_dict, **arguments)
+
+    trained._evaluate_run = evaluate_run
+    return trained
+
 
 _DEFAULT_CHECKPOINT_SECS = 600
 
@@ -52,7 +75,7 @@ def make_run_config(config: ModelDirConfig, view: Optional[ClusterView] = None, 
         **(_saving(config) if config.mode in TRAINING_MODES else {}),
         **more,
     }
-    with cluster.visible(view):
+    with cluster.set_tf_config(view):
         return estimator.RunConfig(**arguments)
 
 
@@ -73,9 +96,57 @@ def make_estimator(
     config: ModelDirConfig, model: ModelFn, view: Optional[ClusterView] = None, **more: Any
 ) -> Any:
     """The Estimator of a model in its model directory; see `make_run_config` for the arguments."""
-    made = estimator.Estimator(
+    trained = estimator.Estimator(
         model,
         config=make_run_config(config, view, **more),
         params={},  # The model has its own parameters, and None would cause a warning.
     )
-    return eval_loss.over_rows(made)
+    return over_rows(trained)
+
+
+# Instructions of a CPU that multiply in 16 bits, by type, as Linux names them.
+_log = logging.getLogger("estimator_kit")
+
+_INSTRUCTIONS = {
+    "bfloat16": ("amx_bf16", "avx512_bf16"),
+    "float16": ("amx_fp16", "avx512_fp16"),
+}
+
+
+def precision_warning(precision: str, *, gpus: int, flags: frozenset[str]) -> Optional[str]:
+    """Why a machine does not compute fast in 16 bits. None if it does.
+
+    Args:
+      precision: `bfloat16` or `float16`.
+      gpus: how many GPUs the machine has.
+      flags: the instructions that its CPU has.
+    """
+    needed = _INSTRUCTIONS[precision]
+    if gpus or flags.intersection(needed):
+        return None
+    return (
+        f"--mixed_precision={precision}: this machine has no GPU, and its CPU has no instructions "
+        f"for {precision} ({', '.join(needed)}). Training will probably be slower than without the "
+        "flag."
+    )
+
+
+def warn_of_slow_precision(precision: str) -> None:
+    """Logs a warning if this machine does not compute fast in 16 bits. The precision works."""
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    warning = precision_warning(precision, gpus=gpus, flags=cpu_flags())
+    if warning is not None:
+        _log.warning(warning)
+
+
+def cpu_flags(path: str = "/proc/cpuinfo") -> frozenset[str]:
+    """The instructions of the CPU; empty where the system does not list them."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                name, colon, flags = line.partition(":")
+                if colon and name.strip() in ("flags", "Features"):
+                    return frozenset(flags.split())
+    except OSError:
+        pass
+    return frozenset()

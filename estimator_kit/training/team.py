@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from estimator_kit.config.areas.cluster import TOGETHER
 from estimator_kit.config.cluster import ClusterView, strategy_of
 from estimator_kit.config.experiment_config import ExperimentConfig
 from input_pipelines.record_files.sharding import Shard
@@ -33,13 +34,10 @@ class Team:
     @classmethod
     def of(cls, config: ExperimentConfig, view: ClusterView, devices: int = 1) -> Team:
         """The team of a training task in a cluster. In an all-reduce it uses `devices` devices."""
-        strategy = strategy_of(config, view)
         size, index = view.trainers, view.trainer_index
-        if strategy == "sync_replicas":
-            return cls(size, index, size - config.backup_workers, True)
-        if strategy == "multi_worker_mirrored":
-            return cls(size, index, size * devices, True)
-        return cls(size, index)
+        if strategy_of(config, view) not in TOGETHER:
+            return cls(size, index)
+        return cls(size, index, size * devices - config.backup_workers, True)
 
     @property
     def shard(self) -> Shard:
@@ -80,8 +78,7 @@ class Team:
 
 def needs_all_workers(config: ExperimentConfig) -> bool:
     """Whether every step of a cluster needs all of its workers."""
-    together = config.strategy in ("sync_replicas", "multi_worker_mirrored")
-    return together and not config.backup_workers
+    return config.strategy in TOGETHER and not config.backup_workers
 
 
 # The team of a process that trains alone.

@@ -1,4 +1,4 @@
-"""`Trainer` runs the steps of a training. `Alone` runs them in one process.
+"""`Trainer` runs the steps of a training, and counts its rows. `Alone` runs them in one process.
 
 The stages of a training (`run`) are the same everywhere. A trainer does what differs: it starts and
 ends with other tasks, makes the Estimator, and counts rows. The trainers of devices and clusters
@@ -18,15 +18,51 @@ from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.training import data_service
-from estimator_kit.training.hooks.one_session import OneSession
-from estimator_kit.training.hooks.saving import SaverHook
-from estimator_kit.training.hooks.stop import StopRequest
+from estimator_kit.training.hooks.stop import OneSession, SaverHook, StopRequest
 from estimator_kit.training.plan import Plan
-from estimator_kit.training.rows import fewer_than_counted
+from estimator_kit.training.records import summary
 from estimator_kit.training.run_config import make_estimator
 from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.team import ALONE, Team
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
+from input_pipelines.errors import DataError
+from input_pipelines.reading.selection import RowCounts
+
+
+def selected_rows(
+    source: TrainingInput, plan: Plan, evaluated: Optional[RowCounts]
+) -> dict[str, dict[str, int]]:
+    selected = {}
+    if source.must_be_counted and plan.selected:
+        selected["train"] = summary(plan.selected)
+    if evaluated is not None:
+        selected["eval"] = summary([evaluated])
+    return selected
+
+
+def fewer_than_counted(
+    source: TrainingInput, plan: Plan, lost: int, step: int, changes: list[str]
+) -> DataError:
+    """The error for files that had fewer rows than at the start.
+
+    Args:
+      source, plan: the input and the plan of the training.
+      lost: how many rows were missing.
+      step: the global step at which training ended.
+      changes: the result of `TrainingInput.changed_files`.
+    """
+    if source.function is not None:
+        return DataError(
+            f"{source.function.place}: gave {lost:,} rows fewer than when they were counted "
+            f"({plan.rows or 0:,}). The model is trained to step {step} of {plan.max_steps}. Give "
+            "the same rows in each call"
+        )
+    return DataError(
+        f"the training files had {lost:,} rows fewer than at the start, when they had "
+        f"{plan.rows or 0:,}: {'; '.join(changes) or 'no file changed its size or time'}. "
+        f"The model is trained to step {step} of {plan.max_steps}. "
+        "Start again, and do not change files while they are read."
+    )
 
 
 @dataclasses.dataclass(frozen=True)

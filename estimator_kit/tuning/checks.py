@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.checkpoints import reading
+from estimator_kit.checkpoints import model_outline
 from estimator_kit.config.cluster import view_problems
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import ModelDirConfig, TuneConfig
@@ -24,9 +24,8 @@ from estimator_kit.model.model_params import checked_params
 from estimator_kit.models import find_model
 from estimator_kit.training import plan, preparation
 from estimator_kit.tuning.search_file import Search
-from estimator_kit.tuning.space import Values, corners
+from estimator_kit.tuning.space import FLAGS, Values, corners, trial_config, trial_dir
 from estimator_kit.tuning.study import JOURNAL
-from estimator_kit.tuning.trial_config import FLAGS, trial_config, trial_dir
 from feature_specs.errors import did_you_mean, value_text
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
@@ -43,26 +42,26 @@ def check_names(
         value is refused. The message lists the first problem of each parameter.
     """
     _check_pruner(config, search)
-    known = _known_params(config, search)
+    params = _known_params(config, search)
     problems: dict[str, ConfigError] = {}
     for name in search.parameters:
-        message = _name_problem(name, known)
+        message = _name_problem(name, params)
         if message is not None:
             problems[name] = search.error(("parameters", name), message)
     _raise(problems)  # With an unknown name, every trial would have this problem.
-    found = []
+    configs = []
     for name, values in corners(search):
         if name in problems:
             continue
         try:
-            made = _checked(config, values, spec)
+            trial = _checked(config, values, spec)
         except ConfigError as error:
             text = f"with {value_text(values.get(name))}: {error}"
             problems[name] = search.error(("parameters", name), text)
         else:
-            found.append((values, made))
+            configs.append((values, trial))
     _raise(problems)
-    return found
+    return configs
 
 
 def _raise(problems: Mapping[str, ConfigError]) -> None:
@@ -83,7 +82,7 @@ def check_models(
     for config in first.values():
         model = preparation.make_model(config, spec)
         table_memory.check(spec, model.groups())
-        outline = reading.outline(model)
+        outline = model_outline.outline(model)
         if search.metric not in outline.metrics:
             hint = did_you_mean(search.metric, sorted(outline.metrics))
             raise search.error(
@@ -114,11 +113,11 @@ def check_test_files(config: TuneConfig) -> list[str]:
     if not config.test_files:
         return []
     try:
-        found = files.expand(config.test_files, flag="--test_files")
+        paths = files.expand(config.test_files, flag="--test_files")
         for flag in ("train", "eval"):
             patterns = config.patterns_of(flag)
             read = files.expand(patterns, flag=f"--{flag}_files") if patterns else []
-            shared = files.shared(found, read)
+            shared = files.shared(paths, read)
             if shared:
                 raise ConfigError(
                     f"--{flag}_files and --test_files share {len(shared)} files, the first is "
@@ -126,7 +125,7 @@ def check_test_files(config: TuneConfig) -> list[str]:
                 )
     except DataError as error:
         raise ConfigError(str(error)) from error
-    return found
+    return paths
 
 
 def _check_pruner(config: TuneConfig, search: Search) -> None:
@@ -170,12 +169,12 @@ def _name_problem(name: str, params: set[str]) -> Optional[str]:
 
 
 def _checked(config: TuneConfig, values: Values, spec: FeatureSpec) -> ModelDirConfig:
-    made = trial_config(config, values, trial_dir(config.model_dir, 0))
-    kind: Any = find_model(made.model)
-    checked_params(made.model, kind.Params, made.model_params)  # Names the model.
+    trial = trial_config(config, values, trial_dir(config.model_dir, 0))
+    kind: Any = find_model(trial.model)
+    checked_params(trial.model, kind.Params, trial.model_params)  # Names the model.
     # It also checks optimizers and schedules.
-    preparation.made(made.model, kind, spec, made.model_params)
-    problems = view_problems(made, None)
+    preparation.model_of(trial.model, kind, spec, trial.model_params)
+    problems = view_problems(trial, None)
     if problems:
         raise ConfigError("\n".join(problems))
-    return made
+    return trial

@@ -1,6 +1,11 @@
 """`search.html`: the trials of a search as tables and Optuna's own figures, in one file.
 
 The extra `report` draws the page, and Optuna makes the figures. It opens without a network.
+
+Each trial writes its own parameters and metrics for TensorBoard's page HParams, as every training
+does. TensorBoard takes the columns from the first run that names columns. `write_board` makes such
+a run in the folder of all trials, so that every searched parameter has a column, also a flag that
+has its default in some trials.
 """
 
 from __future__ import annotations
@@ -11,12 +16,17 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
+import tensorflow as tf
+
 from estimator_kit.observing.page import charts, page
 from estimator_kit.observing.page.sections import Section, number, with_charts
-from estimator_kit.tuning.library import optuna
+from estimator_kit.observing.tensorboard import plugin_data, summaries
+from estimator_kit.tuning.definition import optuna
 from estimator_kit.tuning.results import Score
+from estimator_kit.tuning.search_file import Search
+from estimator_kit.tuning.space import FLAGS, corners, name_of
 from estimator_kit.tuning.study import SearchStudy, Trial
-from estimator_kit.tuning.trial_config import name_of
+from feature_specs.spec import FeatureSpec
 
 FILE = "search.html"
 
@@ -39,12 +49,12 @@ def write(model_dir: str, study: SearchStudy, test: Optional[Score], flags: str)
     path = os.path.join(model_dir, FILE)
     trials, best = study.trials(), study.best()
     counts = [f"{sum(t.state == state for t in trials)} {state}" for state in _states(trials)]
-    made = [_outcome(study, best, test), *_figures(study), _table(study, trials)]
+    sections = [_outcome(study, best, test), *_figures(study), _table(study, trials)]
     if flags:
-        made.append(Section("Flags of the best trial", pre=flags))
+        sections.append(Section("Flags of the best trial", pre=flags))
     title = os.path.basename(os.path.abspath(model_dir))
     headline = f"search for {study.search.metric}: {len(trials)} trials, {', '.join(counts)}"
-    page.write_sections(path, title, headline, [each for each in made if each is not None])
+    page.write_sections(path, title, headline, [each for each in sections if each is not None])
     return path
 
 
@@ -99,8 +109,8 @@ def _figures(study: SearchStudy) -> list[Optional[Section]]:
     if not done:
         return []
     draw, metric = optuna().visualization, study.search.metric
-    given: dict[str, Any] = {"target_name": metric}
-    figures = [_drawn(draw.plot_optimization_history, study, given)]
+    options: dict[str, Any] = {"target_name": metric}
+    figures = [_drawn(draw.plot_optimization_history, study, options)]
     if any(trial.evaluations for trial in study.trials()):
         figures.append(_by_rows(_drawn(draw.plot_intermediate_values, study, {}), metric))
     made = [
@@ -119,7 +129,7 @@ def _figures(study: SearchStudy) -> list[Optional[Section]]:
             "Importance",
             "How much the best trials depend on each parameter (PED-ANOVA). With few trials, this "
             "is a guess. Parameters that only some trials have are left out.",
-            [_drawn(draw.plot_param_importances, study, {**given, "evaluator": evaluator})],
+            [_drawn(draw.plot_param_importances, study, {**options, "evaluator": evaluator})],
         ),
         with_charts(
             "Slices",
@@ -129,7 +139,7 @@ def _figures(study: SearchStudy) -> list[Optional[Section]]:
         _wide(
             "Parallel coordinates",
             "Finished trials only.",
-            _drawn(draw.plot_parallel_coordinate, study, given),
+            _drawn(draw.plot_parallel_coordinate, study, options),
         ),
     ]
     return made
@@ -170,9 +180,33 @@ def _by_rows(figure: Any, metric: str) -> Any:
     return figure
 
 
-def _drawn(draw: Callable[..., Any], study: SearchStudy, given: Mapping[str, Any]) -> Any:
+def _drawn(draw: Callable[..., Any], study: SearchStudy, options: Mapping[str, Any]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Some evaluators of Optuna are experimental.
-        figure = draw(study.optuna_study, **given)
+        figure = draw(study.optuna_study, **options)
     figure.update_layout(title=None, template="plotly_white", margin={"t": 24})
     return figure
+
+
+def write_board(trials_dir: str, search: Search, spec: FeatureSpec) -> None:
+    """Writes the columns, unless an earlier start has written them.
+
+    Args:
+      trials_dir: the folder of all trials.
+      search: its parameters become columns.
+      spec: its main metrics become columns, after the metric of the search.
+    """
+    if tf.io.gfile.glob(os.path.join(trials_dir, "events*")):
+        return
+    metrics = list(dict.fromkeys([search.metric, *summaries.main_metrics(spec), "loss"]))
+    values = [summaries.hparams("experiment", plugin_data.experiment(columns(search), metrics))]
+    summaries.write_file(trials_dir, values, 0, first=True)
+
+
+def columns(search: Search) -> dict[str, object]:
+    """The searched parameters by their name on the page, with an example of their values."""
+    found: dict[str, object] = {}
+    for name, values in corners(search):
+        place = name if name in FLAGS else f"model_params/{name}"
+        found[place] = plugin_data.plain(values[name])
+    return found

@@ -113,8 +113,8 @@ def value_problem(parameter: Parameter, value: Any) -> Optional[str]:
             return None
         return f"got {value_text(value)}, expected one of {list(parameter.choice)}"
     low, high = parameter.span
-    whole = type(value) is int or not parameter.whole
-    if not (_is_number(value) and low <= value <= high and whole):
+    is_int = type(value) is int or not parameter.whole
+    if not (_is_number(value) and low <= value <= high and is_int):
         kind = "a whole number" if parameter.whole else "a number"
         return f"got {value_text(value)}, expected {kind} from {low} to {high}"
     if parameter.step is not None and _rest(value, low, parameter.step):

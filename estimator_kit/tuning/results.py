@@ -18,16 +18,11 @@ from pydantic import Field, JsonValue
 
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import TuneConfig
+from estimator_kit.exit_codes import Signalled
 from estimator_kit.result import EvaluationResult, evaluation_path
-from estimator_kit.signals import Signalled
 from estimator_kit.tuning.search import stopped
+from estimator_kit.tuning.space import evaluation_config, name_of, trial_config, trial_dir
 from estimator_kit.tuning.study import SearchStudy, Trial
-from estimator_kit.tuning.trial_config import (
-    evaluation_config,
-    name_of,
-    trial_config,
-    trial_dir,
-)
 from estimator_kit.tuning.trial_process import ProgramRun
 from feature_specs.files import documents
 from input_pipelines.errors import DataError
@@ -92,7 +87,7 @@ def read(model_dir: str) -> Results:
 def write(model_dir: str, study: SearchStudy, test: Optional[Score], *, is_done: bool) -> Results:
     """Writes `search.json`, and returns its content."""
     best = study.best()
-    made = Results(
+    results = Results(
         metric=study.search.metric,
         direction=study.search.direction or "min",
         status="done" if is_done else "running",
@@ -100,8 +95,8 @@ def write(model_dir: str, study: SearchStudy, test: Optional[Score], *, is_done:
         test=test,
         trials=[_Entry.of(model_dir, trial) for trial in study.trials()],
     )
-    made.save(os.path.join(model_dir, RESULTS))
-    return made
+    results.save(os.path.join(model_dir, RESULTS))
+    return results
 
 
 def write_best(config: TuneConfig, best: Trial) -> str:
@@ -124,10 +119,10 @@ def score(
     """
     folder = trial_dir(config.model_dir, best.number)
     of_trial = trial_config(config, best.values, folder)
-    made = evaluation_config(of_trial, config.test_files, _EVAL_NAME)
+    evaluation = evaluation_config(of_trial, config.test_files, _EVAL_NAME)
     flags, log = (os.path.join(config.model_dir, name) for name in (TEST, "test.log"))
     _log.info("scoring trial %s on %d test files", name_of(best.number), len(files))
-    run = ProgramRun(made, flags, log)
+    run = ProgramRun(evaluation, flags, log)
     try:
         while (code := run.status()) is None:
             if ended.wait(_INTERVAL):

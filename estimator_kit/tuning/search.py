@@ -18,10 +18,10 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Optional, Protocol
 
 from estimator_kit.errors import ConfigError, Stopped
+from estimator_kit.exit_codes import Signalled
 from estimator_kit.observing.progress import Progress
-from estimator_kit.signals import Signalled
+from estimator_kit.tuning.space import name_of
 from estimator_kit.tuning.study import Claim, SearchStudy, State
-from estimator_kit.tuning.trial_config import name_of
 
 _log = logging.getLogger("estimator_kit")
 

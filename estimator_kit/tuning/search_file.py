@@ -131,11 +131,11 @@ def _problem(document: Any, item: Any, lines: Lines) -> Problem:
 
 def _problems(search: Search) -> list[tuple[Path, str]]:
     """What does not go together."""
-    found: list[tuple[Path, str]] = []
+    problems: list[tuple[Path, str]] = []
     if search.trials is None and search.seconds is None:
-        found.append(((), "`trials` and `seconds` are missing. Give at least one of them."))
+        problems.append(((), "`trials` and `seconds` are missing. Give at least one of them."))
     if search.direction is None and search.metric.partition("/")[0] != "loss":
-        found.append(
+        problems.append(
             (
                 ("metric",),
                 f"`direction` is missing. Say whether a better {search.metric} is lower (min) or "
@@ -147,19 +147,19 @@ def _problems(search: Search) -> list[tuple[Path, str]]:
             path = ("parameters", name, "when", other)
             message = _condition_problem(search.parameters, name, other, value)
             if message is not None:
-                found.append((path, message))
+                problems.append((path, message))
     for i, entry in enumerate(search.first):
         for name, value in entry.items():
             problem = _first_problem(search.parameters, entry, name, value)
             if problem is not None:
-                found.append((("first", i, name), problem))
-    if not found:
-        found += [
+                problems.append((("first", i, name), problem))
+    if not problems:
+        problems += [
             (("parameters", name, "when"), "the conditions go round in a circle. Remove one.")
             for name in search.parameters
             if _depends_on(search.parameters, name, name)
         ]
-    return found
+    return problems
 
 
 def _first_problem(
@@ -183,9 +183,9 @@ def _condition_problem(
     parameters: Mapping[str, Parameter], name: str, other: str, value: Any
 ) -> Optional[str]:
     if other not in parameters:
-        known = [each for each in parameters if each != name]
+        others = [each for each in parameters if each != name]
         return (
-            f"got {other!r}, expected another parameter of the search{did_you_mean(other, known)}"
+            f"got {other!r}, expected another parameter of the search{did_you_mean(other, others)}"
         )
     choices = parameters[other].choice
     if choices is None:

@@ -1,17 +1,22 @@
-"""Which values a trial draws, and the values at the ends of each parameter.
+"""Which values a trial draws, the values at the ends of each parameter, and the config of a trial.
 
     values = draw(search, trial)      # {"learning_rate": 0.03, "optimizer": "adagrad"}
+    config = trial_config(search_config, values, folder)
 
 A parameter whose conditions do not hold has no value. A condition on such a parameter does not hold
-either. Imports neither TensorFlow nor Optuna: `trial` only needs Optuna's methods `suggest_...`.
+either. A trial is a run of `--mode=train_and_evaluate` in its own folder. Imports neither
+TensorFlow nor Optuna: `trial` only needs Optuna's methods `suggest_...`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+from estimator_kit.config.mode_configs import ModelDirConfig, TuneConfig
+from estimator_kit.config.modes import settings_of
 from estimator_kit.tuning.parameter import Parameter, allowed, on_step, text_of
 from estimator_kit.tuning.search_file import Search
 
@@ -100,24 +105,24 @@ def _tried(parameter: Parameter) -> list[Any]:
 
 def _meeting(search: Search, name: str) -> Values:
     """Values of other parameters with which the conditions of a parameter hold."""
-    found: Values = {}
+    values: Values = {}
     for other, value in search.parameters[name].when.items():
-        found[other] = allowed(search.parameters[other].choice, value)[0]
-        found = {**_meeting(search, other), **found}
-    return found
+        values[other] = allowed(search.parameters[other].choice, value)[0]
+        values = {**_meeting(search, other), **values}
+    return values
 
 
 def _values(search: Search, pick: Callable[[str, Parameter], Any]) -> Values:
     """The values of the parameters whose conditions hold, in the order of the file."""
-    found: Values = {}
+    values: Values = {}
     left = dict(search.parameters)
     while left:  # The conditions have no circle.
         for name, parameter in list(left.items()):
             if not any(other in left for other in parameter.when):
-                if _holds(search, parameter, found):
-                    found[name] = pick(name, parameter)
+                if _holds(search, parameter, values):
+                    values[name] = pick(name, parameter)
                 del left[name]
-    return {name: found[name] for name in search.parameters if name in found}
+    return {name: values[name] for name in search.parameters if name in values}
 
 
 def _holds(search: Search, parameter: Parameter, values: Mapping[str, Any]) -> bool:
@@ -127,3 +132,53 @@ def _holds(search: Search, parameter: Parameter, values: Mapping[str, Any]) -> b
         if other not in values or text_of(values[other]) not in wanted:
             return False
     return True
+
+
+# The flags that a search may set. All other names are parameters of the model.
+FLAGS = (
+    "model", "batch_size", "epochs", "max_steps", "seed", "shuffle", "keep_negatives", "train_days",
+    "early_stopping_patience", "warm_start_from", "warm_start_mode", "warm_start_vars",
+)  # fmt: skip
+
+
+def trial_dir(model_dir: str, number: int) -> str:
+    """The folder of a trial, such as `runs/search/trials/0012`."""
+    return os.path.join(model_dir, "trials", name_of(number))
+
+
+def name_of(number: int) -> str:
+    """The name of a trial: 0012."""
+    return f"{number:04}"
+
+
+def trial_config(config: TuneConfig, values: Mapping[str, Any], model_dir: str) -> ModelDirConfig:
+    """The config of a training with the values of a trial.
+
+    Args:
+      config: the config of the search.
+      values: the values of flags and of parameters of the model.
+      model_dir: the folder of the training.
+
+    Raises:
+      ConfigError: a flag cannot have its value.
+    """
+    read = settings_of("train_and_evaluate") & settings_of("tune")
+    flags = config.model_dump(include=set(read))
+    params = {name: value for name, value in values.items() if name not in FLAGS}
+    changes = {
+        **{name: value for name, value in values.items() if name in FLAGS},
+        "mode": "train_and_evaluate",
+        "model_dir": model_dir,
+        "model_params": {**config.model_params, **params},
+        "exit_code_style": "kit",
+        "log_format": "text",
+    }
+    return ModelDirConfig(**{**flags, **changes})
+
+
+def evaluation_config(config: ModelDirConfig, files: tuple[str, ...], name: str) -> ModelDirConfig:
+    """The config that evaluates a trial on other files."""
+    read = settings_of("train_and_evaluate") & settings_of("evaluate")
+    flags = config.model_dump(include=set(read))
+    changes = {"mode": "evaluate", "eval_files": files, "eval_days": None, "eval_steps": None}
+    return ModelDirConfig(**{**flags, **changes, "eval_name": name})

@@ -33,11 +33,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal, Optional
 
 from estimator_kit.errors import ConfigError, Locked
-from estimator_kit.tuning import library
+from estimator_kit.tuning import definition
 from estimator_kit.tuning.definition import changes
 from estimator_kit.tuning.search_file import Search
-from estimator_kit.tuning.space import Values, draw
-from estimator_kit.tuning.trial_config import trial_dir
+from estimator_kit.tuning.space import Values, draw, trial_dir
 from feature_specs.files import owners
 
 JOURNAL = "search.journal"
@@ -118,7 +117,7 @@ class SearchStudy:
         *,
         stale_secs: float = owners.STALE_SECS,
     ):
-        self._optuna = library.optuna()
+        self._optuna = definition.optuna()
         # Optuna's lock of the journal is a link to it. With a relative path, the link would lead
         # nowhere, and a process would wait forever for a lock that a killed process left.
         self._model_dir = os.path.abspath(model_dir)
@@ -139,7 +138,7 @@ class SearchStudy:
                 study_name=_NAME,
                 load_if_exists=True,
                 direction="maximize" if self.search.maximizes else "minimize",
-                pruner=library.pruner(self.search, flags),
+                pruner=definition.pruner(self.search, flags),
             )
         except (ValueError, KeyError) as error:
             raise ConfigError(
@@ -155,9 +154,9 @@ class SearchStudy:
         if before is None:
             self._study.set_user_attr("definition", now)
             return
-        found = changes(before, now)
-        if found:
-            listing = "\n".join(f"  {change}" for change in found)
+        differences = changes(before, now)
+        if differences:
+            listing = "\n".join(f"  {change}" for change in differences)
             raise ConfigError(
                 f"the search in {self._model_dir} began with other settings:\n{listing}\n"
                 "Its trials could not be compared. Go back to the old settings, or begin a new "
@@ -240,7 +239,7 @@ class SearchStudy:
             owner = self._owner(number)
             if owner is None:
                 return None
-            self._study.sampler = library.sampler(self.search, number)
+            self._study.sampler = definition.sampler(self.search, number)
             self._study.ask()
             return self._claimed(number, owner, resumed=False)
 
@@ -263,7 +262,7 @@ class SearchStudy:
     def _claimed(self, number: int, owner: contextlib.ExitStack, *, resumed: bool) -> Claim:
         frozen = self._study.get_trials(deepcopy=False)[number]
         if resumed:
-            self._study.sampler = library.sampler(self.search, number)
+            self._study.sampler = definition.sampler(self.search, number)
         study_id = self._storage.get_study_id_from_name(_NAME)
         trial_id = self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
         trial = self._optuna.trial.Trial(self._study, trial_id)
@@ -302,13 +301,13 @@ class SearchStudy:
     ) -> None:
         """Stores how a trial ended, and gives it up."""
         states = self._optuna.trial.TrialState
-        made = {"done": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}
+        state_of = {"done": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}
         claim.trial.set_user_attr("seconds", claim.seconds + seconds)
         if reason:
             claim.trial.set_user_attr("reason", reason)
-        given = value if state == "done" else None
-        assert given is None or math.isfinite(given)
-        self._study.tell(claim.number, given, state=made[state])
+        final = value if state == "done" else None
+        assert final is None or math.isfinite(final)
+        self._study.tell(claim.number, final, state=state_of[state])
         claim.owner.close()
 
     def release(self, claim: Claim) -> None:

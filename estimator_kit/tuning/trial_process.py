@@ -17,8 +17,8 @@ from typing import IO, Optional
 from estimator_kit import exit_codes
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.distributed import child
-from estimator_kit.observing.evaluation_history import EvaluationHistory
+from estimator_kit.distributed import launcher
+from estimator_kit.observing.histories import EvaluationHistory
 from estimator_kit.result import RunResult, read_result
 from estimator_kit.tuning.search import Outcome
 from feature_specs.files import documents
@@ -46,13 +46,13 @@ class ProgramRun:
         self._log_path = log
         self._log: IO[bytes] = open(log, "ab")  # noqa: SIM115  # Until the process ends.
         self._process = subprocess.Popen(
-            child.command([f"--flagfile={flags}"]),
+            launcher.command([f"--flagfile={flags}"]),
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=subprocess.STDOUT,
             # A new process group, so the terminal sends Ctrl-C only to the search.
             start_new_session=True,
-            preexec_fn=child.in_child(0),
+            preexec_fn=launcher.in_child(0),
         )
 
     def status(self) -> Optional[int]:
@@ -113,11 +113,11 @@ class TrialRun:
 
     def evaluations(self) -> list[tuple[int, float]]:
         """The metric of each evaluation in which it is defined, with the rows before it."""
-        found = [
+        evaluations = [
             (entry.global_step * self._batch_size, entry.metrics.get(self._metric))
             for entry in self._history.read()
         ]
-        return [(rows, value) for rows, value in found if value is not None]
+        return [(rows, value) for rows, value in evaluations if value is not None]
 
     def outcome(self) -> Optional[Outcome]:
         code = self._process.status()

@@ -17,7 +17,7 @@ from typing import Optional
 from feature_specs.embeddings.vector_files import VectorFileError, npy_array, text_vectors
 from feature_specs.errors import Problem, SpecError, nearest
 from feature_specs.kinds import Column, Embedding, Vocabulary
-from feature_specs.kinds.embedding_tables import Pretrained
+from feature_specs.kinds.embedding import Pretrained
 from feature_specs.spec import FeatureSpec
 from feature_specs.vocabulary import inside, not_inside
 
@@ -159,14 +159,14 @@ def files_of(spec: FeatureSpec) -> list[str]:
 
     A trained model does not need the files, so they may be missing.
     """
-    found: dict[str, None] = {}
+    files: dict[str, None] = {}
     for name in columns_with(spec):
         _, entry = embedding_of(spec, name)
         path = inside(spec.directory, str(entry.file or entry.checkpoint))
         if path is None:
             continue
         if (path / "checkpoint").is_file():  # The folder of a training.
-            found[str(path / "checkpoint")] = None
+            files[str(path / "checkpoint")] = None
             text = (path / "checkpoint").read_text(encoding="utf-8", errors="replace")
             newest = re.search(r'^model_checkpoint_path: "(.*)"', text, re.MULTILINE)
             path = path / newest[1] if newest else path
@@ -175,8 +175,8 @@ def files_of(spec: FeatureSpec) -> list[str]:
         data = f"{path.name}.data-"
         for file in siblings:
             if file.name in own or file.name.startswith(data):
-                found[str(file)] = None
-    return list(found)
+                files[str(file)] = None
+    return list(files)
 
 
 def words_of(spec: FeatureSpec, column: Embedding) -> list[str]:

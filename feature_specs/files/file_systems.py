@@ -267,12 +267,16 @@ def read(path: str) -> Optional[bytes]:
     Raises:
       ConfigError: the path is a folder.
     """
-    check_is_file(path)
-    if not exists(path):
+    if not is_local(path):
+        check_is_file(path)
+        if not exists(path):
+            return None
+    try:
+        with open_file(path, "rb") as file:
+            return bytes(file.read())
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        check_is_file(path)
         return None
-    with contextlib.suppress(FileNotFoundError), open_file(path, "rb") as file:
-        return bytes(file.read())
-    return None  # Another process has just removed it.
 
 
 def check_is_file(path: str) -> None:

@@ -5,13 +5,17 @@ Each head is a frozen model that checks its own fields. This module does not imp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Optional
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Optional, TypeVar
 
 import pydantic
+from pydantic import Field
 
 from feature_specs.entry import Declared, NotNegativeFloat, field
-from feature_specs.heads.metric_choices import BY_GROUP, MetricChoice, choice
+from feature_specs.heads.losses import LossEntry, LossField
+from feature_specs.heads.metrics import Kinds, MetricChoice, MetricField
+
+_Detail = TypeVar("_Detail")
 
 Reduction = Literal["mean", "sum", "sum_over_batch_size", "sum_over_nonzero_weights"]
 
@@ -36,6 +40,19 @@ class LabelPart(NamedTuple):
     def field(self) -> str:
         """What the part is called in messages."""
         return self.path[-1]
+
+
+class Answer(NamedTuple):
+    """The output of an export from which metrics of rows are computed.
+
+    Attributes:
+      output: its name. Where an order or a logarithm matters, it is the logits, because a
+        probability rounds to 0 or 1.
+      wide: whether the metrics need all its numbers, [rows, n], instead of the first, [rows].
+    """
+
+    output: str
+    wide: bool = False
 
 
 class HeadEntry(Declared):
@@ -67,8 +84,32 @@ class HeadEntry(Declared):
     # Whether the loss compares rows of a group, so that the rows of a group must share a batch.
     ranks: ClassVar[bool] = False
 
+    # The metrics that the head reports without being asked, and those that come with others or with
+    # `true_probability` in the label.
+    always: ClassVar[Kinds]
+    sometimes: ClassVar[Kinds] = ()
+
     # The metrics that need groups of rows.
-    by_group: ClassVar[tuple[str, ...]] = BY_GROUP
+    by_group: ClassVar[Kinds] = ()
+
+    # The metrics of rows by which the gate can judge a model, in the order of its default
+    # conditions. They are computed from `answer`; a head without it has none.
+    judged_by: ClassVar[Kinds] = ()
+    answer: ClassVar[Optional[Answer]] = None
+
+    # The metrics to look at, the most important first: slices, importances, TensorBoard and the
+    # report page. `loss` follows.
+    main: ClassVar[tuple[MetricChoice, ...]] = ()
+
+    # What the head compares, for a head whose loss is not of single rows.
+    compares: ClassVar[Optional[str]] = None
+
+    # Whether a label is a list of classes, instead of one class.
+    lists_classes: ClassVar[bool] = False
+
+    # Whether the loss stands for errors with a normal distribution: of numbers and directions, not
+    # of classes, rates and counts.
+    normal_errors: ClassVar[bool] = False
 
     @property
     def logits_dimension(self) -> int:
@@ -114,6 +155,16 @@ class HeadEntry(Declared):
         return 1 + len(self.label_parts)
 
     @property
+    def judged(self) -> bool:
+        """Whether metrics of rows can judge the objective."""
+        return self.answer is not None and self.steps_in_row is None
+
+    @property
+    def learns_vectors(self) -> bool:
+        """Whether a label is a vector of numbers, apart from its parts."""
+        return self.width > 1 + len(self.label_parts)
+
+    @property
     def group(self) -> Optional[str]:
         """The feature of `group_by`, or None."""
         return getattr(self, "group_by", None)
@@ -130,24 +181,59 @@ class HeadEntry(Declared):
 
     def metric_choices(self) -> tuple[MetricChoice, ...]:
         """The items of `metrics` as names and numbers."""
-        return tuple(choice(item) for item in getattr(self, "metrics", ()))
+        field = self.metric_field()
+        return tuple(field.choice(item) for item in getattr(self, "metrics", ()))
+
+    @classmethod
+    def metric_field(cls) -> MetricField:
+        """The metrics that a spec can ask for."""
+        return cls._detail("metrics", MetricField) or MetricField(())
+
+    @classmethod
+    def losses(cls) -> Mapping[str, type[LossEntry]]:
+        """The losses that a spec can choose, by name."""
+        details = cls._detail("loss", LossField)
+        return details.models if details is not None else {}
+
+    @classmethod
+    def _detail(cls, name: str, kind: type[_Detail]) -> Optional[_Detail]:
+        details = cls.model_fields[name].metadata if name in cls.model_fields else []
+        return next((detail for detail in details if isinstance(detail, kind)), None)
+
+    def negative_loss(self, objective: str) -> Optional[str]:
+        """If the loss may be below 0: a clause that says so of an objective, and the remedy."""
+        loss = getattr(self, "loss", None)
+        return loss.negative(objective) if loss is not None else None
 
     @pydantic.model_validator(mode="after")
     def _check_groups(self) -> Any:
         chosen = self.metric_choices()
-        grouped = [c.name for c in chosen if c.name in self.by_group]
+        grouped = [c.name for c in chosen if c.kind in self.by_group]
         if grouped and self.group is None:
             raise ValueError(
                 f"the metric {grouped[0]} needs groups. Add group_by with the feature that names "
                 "the group of a row, such as a user id."
             )
         if self.group is not None and not grouped and not self.ranks:
+            names = ", ".join(kind.name for kind in self.by_group)
             raise ValueError(
-                f"no metric uses group_by. Add one of {', '.join(BY_GROUP)} to metrics, or remove "
-                "group_by."
+                f"no metric uses group_by. Add one of {names} to metrics, or remove group_by."
             )
         if self.group is not None and self.steps_in_row is not None:
             raise ValueError(
                 "group_by groups rows, so it cannot be combined with steps. Remove one of the two."
             )
         return self
+
+
+class StepEntry(HeadEntry):
+    """A head that can be learned at each step of a row."""
+
+    steps: Optional[Annotated[int, Field(ge=2, le=2**31)]] = field(
+        None,
+        changes="weights outputs",
+        description="The number of steps per row. Loss and metrics treat each step as a row. The "
+        "label has the shape `[steps]`, or `[steps, dimension]` for vectors. To pad shorter rows, "
+        "give the label a `weight` of the shape `[steps]` that is 0 for padding. By default a row "
+        "has one value.",
+    )

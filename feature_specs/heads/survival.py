@@ -20,7 +20,18 @@ import pydantic
 from pydantic import Field
 
 from feature_specs.entry import PositiveFloat, as_tuple, field
-from feature_specs.heads.base import HeadEntry, LabelPart, Range
+from feature_specs.heads import metrics as kinds
+from feature_specs.heads.base import Answer, HeadEntry, LabelPart, Range
+from feature_specs.heads.metrics import MetricKind, plain
+
+CONCORDANCE = MetricKind(
+    "concordance",
+    "The share of pairs of rows whose earlier event has the higher risk (Harrell's index). A pair "
+    "has one row with an event in an interval that the other row survived. The risk is the "
+    "probability of the event before the last boundary. Equal risks count half.",
+    better="max",
+    range=(0, 1),
+)
 
 
 class Survival(HeadEntry):
@@ -51,6 +62,10 @@ class Survival(HeadEntry):
         "An event after the last boundary counts as no event.",
     )
 
+    always = (*kinds.MEANS, kinds.CALIBRATION, CONCORDANCE)
+    judged_by = (CONCORDANCE, kinds.LOG_LOSS)
+    main = plain(CONCORDANCE, kinds.CALIBRATION)
+    answer = Answer("logits", wide=True)
     label_range: ClassVar[Range] = (0, None)
 
     @property

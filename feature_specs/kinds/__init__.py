@@ -1,4 +1,4 @@
-"""The column kinds of a spec. Each kind has its own module, and `COLUMN_KINDS` lists them all.
+"""The column kinds of a spec. `COLUMN_KINDS` lists them all.
 
 The names follow `tf.feature_column`: a `hash_bucket` column of a spec is a
 `categorical_column_with_hash_bucket`, and so on. The parser, the JSON Schema and all other code
@@ -7,7 +7,7 @@ take the kinds from `COLUMN_KINDS`. This module does not import TensorFlow.
 To add a kind, change four files, and make `spec.schema.json` again with
 `python -m feature_specs.json_schema`:
 
-    feature_specs/kinds/<kind>.py       its model: entry, checks, names, sources, and the
+    feature_specs/kinds/<module>.py     its model: entry, checks, names, sources, and the
                                         `tf.feature_column` of the reference reading. `base.Column`
                                         lists what a kind may override
     feature_specs/kinds/__init__.py     its place in the list below
@@ -25,16 +25,11 @@ in one of the tables.
 from __future__ import annotations
 
 from feature_specs.kinds.base import Column
-from feature_specs.kinds.bucketized import Bucketized
+from feature_specs.kinds.categorical import HashBucket, Identity, Indicator
 from feature_specs.kinds.crossed import Crossed
-from feature_specs.kinds.dynamic_embedding import DynamicEmbedding
-from feature_specs.kinds.embedding import Embedding
-from feature_specs.kinds.hash_bucket import HashBucket
-from feature_specs.kinds.identity import Identity
-from feature_specs.kinds.indicator import Indicator
-from feature_specs.kinds.numeric import Numeric
+from feature_specs.kinds.embedding import DynamicEmbedding, Embedding
+from feature_specs.kinds.numeric import Bucketized, Numeric, SequenceNumeric
 from feature_specs.kinds.ragged import Ragged
-from feature_specs.kinds.sequence_numeric import SequenceNumeric
 from feature_specs.kinds.vocabulary import Vocabulary
 from feature_specs.kinds.weighted import Weighted
 

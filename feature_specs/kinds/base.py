@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Optional, Protocol, Union
+from typing import Any, ClassVar, Literal, Optional, Protocol
 
 from feature_specs.entry import Declared
 from feature_specs.errors import Path, Problem
@@ -130,8 +130,8 @@ class Column(Declared):
             )
         return None
 
-    def with_files(self, spec: Entries, name: str) -> Union[Column, Problem]:
-        """The column completed from its files, or a problem of a file. By default unchanged."""
+    def with_files(self, spec: Entries, name: str) -> Column:
+        """The column completed from its files. By default unchanged. May raise ProblemError."""
         return self
 
     # --- What it is made from --------------------------------------------------------------------

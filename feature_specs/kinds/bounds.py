@@ -1,20 +1,27 @@
-"""Compares stored numbers exactly with numbers that a person wrote, in a spec or a flag.
+"""Compares stored numbers exactly with numbers of a spec or a flag, and cuts them at quantiles.
 
     at_least(16777217, "float32")   # 16777218.0: x >= 16777217 if x >= this number
     at_most(16777217, "float32")    # 16777216.0
     equal_to(16777217, "float32")   # None: no float32 is equal to it
     equal_to(0.1, "float32")        # 0.1 as a float32
+    cuts([0] * 96 + [1] * 5, 10)    # [1]: the boundary between the values 0 and 1
 
 A number that is rounded to a type before it is compared would be equal to its neighbors. So these
 functions return the first number of the type on the right side of a bound. The only exception are
 decimal fractions, which no float can hold: 0.1 stands for the float32 that is printed as 0.1. Then
-a value that was stored as 0.1 is neither below nor above 0.1. Does not import TensorFlow.
+a value that was stored as 0.1 is neither below nor above 0.1.
+
+A bucket begins at its boundary: x < 5 and x >= 5. If many rows have one value, a quantile is this
+value for a range of shares. Then the boundary is at the value or directly above it, whichever is
+nearer to the wanted share. It is never at the minimum, below which no row is. Does not import
+TensorFlow.
 """
 
 from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Optional, Union
 
@@ -88,3 +95,44 @@ def _stands_for(bound: Number, number: float, dtype: str) -> bool:
         return False
     digits = (float(f"{number:.{count}g}") for count in range(1, 10))
     return next(shown for shown in digits if _nearest(shown, dtype) == number) == bound
+
+
+def cuts(quantiles: Sequence[Number], buckets: int) -> list[Number]:
+    """The boundaries that cut values into up to `buckets` parts of about equal size.
+
+    There are fewer parts if one value has more rows than a part. Each part has values.
+
+    Args:
+      quantiles: the minimum, quantiles at equal shares, and the maximum, not all equal. The minimum
+        of an int64 feature is an int.
+      buckets: 2 or more.
+    """
+    last = len(quantiles) - 1
+    integers = isinstance(quantiles[0], int)
+    limits: set[Number] = set()
+    above: set[Number] = set()
+    for i in range(1, buckets):
+        at = round(last * i / buckets)
+        value = quantiles[at]
+        first, end = quantiles.index(value), last - quantiles[::-1].index(value)
+        if value < quantiles[-1] and (value == quantiles[0] or at - first > end - at):
+            above.add(value)
+        else:
+            limits.add(value)
+    for value in above:
+        next_ = next(other for other in quantiles if other > value)
+        # The next quantile is the next value, if it is frequent. Otherwise others are between them.
+        frequent = next_ in limits or quantiles.count(next_) > 1
+        limits.add(next_ if frequent else just_above(value, integers))
+    # 3.2 and 3.4 are one boundary of integers.
+    distinct = {math.ceil(limit) if integers else limit: limit for limit in sorted(limits)}
+    return list(distinct.values())
+
+
+def just_above(value: Number, integers: bool) -> Number:
+    """The smallest number that is certainly larger: the next integer, or the next float32."""
+    if integers:
+        return math.floor(value) + 1
+    if value == 0:
+        return 2.0**-126  # Smaller numbers may be treated as 0.
+    return after(at_most(value, "float32"), "float32")

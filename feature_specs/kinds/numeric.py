@@ -1,14 +1,28 @@
-"""The kind `numeric`: the numbers of a record. Does not import TensorFlow."""
+"""The kinds of numbers: `numeric`, `sequence_numeric` with one per step, and `bucketized`.
+
+Does not import TensorFlow.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any, Union
 
+import pydantic
 from pydantic import Field
 
+from feature_specs.entry import ExactNumber, as_tuple
 from feature_specs.errors import Problem, unknown
-from feature_specs.kinds.base import Entries, Reference, Sourced, path_to
+from feature_specs.kinds import bounds, normalizers
+from feature_specs.kinds.base import (
+    LISTS_OF_LISTS,
+    Entries,
+    Reference,
+    Sourced,
+    is_nested,
+    list_form,
+    path_to,
+)
 from feature_specs.kinds.normalizers import Normalizers
 
 
@@ -57,3 +71,179 @@ class Numeric(Sourced):
             dtype=tf.float32 if feature.decode is not None else tf.as_dtype(feature.dtype),
             normalizer_fn=reference.normalizer_fn(self.normalizer) if self.normalizer else None,
         )
+
+
+class SequenceNumeric(Sourced):
+    """One number per step of a list of steps, after the normalizers."""
+
+    changes = "values"
+
+    kind = "sequence_numeric"
+    dense = "numbers"
+    normalizer_statistics = True
+    source: str = Field(
+        alias="sequence_numeric", description="The name of a feature that is a list of numbers."
+    )
+    normalizer: Normalizers = Field(
+        (),
+        description="One normalizer, or a list of normalizers that are applied in order: `log1p`, "
+        "`zscore`, `minmax` and `clip`.",
+    )
+
+    def source_problems(self, spec: Entries, name: str) -> Iterator[Problem]:
+        path, feature = path_to(self, name), spec.features.get(self.source)
+        if feature is None:
+            yield unknown(path, self.source, "the name of a feature", list(spec.features))
+        elif feature.dtype == "string" or not feature.variable:
+            yield Problem(
+                path,
+                f"feature {self.source!r} is {feature.dtype} with {feature.form}, "
+                f"expected numbers with {list_form(spec)}, one per step",
+            )
+
+    def nested_problems(self, spec: Entries, name: str) -> Iterator[Problem]:
+        if is_nested(spec, self.source):
+            yield Problem(
+                path_to(self, name),
+                f"feature {self.source!r} {LISTS_OF_LISTS}. Use {{ragged: {self.source}}}.",
+            )
+
+    def is_sequence(self, spec: Entries) -> bool:
+        return True
+
+    def width(self, spec: Entries) -> int:
+        return 1
+
+    def feature_column(self, reference: Reference, name: str) -> Any:
+        tf, normalize = reference.tf, reference.normalizer_fn(self.normalizer)
+        return tf.feature_column.sequence_numeric_column(
+            self.source,
+            dtype=tf.as_dtype(reference.spec.features[self.source].dtype),
+            # TensorFlow passes a SparseTensor. The function is always set, because without it
+            # TensorFlow fails on integers.
+            normalizer_fn=lambda steps: tf.sparse.map_values(normalize, steps),
+        )
+
+
+def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
+    for i, (a, b) in enumerate(zip(values, values[1:])):
+        if a >= b:
+            raise ValueError(
+                f"boundaries must be strictly increasing, got {a} at [{i}] and {b} at [{i + 1}]. "
+                f"{'Remove one of the two.' if a == b else 'Sort them.'}"
+            )
+    return values
+
+
+class Bucketized(Sourced):
+    """The index of the interval that contains a number. n boundaries make n + 1 buckets.
+
+    Bucket i contains the numbers with boundaries[i-1] <= x < boundaries[i]. An int64 is compared as
+    an integer, also after normalizers.
+    """
+
+    changes = "values"
+
+    kind = "bucketized"
+    categorical = True
+    dense = "counts"
+    source: str = Field(
+        alias="bucketized", description="The name of a numeric column or of a feature of numbers."
+    )
+    boundaries: Annotated[
+        tuple[ExactNumber, ...],
+        pydantic.BeforeValidator(as_tuple),
+        Field(min_length=1),
+        pydantic.AfterValidator(_increasing),
+    ] = Field(
+        description="The limits between the buckets, strictly increasing. Instead of boundaries, "
+        "`quantiles` and `statistics` take them from a statistics file: "
+        "`{bucketized: age, quantiles: 10, statistics: statistics.json}`."
+    )
+
+    def numeric(self, spec: Entries) -> Numeric:
+        """The numeric column that it reads. A feature counts as a numeric column."""
+        source = spec.columns.get(self.source)
+        return source if isinstance(source, Numeric) else Numeric(numeric=self.source)
+
+    def limits(self, spec: Entries) -> tuple[Union[int, float], ...]:
+        """The boundaries as numbers of the type in which the feature is compared.
+
+        For an int64 feature, they are the smallest integers in buckets 1, 2, ..., or infinity. So
+        integers are compared before they are normalized or become floats. Otherwise they are
+        float32 numbers.
+        """
+        numeric = self.numeric(spec)
+        if spec.features[numeric.source].dtype == "int64":
+            steps = numeric.normalizer
+            return tuple(normalizers.least_integer(steps, limit) for limit in self.boundaries)
+        return tuple(bounds.at_least(limit, "float32") for limit in self.boundaries)
+
+    def parents(self, spec: Entries) -> tuple[str, ...]:
+        a_column = self.source in spec.columns and self.source not in spec.features
+        return (self.source,) if a_column else ()
+
+    def below(self, spec: Entries) -> tuple[str, ...]:
+        return (self.source,) if isinstance(spec.columns.get(self.source), Numeric) else ()
+
+    def source_problems(self, spec: Entries, name: str) -> Iterator[Problem]:
+        path, source = path_to(self, name), spec.columns.get(self.source)
+        number = self.numeric(spec).source
+        feature = spec.features.get(number)
+        if source is not None and not isinstance(source, Numeric) and feature is None:
+            yield Problem(path, f"column {number!r} is {source.kind}, expected a numeric column")
+        elif feature is None:
+            known = [*spec.columns, *spec.features]
+            if source is None:  # Otherwise the numeric column reports that its feature is missing.
+                yield unknown(path, number, "a numeric column or feature", known)
+        elif not feature.is_number or feature.variable or len(feature.number_shape) > 1:
+            yield Problem(
+                path, f"feature {number!r} must hold one number or a fixed number of numbers, [n]"
+            )
+        elif feature.dtype != "int64":
+            limits = self.limits(spec)
+            for i, (a, b) in enumerate(zip(limits, limits[1:])):
+                if a == b:
+                    yield Problem(
+                        ("columns", name, "boundaries"),
+                        f"no float32 lies between {self.boundaries[i]} at [{i}] and "
+                        f"{self.boundaries[i + 1]} at [{i + 1}]. Remove one of the two, or store "
+                        f"feature {number!r} as int64.",
+                    )
+
+    def features(self, spec: Entries) -> Iterator[str]:
+        yield self.numeric(spec).source
+
+    def id_count(self, spec: Entries) -> int:
+        values = spec.features[self.numeric(spec).source].width
+        return values * (len(self.boundaries) + 1)
+
+    def ids_meaning(self, spec: Entries) -> dict[str, Any]:
+        numeric = self.numeric(spec)
+        return {
+            "kind": self.kind,
+            "boundaries": self.boundaries,
+            "normalizer": numeric.model_dump(mode="json")["normalizer"],
+            "numbers": spec.features[numeric.source].width,
+        }
+
+    def canned_name(self, spec: Entries, name: str) -> str:
+        return f"{self.numeric(spec).source}_bucketized"
+
+    def feature_column(self, reference: Reference, name: str) -> Any:
+        tf, numeric = reference.tf, self.numeric(reference.spec)
+        limits = self.limits(reference.spec)
+        feature = reference.spec.features[numeric.source]
+        if feature.dtype != "int64":
+            source = numeric.feature_column(reference, self.source)
+            return tf.feature_column.bucketized_column(source, list(limits))
+        # `bucketized_column` compares float32 numbers. So the bucket becomes the number.
+        source = tf.feature_column.numeric_column(
+            numeric.source,
+            shape=feature.number_shape or (1,),
+            dtype=tf.int64,
+            normalizer_fn=lambda values: tf.cast(
+                reference.integer_buckets(values, limits), tf.float32
+            ),
+        )
+        return tf.feature_column.bucketized_column(source, list(range(1, len(limits) + 1)))

@@ -11,9 +11,9 @@ import pydantic
 from pydantic import Field
 
 from feature_specs.entry import Integers, PositiveInt, Words, field
-from feature_specs.errors import Path, Problem
+from feature_specs.errors import Path, Problem, ProblemError
 from feature_specs.kinds.base import Column, Entries, Reference
-from feature_specs.kinds.lookup import Lookup
+from feature_specs.kinds.categorical import Lookup
 from feature_specs.vocabulary import VocabularyError, inside, not_inside, read_words
 
 
@@ -107,28 +107,28 @@ class Vocabulary(Lookup):
                 f"the words are {word_type} but feature {self.source!r} is {feature.dtype}",
             )
 
-    def with_files(self, spec: Entries, name: str) -> Union[Column, Problem]:
+    def with_files(self, spec: Entries, name: str) -> Column:
         """The column, with the number of words that it reads from its file as its `size`."""
         if self.file is None:
             return self
         path: Path = ("columns", name, "file")
-        found = inside(spec.directory, self.file)
-        if found is None:
-            return Problem(path, not_inside(spec.directory, self.file))
+        file_path = inside(spec.directory, self.file)
+        if file_path is None:
+            raise ProblemError(path, not_inside(spec.directory, self.file))
         feature = spec.features.get(self.source)
         try:
-            words = read_words(found, integers=feature is not None and feature.dtype == "int64")
+            words = read_words(file_path, integers=feature is not None and feature.dtype == "int64")
         except VocabularyError as error:
-            return Problem(path, str(error))
+            raise ProblemError(path, str(error)) from error
         if self.size is not None and self.size > len(words):
-            return Problem(
+            raise ProblemError(
                 ("columns", name, "size"),
                 f"got {self.size}, but {self.file!r} has {len(words)} words. Lower size or remove "
                 "it.",
             )
         used = self.size or len(words)
         if self.default_id >= used:
-            return Problem(
+            raise ProblemError(
                 ("columns", name, "default_id"),
                 f"got {self.default_id}, expected an id less than the number of words, {used}",
             )

@@ -17,7 +17,7 @@ from feature_specs.kinds.base import (
     list_form,
     path_to,
 )
-from feature_specs.kinds.over_ids import OverIds
+from feature_specs.kinds.categorical import OverIds
 
 
 class Weighted(OverIds):

@@ -1,15 +1,19 @@
 """What each artifact compares: the aspects that must be as they were, and what follows if not.
 
     spec.meaning(compared.CHECKPOINT.aspects)
+    compared.differences(kept, now)      # ["columns.city.size: was 20, is 30"]
 
 An artifact is what an earlier run wrote and a later run reads. All other aspects may change. The
-page `how_it_works/meaning.md` prints this table. This module holds no code: the reader of each
-artifact compares.
+page `how_it_works/meaning.md` prints the table `ALL`. The reader of each artifact compares, and
+decides what follows from a difference.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
 
 _RESULTS = ("rows", "values", "weights", "outputs", "training", "scores")
 
@@ -123,3 +127,52 @@ ALL = (
     *(CHECKPOINT, RESUMED, WARM_START, POSITION, SCORES, EXPORTS, ROWS_OF_A_FILE, CONVERSION),
     *(PREDICTIONS, CYCLE, VERDICT, LIVE, SEARCH, CLUSTER),
 )
+
+
+# A value is shortened to this many characters.
+_LONGEST = 200
+
+
+def differences(kept: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """`columns.city.size: was 20, is 30` for each place with two values, in alphabetical order.
+
+    An entry that only one side has is one sentence.
+    """
+    entries = _entries(kept), _entries(now)
+    sentences = []
+    for place in sorted({*kept, *now}):
+        entry = entry_of(place)
+        if entry in entries[0] and entry in entries[1]:
+            was, is_now = kept.get(place), now.get(place)
+            if was != is_now:
+                sentences.append(f"{place}: was {_shown(was)}, is {_shown(is_now)}")
+        else:
+            was, is_now = (side.get(entry) for side in entries)
+            sentence = f"{entry}: was {_shown(was)}, is {_shown(is_now)}"
+            if sentence not in sentences:
+                sentences.append(sentence)
+    return sentences
+
+
+def entry_of(place: str) -> str:
+    """`columns.city` of `columns.city.size`; a setting itself. Names may have dots."""
+    first, _, rest = place.partition(".")
+    middle, dot, _ = rest.rpartition(".")
+    return f"{first}.{middle}" if dot else place
+
+
+def _entries(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    entries: dict[str, dict[str, Any]] = {}
+    for place, value in values.items():
+        entry = entry_of(place)
+        entries.setdefault(entry, {})[place[len(entry) :].lstrip(".") or place] = value
+    return entries
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "absent"
+    if isinstance(value, Mapping):
+        value = {key: each for key, each in value.items() if each not in (None, False, (), [], {})}
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."

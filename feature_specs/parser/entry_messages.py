@@ -13,7 +13,7 @@ from typing import Any
 
 import pydantic
 
-from feature_specs.errors import Path, did_you_mean, nearest, value_text
+from feature_specs.errors import Path, Problem, did_you_mean, nearest, value_text
 
 # Types that YAML and pydantic name differently.
 _EXPECTED = {"tuple_type": "a list"}
@@ -41,6 +41,21 @@ def entry_at(value: Any, path: Path) -> Any:
     for part in path:
         value = value[part]
     return value
+
+
+def entry_problems(
+    model: type[pydantic.BaseModel],
+    value: Mapping[Any, Any],
+    error: pydantic.ValidationError,
+    path: Path,
+) -> list[Problem]:
+    """The problems of the entry `value` at `path`, one for each place, without repetitions."""
+    messages: dict[Path, dict[str, None]] = {}
+    for item in error.errors():
+        where = place_in(value, item["loc"], missing=item["type"] == "missing")
+        message = message_of(model, item, entry_at(value, where[:-1]))
+        messages.setdefault((*path, *where), {})[message] = None
+    return [Problem(where, "; or ".join(texts)) for where, texts in messages.items()]
 
 
 def _known_keys(model: type[pydantic.BaseModel], location: tuple[Any, ...]) -> list[str]:
@@ -79,9 +94,9 @@ def message_of(model: type[pydantic.BaseModel], item: Any, entry: Any) -> str:
         known = _known_keys(model, item["loc"][:-1])
         # Prefer a key that is not set yet.
         hint = nearest(key, [name for name in known if name not in entry])
-        there = nearest(key, known, least=0.8)
-        if there and not hint:
-            hint = f"{there} It is already set."
+        repeated = nearest(key, known, least=0.8)
+        if repeated and not hint:
+            hint = f"{repeated} It is already set."
         return f"unknown key{hint or did_you_mean('', known)}"
     if kind == "value_error":
         return text.removeprefix("Value error, ")

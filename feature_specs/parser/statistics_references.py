@@ -17,24 +17,18 @@ from __future__ import annotations
 import logging
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
-from feature_specs.errors import Path, Problem, did_you_mean, value_text
+from feature_specs.errors import Path, ProblemError, did_you_mean, value_text
 from feature_specs.kinds import COLUMN_KINDS
-from feature_specs.kinds.quantiles import cuts
-from feature_specs.sections.filters import Filter
+from feature_specs.kinds.bounds import cuts
+from feature_specs.sections.records import Filter
 from feature_specs.statistics import PERCENTILES, Numbers, Statistics, StatisticsError, load
 from feature_specs.vocabulary import inside
 
 _log = logging.getLogger("feature_specs")
 
 _FROM_FILE = ("zscore", "minmax")
-
-
-class _Wrong(Exception):
-    def __init__(self, path: Path, message: str):
-        super().__init__(message)
-        self.problem = Problem(path, message)
 
 
 class StatisticsReferences:
@@ -46,21 +40,21 @@ class StatisticsReferences:
         self._columns = columns if isinstance(columns, Mapping) else {}
         self._files: dict[str, Statistics] = {}
 
-    def resolved(self, value: Mapping[str, Any], path: Path) -> Union[Mapping[str, Any], Problem]:
-        """Returns a column's entry with numbers instead of references, or a problem.
+    def resolved(self, value: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+        """Returns a column's entry with numbers instead of references.
 
         Other mistakes stay in the entry. The check of entries reports them.
+
+        Raises:
+          ProblemError: a reference cannot be replaced.
         """
-        try:
-            kinds = (k for k, column in COLUMN_KINDS.items() if column.normalizer_statistics)
-            source = next((value[kind] for kind in kinds if value.get(kind) is not None), None)
-            if source is not None and "normalizer" in value:
-                normalizer = self._normalizer(value["normalizer"], source, (*path, "normalizer"))
-                return {**value, "normalizer": normalizer}
-            if "bucketized" in value and {"quantiles", "statistics"}.intersection(value):
-                return self._bucketized(value, path)
-        except _Wrong as error:
-            return error.problem
+        kinds = (k for k, column in COLUMN_KINDS.items() if column.normalizer_statistics)
+        source = next((value[kind] for kind in kinds if value.get(kind) is not None), None)
+        if source is not None and "normalizer" in value:
+            normalizer = self._normalizer(value["normalizer"], source, (*path, "normalizer"))
+            return {**value, "normalizer": normalizer}
+        if "bucketized" in value and {"quantiles", "statistics"}.intersection(value):
+            return self._bucketized(value, path)
         return value
 
     def check_filter(self, filters: Sequence[Filter]) -> None:
@@ -73,9 +67,9 @@ class StatisticsReferences:
                     self._directory / name,
                 )
 
-    def _normalizer(self, given: Any, feature: Any, path: Path) -> Any:
-        steps = list(given) if isinstance(given, (list, tuple)) else [given]
-        listed = isinstance(given, (list, tuple))
+    def _normalizer(self, normalizer: Any, feature: Any, path: Path) -> Any:
+        listed = isinstance(normalizer, (list, tuple))
+        steps = list(normalizer) if listed else [normalizer]
         for i, step in enumerate(steps):
             if not isinstance(step, Mapping) or len(step) != 1:
                 continue
@@ -91,27 +85,27 @@ class StatisticsReferences:
         self, kind: str, feature: Any, numbers: Mapping[str, Any], position: int, path: Path
     ) -> dict[str, float]:
         if len(numbers) > 1:
-            raise _Wrong(path, "set either the numbers or `statistics`, not both")
+            raise ProblemError(path, "set either the numbers or `statistics`, not both")
         if position:
-            raise _Wrong(
+            raise ProblemError(
                 (*path, "statistics"),
                 "statistics describe the stored feature, but other steps come first. "
                 f"Make {kind} the first step, or set its numbers.",
             )
-        found = self._numbers(numbers["statistics"], feature, (*path, "statistics"))
+        stored = self._numbers(numbers["statistics"], feature, (*path, "statistics"))
         if kind == "zscore":
-            return {"mean": found.mean, "stddev": found.stddev}
-        return {"min": found.min, "max": found.max}
+            return {"mean": stored.mean, "stddev": stored.stddev}
+        return {"min": stored.min, "max": stored.max}
 
     def _bucketized(self, column: Mapping[str, Any], path: Path) -> dict[str, Any]:
         for key, other in (("quantiles", "statistics"), ("statistics", "quantiles")):
             if key not in column:
-                raise _Wrong((*path, other), f"`{other}` needs `{key}`, which is missing")
+                raise ProblemError((*path, other), f"`{other}` needs `{key}`, which is missing")
         if "boundaries" in column:
-            raise _Wrong(path, "set either `boundaries`, or `quantiles` and `statistics`")
+            raise ProblemError(path, "set either `boundaries`, or `quantiles` and `statistics`")
         quantiles = column["quantiles"]
         if type(quantiles) is not int or not 2 <= quantiles <= PERCENTILES:
-            raise _Wrong(
+            raise ProblemError(
                 (*path, "quantiles"),
                 f"got {value_text(quantiles)}, expected a number of buckets, 2 to {PERCENTILES}",
             )
@@ -120,7 +114,7 @@ class StatisticsReferences:
         if isinstance(source, Mapping) and "numeric" in source:
             feature = source["numeric"]
             if source.get("normalizer"):
-                raise _Wrong(
+                raise ProblemError(
                     (*path, "bucketized"),
                     f"column {column['bucketized']!r} has a normalizer, but quantiles describe the "
                     f"stored feature. Bucketize the feature {feature!r} instead (no column may "
@@ -143,14 +137,14 @@ class StatisticsReferences:
         statistics = self._file(file, path)
         if feature not in statistics.features:
             hint = did_you_mean(feature, statistics.features)
-            raise _Wrong(path, f"{file!r} has no feature {feature!r}{hint}")
+            raise ProblemError(path, f"{file!r} has no feature {feature!r}{hint}")
         numbers: Optional[Numbers] = statistics.features[feature].numbers
         if numbers is None:
             dtype = statistics.features[feature].dtype
             got = f"is a {dtype}" if dtype == "string" else "has no value"
-            raise _Wrong(path, f"feature {feature!r} in {file!r} {got}, expected numbers")
+            raise ProblemError(path, f"feature {feature!r} in {file!r} {got}, expected numbers")
         if numbers.stddev == 0 or numbers.min == numbers.max:
-            raise _Wrong(
+            raise ProblemError(
                 path,
                 f"all values of feature {feature!r} in {file!r} are {numbers.min}, so the model "
                 "cannot learn from it. List it under `ignored`, or set the numbers.",
@@ -158,16 +152,16 @@ class StatisticsReferences:
         return numbers
 
     def _file(self, file: Any, path: Path) -> Statistics:
-        found = inside(self._directory, file) if isinstance(file, str) else None
-        if found is None:
-            raise _Wrong(
+        file_path = inside(self._directory, file) if isinstance(file, str) else None
+        if file_path is None:
+            raise ProblemError(
                 path,
                 f"got {value_text(file)}, expected a path below the folder of the spec, "
                 f"{str(self._directory)!r}",
             )
         if file not in self._files:
             try:
-                self._files[file] = load(found)
+                self._files[file] = load(file_path)
             except StatisticsError as error:
-                raise _Wrong(path, str(error)) from error
+                raise ProblemError(path, str(error)) from error
         return self._files[file]

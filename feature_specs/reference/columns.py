@@ -20,11 +20,11 @@ from typing import Any, Union
 
 import tensorflow as tf
 
-from feature_specs.embeddings import pretrained
-from feature_specs.embeddings.initializers import initializer
+from feature_specs.embeddings import initial_values
+from feature_specs.embeddings.initial_values import initializer
 from feature_specs.kinds import Embedding
 from feature_specs.kinds.normalizers import Normalizer
-from feature_specs.reference.normalizers import integer_buckets, normalizer_fn
+from feature_specs.reference.ops import integer_buckets, normalizer_fn
 from feature_specs.spec import FeatureSpec
 
 _log = logging.getLogger("feature_specs")
@@ -82,7 +82,7 @@ class _Reference:
             )
         start = initializer(column)
         if column.pretrained is not None:
-            start = pretrained.table_initializer(self.spec, name)
+            start = initial_values.table_initializer(self.spec, name)
         return {
             "combiner": column.combiner,
             "initializer": start,

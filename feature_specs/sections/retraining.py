@@ -25,7 +25,7 @@ the candidate may be on the same rows: the whole confidence interval of the diff
 -max_loss. A percentage is relative to the metric of the live model. With `by: estimate` the
 difference itself is compared. A condition with `slice` must hold for each value of the feature that
 has at least `min_rows` rows.
-`estimator_kit.scoring.row_metrics` defines the metrics. This module only defines the YAML. It
+`estimator_kit.model.heads.row_metrics` defines the metrics. This module only defines the YAML. It
 does not import TensorFlow.
 """
 
@@ -39,6 +39,7 @@ import pydantic
 from pydantic import Field
 
 from feature_specs.entry import Declared, Entry, FiniteFloat, PositiveInt, as_tuple, field
+from feature_specs.heads import HEADS, MetricKind
 
 Growth = Literal["append", "re_rank", "keep"]
 Start = Literal["live", "last", "none"]
@@ -46,30 +47,9 @@ Start = Literal["live", "last", "none"]
 # Metrics of a model instead of metrics of rows.
 MODEL_METRICS = ("size_mib", "latency_ms")
 
-# The metrics of rows that the gate has for each head.
-ROW_METRICS: Mapping[str, tuple[str, ...]] = {
-    "binary": ("auc", "log_loss", "calibration"),
-    "logistic_regression": ("log_loss", "calibration"),
-    "poisson": ("mean_absolute_error", "mean_squared_error", "calibration"),
-    "regression": ("mean_absolute_error", "mean_squared_error"),
-    "ziln": ("mean_absolute_error", "mean_squared_error", "calibration"),
-    "multi_class": ("accuracy", "log_loss"),
-    "ordinal": ("accuracy", "log_loss", "mean_absolute_error"),
-    "survival": ("concordance", "log_loss"),
-}
-
-# The metrics of which more is better.
-LARGER_IS_BETTER = ("auc", "accuracy", "concordance")
-
-# The smallest and the largest possible value of each metric of the gate.
-RANGES: Mapping[str, tuple[float, float]] = {
-    "auc": (0, 1),
-    "accuracy": (0, 1),
-    "concordance": (0, 1),
-    **dict.fromkeys(
-        ("log_loss", "calibration", "mean_absolute_error", "mean_squared_error", *MODEL_METRICS),
-        (0, math.inf),
-    ),
+# The metrics of the gate, by name: the `HeadEntry.judged_by` of all heads.
+GATE_METRICS: Mapping[str, MetricKind] = {
+    kind.name: kind for head in HEADS.values() for kind in head.judged_by
 }
 
 
@@ -217,9 +197,12 @@ class Condition(Entry):
     def _check_range(self) -> None:
         """Checks that the metric can have the values that the bounds ask for."""
         name = self.metric.partition("/")[0]
-        if name not in RANGES:
+        if name in MODEL_METRICS:
+            least, most = 0.0, math.inf
+        elif name in GATE_METRICS:
+            least, most = GATE_METRICS[name].range
+        else:
             return  # The check of the whole spec says which metrics exist.
-        least, most = RANGES[name]
         expected = "at least 0" if most == math.inf else f"between {least:g} and {most:g}"
         for key, bound in (("min", self.min), ("max", self.max)):
             if bound is not None and not least <= bound <= most:

@@ -30,7 +30,7 @@ class Accepted:
       missing: a number outside the bounds that stands for a missing value and is accepted.
       words: the words of a string label.
       steps: normalizers whose result must be finite. `in` does not check them; see
-        `input_pipelines.prepare.convert.normalized`.
+        `input_pipelines.prepare.convert.value_checks.normalized`.
       expected: a description of the set, for messages, after "expected".
       remedy: a remedy other than correcting the value. Usually empty.
     """
@@ -91,7 +91,7 @@ def of_head(spec: FeatureSpec, name: str) -> Accepted:
     remedy = ""
     if (low, high) == (0, 1):
         expected = "0 or 1"
-        if entry.head == "binary" and label.dtype == "float32":
+        if not entry.lists_classes and label.dtype == "float32":
             remedy = "use the head logistic_regression for numbers between 0 and 1"
     return Accepted(low, high, whole=True, expected=expected + of_head, remedy=remedy)
 

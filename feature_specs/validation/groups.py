@@ -1,7 +1,8 @@
 """Checks how a spec uses its columns: in groups, together, and under which variable names.
 
 As in `validation`, the checks are generators of problems that do not stop each other. All except
-`check_groups` need a spec in which all names exist. This module does not import TensorFlow.
+`check_groups`, `check_raw` and `check_row_lengths` need a spec in which all names exist. This
+module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Optional
 
 from feature_specs.errors import Path, Problem, did_you_mean, unknown, value_text
 from feature_specs.kinds import Embedding, Vocabulary
-from feature_specs.reference.naming import canned_name
+from feature_specs.kinds.base import LISTS_OF_LISTS, feature_under, is_nested
 from feature_specs.spec import FeatureSpec
 from feature_specs.validation.validation import Problems
 
@@ -129,7 +130,7 @@ def _chain(spec: FeatureSpec, name: str) -> Iterator[str]:
 def check_variable_names(spec: FeatureSpec) -> Problems:
     """No two columns of a group have the same variable name."""
     for group, names in spec.groups.items():
-        canned = [canned_name(spec, name) for name in names]
+        canned = [spec.canned_name(name) for name in names]
         for variable, count in Counter(canned).items():
             if count > 1:
                 same = [name for name, c in zip(names, canned) if c == variable]
@@ -229,3 +230,42 @@ def _difference_of_ids(spec: FeatureSpec, name: str, first_name: str) -> Optiona
         f"{key} is {value_text(meaning[key])} in column {name!r}, and {value_text(others[key])} in "
         f"column {first_name!r}"
     )
+
+
+def check_row_lengths(spec: FeatureSpec) -> Problems:
+    """`row_lengths` names a list of int64."""
+    for name, feature in spec.features.items():
+        if feature.row_lengths is None:
+            continue
+        path: Path = ("features", name, "row_lengths")
+        lengths = spec.features.get(feature.row_lengths)
+        if lengths is None:
+            known = [other for other in spec.features if other != name]
+            yield unknown(path, feature.row_lengths, "the name of a feature", known)
+        elif lengths.dtype != "int64" or lengths.shape != "variable" or lengths.nested:
+            yield Problem(
+                path,
+                f"feature {feature.row_lengths!r} is {lengths.dtype} with {lengths.form}, expected "
+                "int64 with shape: variable, the length of each list",
+            )
+
+
+def check_ragged_groups(spec: FeatureSpec) -> Problems:
+    """Ragged columns have separate groups, and no other group contains a list of lists."""
+    for group, names in spec.groups.items():
+        path: Path = ("groups", group)
+        ragged = [name for name in names if spec.columns[name].ragged]
+        rest = [name for name in names if name not in ragged]
+        if ragged and rest:
+            yield Problem(
+                path,
+                f"columns {', '.join(ragged)} are ragged, but {', '.join(rest)} are not. Put them "
+                "into separate groups.",
+            )
+        for name in rest:
+            if spec.columns[name].categorical and is_nested(spec, feature_under(spec, name)):
+                yield Problem(
+                    path,
+                    f"column {name!r} {LISTS_OF_LISTS}. Put {{ragged: {name}}} into the group "
+                    "instead.",
+                )

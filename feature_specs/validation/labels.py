@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Optional
 
 from feature_specs.errors import Path, Problem, unknown
-from feature_specs.heads import losses
-from feature_specs.heads.next_item import NextItem
-from feature_specs.heads.objectives import Binary, CosineDistance, MultiClass, MultiLabel
+from feature_specs.heads import Binary
 from feature_specs.label import Label
 from feature_specs.spec import FeatureSpec
 from feature_specs.validation.validation import Problems
@@ -75,7 +73,7 @@ def check_objectives(spec: FeatureSpec) -> Problems:
                 f"objectives {owner[label_name]!r} and {name!r} both learn the label "
                 f"{label_name!r}. Give one of them another label, or remove it.",
             )
-        if isinstance(objective, NextItem):
+        if objective.items_column is not None:
             yield from _check_items(spec, objective, label_name, path)
             messages = _item_misfits(label_name, label)
         else:
@@ -119,7 +117,7 @@ def _check_parts(spec: FeatureSpec, objective: Any, label: str, path: Path) -> P
             )
 
 
-def _check_items(spec: FeatureSpec, objective: NextItem, name: str, path: Path) -> Problems:
+def _check_items(spec: FeatureSpec, objective: Any, name: str, path: Path) -> Problems:
     """The column of the items exists, has steps, and has ids of the label's values."""
     path = (*path, "items")
     known = [
@@ -140,7 +138,7 @@ def _check_items(spec: FeatureSpec, objective: NextItem, name: str, path: Path) 
             f"label {name!r} is {label.dtype}, but column {objective.items!r} reads the feature "
             f"{source!r}, which is {feature.dtype}. Make the dtypes equal.",
         )
-    negatives = getattr(losses.options_of(objective.loss), "negatives", None)
+    negatives = getattr(objective.loss.options, "negatives", None)
     if negatives == "log_uniform" and not column.named_rows:
         yield Problem(
             (*path[:-1], "loss"),
@@ -184,9 +182,9 @@ def _misfits(objective: Any, name: str, label: Label) -> Iterator[str]:
                 f"label {name!r} has a true_probability, which cannot be combined with steps. "
                 "Remove it."
             )
-    elif isinstance(objective, (MultiLabel, CosineDistance)):
+    elif objective.learns_vectors:
         wanted = [objective.width]
-        lists = isinstance(objective, MultiLabel)
+        lists = objective.lists_classes
         if not (label.shape == (objective.width,) or (lists and label.variable)):
             either = "shape: variable for a list of classes, or " if lists else ""
             shape = label.shape if label.variable else list(label.shape)
@@ -203,7 +201,7 @@ def _misfits(objective: Any, name: str, label: Label) -> Iterator[str]:
     if objective.classes is None:
         if label.dtype == "string":
             yield f"label {name!r} is a string, expected a number"
-    elif isinstance(objective, MultiClass) and label.dtype == "float32":
+    elif objective.classes > 2 and not objective.lists_classes and label.dtype == "float32":
         yield f"label {name!r} is float32, expected int64 or string"
     elif words is not None and words != objective.classes:
         yield (

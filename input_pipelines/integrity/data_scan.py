@@ -16,7 +16,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from feature_specs.spec import FeatureSpec
-from input_pipelines.cores import cores
+from input_pipelines.errors import cores
 from input_pipelines.integrity import diagnosis
 from input_pipelines.integrity.file_check import FileCheck, FileReport, Progress
 

@@ -25,10 +25,10 @@ from feature_specs.spec import FeatureSpec
 from feature_specs.validation import accepted_values
 from input_pipelines.integrity import stored_records
 from input_pipelines.integrity.file_check import FileCheck
-from input_pipelines.prepare.convert.normalized import normalized
+from input_pipelines.prepare.convert.value_checks import normalized
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
-from input_pipelines.transform import decoding, record_kind
+from input_pipelines.transform import record_parsing, transforms
 from input_pipelines.transform.transforms import Transform
 
 CheckLabels = Callable[[Mapping[str, tf.Tensor]], Any]
@@ -92,7 +92,7 @@ def file_check(
     def function(records: tf.Tensor) -> Any:
         kept = selection.passing(records) if filtered else records
         if not with_labels:
-            return transform.features(record_kind.checked(spec, kept))
+            return transform.features(record_parsing.checked(spec, kept))
         features, labels = transform.features_and_labels(kept)
         if also is not None:
             also(labels)
@@ -205,7 +205,7 @@ def _feature_reason(
     if not feature.variable and len(values) != feature.length:
         return f"{what} has {counted(len(values), 'value')}, expected {feature.length}"
     if feature.decode is not None:
-        return decoding.reason(what, feature, values[0])
+        return transforms.reason(what, feature, values[0])
     if feature.dtype == "float32":
         for value in values:
             if not math.isfinite(value):
@@ -288,7 +288,7 @@ def _label_reason(
     stored = features.get(name)
     values = stored_records.values(stored)
     if values or label.missing is None:
-        classes = spec.objectives[spec.objective_of(name)].head == "multi_label"
+        classes = spec.objectives[spec.objective_of(name)].lists_classes
         reason = _stored_label_reason(what, label, stored, remedy, classes=classes)
         if reason:
             return reason

@@ -19,14 +19,8 @@ import numpy as np
 import tensorflow as tf
 
 from input_pipelines import errors
-from input_pipelines.record_files import (
-    file_bytes,
-    file_end,
-    file_lengths,
-    record_scanner,
-    tfrecords,
-)
-from input_pipelines.record_files.crc32c import FRAME
+from input_pipelines.record_files import file_bytes, file_lengths, record_scanner, tfrecords
+from input_pipelines.record_files.framing import FRAME
 from input_pipelines.record_files.record_scanner import BadRecord, Record
 from input_pipelines.transform import checks
 
@@ -160,7 +154,7 @@ class FileCheck:
                 yield None, offset
         except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
             raise _CannotRead(errors.first_line(error)) from error
-        if not file_end.reached_end(path, offset):
+        if not file_bytes.reached_end(path, offset):
             raise _CannotRead("it ends before its last record does")
 
     def _thoroughly(self, path: str, sums: _Sums) -> Iterator[tuple[Optional[BadRecord], int]]:

@@ -17,9 +17,8 @@ from typing import Any, Optional
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from feature_specs.heads.objectives import Binary, MultiClass
 from feature_specs.spec import FeatureSpec
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 from input_pipelines.integrity import stored_records
 from input_pipelines.reading import selection, shuffling
 from input_pipelines.record_files import tfrecords
@@ -51,7 +50,7 @@ def warnings(
     labels = [
         spec.label_of(name)
         for name, objective in spec.objectives.items()
-        if isinstance(objective, (Binary, MultiClass))
+        if objective.classes is not None and not objective.lists_classes
     ]
     paths = sorted(first)
     some = [_counted(spec, first[path]) for path in paths]

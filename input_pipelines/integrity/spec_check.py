@@ -5,7 +5,7 @@ record that would stop a run is an error. Something that makes a model worse tha
 warning. Prints rates for each feature, label, column and table, so that a person can judge.
 
 "Missing" means what the model treats as missing: an absent feature, and "" or -1 if they stand for
-a missing value (`feature_specs.reference.missing_values`). The share of values that collide in hash
+a missing value (`FeatureSpec.missing_value`). The share of values that collide in hash
 buckets is not measured, but estimated from the number of different values. Only reads files, and
 needs no session.
 """
@@ -21,12 +21,11 @@ import tensorflow as tf
 
 from feature_specs import kinds
 from feature_specs.errors import counted
-from feature_specs.reference.missing_values import missing_value
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import diagnosis, stored_records
-from input_pipelines.integrity.cross_counts import CrossCounter
-from input_pipelines.prepare.analyze.sizes import collision_share
+from input_pipelines.integrity.stored_records import CrossCounter
+from input_pipelines.prepare.analyze.vocabularies import collision_share
 from input_pipelines.reading import selection
 from input_pipelines.record_files import tfrecords
 
@@ -118,7 +117,7 @@ class _Counts:
         self._values: dict[str, Counter[Any]] = {name: Counter() for name in spec.used_features()}
         self._labels: dict[str, Counter[Any]] = {name: Counter() for name in spec.labels}
         # The values that stand for "missing", as they are stored.
-        words = {name: missing_value(spec, name) for name in spec.features}
+        words = {name: spec.missing_value(name) for name in spec.features}
         self._words = {n: w.encode() if isinstance(w, str) else w for n, w in words.items()}
         self._weights: dict[str, Counter[str]] = {
             name: Counter() for name, label in spec.labels.items() if label.weight is not None

@@ -7,12 +7,14 @@ In general the two messages cannot be distinguished: `Example.features` and
 is read as a SequenceExample silently has no feature lists. A SequenceExample that is read as an
 Example silently loses them. Two facts reveal the kind of a record. Only a SequenceExample has field
 2, `feature_lists`. If a record lacks this field but has a feature with the name of one of the
-spec's feature lists, it was written as an Example. `record_kind` does the same for whole batches.
+spec's feature lists, it was written as an Example. `record_parsing` does the same for batches.
+
+`CrossCounter` counts the different combinations of values in a crossed column, for `spec_check`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -20,6 +22,7 @@ from google.protobuf.message import DecodeError
 
 from feature_specs.errors import counted
 from feature_specs.feature import Feature
+from feature_specs.kinds import Crossed
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 
@@ -154,3 +157,48 @@ def _joined(name: str, feature: Feature, steps: Sequence[Any]) -> Any:
 def _some(names: Iterable[str]) -> str:
     names = sorted(names)
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
+class CrossCounter:
+    """The different combinations in the records that were added so far.
+
+    Args:
+      spec: the feature spec.
+      column: the cross. Use `of`, which makes a counter only if the cross can be counted.
+    """
+
+    def __init__(self, spec: FeatureSpec, column: Crossed):
+        self._spec = spec
+        self._keys = [(next(_features(spec, key)), key in spec.columns) for key in column.sources]
+        self._seen: set[tuple[Any, ...]] = set()
+
+    @staticmethod
+    def of(spec: FeatureSpec, column: Crossed) -> Optional[CrossCounter]:
+        """A counter, or None for a cross that cannot be counted."""
+        for key in column.sources:
+            source = spec.columns.get(key)
+            if source is not None and not source.looks_up:
+                return None
+            if not spec.features[next(_features(spec, key))].single:
+                return None
+        return CrossCounter(spec, column)
+
+    @property
+    def different(self) -> int:
+        return len(self._seen)
+
+    def add(self, features: Mapping[str, Any]) -> None:
+        """Adds a record in the form that `stored_records.read` returns. It must fit the spec."""
+        combination = []
+        for name, is_column in self._keys:
+            stored = values(features.get(name))
+            value = stored[0] if stored else self._spec.features[name].default
+            value = value.encode() if isinstance(value, str) else value
+            if is_column and value in (b"", -1):
+                return  # A missing id has no cross. (A feature crosses even when it is empty.)
+            combination.append(value)
+        self._seen.add(tuple(combination))
+
+
+def _features(spec: FeatureSpec, key: str) -> Iterator[str]:
+    return spec.features_of(key) if key in spec.columns else iter((key,))

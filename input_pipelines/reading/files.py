@@ -1,16 +1,21 @@
 """Finds input files by pattern. Every process lists them in the same order.
 
     expand(["data/dt=*/*.tfrecord"])     # ["data/dt=2026-01-01/a.tfrecord", ...]
+    parse_days("2026-01-05..2026-01-07")    # 2026-01-05, 2026-01-06, 2026-01-07
+    parse_days("3d..2026-01-07")            # the same: three days that end with the last one
+    of_days("data/dt=*/*.tfrecord", ("2026-01-07",))     # data/dt=2026-01-07/*.tfrecord
 
 `*`, `?` and `[...]` match within one part of a path, and never a name with a dot or an underscore
 at its start: files and folders that are still being written have such names. A part of a pattern
 that begins with one of these characters matches such names. If brackets are in the name of a file
-or folder that exists, they are not wildcards: `part[1].csv` is the file of this name. This module
-is the only one that expands patterns of input files. It never opens a file.
+or folder that exists, they are not wildcards: `part[1].csv` is the file of this name. A day is a
+folder `dt=2026-01-01`. This module is the only one that expands patterns of input files. It never
+opens a file.
 """
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 from collections.abc import Sequence
@@ -18,7 +23,65 @@ from glob import glob as local_glob
 
 from feature_specs.files import file_systems
 from input_pipelines.errors import DataError
-from input_pipelines.reading import days as windows
+
+# The part of a pattern that is replaced by a day.
+_PLACE = re.compile(r"(?<![^/])dt=(\*|YYYY-MM-DD)(?![^/])")
+# The most days in a window. A larger number is almost certainly a typing error.
+_MOST = 3660
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_EXPECTED = (
+    "a day (2026-01-07), a first and a last day (2026-01-01..2026-01-07) or a number of days and "
+    "the last one (7d..2026-01-07)"
+)
+
+
+def parse_days(text: str) -> tuple[str, ...]:
+    """The days of a window, first to last, both included.
+
+    Raises:
+      ValueError: the text is not a window; the message says what was expected.
+    """
+    first, dots, last = text.strip().partition("..")
+    end = _day(text, last if dots else first)
+    count = re.fullmatch(r"(\d+)d", first) if dots else None
+    if count:
+        days = int(count[1])
+        if not 1 <= days <= end.toordinal():
+            raise ValueError(f"got {text!r}: {days} days, expected 1 or more")
+    else:
+        days = (end - _day(text, first)).days + 1
+        if days < 1:
+            raise ValueError(f"got {text!r}: the last day is before the first")
+    if days > _MOST:
+        raise ValueError(f"got {text!r}: {days} days, expected {_MOST} at most")
+    start = end.toordinal() - days + 1
+    return tuple(datetime.date.fromordinal(start + i).isoformat() for i in range(days))
+
+
+def _day(text: str, day: str) -> datetime.date:
+    if not _DAY.fullmatch(day):
+        raise ValueError(f"got {text!r}, expected {_EXPECTED}")
+    try:
+        return datetime.date.fromisoformat(day)
+    except ValueError as error:
+        raise ValueError(f"got {text!r}: the day {day} does not exist") from error
+
+
+def of_days(pattern: str, days: tuple[str, ...]) -> list[str]:
+    """One pattern for each day: the part `dt=*` (or a literal `dt=YYYY-MM-DD`) becomes `dt=<day>`.
+
+    Raises:
+      ValueError: the pattern does not have exactly one such part.
+    """
+    places = _PLACE.findall(pattern)
+    if len(places) != 1:
+        raise ValueError(
+            f"{pattern!r} has {len(places)} parts dt=*, expected one, as in "
+            "data/dt=*/*.tfrecord. Each day replaces the star"
+        )
+    return [_PLACE.sub(f"dt={day}", pattern) for day in days]
+
 
 # Wildcards ignore names with these first characters: hidden files, and files that describe a
 # folder.
@@ -58,7 +121,7 @@ def expand(
     for pattern in patterns:
         file_systems.check(pattern, flag=flag)
         if days:
-            paths += _of_days(pattern, tuple(days), flag)
+            paths += _paths_of_days(pattern, tuple(days), flag)
             continue
         matches = glob(pattern)
         if not matches:
@@ -105,8 +168,8 @@ def _check_link(path: str, flag: str) -> None:
         )
 
 
-def _of_days(pattern: str, days: tuple[str, ...], flag: str) -> list[str]:
-    by_day = dict(zip(days, windows.of_days(pattern, days)))
+def _paths_of_days(pattern: str, days: tuple[str, ...], flag: str) -> list[str]:
+    by_day = dict(zip(days, of_days(pattern, days)))
     matches = {day: glob(of_day) for day, of_day in by_day.items()}
     missing = [day for day, found in matches.items() if not found]
     if missing:

@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from feature_specs.errors import nearest
 from feature_specs.spec import FeatureSpec
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 from input_pipelines.errors import DataError
 from input_pipelines.record_files import writing
 from input_pipelines.record_files.tfrecords import BLOCK

@@ -33,7 +33,7 @@ import tensorflow as tf
 
 from feature_specs.spec import FeatureSpec
 from input_pipelines import errors
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 from input_pipelines.errors import DataError
 from input_pipelines.reading import own_records
 from input_pipelines.reading.selection import RowCounts, Selection
@@ -208,7 +208,7 @@ class OwnRows:
         )
         if shard.count > 1:
             rows = tfrecords.dealt(tfrecords.numbered(rows), shard).map(lambda block, _: block)
-        if selection.any:
+        if selection.drops_rows:
             rows = rows.map(selection.passing)
         return rows if cut is None else cut(rows)
 
@@ -234,13 +234,13 @@ class OwnRows:
           DataError: as `blocks`; or the rows never end.
         """
         # Without a filter, the number of all rows tells the number of each shard.
-        read_by = shard if selection.any else Shard()
+        read_by = shard if selection.drops_rows else Shard()
         enough = math.inf if more_than is None else more_than * shard.count // read_by.count
-        if self._total is None or selection.any:
+        if self._total is None or selection.drops_rows:
             read = kept = 0
             with contextlib.closing(self._in_a_thread()) as items:
                 length = int(next(items))
-                if length >= 0 and not selection.any:
+                if length >= 0 and not selection.drops_rows:
                     read, items = length, (_ for _ in ())
                 elif length == tf.data.INFINITE_CARDINALITY and more_than is None:
                     raise DataError(
@@ -252,10 +252,10 @@ class OwnRows:
                     own = block[(read_by.index - start) % read_by.count :: read_by.count]
                     start += len(block)
                     read += len(own)
-                    kept += int(tf.size(selection.passing(own))) if selection.any else len(own)
+                    kept += len(selection.passing(own) if selection.drops_rows else own)
                     if kept > enough:
                         return RowCounts(_MANY, (_MANY,))
-            if selection.any:
+            if selection.drops_rows:
                 return RowCounts(read, (kept,))
             self._total = read
         own_rows = len(range(shard.index, self._total, shard.count))

@@ -94,23 +94,20 @@ def shuffled_runs(blocks: tf.data.Dataset, seed: int, epoch: tf.Tensor) -> tf.da
 
 
 def epochs(
-    one_epoch: Callable[[tf.Tensor], tf.data.Dataset],
+    one_epoch: shuffling.OneEpoch,
+    span: shuffling.Span,
     *,
     batch_size: int,
-    rows_an_epoch: shuffling.RowsAnEpoch | None,
-    skip_rows: int,
-    count: int | None,
     empty: str = "an epoch holds no record",
 ) -> tf.data.Dataset:
     """Batches of one epoch after the other; counts and skips epochs like `shuffling.epochs`.
 
     `one_epoch` returns runs. Each batch is a string tensor [rows].
     """
-    first, offset = shuffling.epoch_of(skip_rows, rows_an_epoch)
-    if count is None:
+    first, offset = span.start()
+    if span.epochs is None:
         one_epoch = shuffling.never_empty(one_epoch, empty)
-    numbers = tf.data.Dataset.range(first, count if count is not None else tf.int64.max)
-    return whole_batches(numbers.flat_map(one_epoch), batch_size, offset)
+    return whole_batches(span.numbers(first).flat_map(one_epoch), batch_size, offset)
 
 
 def whole_batches(runs: tf.data.Dataset, batch_size: int, skip_rows: int = 0) -> tf.data.Dataset:

@@ -2,10 +2,7 @@
 
 Rows are dropped block by block when they are read, before they are shuffled. So batches are full,
 and shuffle windows contain only rows that are used. Only the few features that decide are parsed
-at this point. A hash of (seed, epoch, file, place in the file) decides whether a negative is kept,
-with the name of the file in the folder of all files (`file_systems.names_of`). So each epoch keeps
-different negatives, but every reading of an epoch keeps the same ones, with any number of workers
-and any spelling of the paths.
+at this point. `negatives` says which negatives an epoch keeps.
 
     selection = Selection(spec, negatives=Negatives("click", 0.1), seed=1, of=files)
     selection.count(files)          # RowCounts(read=1000, kept=(190,))
@@ -28,72 +25,19 @@ import numpy as np
 import tensorflow as tf
 
 from feature_specs.files import file_systems
-from feature_specs.heads.objectives import Binary
 from feature_specs.kinds import bounds
 from feature_specs.reference import example_parsing
-from feature_specs.sections.filters import Condition
+from feature_specs.sections.records import Condition
 from feature_specs.spec import FeatureSpec
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
+from input_pipelines.reading.negatives import Negatives
 from input_pipelines.reading.shuffling import RowsAnEpoch, rows_of_epochs
 from input_pipelines.record_files import tfrecords
 from input_pipelines.record_files.sharding import Shard
 from input_pipelines.transform import checks
 
 # The number of epochs that are counted each time the files are read.
-_EPOCHS_A_PASS = 64
-
-
-@dataclasses.dataclass(frozen=True)
-class Negatives:
-    """Negative down-sampling.
-
-    Attributes:
-      label: the label of a binary head. Rows where it is 0 are negatives.
-      share: the fraction of negatives to keep, in (0, 1). Each kept negative has the weight
-        1 / share in the losses of all objectives. So sums over all rows keep their expectation, and
-        predictions stay calibrated.
-    """
-
-    label: str
-    share: float
-
-    @classmethod
-    def of(cls, text: str, spec: FeatureSpec) -> Negatives:
-        """Parses `click=0.1`, or `0.1` if the spec has exactly one label of a binary head.
-
-        Raises:
-          ValueError: the text has another form, or the label cannot be used for sampling.
-        """
-        name, _, number = text.rpartition("=")
-        try:
-            share = float(number)
-        except ValueError:
-            share = 0.0
-        if not 0 < share < 1:
-            raise ValueError(f"got {text!r}, expected a share above 0 and below 1, as in click=0.1")
-        labels = [
-            spec.label_of(objective)
-            for objective, entry in spec.objectives.items()
-            if isinstance(entry, Binary) and entry.steps_in_row is None
-        ]
-        if spec.kept_together is not None:
-            raise ValueError(
-                f"got {text!r}: the head ranking learns from all rows of one "
-                f"{spec.kept_together!r}, so negatives cannot be dropped from a list"
-            )
-        if not name and len(labels) == 1:
-            name = labels[0]
-        if name not in labels:
-            known = f"labels of binary heads are: {', '.join(labels) or 'none'}"
-            problem = f"no binary head learns {name!r}" if name else "name a label, as in click=0.1"
-            raise ValueError(f"got {text!r}: {problem} ({known})")
-        if spec.labels[name].missing is not None:
-            raise ValueError(
-                f"got {text!r}: label {name!r} may be missing (missing: "
-                f"{spec.labels[name].missing}), and a row without it is neither negative nor "
-                "positive"
-            )
-        return cls(name, share)
+_EPOCHS_A_READING = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +93,7 @@ class Selection:
             self._entries.update(example_parsing.parse_entries(spec, [negatives.label]))
 
     @property
-    def any(self) -> bool:
+    def drops_rows(self) -> bool:
         """Whether anything may be dropped."""
         return bool(self._entries)
 
@@ -174,14 +118,18 @@ class Selection:
         """
         if cut is not None and self._negatives is not None:
             raise ValueError("negatives cannot be dropped from rows that are kept together")
-        if cut is not None or not self.any:
+        if cut is not None or not self.drops_rows:
             return tfrecords.blocks(
-                files, shard, interleaved=interleaved, cut=self._before(cut), damaged=damaged
+                files,
+                shard,
+                interleaved=interleaved,
+                cut=self._after_filter(cut),
+                damaged=damaged,
             )
 
         numbered = self._numbered(files, shard, interleaved=interleaved, damaged=damaged)
         return numbered.map(
-            lambda block, file, places: self.kept(block, file, places, epoch),
+            lambda block, file, places: self.rows_of_epoch(block, file, places, epoch),
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
         )
@@ -191,19 +139,21 @@ class Selection:
         names = None if self._negatives is None else self._names
         return tfrecords.numbered_blocks(files, shard, names=names, **options)
 
-    def kept(self, block: tf.Tensor, file: tf.Tensor, places: tf.Tensor, epoch: Any) -> tf.Tensor:
+    def rows_of_epoch(
+        self, block: tf.Tensor, file: tf.Tensor, places: tf.Tensor, epoch: Any
+    ) -> tf.Tensor:
         """The records of a block that an epoch keeps; `file` is the name of the block's file."""
-        if not self.any:
+        if not self.drops_rows:
             return block
         epochs = tf.reshape(tf.cast(epoch, tf.int64), [1])
-        passes, drawn = self._masks(block, file, places, epochs)
+        passes, drawn = self._decided(block, file, places, epochs)
         return tf.boolean_mask(block, passes & drawn[:, 0])
 
-    def _before(
+    def _after_filter(
         self, cut: Optional[Callable[[tf.data.Dataset], tf.data.Dataset]]
     ) -> Optional[Callable[[tf.data.Dataset], tf.data.Dataset]]:
         """A `cut` that first drops the rows that the filter rejects."""
-        if cut is None or not self.any:
+        if cut is None or not self.drops_rows:
             return cut
         then = cut
         return lambda of_file: then(
@@ -212,11 +162,7 @@ class Selection:
 
     def passing(self, block: tf.Tensor) -> tf.Tensor:
         """The records of a block that pass the filter."""
-        return tf.boolean_mask(block, self.mask(block)) if self._conditions else block
-
-    def mask(self, block: tf.Tensor) -> tf.Tensor:
-        """Whether each record of a block passes the filter, bool [rows]."""
-        return mask(block, self._conditions)
+        return tf.boolean_mask(block, mask(block, self._conditions)) if self._conditions else block
 
     def count(
         self,
@@ -235,14 +181,14 @@ class Selection:
           DataError: a file is corrupt and not listed in `damaged`.
           tf.errors.InvalidArgumentError: a record lacks a feature or label that decides.
         """
-        if not self.any:
+        if not self.drops_rows:
             rows = tfrecords.count_records(files, shard, damaged=damaged)
             return RowCounts(rows, (rows,))
         numbers = list(range(1 if self.same_each_epoch else epochs))
         counts: list[np.ndarray] = []
-        for first in range(0, len(numbers), _EPOCHS_A_PASS):
-            some = numbers[first : first + _EPOCHS_A_PASS]
-            counts.append(self._pass(files, shard, some, damaged))
+        for first in range(0, len(numbers), _EPOCHS_A_READING):
+            some = numbers[first : first + _EPOCHS_A_READING]
+            counts.append(self._count_epochs(files, shard, some, damaged))
         return RowCounts(int(counts[0][0]), tuple(int(n) for part in counts for n in part[1:]))
 
     def count_until(
@@ -265,26 +211,11 @@ class Selection:
         return counts
 
     def weigh(self, labels: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Multiplies all weights of a training batch by 1 / share in negative rows.
-
-        If a label has a weight for each step, [rows, steps], all steps of a row are multiplied.
-        """
-        if self._negatives is None:
-            return labels
-        label = labels[self._negatives.label]
-        if label.shape.rank == 2:  # The loss delayed_feedback has label and elapsed time.
-            label = label[:, 0]
-        negative = tf.equal(label, 0)
-        rows = tf.where(negative, tf.constant(1 / self._negatives.share, tf.float32), 1.0)
-        weights = {}
-        for name in self._spec.labels:
-            weight = labels.get(f"{name}/weight", tf.ones_like(rows))
-            a_row = rows[:, tf.newaxis] if weight.shape.rank == 2 else rows
-            weights[f"{name}/weight"] = a_row * weight
-        return {**labels, **weights}
+        """The labels of a training batch, with the weights of its negatives."""
+        return labels if self._negatives is None else self._negatives.weigh(self._spec, labels)
 
     @as_written
-    def _pass(
+    def _count_epochs(
         self,
         files: Sequence[str],
         shard: Shard,
@@ -294,7 +225,7 @@ class Selection:
         """int64 [1 + epochs]: the number of all rows, and of the rows that each epoch keeps."""
 
         def counted(block: tf.Tensor, file: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-            passes, drawn = self._masks(block, file, places, tf.constant(epochs, tf.int64))
+            passes, drawn = self._decided(block, file, places, tf.constant(epochs, tf.int64))
             kept = tf.math.count_nonzero(passes[:, tf.newaxis] & drawn, axis=0)
             return tf.concat([[tf.size(block, tf.int64)], kept], axis=0)
 
@@ -304,26 +235,30 @@ class Selection:
             nothing = tf.zeros([1 + len(epochs)], tf.int64)
             return counts.reduce(nothing, lambda total, block: total + block).numpy()
 
-    def _masks(
+    def _decided(
         self, block: tf.Tensor, file: tf.Tensor, places: tf.Tensor, epochs: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Which rows pass the filter, bool [rows], and are drawn, bool [rows, epochs]."""
         parsed = tf.io.parse_example(block, self._entries)
-        passes = _meet(parsed, self._conditions, tf.size(block))
+        passes = _meets_all(parsed, self._conditions, tf.size(block))
         if self._negatives is None:
             return passes, tf.ones([tf.size(block), tf.size(epochs)], tf.bool)
-        label = parsed[self._negatives.label]
-        words = self._spec.labels[self._negatives.label].vocabulary
-        negative = tf.equal(label, 0 if words is None else words[0])
-        drawn = uniform(self._seed, epochs, file, places) < self._negatives.share
-        return passes, drawn | ~negative[:, tf.newaxis]
+        drawn = self._negatives.drawn(
+            self._spec,
+            parsed[self._negatives.label],
+            seed=self._seed,
+            epochs=epochs,
+            file=file,
+            places=places,
+        )
+        return passes, drawn
 
 
 def mask(block: tf.Tensor, conditions: Sequence[Condition]) -> tf.Tensor:
     """Whether each serialized record meets all conditions, bool [rows]."""
     if not conditions:
         return tf.ones_like(block, tf.bool)
-    return _meet(tf.io.parse_example(block, _entries(conditions)), conditions, tf.size(block))
+    return _meets_all(tf.io.parse_example(block, _entries(conditions)), conditions, tf.size(block))
 
 
 def verdicts(
@@ -339,7 +274,7 @@ def verdicts(
             return [error]
         middle = len(records) // 2
         halves = records[:middle], records[middle:]
-        return [found for half in halves for found in verdicts(half, conditions)]
+        return [verdict for half in halves for verdict in verdicts(half, conditions)]
 
 
 def _entries(conditions: Sequence[Condition]) -> dict[str, Any]:
@@ -349,7 +284,7 @@ def _entries(conditions: Sequence[Condition]) -> dict[str, Any]:
     }
 
 
-def _meet(
+def _meets_all(
     parsed: dict[str, tf.Tensor], conditions: Sequence[Condition], rows: tf.Tensor
 ) -> tf.Tensor:
     """Whether each of some parsed rows meets all conditions, bool [rows]."""
@@ -364,41 +299,12 @@ def _meet(
         entry = condition.filter
         values = parsed[entry.feature]
         for key, words in entry.words.items():
-            known = tf.constant(list(words), values.dtype)
-            found = tf.reduce_any(tf.equal(values[:, tf.newaxis], known), axis=1)
-            passes &= found if key == "in" else ~found
+            listed = tf.constant(list(words), values.dtype)
+            is_listed = tf.reduce_any(tf.equal(values[:, tf.newaxis], listed), axis=1)
+            passes &= is_listed if key == "in" else ~is_listed
         for key, bound in entry.bounds.items():
             if key == "min":
                 passes &= values >= bounds.at_least(bound, condition.dtype)
             else:
                 passes &= values <= bounds.at_most(bound, condition.dtype)
     return passes
-
-
-def uniform(seed: int, epochs: tf.Tensor, file: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-    """float64 [rows, epochs] in [0, 1): a hash of all arguments.
-
-    The hash is the finalizer of SplitMix64 (Steele, Lea and Flood, 2014, "Fast splittable
-    pseudorandom number generators"), applied to one argument after the other.
-
-    Args:
-      seed: the seed of the training run.
-      epochs: int64 [epochs].
-      file: the name of the file; see `file_systems.names_of`.
-      places: int64 [rows], the places of the rows in it.
-    """
-    name = tf.strings.to_hash_bucket_fast(file, 2**62)
-    state = _mix(tf.constant(seed % 2**63, tf.int64))
-    for part in (epochs, name, places[:, tf.newaxis]):
-        state = _mix(state + tf.bitcast(part, tf.uint64))
-    # A float64 holds 53 bits, so use the 53 upper ones.
-    bits = tf.bitcast(tf.bitwise.right_shift(state, tf.constant(11, tf.uint64)), tf.int64)
-    return tf.cast(bits, tf.float64) * 2.0**-53
-
-
-def _mix(value: tf.Tensor) -> tf.Tensor:
-    state = tf.bitcast(value, tf.uint64) + tf.constant(0x9E3779B97F4A7C15, tf.uint64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        shifted = tf.bitwise.right_shift(state, tf.constant(shift, tf.uint64))
-        state = tf.bitwise.bitwise_xor(state, shifted) * tf.constant(factor, tf.uint64)
-    return tf.bitwise.bitwise_xor(state, tf.bitwise.right_shift(state, tf.constant(31, tf.uint64)))

@@ -9,8 +9,9 @@ epoch), so an interrupted training run can continue exactly where it stopped.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 import tensorflow as tf
 
@@ -21,6 +22,40 @@ WINDOW = 16 * 1024
 
 # The number of rows of every epoch, or a list with the number for each epoch.
 RowsAnEpoch = Union[int, Sequence[int]]
+
+# Makes the dataset of an epoch from its number, an int64 scalar.
+OneEpoch = Callable[[tf.Tensor], tf.data.Dataset]
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """Which rows of its shard a training reads.
+
+    Attributes:
+      skip: rows that an interrupted run has already read.
+      epochs: how often each row is read, counted from the first row; None repeats without end. An
+        epoch of a mix has as many rows as all its parts together (see `mixing`).
+      rows: how many rows of this shard an epoch has: one entry, or one for each part of a mix. An
+        entry is a number for every epoch, or one number for each epoch up to the one in which
+        `skip` ends; see `RowCounts`. Required with `skip`, and for `epochs` of a mix.
+    """
+
+    skip: int = 0
+    epochs: Optional[int] = None
+    rows: Sequence[RowsAnEpoch] = ()
+
+    def __post_init__(self) -> None:
+        if self.skip and not self.rows:
+            raise ValueError("skip needs the rows of an epoch, to know in which epoch it ends")
+
+    def start(self) -> tuple[int, int]:
+        """The epoch in which it starts, and how many rows of this epoch were read before."""
+        return epoch_of(self.skip, self.rows[0]) if self.skip else (0, 0)
+
+    def numbers(self, first: int) -> tf.data.Dataset:
+        """The numbers of the epochs from the first one on, int64."""
+        return tf.data.Dataset.range(first, tf.int64.max if self.epochs is None else self.epochs)
+
 
 # Blocks (of 1024 rows) that the block shuffle holds at a time.
 BLOCK_BUFFER = 64
@@ -51,36 +86,26 @@ def mixed(seed: int, epoch: tf.Tensor) -> tf.Tensor:
 
 
 def epochs(
-    one_epoch: Callable[[tf.Tensor], tf.data.Dataset],
-    *,
-    rows_an_epoch: RowsAnEpoch | None,
-    skip_rows: int,
-    count: int | None,
-    empty: str = "an epoch holds no record",
+    one_epoch: OneEpoch, span: Span, empty: str = "an epoch holds no record"
 ) -> tf.data.Dataset:
-    """One epoch after the other, without the first `skip_rows` rows.
+    """One epoch after the other, without the rows that were read before.
 
     Args:
       one_epoch: makes the dataset of an epoch (rows, like `shuffled_epoch`) from its int64 number.
-      rows_an_epoch: the rows of every epoch, or of each one if they differ. Required if
-        `skip_rows` is not 0.
-      skip_rows: rows that an earlier, interrupted run has trained on.
-      count: the number of epochs; None repeats without end.
+      span: which rows are read.
       empty: the text of the error for an epoch without rows.
 
     Raises (in the graph):
       tf.errors.InvalidArgumentError: epochs repeat without end, and an epoch has no row. Without
         this error, the dataset would search for a first row forever.
     """
-    first, offset = epoch_of(skip_rows, rows_an_epoch)
-    if count is None:
+    first, offset = span.start()
+    if span.epochs is None:
         one_epoch = never_empty(one_epoch, empty)
-    numbers = tf.data.Dataset.range(first, count if count is not None else tf.int64.max)
     if not offset:
-        return numbers.flat_map(one_epoch)
-    rest = tf.data.Dataset.range(first + 1, count if count is not None else tf.int64.max)
+        return span.numbers(first).flat_map(one_epoch)
     resumed = without_first_rows(one_epoch(tf.constant(first, tf.int64)), offset)
-    return resumed.concatenate(rest.flat_map(one_epoch))
+    return resumed.concatenate(span.numbers(first + 1).flat_map(one_epoch))
 
 
 def rows_of_epochs(rows_an_epoch: RowsAnEpoch, count: int) -> int:
@@ -111,9 +136,7 @@ def epoch_of(skip_rows: int, rows_an_epoch: RowsAnEpoch | None) -> tuple[int, in
     raise ValueError(f"rows_an_epoch has {skip_rows} rows fewer than skip_rows")
 
 
-def never_empty(
-    one_epoch: Callable[[tf.Tensor], tf.data.Dataset], empty: str
-) -> Callable[[tf.Tensor], tf.data.Dataset]:
+def never_empty(one_epoch: OneEpoch, empty: str) -> OneEpoch:
     """The same epochs, but an epoch without rows raises an error.
 
     Elements are rows, or tuples whose first part is rows. Elements without a row are dropped.

@@ -1,17 +1,40 @@
-"""Reads the uncompressed bytes of a file in order, as far as a damaged file has them.
+"""The bytes of a file: unpacked as far as a damaged file has them, their number, and samples.
 
-If a GZIP stream is broken, all bytes before the break are kept. zlib returns nothing for a piece
-that contains an error, so such a piece is decoded in smaller and smaller parts. Broken content
-raises no error: `FileBytes.broken` says why the bytes end too early.
+`FileBytes` keeps all bytes before the place where a GZIP stream is broken. zlib returns nothing for
+a piece that contains an error, so such a piece is decoded in smaller and smaller parts. Broken
+content raises no error: `FileBytes.broken` says why the bytes end too early.
+
+    total = sum(FRAME + len(record) for record in records)
+    reached_end(path, total)                  # whether a reader read the whole file
+    samples_of({"a.tfrecord": 84_000_000})    # {"a.tfrecord": "9f86d081884c7d65"}
+
+TensorFlow's reader stops without an error in some truncated files: a file that is cut inside the
+first bytes of a record, a GZIP file that is cut between two records, and an empty file.
+`reached_end` looks only at a file's size and its last bytes, unless a GZIP file has more than one
+member.
+
+A training that is started again goes on at a row number, which is wrong if a file has its rows in
+another order now, also with the same size; and its times say nothing, because a machine that
+fetches its data at each start gives new times to the same content. To read all bytes would take as
+long as an epoch. `samples_of` reads a few places of each file. If the rows come in another order,
+or the file was converted or compressed again, nearly all of its bytes differ. A sample does not see
+bytes that were changed in place between the samples, such as a label; then the rows still have the
+same numbers. For a digest of all bytes, see `row_cache.digests`.
 """
 
 from __future__ import annotations
 
+import hashlib
+import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Optional
 
+import numpy as np
 import tensorflow as tf
+
+from feature_specs.files import file_systems
 
 _GZIP_SUFFIXES = (".gz", ".gzip")
 _GZIP_START = b"\x1f\x8b"
@@ -148,3 +171,97 @@ def _before_the_error(decoder: Any, data: bytes) -> Iterator[bytes]:
             return
         yield piece
         data = decoder.unconsumed_tail
+
+
+# The size of the smallest GZIP file, in bytes.
+_GZIP_LEAST = 20
+
+# How many lengths are looked up at the same time, because remote file systems are slow.
+_ASKED = 16
+
+
+def stored_lengths(paths: Sequence[str]) -> np.ndarray:
+    """The unpacked sizes that files declare: int64 [paths].
+
+    A GZIP file declares its size modulo 2^32, in its last four bytes. -1 for a file that declares
+    no size; `reached_end` then checks it.
+    """
+    with ThreadPoolExecutor(_ASKED) as threads:
+        return np.array(list(threads.map(_stored_length, paths)), np.int64)
+
+
+def reached_end(path: str, total: int) -> bool:
+    """Whether a reader that found records of `total` bytes, with framing, read the whole file.
+
+    The last four bytes of a GZIP file are its unpacked size. If a file has several members, they
+    are the size of the last one only, so then the file is unpacked.
+    """
+    stored = size(path)
+    if not is_gzip(path):
+        return 0 < total == stored
+    if total and stored >= _GZIP_LEAST and _last_number(path, stored) == total % 2**32:
+        return True
+    return stored > 0 and gzip_length(path) == total
+
+
+def _stored_length(path: str) -> int:
+    try:
+        stored = size(path)
+        if not is_gzip(path):
+            return stored
+        return _last_number(path, stored) if stored >= _GZIP_LEAST else -1
+    except tf.errors.OpError:
+        return -1  # Reading the file reports the error.
+
+
+def _last_number(path: str, stored: int) -> int:
+    with tf.io.gfile.GFile(path, "rb") as file:
+        file.seek(stored - 4)
+        return int(struct.unpack("<I", file.read(4))[0])
+
+
+# The blocks of a local file: the first, the last, and six more, evenly between them.
+_BLOCKS, _BYTES = 8, 4096
+
+# How many files are read at the same time, because remote file systems are slow.
+
+
+def samples_of(sizes: Mapping[str, int]) -> dict[str, str]:
+    """A sample of each file, as 16 hex digits of a SHA-256.
+
+    At most 32 KiB of a file are read; smaller files are read whole. They are 8 blocks of a local
+    file, and the end of a file in a store. There, TensorFlow's reader of `gs://` fetches up to
+    64 MiB from each place, unless the file ends before. The last bytes of a GZIP file have the
+    checksum of all its content.
+
+    Args:
+      sizes: the bytes of each file. All spellings of a path give the same sample.
+
+    Raises:
+      OSError, tf.errors.OpError: a file cannot be read.
+    """
+    names = file_systems.canonical_of(sizes)
+    with ThreadPoolExecutor(_ASKED) as threads:
+        found = threads.map(lambda path: _sample(names[path], sizes[path]), sizes)
+        return dict(zip(sizes, found))
+
+
+def _sample(path: str, size: int) -> str:
+    whole = _BLOCKS * _BYTES
+    digest = hashlib.sha256()
+    if file_systems.scheme_of(path) is not None:
+        import tensorflow as tf  # Local files do not need it.
+
+        with tf.io.gfile.GFile(path, "rb") as remote:
+            remote.seek(max(0, size - whole))
+            digest.update(remote.read(whole))
+        return digest.hexdigest()[:16]
+    # Python reads only these bytes. TensorFlow's files read half a MiB at each place.
+    places = [0]
+    if size > whole:
+        places = [(size - _BYTES) * i // (_BLOCKS - 1) for i in range(_BLOCKS)]
+    with open(path, "rb", buffering=0) as file:
+        for place in places:
+            file.seek(place)
+            digest.update(file.read(_BYTES if size > whole else whole))
+    return digest.hexdigest()[:16]

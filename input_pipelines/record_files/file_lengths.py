@@ -24,8 +24,8 @@ from typing import NamedTuple, Optional
 from feature_specs.files import file_systems
 from input_pipelines.errors import DataError
 from input_pipelines.record_files import file_bytes, record_scanner
-from input_pipelines.record_files.crc32c import FRAME, HEADER, LARGEST_RECORD, masked
 from input_pipelines.record_files.file_bytes import FileBytes
+from input_pipelines.record_files.framing import FRAME, HEADER, LARGEST_RECORD, masked
 
 # The most bytes that are checked, which takes about ten seconds. A byte of a GZIP file has to be
 # unpacked, and takes as long as 32 other bytes.

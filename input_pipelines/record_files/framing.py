@@ -1,8 +1,15 @@
-"""Frames serialized records as TFRecord files store them; `crc32c` describes the format.
+"""Frames serialized records as TFRecord files store them, and checks their checksums.
 
-With this module the processes of a conversion do not load TensorFlow, which would take seconds and
-half a GB in each process. google-crc32c computes the checksums in C: about 700,000 records of 400
-bytes a second.
+A record is stored as
+
+    length    uint64, little-endian
+    checksum  uint32, the masked CRC-32C (Castagnoli) of the eight bytes of the length
+    payload   `length` bytes
+    checksum  uint32, the masked CRC-32C of the payload
+
+google-crc32c computes the CRC in C: about 700,000 records of 400 bytes a second. The processes of a
+conversion do not load TensorFlow, which would take seconds and half a GB in each of them. The kit
+also reads damaged files with these functions; TensorFlow reads and checks intact files.
 """
 
 from __future__ import annotations
@@ -10,12 +17,77 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Optional
 
+import google_crc32c
 import numpy as np
 
 from input_pipelines.errors import DataError
-from input_pipelines.record_files.crc32c import FRAME, HEADER, LARGEST_RECORD, masked
+
+# The bytes of a record before its payload, and the bytes before and after it together.
+HEADER = 12
+FRAME = 16
+
+# The most bytes of a record's payload, and of a line of a table. A reader holds a whole record in
+# memory, and a few hundred bytes of GZIP can stand for any number of equal bytes.
+LARGEST_RECORD = 64 * 2**20
+
+_MASK_DELTA = 0xA282EAD8
+
+
+def masked(data: bytes) -> int:
+    """The checksum as it is stored: rotated by 15 bits, plus a constant (TensorFlow's crc32c.h)."""
+    crc = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def length_of(header: bytes) -> Optional[int]:
+    """The length in the first twelve bytes of a record, or None if its checksum is wrong."""
+    if len(header) < HEADER:
+        return None
+    length, checksum = struct.unpack_from("<QI", header)
+    return length if masked(header[:8]) == checksum else None
+
+
+def payload_is_right(payload: bytes, checksum: bytes) -> bool:
+    return masked(payload) == struct.unpack("<I", checksum)[0]
+
+
+def first_header(data: bytes) -> Optional[int]:
+    """Where a length with its correct checksum (twelve bytes) is found first; None if nowhere.
+
+    Other bytes look like one at about one in 2^32 positions.
+    """
+    count = len(data) - HEADER + 1
+    if count <= 0:
+        return None
+    values = np.frombuffer(data, np.uint8)
+    # CRCs of inputs with the same length differ by a sum (exclusive or) of one term for each byte.
+    crc = np.full(count, _OF_ZEROS, np.uint32)
+    stored = np.zeros(count, np.uint32)
+    for i in range(8):
+        crc ^= _TERMS[i][values[i : i + count]]
+    for i in range(4):
+        stored |= values[8 + i : 8 + i + count].astype(np.uint32) << np.uint32(8 * i)
+    rotated = (crc >> np.uint32(15)) | (crc << np.uint32(17))
+    found = np.flatnonzero(rotated + np.uint32(_MASK_DELTA) == stored)
+    return int(found[0]) if found.size else None
+
+
+def _terms() -> np.ndarray:
+    """uint32 [8, 256]: what each value of each of eight bytes adds to the CRC of eight zeros."""
+    terms = np.zeros((8, 256), np.uint32)
+    for i in range(8):
+        for value in range(256):
+            data = bytearray(8)
+            data[i] = value
+            terms[i, value] = google_crc32c.value(bytes(data)) ^ _OF_ZEROS
+    return terms
+
+
+_OF_ZEROS = google_crc32c.value(bytes(8))
+_TERMS = _terms()
+
 
 FOOTER = FRAME - HEADER
 

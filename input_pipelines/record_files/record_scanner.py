@@ -29,9 +29,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Optional, Union
 
-from input_pipelines.record_files import crc32c, file_bytes, kinds
-from input_pipelines.record_files.crc32c import FRAME, HEADER, LARGEST_RECORD
+from input_pipelines.record_files import file_bytes, framing, kinds
 from input_pipelines.record_files.file_bytes import FileBytes
+from input_pipelines.record_files.framing import FRAME, HEADER, LARGEST_RECORD
 
 # How many bytes are searched for the next record at a time.
 _SEARCHED = 2**18
@@ -92,7 +92,7 @@ def scan(path: str) -> Iterator[Union[Record, BadRecord]]:
         header = data.at(offset, HEADER)
         if not header:
             break
-        length = crc32c.length_of(header)
+        length = framing.length_of(header)
         is_too_large = length is not None and length > LARGEST_RECORD
         is_inside = ends is None or offset + FRAME + (length or 0) <= ends
         raw = b""
@@ -118,7 +118,7 @@ def scan(path: str) -> Iterator[Union[Record, BadRecord]]:
         else:
             payload = raw[HEADER : HEADER + length]
             next_offset = offset + FRAME + length
-            if crc32c.payload_is_right(payload, raw[HEADER + length : FRAME + length]):
+            if framing.payload_is_right(payload, raw[HEADER + length : FRAME + length]):
                 yield Record(number, offset, payload)
             else:
                 next_offset = offset + _end_of_wrong_payload(raw, length)
@@ -144,7 +144,7 @@ def _bad_as_a_whole(path: str) -> Optional[str]:
         return f"the file is not GZIP, but its name ends in .gz or .gzip{_is_it_one(path)}"
     if looks_packed and not packed:
         start = FileBytes(path).at(0, HEADER)
-        if size > 2 and crc32c.length_of(start) is None and start[2:3] == b"\x08":
+        if size > 2 and framing.length_of(start) is None and start[2:3] == b"\x08":
             return f"the file is GZIP, but its name does not end in .gz or .gzip{_is_it_one(path)}"
     return None
 
@@ -166,7 +166,7 @@ def _is_it_one(path: str) -> str:
         return f"; {table}"
     return (
         ". Is it a TFRecord file, and compressed as its name says? (The names of tables end in "
-        ".csv, .tsv, .json, .jsonl or .parquet.)"
+        f"{kinds.table_suffixes()}.)"
     )
 
 
@@ -174,7 +174,7 @@ def _next_record(data: FileBytes, offset: int) -> int:
     """Where the next length with its correct checksum is, or the end of the file."""
     while True:
         piece = data.at(offset, _SEARCHED + HEADER - 1)
-        found = crc32c.first_header(piece)
+        found = framing.first_header(piece)
         if found is not None:
             return offset + found
         if len(piece) < _SEARCHED + HEADER - 1:
@@ -186,9 +186,9 @@ def _end_of_wrong_payload(raw: bytes, length: int) -> int:
     """Where a record with a wrong payload ends; `raw` is the record and the next header."""
     end = FRAME + length
     behind = raw[end:]
-    if behind and crc32c.length_of(behind) is None:
+    if behind and framing.length_of(behind) is None:
         # No record follows. If one begins inside, bytes are missing before it.
-        found = crc32c.first_header(raw[HEADER : end + HEADER - 1])
+        found = framing.first_header(raw[HEADER : end + HEADER - 1])
         if found is not None:
             return HEADER + found
     return end

@@ -2,7 +2,7 @@
 
 Reading works on *blocks*, string tensors of many records, because tf.data's cost is per element
 and not per byte. The reader counts the bytes of a file's records, and compares them with the size
-of the file at its end (`file_end`), because TensorFlow silently ignores some truncated files. Files
+of the file at its end (`file_bytes`): TensorFlow silently ignores some truncated files. Files
 that are known to be damaged are read with `record_scanner`, without making a copy. `writing` writes
 TFRecord files.
 """
@@ -16,10 +16,10 @@ from typing import Optional
 import numpy as np
 import tensorflow as tf
 
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 from input_pipelines.errors import DataError
-from input_pipelines.record_files import file_bytes, file_end, file_lengths, record_scanner
-from input_pipelines.record_files.crc32c import FRAME, LARGEST_RECORD
+from input_pipelines.record_files import file_bytes, file_lengths, record_scanner
+from input_pipelines.record_files.framing import FRAME, LARGEST_RECORD
 from input_pipelines.record_files.sharding import Shard
 
 # Records in a block: large enough to make tf.data's per-element cost vanish, small enough to
@@ -136,7 +136,7 @@ def whole_file(
 ) -> tf.data.Dataset:
     """The blocks of one file, with a check that its end was reached.
 
-    `stored` comes from `file_end.stored_lengths`. Only if this length does not match, the graph
+    `stored` comes from `file_bytes.stored_lengths`. Only if this length does not match, the graph
     calls Python. It does not call Python for every file, because an iterator that is destroyed
     while its threads wait for Python may wait for these threads forever. With `in_graph` it never
     calls Python, for processes that do not run this code; a GZIP file with several members then
@@ -175,7 +175,7 @@ def _asked(path: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
 
 
 def _reached_end(path: bytes, total: int) -> np.bool_:
-    return np.bool_(file_end.reached_end(path.decode(), int(total)))
+    return np.bool_(file_bytes.reached_end(path.decode(), int(total)))
 
 
 def _good_blocks(damaged: Damaged) -> Callable[[bytes], Iterator[np.ndarray]]:
@@ -224,7 +224,7 @@ def _named(files: Sequence[str], damaged: Damaged = NO_DAMAGE) -> tf.data.Datase
     """The path, the compression and the stored length of each file, and whether it is damaged."""
     file_lengths.check([path for path in files if path not in damaged])
     compressions = [compression_type(path) for path in files]
-    stored = file_end.stored_lengths(files)
+    stored = file_bytes.stored_lengths(files)
     are_damaged = [path in damaged for path in files]
     return tf.data.Dataset.from_tensor_slices((list(files), compressions, stored, are_damaged))
 

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from feature_specs.files import staged
-from input_pipelines.record_files.crc32c import LARGEST_RECORD
+from input_pipelines.record_files.framing import LARGEST_RECORD
 from input_pipelines.record_files.tfrecords import compression_type
 
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)

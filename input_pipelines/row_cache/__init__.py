@@ -1,10 +1,8 @@
 """Transformed rows on a local disk, for later epochs and later runs: `--input_cache_dir`.
 
-    digests         digests of files, remembered as long as a file is certainly the same
-    fingerprint     the name of a cached shard: a hash of its file's bytes, the spec and the code
+    digests         digests of files, and the name of a cached shard, which is made of them
     folder          the cached shards in a folder; the size limit; several runs at the same time
-    layout          packs transformed rows into a few dense tensors, and unpacks them
-    shards          writes one shard of transformed rows, and reads it again
+    shards          packs transformed rows into a few dense tensors; writes and reads one shard
     cache           combines all of this for `input_fns`
 
 A shard is transformed once, before the first epoch that reads it. Later epochs and runs read it

@@ -25,15 +25,17 @@ import numpy as np
 import tensorflow as tf
 
 from feature_specs.spec import FeatureSpec
-from input_pipelines.cores import cores
-from input_pipelines.errors import DataError
+from input_pipelines.errors import DataError, cores
+from input_pipelines.reading.negatives import Negatives
 from input_pipelines.reading.selection import Selection
+from input_pipelines.reading.shuffling import OneEpoch
+from input_pipelines.reading.sources import Cut, Files
 from input_pipelines.record_files.sharding import Shard
 from input_pipelines.record_files.tfrecords import NO_DAMAGE, Damaged
-from input_pipelines.row_cache import fingerprint, shards
+from input_pipelines.row_cache import digests, shards
 from input_pipelines.row_cache.digests import Digests
 from input_pipelines.row_cache.folder import CacheFolder, CacheFull
-from input_pipelines.row_cache.layout import RowLayout
+from input_pipelines.row_cache.shards import RowLayout
 from input_pipelines.transform.transforms import Transform
 
 _log = logging.getLogger("estimator_kit")
@@ -138,7 +140,7 @@ class RowCache:
           ValueError: rows of the spec cannot be cached; see `RowLayout`.
           tf.errors.OpError: a record is bad; the same error as without the cache.
         """
-        key = (fingerprint.of_rows(spec), tuple(files), shard, tuple(sorted(damaged.items())))
+        key = (digests.of_rows(spec), tuple(files), shard, tuple(sorted(damaged.items())))
         with self._lock:
             if key not in self._known:
                 self._known[key] = self._rows(spec, files, shard, damaged)
@@ -256,25 +258,70 @@ class RowCache:
         return DataError(f"the input cache {self._name} cannot be used: {error}")
 
 
+@dataclasses.dataclass(frozen=True)
+class Cached(Files):
+    """A source that reads the rows of files from a cache, in the same batches as from the files.
+
+    Only the last bit of a logarithm can differ: in TensorFlow it depends on a row's place in its
+    batch.
+
+    Raises:
+      ValueError: see `check_cacheable`.
+    """
+
+    cache: Optional[RowCache] = None
+
+    def __post_init__(self) -> None:
+        check_cacheable(self.spec, negatives=self.negatives)
+
+    @classmethod
+    def of(cls, source: Files, cache: RowCache) -> Cached:
+        values = {field.name: getattr(source, field.name) for field in dataclasses.fields(source)}
+        return cls(**values, cache=cache)
+
+    def open(self, paths: Sequence[str], records: Shard, cut: Cut) -> OneEpoch:
+        rows = self._rows(paths, records)
+        return lambda _: rows.blocks(interleaved=self.shuffle)
+
+    def reader(self, shard: Shard) -> Callable[..., Any]:
+        return self._rows(*self.deal(self.files, shard)).layout.unpack
+
+    def _rows(self, paths: Sequence[str], records: Shard) -> CachedRows:
+        assert self.cache is not None
+        return self.cache.rows(self.spec, paths, records, damaged=self.damaged)
+
+
+def check_cacheable(
+    spec: FeatureSpec, *, mixed: bool = False, negatives: Optional[Negatives] = None
+) -> None:
+    """Raises ValueError if transformed rows cannot be cached. The message says why."""
+    if spec.kept_together is not None:
+        raise ValueError(f"the head ranking reads rows of one {spec.kept_together!r} together")
+    if mixed:
+        raise ValueError("the rows of a mix (--train_mix) are taken one by one from its parts")
+    if negatives is not None:
+        raise ValueError("each epoch keeps different negatives (--keep_negatives)")
+
+
 class _Maker:
     """Computes the keys and rows of files. Make it where TensorFlow executes eagerly."""
 
-    def __init__(self, spec: FeatureSpec, shard: Shard, damaged: Damaged, digests: Digests):
-        self._digests = digests
-        self._rows = fingerprint.of_rows(spec)
+    def __init__(self, spec: FeatureSpec, shard: Shard, damaged: Damaged, file_digests: Digests):
+        self._digests = file_digests
+        self._rows = digests.of_rows(spec)
         self._shard = shard
         self._damaged = damaged
         self._selection = Selection(spec)
         self._transform = Transform(spec)
         self.layout = RowLayout.of(spec, self._transform)
-        if fingerprint.of_rows(spec) != self._rows:
+        if digests.of_rows(spec) != self._rows:
             raise DataError("a vocabulary file of the spec changed while it was read. Start again")
 
     def key(self, path: str) -> str:
         # A file that is known to be damaged is read in another way, even if no record is skipped.
         left_out = self._damaged.get(path)
         content = self._digests.of(path)
-        return fingerprint.of_shard(self._rows, path, content, self._shard, left_out)
+        return digests.of_shard(self._rows, path, content, self._shard, left_out)
 
     def packed_by_file(
         self, files: Sequence[str]

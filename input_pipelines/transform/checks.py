@@ -12,8 +12,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from feature_specs.encoded_bytes import Raw
-from feature_specs.feature import Feature
+from feature_specs.feature import Feature, Raw
 from feature_specs.heads.base import LabelPart
 from feature_specs.kinds import Column, Identity
 

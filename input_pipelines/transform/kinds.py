@@ -32,11 +32,11 @@ from feature_specs.kinds import (
     Vocabulary,
     Weighted,
 )
-from feature_specs.kinds.lookup import Lookup
-from feature_specs.reference.normalizers import integer_buckets, normalizer_fn
+from feature_specs.kinds.categorical import Lookup
+from feature_specs.reference.ops import integer_buckets, normalizer_fn
 from feature_specs.spec import FeatureSpec
-from input_pipelines.transform import checks, lookups
-from input_pipelines.transform.batch import Batch, Ids, Made
+from input_pipelines.transform import checks
+from input_pipelines.transform.batch import Batch, Ids, Made, make_table
 
 # Keys of strings in a dynamic embedding are FarmHash64 modulo this.
 _FINGERPRINTS = 2**63 - 1
@@ -48,7 +48,7 @@ _DEFAULT_HASH_KEY = 0xDECAFCAFFE
 def lookup_tables(spec: FeatureSpec) -> dict[str, Any]:
     """The tables of all vocabulary columns, by column, in the current graph."""
     columns = spec.of_kind(Vocabulary)
-    return {name: lookups.make_table(spec, column) for name, column in columns.items()}
+    return {name: make_table(spec, column) for name, column in columns.items()}
 
 
 def value_of(batch: Batch, name: str) -> Made:

@@ -4,6 +4,10 @@
 
 `Transform` makes a `LabelReader`. It never drops a row: if a label may be missing, a row without it
 has the weight 0. So does a row without a part of the label, such as the `event` of `survival`.
+
+The labels of the head `next_item` are ids of the column `items`, without its out-of-vocabulary
+buckets. An empty string, -1, and a value outside of the catalogue have no id: their step stays, and
+has no loss.
 """
 
 from __future__ import annotations
@@ -13,11 +17,70 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from feature_specs.heads.objectives import Objective
+from feature_specs.heads import Objective
 from feature_specs.kinds import Vocabulary
 from feature_specs.label import Label
 from feature_specs.spec import FeatureSpec
-from input_pipelines.transform import checks, item_labels, lookups
+from input_pipelines.transform import checks
+from input_pipelines.transform.batch import Batch, Ids, is_missing, list_table, make_table
+from input_pipelines.transform.kinds import value_of
+
+NO_ITEM = -1
+
+
+def item_ids(
+    spec: FeatureSpec,
+    label: str,
+    parsed: Mapping[str, Any],
+    tables: Mapping[str, Any],
+) -> tf.RaggedTensor:
+    """The ids of a label, int64 [rows, None], with one id for each step of the column `items`.
+
+    Args:
+      spec: the feature spec.
+      label: the name of a label of the head `next_item`.
+      parsed: the parsed features and labels.
+      tables: the lookup tables of vocabulary columns, by column.
+
+    Raises (in the graph):
+      tf.errors.InvalidArgumentError: a row has another number of items than steps, or an identity
+        column does not accept a value.
+    """
+    items = spec.items_of_label(label)
+    assert items is not None
+    (source,) = spec.features_of(items)
+    values = checks.one_item_a_step(label, parsed[label], source, parsed[source])
+    return _ids(spec, items, source, label, values, tables)
+
+
+def seen_ids(
+    spec: FeatureSpec, label: str, parsed: Mapping[str, Any], tables: Mapping[str, Any]
+) -> tf.RaggedTensor:
+    """The ids of the items at the steps of a row, in the form of `item_ids`."""
+    items = spec.items_of_label(label)
+    assert items is not None
+    (source,) = spec.features_of(items)
+    return _ids(spec, items, source, source, parsed[source], tables)
+
+
+def _ids(
+    spec: FeatureSpec,
+    items: str,
+    source: str,
+    name: str,
+    values: tf.RaggedTensor,
+    tables: Mapping[str, Any],
+) -> tf.RaggedTensor:
+    flat = values.flat_values
+    missing = is_missing(flat)
+    bounds = spec.columns[items].id_bounds
+    if bounds is not None:
+        flat = checks.label(name, tf.where(missing, tf.zeros_like(flat), flat), bounds)
+    found = value_of(Batch(spec, {source: values.with_flat_values(flat)}, tables), items)
+    assert isinstance(found, Ids)
+    ids = found.values.flat_values
+    there = ~missing & (ids >= 0) & (ids < spec.named_ids(items))
+    return values.with_flat_values(tf.where(there, ids, tf.constant(NO_ITEM, tf.int64)))
 
 
 class LabelReader:
@@ -33,7 +96,7 @@ class LabelReader:
         self._spec = spec
         self._columns = tables if tables is not None else _tables_of_items(spec)
         self._tables = {
-            name: lookups.list_table(label.vocabulary, tf.string, default=-1)
+            name: list_table(label.vocabulary, tf.string, default=-1)
             for name, label in spec.labels.items()
             if label.vocabulary is not None
         }
@@ -67,7 +130,7 @@ class LabelReader:
                     if label.missing is None:
                         present[name] = checks.label_present(name, present[name])
                     with tf.control_dependencies([present[name]]):
-                        values[name] = item_labels.item_ids(self._spec, name, parsed, self._columns)
+                        values[name] = item_ids(self._spec, name, parsed, self._columns)
                     continue
                 if isinstance(value, tf.RaggedTensor):
                     value, present[name] = self._dense(name, label, value)
@@ -101,9 +164,7 @@ class LabelReader:
                 if entry.group is not None:
                     result[f"{name}/group"] = group_hash(parsed[entry.group])
                 if entry.reads_seen:
-                    result[f"{name}/seen"] = item_labels.seen_ids(
-                        self._spec, name, parsed, self._columns
-                    )
+                    result[f"{name}/seen"] = seen_ids(self._spec, name, parsed, self._columns)
         return result
 
     def _masking(self, name: str) -> Iterator[str]:
@@ -155,7 +216,7 @@ def _tables_of_items(spec: FeatureSpec) -> dict[str, Any]:
     """The lookup tables of the columns that give labels their ids."""
     names = {objective.items_column for objective in spec.objectives.values()}
     columns = spec.of_kind(Vocabulary)
-    return {n: lookups.make_table(spec, columns[n]) for n in columns if n in names}
+    return {n: make_table(spec, columns[n]) for n in columns if n in names}
 
 
 def group_hash(values: tf.Tensor) -> tf.Tensor:
@@ -165,4 +226,4 @@ def group_hash(values: tf.Tensor) -> tf.Tensor:
     """
     text = values if values.dtype == tf.string else tf.strings.as_string(values)
     hashed = tf.strings.to_hash_bucket_fast(text, 2**62)
-    return tf.where(lookups.is_missing(values), tf.constant(-1, tf.int64), hashed)
+    return tf.where(is_missing(values), tf.constant(-1, tf.int64), hashed)

@@ -3,6 +3,10 @@
 Only this module distinguishes specs of SequenceExamples from specs of Examples. A feature list with
 one value in each step becomes a list [rows, steps] like any other list. Lists of lists are also
 assembled here. Parses whole batches and keeps no state between them.
+
+TensorFlow's parsers read each kind as the other one without an error, and lose a part of it. So all
+code that reads files first passes every record through `checked`. Serving does not.
+(`integrity.stored_records` distinguishes the kinds in the same way, one record at a time.)
 """
 
 from __future__ import annotations
@@ -102,3 +106,44 @@ def _with_shared_defaults(entries: dict[str, Any]) -> dict[str, Any]:
         return entry._replace(default_value=made[key])
 
     return {name: shared(entry) for name, entry in entries.items()}
+
+
+def checked(spec: FeatureSpec, serialized: tf.Tensor) -> tf.Tensor:
+    """The same string [rows] of serialized records.
+
+    Raises (in the graph):
+      tf.errors.InvalidArgumentError: a record has the other kind.
+      tf.errors.DataLossError: a record is neither.
+    """
+    rows = tf.size(serialized)
+    if spec.sequence_examples:
+        good = tf.cond(rows > 0, lambda: _no_examples(spec, serialized), _yes)
+        message = "a record is a tf.train.Example, but the spec describes SequenceExamples"
+    else:
+        good = tf.cond(rows > 0, lambda: ~tf.reduce_any(_have_lists(serialized)), _yes)
+        message = "a record has feature_lists, but the spec describes tf.train.Examples"
+    with tf.control_dependencies([tf.debugging.Assert(good, [f"{checks.PREFIX}{message}"])]):
+        return tf.identity(serialized)
+
+
+def _yes() -> tf.Tensor:
+    return tf.constant(True)
+
+
+def _have_lists(serialized: tf.Tensor) -> tf.Tensor:
+    """bool [rows]: which records have a feature list. Needs at least one record."""
+    message, field = "tensorflow.SequenceExample", "feature_lists"
+    found = tf.io.decode_proto(serialized, message, [field], [tf.string])
+    return tf.reduce_any(tf.strings.length(found.values[0]) > 0, axis=1)
+
+
+def _no_examples(spec: FeatureSpec, serialized: tf.Tensor) -> tf.Tensor:
+    """False if a record has no feature list, but a feature with the name of one in the spec."""
+    without = tf.boolean_mask(serialized, ~_have_lists(serialized))
+    entries = {name: tf.io.VarLenFeature(spec.features[name].dtype) for name in spec.feature_lists}
+
+    def look() -> tf.Tensor:
+        inside, _, _ = tf.io.parse_sequence_example(without, entries)
+        return tf.reduce_all([tf.equal(tf.size(values.values), 0) for values in inside.values()])
+
+    return tf.cond(tf.size(without) > 0, look, _yes)

@@ -21,9 +21,9 @@ import tensorflow as tf
 
 from feature_specs.kinds import Bucketized, Crossed, HashBucket, Identity, Numeric
 from feature_specs.kinds.normalizers import Log1p
-from feature_specs.reference.normalizers import side_by_side_fn
-from input_pipelines.transform import checks, kinds, lookups
-from input_pipelines.transform.batch import Batch, Ids
+from feature_specs.reference.ops import side_by_side_fn
+from input_pipelines.transform import checks, kinds
+from input_pipelines.transform.batch import Batch, Ids, is_present
 
 _Entry = TypeVar("_Entry")
 _Key = TypeVar("_Key", bound=Hashable)
@@ -90,7 +90,7 @@ def _hashes(batch: Batch) -> dict[str, Ids]:
     for (dtype, size), names in groups.items():
         words = _stacked([batch.parsed[columns[name].source] for name in names])
         text = words if dtype == tf.string else tf.strings.as_string(words)
-        found = Ids(tf.strings.to_hash_bucket_fast(text, size), lookups.is_present(words))
+        found = Ids(tf.strings.to_hash_bucket_fast(text, size), is_present(words))
         result.update(zip(names, map(Ids, _parts(found.masked(), len(names)))))
     return result
 
@@ -108,7 +108,7 @@ def _identities(batch: Batch) -> dict[str, Ids]:
             continue
         group = [columns[name] for name in names]
         values = tf.stack([batch.parsed[column.source] for column in group])
-        there = lookups.is_present(values)
+        there = is_present(values)
         if has_default:
             sizes, defaults = (
                 tf.constant([[getattr(column, field)] for column in group], tf.int64)
@@ -160,7 +160,7 @@ def present(batch: Batch) -> dict[str, tf.Tensor]:
     result: dict[str, tf.Tensor] = {}
     for features in _grouped(dict.fromkeys(sources), lambda s: batch.parsed[s].dtype).values():
         values = _stacked([batch.parsed[source] for source in features])
-        result.update(zip(features, _parts(lookups.is_present(values), len(features))))
+        result.update(zip(features, _parts(is_present(values), len(features))))
     return result
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.checkpoints import reading
+from estimator_kit.checkpoints import model_outline, reading
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start import warm_start
 from estimator_kit.commands import convert
@@ -34,14 +34,14 @@ from estimator_kit.config.experiment_config import complete
 from estimator_kit.config.mode_configs import ModelDirConfig, RetrainConfig
 from estimator_kit.config.modes import settings_of
 from estimator_kit.distributed.lost_tasks import Watch
-from estimator_kit.distributed.marks import DONE, Marks, goal_of
+from estimator_kit.distributed.waiting import DONE, Marks, goal_of
 from estimator_kit.errors import CheckpointError, NothingToDo, Refused
-from estimator_kit.exporters.best import BestRecord
+from estimator_kit.exporters import kinds
 from estimator_kit.model import model_params
 from estimator_kit.models import MODELS
-from estimator_kit.observing.evaluation_history import EvaluationHistory
+from estimator_kit.observing.histories import EvaluationHistory
 from estimator_kit.retraining import cycle, state
-from estimator_kit.retraining.checks import Checked
+from estimator_kit.retraining.data_checks import Checked
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.training_stage import Trained
@@ -49,7 +49,7 @@ from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import scoring
 from estimator_kit.scoring.eval_rows import EvalRows
 from estimator_kit.serving.loaded_model import LoadedModel
-from estimator_kit.training import last_start, plan
+from estimator_kit.training import plan, starts
 from estimator_kit.training.plan import Plan, check_start, trained_before
 from estimator_kit.training.preparation import make_model, trained_estimator
 from estimator_kit.training.source import TrainingInput
@@ -172,7 +172,7 @@ class Start:
         return feature_specs.load(self.spec_path)
 
     @property
-    def outline(self) -> reading.ModelOutline:
+    def outline(self) -> model_outline.ModelOutline:
         of_model = self.change is not None and self.change.of != "setting"
         return outline_of(self.change if of_model else None, self.data)
 
@@ -283,10 +283,10 @@ class Artifact:
 
 
 @functools.cache
-def outline_of(change: Optional[Change], data: pathlib.Path) -> reading.ModelOutline:
+def outline_of(change: Optional[Change], data: pathlib.Path) -> model_outline.ModelOutline:
     """The outline of the model under a change. Settings do not change the graph of this model."""
     start = Start(data, change)
-    return reading.outline(make_model(start.training("none"), start.spec))
+    return model_outline.outline(make_model(start.training("none"), start.spec))
 
 
 def refusal(check: Callable[..., Any], *arguments: Any) -> str:
@@ -308,7 +308,7 @@ class Checkpoint(Artifact):
         config, spec, outline = start.training(f"{folder}/model"), start.spec, start.outline
         model = make_model(config, spec)
         shapes = {name: outline.variables[name] for name in outline.weights}
-        weights = reading.ModelWeights(shapes, outline.metrics, outline.places)
+        weights = model_outline.ModelWeights(shapes, outline.metrics, outline.places)
         with mock.patch.object(reading, "weights_of", lambda model: weights):
             (problem,) = {
                 refusal(check_start, config, spec, model, outline),
@@ -387,10 +387,11 @@ class Scores(Artifact):
     def read(self, folder, start):
         scores = scores_of(folder, start)
         history = EvaluationHistory(f"{folder}/model")
-        best = BestRecord(f"{folder}/model/export/best", "loss", "min", scores)
+        config = Start(start.data).training(f"{folder}/model")
+        best = kinds.exporters_of(config, scores)[0]
         goes_on = is_finished(folder, Start(start.data), scores)
         assert len(history.read()) == 1
-        assert bool(history.alike(scores)) == (best.best is not None) == goes_on
+        assert bool(history.alike(scores)) == (best.newest is not None) == goes_on
         return None if goes_on else "begin again"
 
 
@@ -413,8 +414,8 @@ class Resumed(Artifact):
     def read(self, folder, start):
         config = start.training(f"{folder}/model")
         model = make_model(config, start.spec)
-        with mock.patch.object(last_start, "_log") as log:
-            last_start.say_changes(config, start.spec, model, 2)
+        with mock.patch.object(starts, "_log") as log:
+            starts.say_changes(config, start.spec, model, 2)
         if not log.info.called:
             return None
         (call,) = log.info.call_args_list
@@ -521,14 +522,15 @@ class Cycle(Artifact):
         """`same`, `new`, or `judged again`: what a start does with the refused cycle."""
         ran = []
         config = self._config(folder, start)
-        with mock.patch.object(cycle, "_run_stages", lambda of, *rest: ran.append(of)):
+        run_stages = lambda start, folder, *rest: ran.append(folder)  # noqa: E731
+        with mock.patch.object(cycle._Command, "_run_stages", run_stages):
             try:
                 cycle.run(config)
             except NothingToDo:
                 return "same"
-        (found,) = ran
+        (folder,) = ran
         (before, *_) = state.cycles(config.model_dir)
-        if found.folder.name != before.name:
+        if folder.name != before.name:
             assert before.load(Judged) is not None
             return "new"
         assert before.load(Judged) is before.load(Checked) is None

@@ -16,13 +16,11 @@ from typing import Any, Literal, Optional, Union
 import feature_specs
 from feature_specs.entry import Declared
 from feature_specs.feature import Feature
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS
 from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.label import Label
-from feature_specs.sections.drift_thresholds import Drift
-from feature_specs.sections.filters import Filter
+from feature_specs.sections.records import Drift, Filter, Tables
 from feature_specs.sections.retraining import Retraining
-from feature_specs.sections.tables import Tables
 from tests.conformance.observed import example, sequence_example
 from tests.conformance.table import HEAD_CASES, losses_of_head
 

@@ -22,23 +22,23 @@ import numpy as np
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit.checkpoints import reading
+from estimator_kit.checkpoints import model_outline
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.commands import convert, predict
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import all_reduce, tasks
-from estimator_kit.exporters import run_exports
-from estimator_kit.exporters.run_exports import RunExports
+from estimator_kit.exporters import saved_model
+from estimator_kit.exporters.saved_model import RunExports
 from estimator_kit.exporters.signatures import make_signatures
 from estimator_kit.model.computing import Computing
 from estimator_kit.retraining import vocabularies, window
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.training import bad_data, input_cache, preparation
 from estimator_kit.training.after_evaluation import AfterEvaluation
-from estimator_kit.training.eval_input import EvalInput, eval_paths
 from estimator_kit.training.hooks.progress import ProgressHook
 from estimator_kit.training.hooks.stop import StopRequest
 from estimator_kit.training.plan import find_warm_start, make_plan
+from estimator_kit.training.records import EvalInput, eval_paths
 from estimator_kit.training.run import Training
 from estimator_kit.training.run_config import make_run_config
 from estimator_kit.training.source import TrainingInput
@@ -262,7 +262,7 @@ class OfTraining(OfEvaluation):
 
     @part
     def outline(self):
-        return reading.outline(self.model)
+        return model_outline.outline(self.model)
 
     @part
     def trained(self):
@@ -389,7 +389,7 @@ class OfTraining(OfEvaluation):
         screened = self.screened
         paths = screened.files["--eval_files"]
         exports = RunExports(self.config, self.spec, paths, screened.damaged)
-        with mock.patch.object(run_exports, "unusual_rows", lambda *_, count, **__: count):
+        with mock.patch.object(saved_model, "unusual_rows", lambda *_, count, **__: count):
             return exports._sample()
 
 

@@ -9,7 +9,7 @@ import dataclasses
 import random
 from typing import Any, Callable, Optional
 
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS
 
 _SMALL = {"hidden_units": [8, 4]}
 _TASKS = {"click": "binary", "buy": "binary"}

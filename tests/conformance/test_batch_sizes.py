@@ -12,10 +12,10 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
+from estimator_kit.model.heads import joint, make_heads
 from estimator_kit.model.names import TOTAL_LOSS
-from estimator_kit.model.objectives import joint, make_objectives
 from estimator_kit.models import MODELS
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conformance import learning, toys
@@ -82,7 +82,7 @@ def test_every_metric_of_every_head_with_every_loss(heads):
     records = np.array([writing.example(row).SerializeToString() for row in rows], object)
     rng = np.random.default_rng(8)
     with tf.Graph().as_default(), v1.Session() as session:
-        objectives = make_objectives(spec)
+        objectives = make_heads(spec)
         given = v1.placeholder(tf.string, [None])
         scores = {
             name: v1.placeholder(tf.float32, [None, objective.logits_dimension])

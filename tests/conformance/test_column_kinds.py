@@ -18,19 +18,21 @@ from estimator_kit.model import gathers
 from feature_specs import kinds
 from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.kinds.base import Column, Dense
-from feature_specs.kinds.over_ids import OverIds
+from feature_specs.kinds.categorical import OverIds
 from input_pipelines.transform.kinds import TRANSFORMS, Batch, value_of
 
 
-def test_the_list_has_every_kind_and_each_is_in_a_module_of_its_name():
-    found = {}
-    for module in pkgutil.iter_modules(kinds.__path__):
-        loaded = importlib.import_module(f"feature_specs.kinds.{module.name}")
-        for _, kind in inspect.getmembers(loaded, inspect.isclass):
-            if issubclass(kind, Column) and not inspect.isabstract(kind):
-                assert kind.__module__ == f"feature_specs.kinds.{kind.kind}"
-                found[kind.kind] = kind
-    assert found == COLUMN_KINDS
+def test_the_list_has_every_kind():
+    classes = {
+        kind
+        for module in pkgutil.iter_modules(kinds.__path__)
+        for _, kind in inspect.getmembers(
+            importlib.import_module(f"feature_specs.kinds.{module.name}"), inspect.isclass
+        )
+    }
+    concrete = {c for c in classes if issubclass(c, Column) and not inspect.isabstract(c)}
+    assert {kind.kind: kind for kind in concrete} == COLUMN_KINDS
+    assert len(concrete) == len(COLUMN_KINDS)
 
 
 def test_every_kind_has_a_transform_or_ids_below_it():

@@ -19,13 +19,13 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.client import GrpcClient, RestClient
 from estimator_kit.commands import transform
-from estimator_kit.exporters import c_session, sample_rows, saved_model, warm_up
+from estimator_kit.exporters import c_session, example_requests, sample_rows, saved_model
 from estimator_kit.model.names import read_metrics
 from estimator_kit.models import MODELS
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS
 from feature_specs.kinds import COLUMN_KINDS
 from input_pipelines.record_files import writing
-from input_pipelines.transform import raw_inputs
+from input_pipelines.transform import serving_inputs
 from input_pipelines.transform.record_parsing import RecordParser
 from tests.conformance import batching, table
 from tests.estimator_kit.serving.small_models import serving
@@ -158,7 +158,9 @@ def test_a_model_trains_exports_and_answers_the_same_elsewhere(name, heads, serv
     export = saved_model.export_saved_model(trained, spec, str(tmp_path / "export"))
     raw = raw_request(spec, records)
     signatures = batching.signatures_of(export)
-    warm_up.write(str(tmp_path / "warm_up"), signatures, records, raw, spec=spec, model="ads")
+    example_requests.write(
+        str(tmp_path / "warm_up"), signatures, records, raw, spec=spec, model="ads"
+    )
     requests = batching.requests_of(tmp_path / "warm_up")
     assert set(requests) == set(signatures)
     found = served(
@@ -177,8 +179,8 @@ def test_a_model_trains_exports_and_answers_the_same_elsewhere(name, heads, serv
 def raw_request(spec, records):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         flat = session.run(RecordParser(spec).flat(tf.constant(records), with_labels=False))
-    assert raw_inputs.sendable(spec, flat).all()
-    return raw_inputs.filled(spec, flat)
+    assert serving_inputs.sendable(spec, flat).all()
+    return serving_inputs.filled(spec, flat)
 
 
 def check_same(found, predicted, what):
@@ -311,7 +313,7 @@ def test_every_kind_of_column_answers_the_same_elsewhere(served, tmp_path):
     export = saved_model.export_saved_model(trained, spec, str(tmp_path / "export"), rows=sample)
     assert os.listdir(os.path.join(export, "assets")) == ["cities.txt"]
     signatures = batching.signatures_of(export)
-    requests = batching.requests_of(os.path.join(export, "assets.extra", warm_up.NAME))
+    requests = batching.requests_of(os.path.join(export, "assets.extra", example_requests.NAME))
     assert set(requests) == set(signatures)
     found = served(
         export,

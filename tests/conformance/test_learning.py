@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from estimator_kit.models import MODELS
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS
 from tests.conformance import learning, table, toys
 
 SPECIAL = (*learning.TASK_MODELS, *learning.NEXT_ITEM_MODELS, *learning.MATCHING_MODELS)

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
-from estimator_kit.checkpoints import kept_params
+from estimator_kit.checkpoints import run_record
 from estimator_kit.errors import CheckpointError, ConfigError
 from estimator_kit.model.model_params import changes_of
 from estimator_kit.models import MODELS
@@ -114,7 +114,7 @@ def test_the_silent_parameters_are_refused_by_name(tmp_path):
         lines = ["--model=x", *(f"--model_params={line}" for line in was), "--report=on"]
         (tmp_path / "flags.txt").write_text("\n".join(lines) + "\n")
         spec = feature_specs.parse(table.document({"binary": "binary"}, ("wide", "deep")))
-        kept_params.check(str(tmp_path), "Mine", MODELS[name](spec, now).params)
+        run_record.check_params(str(tmp_path), "Mine", MODELS[name](spec, now).params)
 
     check("wide_deep", {})
     check("wide_deep", {"activation": "relu", "dropout": 0.5, "learning_rate": 1.0})
@@ -133,7 +133,7 @@ def test_the_silent_parameters_are_refused_by_name(tmp_path):
         "--model_params, or train into a new --model_dir (with --warm_start_from, to take "
         "these variables).",
     ]
-    kept_params.check(f"{tmp_path}/nowhere", "Mine", MODELS["linear"].Params())
+    run_record.check_params(f"{tmp_path}/nowhere", "Mine", MODELS["linear"].Params())
 
 
 def test_an_undeclared_parameter_of_a_user_counts_as_weights(tmp_path):
@@ -147,9 +147,9 @@ def test_an_undeclared_parameter_of_a_user_counts_as_weights(tmp_path):
     (tmp_path / "flags.txt").write_text(
         "--model_params=scale=2.0\n--model_params=noise=0.5\n--model_params=learning_rate=1.0\n"
     )
-    kept_params.check(str(tmp_path), "Mine", Params(scale=2.0, noise=0.3))
+    run_record.check_params(str(tmp_path), "Mine", Params(scale=2.0, noise=0.3))
     with pytest.raises(CheckpointError, match=r"scale: was 2\.0, is 1\.0"):
-        kept_params.check(str(tmp_path), "Mine", Params(noise=0.5))
+        run_record.check_params(str(tmp_path), "Mine", Params(noise=0.5))
     with pytest.raises(ValueError, match="changes='train': expected 'nothing' or one or more of"):
         ek.parameter(0.1, changes="train")
 
@@ -164,7 +164,7 @@ def test_a_default_that_another_version_changed_is_refused(tmp_path):
         activation: str = "tanh"
         scale: float = 1.0  # Kept by no old start, so it contradicts nothing.
 
-    kept_params.write(str(tmp_path), Old())
-    kept_params.check(str(tmp_path), "Mine", New(activation="relu"))
+    run_record.write_params(str(tmp_path), Old())
+    run_record.check_params(str(tmp_path), "Mine", New(activation="relu"))
     with pytest.raises(CheckpointError, match='activation: was "relu", is "tanh"'):
-        kept_params.check(str(tmp_path), "Mine", New())
+        run_record.check_params(str(tmp_path), "Mine", New())

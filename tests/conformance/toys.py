@@ -13,7 +13,7 @@ from typing import Any, Callable, Optional
 import numpy as np
 from sklearn import metrics
 
-from feature_specs.heads import losses
+from feature_specs.heads import LOSSES
 from tests.conformance.table import losses_of_head
 
 CELLS = 4
@@ -224,12 +224,11 @@ _NEEDED = {"delayed_feedback": {"elapsed": "waited", "delay": 6.0}}
 
 def losses_and_options(head: str) -> list[Optional[dict[str, Any]]]:
     """All losses of a head; one more for each choice of an option that has names as choices."""
-    entries = {next(iter(m.model_fields)): m for m in losses.Loss.__args__}  # type: ignore
     found: list[Optional[dict[str, Any]]] = []
     for name in losses_of_head(head):
         needed = _NEEDED.get(name, {})
         found.append({name: needed})
-        (options,) = (field.annotation for field in entries[name].model_fields.values())
+        (options,) = (field.annotation for field in LOSSES[name].model_fields.values())
         for key, schema in options.model_json_schema()["properties"].items():
             choices = [c for s in (schema, *schema.get("anyOf", ())) for c in _names_in(s)]
             default = options.model_fields[key].default

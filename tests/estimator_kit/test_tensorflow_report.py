@@ -32,7 +32,7 @@ def run(*command, python_path=()):
     )
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_where_all_is_well():
     done = run("-m", "estimator_kit.tensorflow_report")
     assert done.returncode == 0, done.stderr[-3000:]

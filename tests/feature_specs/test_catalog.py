@@ -10,9 +10,8 @@ import pydantic
 import pytest
 
 import feature_specs
-from feature_specs import kinds
+from feature_specs import heads, kinds
 from feature_specs.feature import Feature
-from feature_specs.heads import objectives
 from feature_specs.label import Label
 from feature_specs.parser import parser
 from feature_specs.parser.yaml_reader import read_text
@@ -143,7 +142,7 @@ def test_every_entry_is_read(spec):
         "deep": ("price", "pixels", "price_bucket", "tag_emb", "town_hot"),
     }
     assert spec.labels["kind"] == Label(dtype="string", vocabulary=("a", "b", "c"))
-    assert spec.objectives["amount"] == objectives.Regression(head="regression", loss_weight=0.5)
+    assert spec.objectives["amount"] == heads.Regression(head="regression", loss_weight=0.5)
     assert spec.ignored == ("note",)
     assert (spec.directory, spec.source) == (pathlib.Path("/specs"), "x.yaml")
 

@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from feature_specs.parser import parser
 from input_pipelines import data_service
-from input_pipelines.reading.selection import Negatives
+from input_pipelines.reading.negatives import Negatives
+from input_pipelines.reading.sources import Files
 from input_pipelines.record_files import writing
 from tests.conftest import make_rows
 
@@ -54,7 +55,7 @@ def local():
 
 
 def test_a_worker_reads_all_rows_once_an_epoch_and_then_nothing(spec, files, local):
-    given = data_service.WorkerInput(spec, files, batch_size=8, epochs=2).dataset()
+    given = data_service.WorkerInput(Files(spec, files), batch_size=8, epochs=2).dataset()
     batches = prices(local(given, rows=180).as_numpy_iterator())
     assert [len(batch) for batch in batches] == [8] * 22 + [4]
     assert Counter(p for batch in batches for p in batch) == Counter(dict.fromkeys(range(90), 2))
@@ -66,7 +67,7 @@ def test_reading_starts_at_the_given_epoch(spec, files, local):
 
     def kept(first, end):
         given = data_service.WorkerInput(
-            spec, files, batch_size=8, first_epoch=first, epochs=end, negatives=negatives
+            Files(spec, files, negatives=negatives), batch_size=8, first_epoch=first, epochs=end
         )
         elements = given.dataset().take_while(lambda f, labels: tf.size(labels["click"]) > 0)
         return sorted(p for batch in prices(elements.as_numpy_iterator()) for p in batch)
@@ -97,7 +98,7 @@ def test_small_batches_of_workers_are_joined(local):
 
 
 def test_reading_does_not_wait_for_lost_rows(spec, files, local):
-    given = data_service.WorkerInput(spec, files, batch_size=8, epochs=1).dataset()
+    given = data_service.WorkerInput(Files(spec, files), batch_size=8, epochs=1).dataset()
     batches = prices(local(given, rows=10_000, lost_after_secs=0.0).as_numpy_iterator())
     assert sorted(p for batch in batches for p in batch) == list(range(90))
 
@@ -107,7 +108,7 @@ def test_a_file_that_is_cut_in_a_length_is_noticed_without_python(spec, files, l
     path.write_bytes(
         path.read_bytes() + b"\1\0\0"
     )  # TensorFlow takes this for the end of the file.
-    given = data_service.WorkerInput(spec, files, batch_size=8, epochs=1).dataset()
+    given = data_service.WorkerInput(Files(spec, files), batch_size=8, epochs=1).dataset()
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         list(local(given, rows=90))
     assert "the file ends before its last record does" in error.value.message
@@ -119,7 +120,7 @@ def test_members_of_gzip_are_refused(spec, files, local):
     data = gzip.decompress(path.read_bytes())
     length = 16 + int.from_bytes(data[:8], "little")
     path.write_bytes(gzip.compress(data[:length]) + gzip.compress(data[length:]))
-    given = data_service.WorkerInput(spec, files, batch_size=8, epochs=1).dataset()
+    given = data_service.WorkerInput(Files(spec, files), batch_size=8, epochs=1).dataset()
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         list(local(given, rows=90))
     assert "or it has several GZIP members (write it again as one member):" in error.value.message

@@ -13,6 +13,7 @@ from input_pipelines.record_files.sharding import Shard
 from input_pipelines.transform import serving_inputs
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import make_rows
+from tests.input_pipelines.inputs import training
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_training_reads_each_row_once_an_epoch_and_batches_run_on(spec, files):
 
 def test_shuffled_labels_stay_with_the_features_of_their_row(spec, files):
     prices = np.log1p([row["price"] for row in make_rows(250)])
-    for features, labels in input_fns.train_input_fn(spec, files, batch_size=64, epochs=1)():
+    for features, labels in training(spec, files, batch_size=64, epochs=1)():
         numbers = labels["row"].numpy().astype(int)
         np.testing.assert_allclose(features["price"][:, 0], prices[numbers], rtol=1e-6)
 
@@ -103,16 +104,14 @@ def test_without_shuffling_the_order_is_that_of_the_files(spec, files):
 
 def test_an_interrupted_training_goes_on_exactly(spec, files):
     def run(skip):
-        return input_fns.train_input_fn(
-            spec, files, batch_size=50, epochs=3, skip_rows=skip, rows_an_epoch=250
-        )
+        return training(spec, files, batch_size=50, epochs=3, skip_rows=skip, rows_an_epoch=250)
 
     assert row_numbers(run(300)) == row_numbers(run(0))[6:]
 
 
 def test_skipping_needs_the_number_of_rows(spec, files):
-    with pytest.raises(ValueError, match="skip_rows needs rows_an_epoch"):
-        input_fns.train_input_fn(spec, files, batch_size=50, skip_rows=1)
+    with pytest.raises(ValueError, match="skip needs the rows of an epoch"):
+        training(spec, files, batch_size=50, skip_rows=1)
 
 
 # Whole files, then single records.
@@ -123,9 +122,7 @@ def test_workers_share_the_rows(spec, files, count):
 
     rows = []
     for index in range(count):
-        own = input_fns.train_input_fn(
-            spec, files, batch_size=64, epochs=1, shard=Shard(count, index)
-        )
+        own = training(spec, files, batch_size=64, epochs=1, shard=Shard(count, index))
         rows += flat(row_numbers(own))
         # A distribution strategy passes the same numbers in an input context.
         Context.input_pipeline_id = index

@@ -22,7 +22,7 @@ def folder(tmp_path_factory):
 ANALYZE = ("--mode=analyze", "--train_files=[01].tfrecord")
 
 
-@pytest.mark.ci
+@pytest.mark.nightly  # The tutorial first_model goes the same way.
 def test_from_records_to_a_trained_model(folder):
     done = run(folder, *ANALYZE, "--labels=click", "--analysis_dir=first")
     assert done.returncode == 0, done.stderr

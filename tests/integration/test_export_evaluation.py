@@ -13,8 +13,8 @@ import pytest
 import estimator_kit as ek
 from estimator_kit import exit_codes
 from estimator_kit.errors import ExportError
+from estimator_kit.model.heads import row_metric
 from estimator_kit.scoring import export as exports
-from estimator_kit.scoring import row_metrics
 from input_pipelines.record_files import writing
 from tests.conformance import table
 from tests.conftest import DOCUMENT, make_rows, place, small_run
@@ -115,7 +115,7 @@ def test_the_metrics_by_numpy(ads, export, score):
         assert found[f"accuracy/{name}"] == pytest.approx(np.average(right, weights=weights))
         assert found[f"weight_sum/{name}"] == np.sum(weights)
         logits = np.concatenate([b[f"{name}/logits"][:, 0] for b in batches])
-        auc = row_metrics.make("auc", "binary", labels, logits, weights).value()
+        auc = row_metric("auc", "binary", labels, logits, weights).value()
         assert found[f"auc/{name}"] == pytest.approx(auc, rel=1e-9)
     assert found["rows"] == 200
 

@@ -1,9 +1,8 @@
 """No input ends the program with status 70, a traceback, a signal or a hang.
 
 `tests.integration.fuzz` draws random flags, specs, records, tables, TF_CONFIGs and files of earlier
-runs. In continuous integration the seed is always the same. Nightly it comes from the clock, and is
-printed. FUZZ_SEED sets another seed. FUZZ_CASE selects cases: 17, or 0-99 if a case fails only
-after other cases in its process.
+runs. The seed comes from the clock, and is printed. FUZZ_SEED sets another seed. FUZZ_CASE selects
+cases: 17, or 0-99 if a case fails only after other cases in its process.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ import pytest
 
 from tests.integration.fuzz import batches, cases, start
 
-# The numbers of cases of a test in CI and nightly, and the number of nightly tests.
-_CI, _NIGHTLY, _TESTS = 100, 500, 10
+# The number of cases of a test, and of tests.
+_CASES, _TESTS = 500, 10
 
 # How many problems a failure reports in full.
 _TOLD = 5
@@ -68,13 +67,8 @@ def _check_reach(reports: list[dict[str, Any]], text: str) -> None:
         assert 0 in found and len(found) > 1, f"{kind} ends only with {sorted(found)}\n{text}"
 
 
-@pytest.mark.ci
-def test_100_cases(base, tmp_path):
-    _run("1", range(_CI), base, tmp_path / "work")
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize("part", range(_TESTS))
 def test_5000_cases(base, tmp_path, part):
-    numbers = range(part * _NIGHTLY, (part + 1) * _NIGHTLY)
+    numbers = range(part * _CASES, (part + 1) * _CASES)
     _run(f"{time.time_ns()}", numbers, base, tmp_path / "work")

@@ -129,7 +129,7 @@ def test_the_loss_by_hand():
         labels = {"next_vector": targets, "bought": bought}
         losses = {
             name: objective.loss(*map(tf.constant, (logits[name], labels[name], real)))
-            for name, objective in made.objectives.items()
+            for name, objective in made.heads.items()
         }
         total = made.loss(losses)
         found = session.run([losses["next_vector"], losses["bought"], total])

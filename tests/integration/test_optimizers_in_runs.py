@@ -146,9 +146,14 @@ def test_batches_without_a_step_are_told(config, caplog, monkeypatch):
 
     monkeypatch.setattr(StopHook, "after_run", stop_early)
     with caplog.at_level("WARNING", logger="estimator_kit"):
-        result = ek.run(config(params={"accumulate": 4}, mode="train_and_evaluate",
-                               early_stopping_metric="loss", early_stopping_patience=9,
-                               early_stopping_direction="min"))  # fmt: skip
+        result = ek.run(
+            config(
+                params={"accumulate": 4},
+                mode="train_and_evaluate",
+                early_stopping_metric="loss",
+                early_stopping_patience=9,
+            )
+        )
     assert (result.global_step, result.rows_trained) == (1, 0)
     message = (
         "accumulate=4: training ended before its next step. The gradients of the last 1 batches "

@@ -98,7 +98,7 @@ def test_other_evaluation_files_of_an_old_directory_begin_again(config, easy, ca
     assert f'(--eval_files: was ["{easy[0]}"], is [' in text
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_another_loss_begins_best_and_early_stopping_again(config, tmp_path, document, caplog):
     ek.run(config())
     document["objectives"]["click"]["loss_weight"] = 2.0
@@ -111,7 +111,7 @@ def test_another_loss_begins_best_and_early_stopping_again(config, tmp_path, doc
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("other", ["path", "version"])
+@pytest.mark.parametrize("other", ["path", pytest.param("version", marks=pytest.mark.nightly)])
 def test_the_same_scores_go_on(config, ads, tmp_path, other, caplog):
     run = config()
     ek.run(run)
@@ -158,7 +158,7 @@ def test_a_finished_training_exports_again_with_other_outputs(config, monkeypatc
     first, evaluated = ek.run(run), lines(run)
     other = run.model_copy(update={"default_signature": "classify/click"})
     with monkeypatch.context() as broken:
-        broken.setattr(AfterEvaluation, "export_final", lambda *_: 1 / 0)
+        broken.setattr(AfterEvaluation, "finish", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             ek.run(other)
     second = ek.run(other)  # It knows what the start before has not done.
@@ -178,7 +178,7 @@ def test_a_finished_training_exports_again_with_other_outputs(config, monkeypatc
 @pytest.mark.ci
 def test_an_early_stop_is_one_by_the_settings_of_the_start(config, easy):
     # The loss falls, so "max" has stalled at the second evaluation.
-    run = config(max_steps=25, early_stopping_direction="max", exporters=())
+    run = config(max_steps=25, early_stopping_metric="max:loss", exporters=())
     assert (ek.run(run).stop_reason, lines(run)[-1]["global_step"]) == ("early_stopped", 10)
     with pytest.raises(ek.NothingToDo, match=r"stopped early at step 10\. Raise --early_st"):
         ek.run(run)

@@ -170,7 +170,7 @@ def test_the_program_ends_with_the_status_of_what_is_wrong(
         (["--train_files=README.md"], 65, "error: README.md: record 0 at byte 0: the checksum of "),
         (["--eval_files=README.md"], 65, "error: README.md: record 0 at byte 0: the checksum of "),
         (["--spec=/nowhere.yaml"], 2, "error: /nowhere.yaml: 1 problem in the feature spec"),
-        (["--best_metric=auc", "--best_direction=max", "--exporters=best"], 2,
+        (["--best_metric=auc", "--exporters=best"], 2,
          "error: --best_metric=auc: the model has no such metric. Did you mean 'auc/buy'?"),
     ],
 )  # fmt: skip
@@ -237,7 +237,7 @@ def test_sigterm_saves_a_checkpoint(flagfile, tmp_path, when):
     assert (tmp_path / "model" / f"model.ckpt-{result['global_step']}.index").exists()
 
 
-@pytest.mark.ci
+@pytest.mark.nightly  # test_corrupt_data.py and test_restarts.py have faster restarts.
 def test_killed_and_started_again_it_ends_as_it_would_have(flagfile, tmp_path):
     long = [f"--flagfile={flagfile}", "--max_steps=150", "--log_every_secs=0.01"]
     process = start(*long)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit.model import added_losses
+from estimator_kit.model import own_losses
 from tests.conftest import DOCUMENT, make_rows, small_run, variables
 
 pytestmark = pytest.mark.nightly
@@ -34,14 +34,14 @@ class Adds(ek.ModelFn):
 
 @pytest.mark.filterwarnings("ignore:To make it possible to preserve tf.data options")
 def test_each_replica_has_its_own_outputs_and_losses(ads, tmp_path, monkeypatch):
-    of_logits, counts = added_losses.of_logits, []
+    of_logits, counts = own_losses.of_logits, []
 
     def counted(*arguments):
         added = of_logits(*arguments)
         counts.append((len(added.of_rows), len(added.of_batch)))
         return added
 
-    monkeypatch.setattr(added_losses, "of_logits", counted)
+    monkeypatch.setattr(own_losses, "of_logits", counted)
     document = {**DOCUMENT, "features": {**DOCUMENT["features"], "row": {"dtype": "int64"}}}
     # All rows have the same weight.
     document["labels"], document["objectives"] = (

@@ -16,7 +16,7 @@ import estimator_kit as ek
 from estimator_kit.errors import Locked, SessionLost
 from estimator_kit.result import read_result
 from estimator_kit.training import data_service
-from estimator_kit.training.hooks.one_session import OneSession
+from estimator_kit.training.hooks.stop import OneSession
 from estimator_kit.training.run import Training
 from estimator_kit.training.trainer import Alone
 from feature_specs.files import owners
@@ -46,7 +46,12 @@ def test_the_loss_is_that_of_the_rows_whatever_the_batches(config, trained):
 @pytest.mark.ci
 @pytest.mark.parametrize(
     ("mode", "damage"),
-    [("train", "lost"), ("train", "garbage"), ("evaluate", "lost"), ("evaluate", "garbage")],
+    [
+        ("train", "lost"),
+        ("evaluate", "garbage"),
+        pytest.param("train", "garbage", marks=pytest.mark.nightly),
+        pytest.param("evaluate", "lost", marks=pytest.mark.nightly),
+    ],
 )
 def test_a_lost_checkpoint_file_never_restarts_training(config, trained, damage, mode):
     run = config(mode="train")
@@ -64,7 +69,7 @@ def test_a_lost_checkpoint_file_never_restarts_training(config, trained, damage,
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("mode", ["evaluate", pytest.param("train", marks=pytest.mark.ci)])
+@pytest.mark.parametrize("mode", ["evaluate", pytest.param("train", marks=pytest.mark.nightly)])
 def test_a_damaged_checkpoint_is_named_with_the_one_before_it(config, trained, mode, tmp_path):
     run = config(mode="train")
     data = pathlib.Path(f"{run.model_dir}/model.ckpt-4.data-00000-of-00001")
@@ -258,10 +263,10 @@ def test_a_session_that_fails_while_it_is_made_is_made_again():
         session.after_create_session(None, None)
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_an_early_stop_stays_one_if_the_process_is_killed_after_it(config):
-    run = config(max_steps=9, save_checkpoints_steps=1, early_stopping_metric="loss",
-                 early_stopping_patience=1, early_stopping_direction="max",
+    run = config(max_steps=9, save_checkpoints_steps=1, early_stopping_metric="max:loss",
+                 early_stopping_patience=1,
                  exporters=("final",))  # fmt: skip
     first = ek.run(run)
     assert first.stop_reason == "early_stopped" and first.global_step < 9
@@ -314,7 +319,6 @@ def test_an_undefined_metric_is_no_reason_to_stop(config, tmp_path, caplog):
     path = f"{tmp_path}/nobody.tfrecord"
     writing.write_examples(path, rows)
     run = config(eval_files=(path,), early_stopping_metric="auc/click", max_steps=4,
-                 early_stopping_direction="max",
                  save_checkpoints_steps=1, early_stopping_patience=1)  # fmt: skip
     with caplog.at_level("WARNING", logger="estimator_kit"):
         result = ek.run(run)

@@ -14,11 +14,11 @@ import estimator_kit as ek
 from estimator_kit.commands import inspect
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import Refused, TimedOut
-from estimator_kit.retraining import cycle, gate_stage, modes, pages, reproduction, state
+from estimator_kit.retraining import cycle, gate_stage, modes, notices, state
+from estimator_kit.retraining.cycle_report import Report
 from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.lineage import Lineage
 from estimator_kit.retraining.promotion import Serving
-from estimator_kit.retraining.report import Report
 from estimator_kit.retraining.training_stage import Trained
 from estimator_kit.retraining.window import CycleWindow
 from input_pipelines.prepare.analyze.scan import scan
@@ -166,18 +166,18 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     lines = inspect.inspect(config(mode="inspect")).splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["0001", "0002", "0003"]
     assert "version 3: cycle 0001, copy of version 1, live" in lines
-    with open(pages.write(f"{folder}/model"), encoding="utf-8") as file:
+    with open(notices.write_pages(f"{folder}/model"), encoding="utf-8") as file:
         page = file.read()
     assert "3 cycles of retraining; version 3 is live (rollback to version 1, cycle 0001" in page
     assert "<td>log_loss/click max 0</td>" in page
     assert "<h2>Gate</h2>" in (folder / "model/cycles/0003/report.html").read_text()
 
-    text = reproduction.reproduce(config(cycle="2"))
+    text = modes.reproduce(config(cycle="2"))
     assert text.startswith("cycle 0002, trained again:\n")
     assert float(text.split()[-1]) < 1e-3
     (folder / "data/dt=2026-01-02/part-1.tfrecord").write_bytes(b"")
     with pytest.raises(ek.ConfigError, match=r"cannot be reproduced: \S*part-1.tfrecord has chan"):
-        reproduction.reproduce(config(cycle="2"))
+        modes.reproduce(config(cycle="2"))
 
 
 @pytest.mark.nightly
@@ -222,7 +222,7 @@ def test_a_cycle_that_died_goes_on_where_it_stopped(fresh, monkeypatch, caplog):
     assert served(fresh) == []
     with monkeypatch.context() as patched:
         patched.setattr(tasks, "train", full)  # It must not be called again.
-        patched.setattr(Serving, "_note", full)  # After the rename.
+        patched.setattr(Serving, "_record_versions", full)  # After the rename.
         with pytest.raises(OSError, match="No space left"):
             cycle.run(config(fresh))
     assert served(fresh) == [1]  # It is live, but no stage has recorded that yet.

@@ -16,7 +16,8 @@ from tests.programs import run
 
 pytest.importorskip("optuna", reason="the extra tune")
 
-pytestmark = pytest.mark.ci
+# `estimator_kit/tuning` has faster tests of kills, owners and results.
+pytestmark = pytest.mark.nightly
 
 LIMIT = 1200  # Seconds after which a process that hangs fails its test.
 
@@ -151,7 +152,6 @@ def test_the_flags_of_a_trial_give_its_metric_again(searched, tmp_path):
     assert result["metrics"]["auc/click"] == value
 
 
-@pytest.mark.nightly
 def test_the_best_flags_give_the_best_metrics_again(searched, tmp_path):
     folder, _, _, _ = searched
     found = document(folder)
@@ -246,7 +246,6 @@ def test_tensorboard_shows_each_trial_with_its_parameters(searched):
     assert tf.io.gfile.exists(str(folder / "found" / "trials" / "0000" / "eval"))
 
 
-@pytest.mark.nightly
 def test_a_trial_whose_loss_is_nan_is_a_failed_trial(ads, tmp_path):
     (tmp_path / "search.yaml").write_text(
         "metric: auc/click\ndirection: max\ntrials: 2\npruner: none\nsampler: random\nseed: 2\n"

@@ -40,7 +40,7 @@ def read_lines():
 
 def test_a_run_from_start_to_end(config, read_lines, tmp_path):
     run = config(exporters=("latest", "best", "final"), best_metric="auc/click",
-                 best_direction="max", max_steps=90, save_checkpoints_steps=30)  # fmt: skip
+                 max_steps=90, save_checkpoints_steps=30)  # fmt: skip
     result = ek.run(run)
     assert (result.status, result.stop_reason, result.global_step) == ("done", "max_steps", 90)
     assert result.rows_trained == 4500 and result.rows_evaluated == 200
@@ -329,9 +329,9 @@ def test_a_spec_that_means_something_else_is_refused(config, trained, tmp_path, 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"best_metric": "auc", "best_direction": "max", "exporters": ("best",)},
+        ({"best_metric": "auc", "exporters": ("best",)},
          "--best_metric=auc: the model has no such metric. Did you mean 'auc/buy'?"),
-        ({"early_stopping_metric": "auc/clik", "early_stopping_direction": "max"},
+        ({"early_stopping_metric": "auc/clik"},
          "--early_stopping_metric=auc/clik: the model has no such metric. Did you mean "
          "'auc/click'?"),
         ({"model": "dnnn"}, "unknown model 'dnnn'. Did you mean 'dnn'? Write your own model as "

@@ -11,8 +11,8 @@ from tests.conftest import ROOT
 from tests.integration import pages
 
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
-# Other tests have their promises: of `cluster`, tests/integration/test_clusters.py.
-NIGHTLY = ("cluster", "model_life")
+# Other tests have their promises, for example test_clusters.py and test_retraining.py.
+NIGHTLY = ("cluster", "model_life", "nightly_retraining")
 WORDS = {"model_life": 1500}  # One page for all stages of a model. Other pages have 900 words.
 
 

@@ -13,10 +13,8 @@ from estimator_kit import client, exit_codes
 from estimator_kit.config.areas import AllSettings
 from estimator_kit.config.modes import MODES
 from estimator_kit.models import MODELS
-from estimator_kit.serving import errors, grpc_service
-from feature_specs.heads import metric_meanings
-from feature_specs.heads.metric_choices import BY_GROUP
-from feature_specs.heads.objectives import HEADS
+from estimator_kit.serving import errors, grpc_server
+from feature_specs.heads import HEADS, METRICS
 from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.meaning import compared
 from feature_specs.meaning.aspects import ASPECTS
@@ -60,7 +58,7 @@ def test_the_spec_has_every_kind_head_loss_and_metric(pages):
     for head in HEADS:
         assert f"## {head} {{ #{head} }}" in heads
     assert "### huber { #loss-huber }" in heads
-    for name in metric_meanings.MEANINGS:
+    for name in METRICS:
         assert f'<span id="metric-{name}"></span>' in heads
     for name in ("raw", "image", "Gate", "Condition", "Thresholds"):
         assert f"## {name} {{ #{name} }}" in pages["reference/spec.md"]
@@ -94,15 +92,6 @@ def test_the_page_of_meanings_has_every_aspect_artifact_and_value(pages):
                                  "training, scores"), ("all models", "forward_features", "outputs"),
                                  ("`wide_deep`", "wide_group", "nothing (named)")):  # fmt: skip
         assert f"\n| `--model_params={name}` of {owner} | {aspects} |\n" in page
-
-
-def test_every_metric_has_a_meaning_and_a_home():
-    reported = {name for names in metric_meanings.ALWAYS.values() for name in names}
-    asked = {name for head in HEADS for name in spec.chosen_metrics(head)}
-    also = {*metric_meanings.WITH_TRUE_PROBABILITY, *metric_meanings.WITH_GROUPS}
-    assert reported | asked | also == set(metric_meanings.MEANINGS)
-    assert set(BY_GROUP) <= asked
-    assert set(metric_meanings.ALWAYS) == set(HEADS)
 
 
 def test_flags_by_mode(pages):
@@ -193,7 +182,7 @@ def test_the_written_pages_have_every_public_name_method_and_code():
     assert sorted(names) == estimator_kit.__all__
     assert client.__all__ == sorted(client.__all__)  # mkdocstrings shows these.
     http = (WRITTEN / "http.md").read_text("utf-8")
-    for service in (grpc_service.PredictionService, grpc_service.ModelService):
+    for service in (grpc_server.PredictionService, grpc_server.ModelService):
         for name, method in inspect.getmembers(service, inspect.isfunction):
             if name[0].isupper():
                 refused = "UNIMPLEMENTED" in inspect.getsource(method)

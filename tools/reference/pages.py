@@ -16,7 +16,7 @@ from estimator_kit.config.modes import (
     settings_of,
 )
 from estimator_kit.model.model_params import changes_of as of_parameter
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS
 from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.meaning import aspects, compared
 from tools.reference import models, spec
@@ -130,8 +130,8 @@ def _declared() -> Iterator[tuple[str, str]]:
     for owner, kind, names in models.parameters():
         for name in names:
             declared = aspects.of_field(kind.model_fields[name])
-            found = aspects.Changes(of_parameter(kind, name), bool(declared and declared.named))
-            yield f"`--model_params={name}` of {owner}", _changes(found)
+            changes = aspects.Changes(of_parameter(kind, name), bool(declared and declared.named))
+            yield f"`--model_params={name}` of {owner}", _changes(changes)
 
 
 def _changes(changes: aspects.Changes) -> str:

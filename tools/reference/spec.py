@@ -15,21 +15,16 @@ from typing import Any, Optional
 import pydantic
 import yaml
 
-from estimator_kit.model.objectives import _BY_HEAD as OBJECTIVES
-from estimator_kit.model.objectives import list_losses
-from estimator_kit.model.objectives import losses as formulas
+from estimator_kit.model.heads import CODE, list_losses
+from estimator_kit.model.heads import losses as formulas
 from feature_specs.feature import Feature
-from feature_specs.heads import losses
-from feature_specs.heads.metric_meanings import ALWAYS, MEANINGS
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS, LOSSES, METRICS
 from feature_specs.json_schema import json_schema
 from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.label import Label
 from feature_specs.parser.parser import VERSION
-from feature_specs.sections.drift_thresholds import Drift
-from feature_specs.sections.filters import Filter
+from feature_specs.sections.records import Drift, Filter, Tables
 from feature_specs.sections.retraining import Retraining
-from feature_specs.sections.tables import Tables
 from feature_specs.spec import FeatureSpec
 from tools.reference.text import (
     Model,
@@ -53,10 +48,6 @@ SECTIONS: dict[str, Model] = {
     "drift": Drift,
     "retraining": Retraining,
     "tables": Tables,
-}
-LOSSES: dict[str, Model] = {
-    next(iter(model.model_fields)): model
-    for model in losses.Loss.__args__  # type: ignore[attr-defined]
 }
 
 
@@ -99,8 +90,8 @@ ENTRIES: dict[str, dict[str, Model]] = {
 @functools.cache
 def examples() -> dict[str, list[dict[str, Any]]]:
     """Entries by the name of their class."""
-    found: dict[str, list[dict[str, Any]]] = yaml.safe_load(EXAMPLES.read_text(encoding="utf-8"))
-    return found
+    document: dict[str, list[dict[str, Any]]] = yaml.safe_load(EXAMPLES.read_text(encoding="utf-8"))
+    return document
 
 
 def section(page: str, name: str, more: str = "", level: int = 2) -> str:
@@ -173,23 +164,25 @@ def heads_page() -> str:
         table(("head", "what it learns"), *heads),
     ]
     for name in HEADS:
-        always = ", ".join(f"[{code(each)}](#metric-{each})" for each in ALWAYS[name])
-        text = f"{about(OBJECTIVES[name])}\n\nMetrics that it always has: {always}."
+        always = ", ".join(
+            f"[{code(each.name)}](#metric-{each.name})" for each in HEADS[name].always
+        )
+        text = f"{about(CODE[name])}\n\nMetrics that it always has: {always}."
         parts.append(section("objectives.md", name, text))
     parts.append(f"## Losses\n\nLosses of lists, such as `softmax`:\n\n{about(list_losses)}")
     for name in LOSSES:
         functions = (name, f"sigmoid_{name}", f"softmax_{name}")
-        found = [getattr(formulas, each) for each in functions if hasattr(formulas, each)]
-        text = "\n\n".join(about(each) for each in found if inspect.isfunction(each))
+        described = [getattr(formulas, each) for each in functions if hasattr(formulas, each)]
+        text = "\n\n".join(about(each) for each in described if inspect.isfunction(each))
         parts.append(section("objectives.md", f"loss-{name}", text, level=3))
     rows = [
         (
             f'<span id="metric-{name}"></span>{code(name)}',
-            escaped(text),
-            ", ".join(code(head) for head, names in ALWAYS.items() if name in names),
-            ", ".join(code(head) for head in HEADS if name in chosen_metrics(head)),
+            escaped(kind.meaning),
+            ", ".join(code(head) for head in HEADS if kind in HEADS[head].always),
+            ", ".join(code(head) for head in HEADS if name in HEADS[head].metric_field().kinds),
         )
-        for name, text in sorted(MEANINGS.items())
+        for name, kind in sorted(METRICS.items())
     ]
     parts += [
         "## Metrics",
@@ -199,10 +192,3 @@ def heads_page() -> str:
         table(("metric", "meaning", "always with", "if the spec asks, with"), *rows),
     ]
     return "\n\n".join(parts)
-
-
-def chosen_metrics(head: str) -> set[str]:
-    """The metrics that a head has when a spec asks for them."""
-    schema = HEADS[head].model_json_schema()["properties"].get("metrics", {"items": {"anyOf": []}})
-    items = schema["items"]["anyOf"]
-    return {name for item in items for name in (item.get("enum") or item["required"])}

@@ -67,15 +67,15 @@ def yaml_text(value: Any) -> str:
 
 def meanings(model: type) -> dict[str, str]:
     """The meaning of each field that has one."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed(model.__mro__):
         section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")[2]
         for _, names, text in _ENTRY.findall(section):
-            found.update(dict.fromkeys(names.split(", "), text))
+            texts.update(dict.fromkeys(names.split(", "), text))
     for name, field in getattr(model, "model_fields", {}).items():
         if field.description:
-            found[name] = field.description
-    return found
+            texts[name] = field.description
+    return texts
 
 
 def fields_table(
@@ -143,5 +143,5 @@ def type_text(schema: Mapping[str, Any], links: Mapping[str, str]) -> str:
     elif schema.get("required"):
         words[0] = code(f"{{{schema['required'][0]}: ...}}")
     # A bound of what a number can hold tells a reader nothing.
-    given = {key: schema[key] for key in _BOUNDS if abs(schema.get(key, 2**53)) < 2**53}
-    return ", ".join([*words, *(_BOUNDS[key].format(value) for key, value in given.items())])
+    bounds = {key: schema[key] for key in _BOUNDS if abs(schema.get(key, 2**53)) < 2**53}
+    return ", ".join([*words, *(_BOUNDS[key].format(value) for key, value in bounds.items())])

@@ -118,7 +118,7 @@ def _within(
 
 def differences(old: Record, new: Record) -> list[str]:
     """One sentence for each change of places that shapes do not show."""
-    found: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     known = has_objectives(old)
     for variable in sorted({*old} & {*new}):
         for axis, (was, now) in enumerate(zip(old[variable], new[variable])):
@@ -127,10 +127,10 @@ def differences(old: Record, new: Record) -> list[str]:
                 continue
             columns = [_listed(n for n, _ in places or () if n) for places in (was, now)]
             place = "its rows" if axis == 0 else f"its axis {axis}"
-            found.setdefault(
+            sentences.setdefault(
                 f"{columns}", f"{variable}: {place} belonged to {columns[0]}; now to {columns[1]}"
             )
-    return list(found.values())
+    return list(sentences.values())
 
 
 def has_objectives(record: Record) -> bool:

@@ -15,7 +15,6 @@ import numpy as np
 
 from feature_specs.files import documents
 from feature_specs.kinds import Column
-from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 
 # A move, int64 [new places]: the old place of each new place, or -1 if it has none. None if nothing
@@ -45,7 +44,7 @@ class ColumnsOfTables:
             if column.shared_table is not None:
                 self._shared.setdefault(column.shared_table, name)
             elif column.has_variables:
-                self._scopes.setdefault(canned_name(spec, name), name)
+                self._scopes.setdefault(spec.canned_name(name), name)
 
     def of(self, variable: str) -> Optional[str]:
         """The column, or None. The path of the variable ends with the name of its scope.
@@ -141,16 +140,16 @@ def logit_move(old: FeatureSpec, new: FeatureSpec, name: str) -> np.ndarray:
 
 def changed_objectives(old: FeatureSpec, new: FeatureSpec) -> set[str]:
     """The objectives of both specs that have other logits, or logits in another order."""
-    found = set()
+    changed = set()
     for name in new.objectives:
         if not is_new_objective(old, new, name):
             try:
                 move = _or_none(logit_move(old, new, name), logits_in_row(old, name))
             except MeaningError:
-                found.add(name)
+                changed.add(name)
             else:
-                found.update([name] if move is not None else [])
-    return found
+                changed.update([name] if move is not None else [])
+    return changed
 
 
 def is_new_objective(old: FeatureSpec, new: FeatureSpec, name: str) -> bool:
@@ -163,7 +162,7 @@ def logits_in_row(spec: FeatureSpec, name: str) -> int:
     return spec.objectives[name].logits_in_row if items is None else spec.named_ids(items)
 
 
-def moved(current: np.ndarray, found: np.ndarray, moves: Mapping[int, np.ndarray]) -> np.ndarray:
+def moved(current: np.ndarray, old: np.ndarray, moves: Mapping[int, np.ndarray]) -> np.ndarray:
     """The value of a variable: the old values at moved places, and current values at new places.
 
     Args:
@@ -173,11 +172,11 @@ def moved(current: np.ndarray, found: np.ndarray, moves: Mapping[int, np.ndarray
     """
     value = np.array(current)
     target: list[Any] = [np.arange(n) for n in value.shape]
-    source: list[Any] = [np.arange(n) for n in found.shape]
+    source: list[Any] = [np.arange(n) for n in old.shape]
     for axis, move in moves.items():
         target[axis] = np.flatnonzero(move >= 0)
         source[axis] = move[target[axis]]
-    value[np.ix_(*target)] = found[np.ix_(*source)]
+    value[np.ix_(*target)] = old[np.ix_(*source)]
     return value
 
 

@@ -13,7 +13,7 @@ from typing import Optional
 
 import numpy as np
 
-from estimator_kit.checkpoints.reading import ModelOutline
+from estimator_kit.checkpoints.model_outline import ModelOutline
 from estimator_kit.checkpoints.warm_start import row_moves
 from estimator_kit.checkpoints.warm_start.place_moves import (
     Record,
@@ -36,7 +36,6 @@ from estimator_kit.model.places.places import (
     objectives_of,
     without_objectives,
 )
-from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 
 
@@ -213,8 +212,8 @@ class VariableMoves:
 
     def _owners(self) -> set[str]:
         """The names of all places of the model's variables."""
-        found = (axes for name, axes in self._outline.places.items() if name != UNTRACED)
-        return {name for axes in found for axis in axes for name, _ in axis or ()}
+        places = (axes for name, axes in self._outline.places.items() if name != UNTRACED)
+        return {name for axes in places for axis in axes for name, _ in axis or ()}
 
     def warnings(self) -> Iterator[str]:
         """Warnings about changes that no variable shows."""
@@ -225,7 +224,7 @@ class VariableMoves:
         traced = bool(owners) and not any(name.startswith(UNKNOWN) for name in owners)
         for name in self._new.used_columns():
             column = self._new.columns[name]
-            part = f"/{canned_name(self._new, name)}/"
+            part = f"/{self._new.canned_name(name)}/"
             is_table = column.dense in VECTORS
             if is_table or any(part in variable for variable in seen):
                 continue

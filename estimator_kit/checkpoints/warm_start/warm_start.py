@@ -24,11 +24,10 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.checkpoints import run_record
-from estimator_kit.checkpoints.reading import ModelOutline, Shapes, find_checkpoint, shapes_in
-from estimator_kit.checkpoints.warm_start import dynamic_rows, row_moves
-from estimator_kit.checkpoints.warm_start.place_moves import Record
-from estimator_kit.checkpoints.warm_start.row_moves import ColumnsOfTables, Counts, MeaningError
+from estimator_kit.checkpoints.model_outline import ModelOutline, Shapes
+from estimator_kit.checkpoints.reading import find_checkpoint, shapes_in
+from estimator_kit.checkpoints.warm_start import row_moves, sources
+from estimator_kit.checkpoints.warm_start.row_moves import Counts, MeaningError
 from estimator_kit.checkpoints.warm_start.variable_moves import (
     Taken,
     VariableMoves,
@@ -36,16 +35,10 @@ from estimator_kit.checkpoints.warm_start.variable_moves import (
     fits,
 )
 from estimator_kit.errors import CheckpointError, ConfigError
-from estimator_kit.optimizers.gradient_changes import ACCUMULATED
 from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
 
 logger = logging.getLogger(__name__)
-
-_STEP = "global_step"
-
-# The variables of `model.objectives.item_frequency`.
-_ITEM_FREQUENCY = re.compile(r"(^|/)item_frequency/(last_step|gap)$")
 
 # How many variables of each status the log names. The report file names all of them.
 _NAMED = 8
@@ -89,7 +82,7 @@ class WarmStart:
       taken: the variables to take, by their names in the new model.
       report: what happens to each variable.
       step: the first global step; 0 if the source's step is not taken.
-      tables: the names of the tensors of dynamic embeddings to take; see `dynamic_rows`.
+      tables: the names of the tensors of dynamic embeddings to take; see `sources`.
       steps_back: how much the stored steps of these tables are reduced.
     """
 
@@ -114,11 +107,11 @@ class WarmStart:
         """(name, value) for each variable. `current(name)` returns the values of new places."""
         reader = tf.train.load_checkpoint(self.checkpoint)
         for name, entry in self.taken.items():
-            found = reader.get_tensor(entry.source)
+            value = reader.get_tensor(entry.source)
             if not entry.is_whole:
                 moves = {move.axis: move.places for move in entry.moves}
-                found = row_moves.moved(current(name), found, moves)
-            yield name, found
+                value = row_moves.moved(current(name), value, moves)
+            yield name, value
 
     def write_report(self, model_dir: str) -> None:
         self.report.save(os.path.join(model_dir, "warm_start_report.json"))
@@ -157,7 +150,7 @@ def plan(
       mode: `weights` takes trainable variables and embedding tables. `weights_and_stats` also takes
         the statistics of layers (moving means of a normalization). `all_but_step` also takes
         optimizer slots and moving averages of weights, but not how often items are in batches
-        (`item_frequency`), which counts steps. `all` also takes the global step. The first
+        (`sampled_items`), which counts steps. `all` also takes the global step. The first
         two also take FTRL's slots, because without them FTRL forgets the weights at its first step.
       pattern: a regular expression. A variable is taken if its whole name matches; slots are taken
         with their variable.
@@ -170,79 +163,86 @@ def plan(
         rows mean something else.
     """
     checkpoint = find_checkpoint(source)
-    found = shapes_in(checkpoint)
-    kept = kept_spec(source)
-    tables = dynamic_rows.plan(outline, found, kept, spec, mode=mode, pattern=pattern)
-    whole, outline = outline, _without(outline, outline.growing)
-    weights = sorted(_weights(outline, spec, mode, pattern))
+    shapes = shapes_in(checkpoint)
+    old_spec = sources.kept_spec(source)
+    tables = sources.tables_to_take(outline, shapes, old_spec, spec, mode=mode, pattern=pattern)
+    fixed = _without(outline, outline.growing)
+    weights = sorted(sources.weights_to_take(fixed, spec, mode, pattern))
     if not weights and not tables.names and not tables.problems:
         raise ConfigError(
             f"--warm_start_vars={pattern} matches none of the model's variables: "
-            f"{', '.join(sorted(whole.weights))}"
+            f"{', '.join(sorted(outline.weights))}"
         )
-    names = _source_names(renames, found, outline)
-    for name in outline.variables:
-        base = base_of(name, outline)
-        if base is not None and base in names:  # A slot is renamed with its variable.
-            names.setdefault(name, names[base] + name[len(base) :])
-    wanted = [*weights, *_more(weights, outline, found, names, mode, pattern)]
-    moves = VariableMoves(kept, spec, outline, kept_places(source))
-    taken: dict[str, Taken] = {}
-    problems = list(tables.problems)
-    for name in wanted:
-        entry = Taken(names.get(name, name))
-        if entry.source not in found:
-            if entry.source == name and moves.is_new(name):
-                continue
-            problems.append(f"{name}: not in the source{_as(name, entry.source)}")
-            continue
-        old_shape, shape = found[entry.source], outline.variables[name]
-        try:
-            entry = moves.of(name, entry.source, old_shape)
-        except MeaningError as error:
-            if len(old_shape) and old_shape[0] != shape[0]:
-                problems.append(_shapes(name, old_shape, shape))
-            problems.append(f"{name}: it means something else: {error}")
-            continue
-        if not fits(old_shape, shape, entry):
-            problems.append(_shapes(name, old_shape, shape))
-            continue
-        taken[name] = entry
+    names = sources.names_in_source(renames, shapes, fixed)
+    wanted = [*weights, *sources.more_to_take(weights, fixed, shapes, names, mode, pattern)]
+    moves = VariableMoves(old_spec, spec, fixed, sources.kept_places(source))
+    taken, problems = _fitting(wanted, fixed, shapes, names, moves)
+    problems = [*tables.problems, *problems]
     untraced = [*moves.problems()] if pattern == ".*" else []
     if problems or untraced:
         listing = "\n".join(f"  {problem}" for problem in (*problems, *untraced))
-        hint = "" if untraced else _pattern_hint(problems, weights, outline)
-        takes_slots = mode.startswith("all")
-        slots = (
-            ", or --warm_start_mode=weights_and_stats, which takes no slots" if takes_slots else ""
-        )
+        hint = "" if untraced else _pattern_hint(problems, weights, fixed)
+        if mode.startswith("all"):
+            hint += ", or --warm_start_mode=weights_and_stats, which takes no slots"
+        count = len(wanted) + len(tables.names) + len(tables.problems)
         raise CheckpointError(
-            f"cannot warm start from {checkpoint}: of "
-            f"{len(wanted) + len(tables.names) + len(tables.problems)} variables to take, these do "
-            f"not fit:\n{listing}\nUse --warm_start_vars to take only variables that fit"
-            f"{hint}{slots}."
+            f"cannot warm start from {checkpoint}: of {count} variables to take, these do not fit:"
+            f"\n{listing}\nUse --warm_start_vars to take only variables that fit{hint}."
         )
     for warning in moves.warnings():
         logger.warning("warm start: %s", warning)
-    for change in _used_otherwise(kept, spec):
+    for change in _used_otherwise(old_spec, spec):
         logger.warning("warm start: the model uses its variables in another way: %s", change)
-    step = int(tf.train.load_variable(checkpoint, _STEP)) if mode == "all" else 0
+    step = int(tf.train.load_variable(checkpoint, sources.STEP)) if mode == "all" else 0
     steps_back = 0
-    if tables.names and mode != "all" and _STEP in found:
-        steps_back = int(tf.train.load_variable(checkpoint, _STEP))
+    if tables.names and mode != "all" and sources.STEP in shapes:
+        steps_back = int(tf.train.load_variable(checkpoint, sources.STEP))
     report = Report(
         source=checkpoint,
         mode=mode,
         variables=[
-            *_statuses(outline, found, names, taken),
+            *_statuses(fixed, shapes, names, taken),
             *(
                 Variable(name=name, status="restored" if name in tables.names else "new")
-                for name in sorted(whole.growing)
+                for name in sorted(outline.growing)
             ),
         ],
-        unused=sorted({*found} - {entry.source for entry in taken.values()} - tables.names),
+        unused=sorted({*shapes} - {entry.source for entry in taken.values()} - tables.names),
     )
     return WarmStart(checkpoint, taken, report, step, tables.names, steps_back)
+
+
+def _fitting(
+    wanted: Iterable[str],
+    outline: ModelOutline,
+    shapes: Shapes,
+    names: dict[str, str],
+    moves: VariableMoves,
+) -> tuple[dict[str, Taken], list[str]]:
+    """The wanted variables that fit, and a sentence for each variable that does not."""
+    taken: dict[str, Taken] = {}
+    problems: list[str] = []
+    for name in wanted:
+        entry = Taken(names.get(name, name))
+        if entry.source not in shapes:
+            if entry.source != name or not moves.is_new(name):
+                renamed = f" as {entry.source}" if entry.source != name else ""
+                problems.append(f"{name}: not in the source{renamed}")
+            continue
+        old, new = shapes[entry.source], outline.variables[name]
+        differ = f"{name}: {list(old)} in the source, {list(new)} in the model"
+        try:
+            entry = moves.of(name, entry.source, old)
+        except MeaningError as error:
+            if len(old) and old[0] != new[0]:
+                problems.append(differ)
+            problems.append(f"{name}: it means something else: {error}")
+            continue
+        if fits(old, new, entry):
+            taken[name] = entry
+        else:
+            problems.append(differ)
+    return taken, problems
 
 
 def _pattern_hint(problems: list[str], weights: list[str], outline: ModelOutline) -> str:
@@ -280,137 +280,19 @@ def _without(outline: ModelOutline, names: frozenset[str]) -> ModelOutline:
     return dataclasses.replace(outline, variables=kept, weights=outline.weights - names)
 
 
-def kept_spec(source: str) -> Optional[FeatureSpec]:
-    """The spec stored with a model directory, a checkpoint or an export, or None."""
-    folder = _kept_folder(source)
-    return None if folder is None else run_record.kept_spec(folder)
-
-
-def kept_places(source: str) -> Optional[Record]:
-    """What owns each row and column of a kernel in a source. None if it has not stored that."""
-    folder = _kept_folder(source)
-    return None if folder is None else run_record.kept_places(folder)
-
-
-def _kept_folder(source: str) -> Optional[str]:
-    for folder in (source, os.path.dirname(source), os.path.join(source, "assets.extra")):
-        kept = os.path.join(folder, "feature_spec")
-        if tf.io.gfile.exists(os.path.join(kept, "spec.json")):
-            return kept
-    return None
-
-
-def _weights(outline: ModelOutline, spec: FeatureSpec, mode: str, pattern: str) -> Iterator[str]:
-    columns = ColumnsOfTables(spec)
-    for name in outline.weights:
-        # A frozen table is neither a trainable variable nor a statistic.
-        is_weight = name in outline.trainable or _is_embedding(spec, columns.of(name))
-        if (is_weight or mode != "weights") and re.fullmatch(pattern, name):
-            yield name
-
-
-def _is_embedding(spec: FeatureSpec, column: Optional[str]) -> bool:
-    return column is not None and spec.columns[column].dense == "embedding"
-
-
-def _more(
-    weights: list[str],
-    outline: ModelOutline,
-    found: Shapes,
-    names: dict[str, str],
-    mode: str,
-    pattern: str,
-) -> Iterator[str]:
-    """The names to take in addition to weights."""
-    if not mode.startswith("all"):
-        yield from _ftrl_slots(weights, outline, found, names)
-        return
-    chosen = set(weights)
-    for name in sorted({*outline.variables} - outline.weights - {_STEP}):
-        if name.startswith(ACCUMULATED):
-            continue  # Gradients of the source's last batches, which it has not applied yet.
-        if mode != "all" and _ITEM_FREQUENCY.search(name):
-            continue  # They count steps, which start at 0 again.
-        base = base_of(name, outline)
-        if base in chosen if base is not None else re.fullmatch(pattern, name):
-            yield name
-    if mode == "all":
-        yield _STEP
-
-
-def _ftrl_slots(
-    wanted: list[str], outline: ModelOutline, found: Shapes, names: dict[str, str]
-) -> list[str]:
-    """FTRL's slots of the variables to take, if the source has them.
-
-    FTRL does not store a weight between steps. It computes the weight from its slots at each step
-    (McMahan et al., 2013, algorithm 1). So without its slots a weight is nearly lost at the first
-    step.
-    """
-    there = [name for name in wanted if names.get(name, name) in found]
-    slots = [f"{name}/{slot}" for name in there for slot in ("Ftrl", "Ftrl_1")]
-    slots = [slot for slot in slots if slot in outline.variables]
-    fitting = [slot for slot in slots if names.get(slot, slot) in found]
-    if len(fitting) < len(slots):
-        logger.warning(
-            "warm start: the source lacks some of FTRL's slots for this model, so FTRL will "
-            "forget the weights without slots at their first step. Start from a checkpoint that "
-            "FTRL trained, or train with another optimizer, such as adagrad."
-        )
-    return fitting
-
-
-def _source_names(renames: Iterable[str], found: Shapes, outline: ModelOutline) -> dict[str, str]:
-    """For each renamed variable of the model, its name in the source."""
-    names: dict[str, str] = {}
-    renamed = set()
-    for rename in renames:
-        old, _, new = rename.rpartition("=")
-        matches = {name: re.fullmatch(old, name) for name in found}
-        if not any(matches.values()):
-            raise ConfigError(
-                f"--warm_start_rename={rename}: {old!r} matches none of the source's variables: "
-                f"{', '.join(sorted(found))}"
-            )
-        results = set()
-        for name, match in matches.items():
-            if match is None or name in renamed:
-                continue
-            renamed.add(name)
-            try:
-                result = match.expand(new)
-            except (re.error, IndexError) as error:
-                raise ConfigError(f"--warm_start_rename={rename}: {new!r}: {error}") from error
-            results.add(result)
-            if names.setdefault(result, name) != name:
-                raise ConfigError(
-                    f"--warm_start_rename={rename}: {name} and {names[result]} of the source both "
-                    f"become {result}. Give each a different name."
-                )
-        if not results & set(outline.variables):
-            raise ConfigError(
-                f"--warm_start_rename={rename}: expected names of the model's variables, got "
-                f"{', '.join(sorted(results)) or 'none, since earlier renames matched first'}"
-            )
-    # A renamed variable can no longer be found under its old name.
-    for name in renamed:
-        names.setdefault(name, f"{name} (renamed)")
-    return names
-
-
 def _statuses(
-    outline: ModelOutline, found: Shapes, names: dict[str, str], taken: dict[str, Taken]
+    outline: ModelOutline, shapes: Shapes, names: dict[str, str], taken: dict[str, Taken]
 ) -> Iterator[Variable]:
     """One entry of the report for each variable of the model."""
     for name in sorted(outline.variables):
         entry = taken.get(name)
         if entry is None:
-            there = found.get(names.get(name, name))
-            differs = there is not None and there != outline.variables[name]
+            stored = shapes.get(names.get(name, name))
+            differs = stored is not None and stored != outline.variables[name]
             status = "shape differs, not taken" if differs else "new"
             yield Variable(name=name, status=status)
             continue
-        shape = found[entry.source]
+        shape = shapes[entry.source]
         more: dict[str, Any] = {
             move.what: row_moves.counts(move.places, shape[move.axis]) for move in entry.moves
         }
@@ -418,11 +300,3 @@ def _statuses(
             more["source"] = entry.source
         status = "restored" if entry.is_whole else "remapped"
         yield Variable(name=name, status=status, **more)
-
-
-def _shapes(name: str, old: tuple[int, ...], new: tuple[int, ...]) -> str:
-    return f"{name}: {list(old)} in the source, {list(new)} in the model"
-
-
-def _as(name: str, source: str) -> str:
-    return f" as {source}" if source != name else ""

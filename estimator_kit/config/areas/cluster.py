@@ -17,6 +17,8 @@ JOBS = (CHIEF, WORKER, PS, EVALUATOR)
 Strategy = Literal["parameter_server", "sync_replicas", "mirrored", "multi_worker_mirrored"]
 WITH_PS = ("parameter_server", "sync_replicas")
 ALL_REDUCE = ("mirrored", "multi_worker_mirrored")
+# A step of a cluster takes the batches of all tasks that train.
+TOGETHER = ("sync_replicas", "multi_worker_mirrored")
 
 
 class Cluster(Settings):

@@ -11,7 +11,7 @@ import pydantic
 from pydantic_core import PydanticCustomError
 
 from estimator_kit.config.areas.base import Settings, setting
-from input_pipelines.reading import days
+from input_pipelines.reading import files
 
 D = TypeVar("D", bound="Data")
 
@@ -113,7 +113,7 @@ class Data(Settings):
     def days_of(self, which: str) -> tuple[str, ...]:
         """The days of `train_days` or `eval_days`, first to last; none if it is not set."""
         text = getattr(self, f"{which}_days")
-        return days.parse(text) if text is not None else ()
+        return files.parse_days(text) if text is not None else ()
 
     def patterns_of(self, which: str) -> tuple[str, ...]:
         """The patterns of `train_files` or `eval_files`, one for each day if days are set."""
@@ -121,7 +121,7 @@ class Data(Settings):
         patterns = self.train_files if which == "train" else self.eval_files
         if not window:
             return patterns
-        return tuple(of_day for p in patterns for of_day in days.of_days(p, window))
+        return tuple(of_day for p in patterns for of_day in files.of_days(p, window))
 
 
 def name_of_function(function: Any) -> str:
@@ -148,7 +148,7 @@ def problems(data: Data) -> list[str]:
             for entry in getattr(data, field):
                 pattern = entry.rpartition("=")[0] if field == "train_mix" else entry
                 try:
-                    days.of_days(pattern, window)
+                    files.of_days(pattern, window)
                 except ValueError as error:
                     found.append(f"--{field}, with --{which}_days: {error}")
     if data.train_mix and data.train_files:

@@ -6,16 +6,96 @@ Imports no TensorFlow.
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Literal, Optional
+from collections.abc import Iterable
+from typing import ClassVar, Literal, NamedTuple, Optional
 
 from estimator_kit.config.areas.base import PositiveInt, Settings, setting
 from estimator_kit.config.areas.program import Program
 from feature_specs.errors import did_you_mean
+from feature_specs.heads import METRICS
 
-# The forms of exporters that have a number, as regular expressions.
-_FORMS = {"best_k": r"best_k(:[1-9][0-9]{0,17})?", "step": r"step:[1-9][0-9]{0,17}"}
 
-EXPORTERS = ("latest", "best", "best_k", "step", "final")
+class ExporterKind(NamedTuple):
+    """An exporter of `estimator_kit.exporters.kinds`.
+
+    Attributes:
+      code: its module in `estimator_kit.exporters` and its class.
+      when: when it exports, for --help.
+      by_metric: whether it compares --best_metric.
+      served: its rank for `export_path`, the export to serve; None for exports of other uses.
+      number: a regular expression for what follows its name in --exporters; only some have one.
+      example: how --exporters names it, for an error.
+    """
+
+    code: str
+    when: str
+    by_metric: bool = False
+    served: Optional[int] = None
+    number: str = ""
+    example: str = ""
+
+
+EXPORTERS = {
+    "latest": ExporterKind("kinds:Latest", "latest: after every evaluation", served=3),
+    "best": ExporterKind(
+        "best:Best",
+        "best: when --best_metric improves, over all starts",
+        by_metric=True,
+        served=2,
+    ),
+    "best_k": ExporterKind(
+        "best:BestK",
+        "best_k:3 keeps the exports with the 3 best values; if two are equally good, the older one "
+        "is better",
+        by_metric=True,
+        number="(:[1-9][0-9]{0,17})?",
+        example="best_k or best_k:3",
+    ),
+    "step": ExporterKind(
+        "kinds:Step",
+        "step:1000: the first evaluated checkpoint at or after each multiple of 1000 steps",
+        number=":[1-9][0-9]{0,17}",
+        example="step:1000",
+    ),
+    "final": ExporterKind("kinds:Final", "final: at the end", served=1),
+}
+
+
+def compare_best_metric(exporters: Iterable[str]) -> bool:
+    """Whether one of some exporters, without their numbers, compares --best_metric."""
+    return any(EXPORTERS[name].by_metric for name in exporters if name in EXPORTERS)
+
+
+Direction = Literal["min", "max"]
+
+
+def metric_of(watched: str) -> str:
+    """The name of a metric as `best_metric` gives it: without `max:` or `min:`."""
+    return re.sub("^(min|max):", "", watched)
+
+
+def better(watched: str) -> Optional[Direction]:
+    """Whether a lower or a higher value of a metric is better; None if nobody says it.
+
+    Args:
+      watched: a metric such as auc/click or ndcg_at_10/next, or max:name for one of a user.
+    """
+    if watched.startswith(("min:", "max:")):
+        return "min" if watched.startswith("min:") else "max"
+    name = re.sub(r"^top_\d+_", "top_k_", watched.partition("/")[0])
+    name = re.sub(r"_at_\d+$|_\d*\.\d+$", "", name)
+    kind = METRICS.get(name)
+    return kind.better if kind is not None and kind.better != "one" else None
+
+
+def direction_problem(flag: str, watched: str) -> list[str]:
+    """The problem of a metric whose direction nobody says."""
+    if better(watched) is not None:
+        return []
+    return [
+        f"--{flag}: the kit does not know whether a better {watched} is lower or higher. Write "
+        f"min:{watched} or max:{watched}."
+    ]
 
 
 class Exports(Settings):
@@ -25,24 +105,16 @@ class Exports(Settings):
 
     exporters: tuple[str, ...] = setting(
         ("best", "final"),
-        f"Which SavedModels the training writes, of {', '.join(EXPORTERS)}. latest: after every "
-        "evaluation. best: when --best_metric improves, over all starts. best_k:3 keeps the "
-        "exports with the 3 best values; if two are equally good, the older one is better. "
-        "step:1000: the first evaluated checkpoint at or after each multiple of 1000 steps. final: "
-        "at the end. The kit checks each export with rows of --eval_files before the export gets "
-        "its name.",
+        f"Which SavedModels the training writes, of {', '.join(EXPORTERS)}. "
+        + "".join(f"{kind.when}. " for kind in EXPORTERS.values())
+        + "The kit checks each export with rows of --eval_files before the export gets its name.",
         changes="nothing",
     )
     best_metric: str = setting(
         "loss",
-        "The metric of the exporters best and best_k, such as auc/click. The run checks the "
+        "The metric of the exporters best and best_k, such as auc/click. For your own metric, "
+        "say whether a better value is lower or higher: min:name or max:name. The run checks the "
         "name before it trains.",
-        changes="scores",
-    )
-    best_direction: Optional[Literal["min", "max"]] = setting(
-        None,
-        "Whether a better --best_metric is lower (min) or higher (max). Required for every "
-        "metric except a loss.",
         changes="scores",
     )
     exports_to_keep: PositiveInt = setting(
@@ -71,6 +143,11 @@ class Exports(Settings):
         "rows. Asks the export for up to 20,000 rows five times for each feature.",
         changes="nothing",
     )
+
+    @property
+    def best_direction(self) -> Optional[Direction]:
+        """Whether a better `best_metric` is lower or higher."""
+        return better(self.best_metric)
 
     @property
     def exporter_names(self) -> tuple[str, ...]:
@@ -104,9 +181,9 @@ def problems(exports: Exports, program: Program) -> list[str]:
             found.append(f"--exporters: {name!r} is listed twice. Remove one of them.")
         elif name not in EXPORTERS:
             found.append(f"--exporters: unknown exporter {name!r}{did_you_mean(name, EXPORTERS)}")
-        elif not re.fullmatch(_FORMS.get(name, name), entry):
-            example = {"best_k": "best_k or best_k:3", "step": "step:1000"}.get(name, name)
-            found.append(f"--exporters: expected {example}, got {entry!r}.")
+        elif not re.fullmatch(name + EXPORTERS[name].number, entry):
+            expected = EXPORTERS[name].example or name
+            found.append(f"--exporters: expected {expected}, got {entry!r}.")
     if program.mode == "train_and_evaluate" and not exports.exporters:
         for name in ("slices", "importance"):
             if getattr(exports, name):

@@ -14,7 +14,7 @@ from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.program import RETRAINING_MODES, Program
 from estimator_kit.config.areas.run import Run
 from feature_specs.errors import did_you_mean
-from input_pipelines.reading import days
+from input_pipelines.reading import files
 
 # The stages of a cycle, in their order.
 STAGES = ("window", "vocabularies", "checks", "train", "gate", "promote", "clean")
@@ -140,7 +140,7 @@ def problems(retraining: Retraining, program: Program, run: Run, data: Data) -> 
     for field in ("train_files", "eval_files"):
         for pattern in getattr(data, field):
             try:
-                days.of_days(pattern, ("2026-01-01",))
+                files.of_days(pattern, ("2026-01-01",))
             except ValueError as error:
                 found.append(f"--{field}, with --mode=retrain: {error}")
     if retraining.keep_versions < 2:

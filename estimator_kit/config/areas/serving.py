@@ -48,21 +48,18 @@ class Serving(Settings):
     )
     serving_grpc_port: Annotated[int, Field(ge=0, le=65535)] = setting(
         8500,
-        "The port for gRPC. With --mode=serve, 0 takes a free port, and a line of output says "
-        "which.",
+        "The port for gRPC; 0 takes a free port, and a line of output says which.",
         changes="nothing",
     )
     serving_rest_port: Annotated[int, Field(ge=0, le=65535)] = setting(
         8501,
-        "The port for REST. With --mode=serve, 0 takes a free port, and a line of output says "
-        "which.",
+        "The port for REST; 0 takes a free port, and a line of output says which.",
         changes="nothing",
     )
     serving_config_dir: Optional[str] = setting(
         None,
-        "The folder for models.config, batching_parameters.txt, monitoring.config, "
-        "docker-compose.yaml and kubernetes.yaml. Existing files with these names are "
-        "replaced.",
+        "The folder for models.config, batching_parameters.txt and monitoring.config. Existing "
+        "files with these names are replaced.",
         changes="nothing",
     )
     serving_batch_rows: Count = setting(
@@ -126,12 +123,6 @@ def problems(serving: Serving, program: Program) -> list[str]:
         found.append(
             f"--serving_grpc_port and --serving_rest_port: expected different ports, got {port} "
             "twice."
-        )
-    writes = program.mode == "serve" and serving.serving_config_dir is not None
-    if writes and not (port and serving.serving_rest_port):
-        found.append(
-            "--serving_grpc_port and --serving_rest_port: expected fixed ports, got 0. Only "
-            "--mode=serve without --serving_config_dir can choose free ports."
         )
     return found
 

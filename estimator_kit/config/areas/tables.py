@@ -6,7 +6,7 @@ from typing import ClassVar, Optional
 
 from estimator_kit.config.areas.base import Settings, setting
 from estimator_kit.config.areas.program import Program
-from input_pipelines.prepare.beam import flags
+from input_pipelines.prepare import beam_runner
 from input_pipelines.prepare.tables.options import CsvOptions
 
 
@@ -74,7 +74,7 @@ class Tables(Settings):
 
     def beam_flags(self) -> Optional[tuple[str, ...]]:
         """The flags of the Apache Beam pipeline, or None without `--beam_options`."""
-        return None if self.beam_options is None else flags.split(self.beam_options)
+        return None if self.beam_options is None else beam_runner.split(self.beam_options)
 
 
 def problems(tables: Tables, program: Program) -> list[str]:
@@ -90,6 +90,6 @@ def problems(tables: Tables, program: Program) -> list[str]:
         found.append("--beam_options is for --mode=convert and --mode=analyze. Remove it.")
     try:
         tables.beam_flags()
-    except flags.BeamFlagsError as error:
+    except beam_runner.BeamFlagsError as error:
         found.append(f"--beam_options: {error}")
     return found

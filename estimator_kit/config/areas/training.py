@@ -8,7 +8,13 @@ from __future__ import annotations
 from typing import ClassVar, Literal, Optional
 
 from estimator_kit.config.areas.base import Count, PositiveInt, Settings, setting
-from estimator_kit.config.areas.exports import Exports
+from estimator_kit.config.areas.exports import (
+    Direction,
+    Exports,
+    better,
+    compare_best_metric,
+    direction_problem,
+)
 from estimator_kit.config.areas.program import Program
 
 
@@ -70,13 +76,8 @@ class Training(Settings):
     early_stopping_metric: Optional[str] = setting(
         None,
         "Stop when this metric has not improved in --early_stopping_patience evaluations. "
-        "Metrics are named <metric>/<objective>, such as auc/click.",
-        changes="training",
-    )
-    early_stopping_direction: Optional[Literal["min", "max"]] = setting(
-        None,
-        "Whether a better --early_stopping_metric is lower (min) or higher (max). Required for "
-        "every metric except a loss.",
+        "Metrics are named <metric>/<objective>, such as auc/click. For your own metric, say "
+        "whether a better value is lower or higher: min:name or max:name.",
         changes="training",
     )
     early_stopping_patience: PositiveInt = setting(
@@ -98,6 +99,11 @@ class Training(Settings):
         changes="nothing",
     )
 
+    @property
+    def early_stopping_direction(self) -> Optional[Direction]:
+        """Whether a better `early_stopping_metric` is lower or higher."""
+        return better(self.early_stopping_metric) if self.early_stopping_metric else None
+
 
 def problems(training: Training, program: Program, exports: Exports) -> list[str]:
     """What does not go together in the length and the checkpoints of a training."""
@@ -117,15 +123,10 @@ def problems(training: Training, program: Program, exports: Exports) -> list[str
 
 
 def _direction_problems(training: Training, exports: Exports) -> list[str]:
-    """Metrics whose better direction is not given; a loss needs none, because lower is better."""
-    watched = {
-        "early_stopping": (training.early_stopping_metric, training.early_stopping_direction)
-    }
-    if {"best", "best_k"}.intersection(exports.exporter_names):
-        watched["best"] = (exports.best_metric, exports.best_direction)
-    return [
-        f"--{what}_direction is missing. Say whether a better {metric} is lower (min) or higher "
-        "(max)."
-        for what, (metric, direction) in watched.items()
-        if metric is not None and metric.partition("/")[0] != "loss" and direction is None
-    ]
+    """Metrics of which nobody says whether a better value is lower or higher."""
+    found = []
+    if training.early_stopping_metric is not None:
+        found += direction_problem("early_stopping_metric", training.early_stopping_metric)
+    if compare_best_metric(exports.exporter_names):
+        found += direction_problem("best_metric", exports.best_metric)
+    return found

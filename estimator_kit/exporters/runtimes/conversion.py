@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, ExportError
-from estimator_kit.exporters import quality_change, skew
+from estimator_kit.exporters import comparison, skew
 from estimator_kit.exporters.comparison import (
     NOT_MEASURED,
     ROWS,
@@ -31,11 +31,15 @@ from estimator_kit.exporters.comparison import (
     sample,
     spec_path,
 )
-from estimator_kit.exporters.freezing import frozen
 from estimator_kit.exporters.runtimes import lite, onnx_graph
 from estimator_kit.exporters.runtimes.requests import Inputs, inputs_of, placed
 from estimator_kit.exporters.sample_rows import SampleRows
-from estimator_kit.exporters.saved_model_graph import op_counts, read_saved_model, serving_graph
+from estimator_kit.exporters.saved_model_graph import (
+    frozen,
+    op_counts,
+    read_saved_model,
+    serving_graph,
+)
 from feature_specs.files import documents, file_systems, staged
 from feature_specs.spec import FeatureSpec
 
@@ -68,12 +72,12 @@ def convert(config: ExperimentConfig) -> str:
         with tf.io.gfile.GFile(os.path.join(folder, name), "wb") as file:
             file.write(content)
         model: Any = onnx_graph.Model(content) if kind == "onnx" else lite.Model(content)
-        found = model.ask([{k: row[k] for k in inputs.tensors} for row in inputs.rows(rows)])
-        largest = _difference(config, source, meta, rows, inputs, found)
+        answers = model.ask([{k: row[k] for k in inputs.tensors} for row in inputs.rows(rows)])
+        largest = _difference(config, source, meta, rows, inputs, answers)
         changes = _quality_changes(config, source, meta, spec, inputs, model)
         needs = [] if kind == "onnx" else model.flex
         documents.write_json(
-            os.path.join(folder, "signature.json"), _signature(inputs, found, needs)
+            os.path.join(folder, "signature.json"), _signature(inputs, answers, needs)
         )
         file_systems.copy_folder(
             os.path.join(source, "assets.extra", "feature_spec"),
@@ -134,12 +138,12 @@ def _save(graph_def: Any, inputs: Inputs, folder: str) -> None:
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
         tf.import_graph_def(graph_def, name="")
         builder = tf.compat.v1.saved_model.Builder(folder)
-        made = tf.compat.v1.saved_model.predict_signature_def(
+        signature = tf.compat.v1.saved_model.predict_signature_def(
             {k: graph.get_tensor_by_name(name) for k, (name, _, _) in inputs.tensors.items()},
             {k: graph.get_tensor_by_name(name) for k, name in inputs.outputs.items()},
         )
         builder.add_meta_graph_and_variables(
-            session, [tf.saved_model.SERVING], signature_def_map={_SIGNATURE: made}
+            session, [tf.saved_model.SERVING], signature_def_map={_SIGNATURE: signature}
         )
         builder.save()
 
@@ -150,7 +154,7 @@ def _difference(
     meta: Any,
     sample: SampleRows,
     inputs: Inputs,
-    found: dict[str, np.ndarray],
+    answers: dict[str, np.ndarray],
 ) -> float:
     name, key = records_signature(meta, source)
     before = answers_of(source, name, key, list(sample.records))
@@ -158,8 +162,8 @@ def _difference(
     sides, what = ("before", "after"), str(config.transform)
     largest = 0.0
     try:
-        largest = skew.check_answers(before, found, what, np.inf, sides)
-        skew.check_answers(before, found, what, config.transform_tolerance, sides)
+        largest = skew.check_answers(before, answers, what, np.inf, sides)
+        skew.check_answers(before, answers, what, config.transform_tolerance, sides)
     except skew.Skew as error:
         raise ExportError(
             f"the result of --mode=transform was refused: {error}. The largest difference is "
@@ -172,10 +176,10 @@ def _difference(
 def _quality_changes(
     config: ExperimentConfig, source: str, meta: Any, spec: FeatureSpec, inputs: Inputs, model: Any
 ) -> list[str]:
-    """The lines of `quality_change`; without --eval_files, a line that says so."""
+    """The lines of `check_quality`; without --eval_files, a line that says so."""
     if not config.eval_files:
         return [NOT_MEASURED]
-    rows = sample(config, spec, "eval_files", quality_change.ROWS)
+    rows = sample(config, spec, "eval_files", comparison.QUALITY_ROWS)
     _check_sendable(inputs, rows, "eval_files")
     sent = [record for record, is_sent in zip(rows.records, inputs.sendable(rows)) if is_sent]
     name, key = records_signature(meta, source)
@@ -203,7 +207,7 @@ def _spec(source: str) -> FeatureSpec:
     return spec
 
 
-def _signature(inputs: Inputs, found: dict[str, np.ndarray], needs: list[str]) -> dict[str, Any]:
+def _signature(inputs: Inputs, answers: dict[str, np.ndarray], needs: list[str]) -> dict[str, Any]:
     return {
         "inputs": {
             name: {"dtype": dtype.name, "shape": list(shape)}
@@ -214,7 +218,7 @@ def _signature(inputs: Inputs, found: dict[str, np.ndarray], needs: list[str]) -
                 "dtype": "string" if value.dtype.kind in "OS" else value.dtype.name,
                 "shape": [None, *value.shape[1:]],
             }
-            for name, value in found.items()
+            for name, value in answers.items()
         },
         "input_form": inputs.form,
         "tensorflow_ops": needs,

@@ -23,8 +23,7 @@ from estimator_kit.exporters.sample_rows import SampleRows
 from estimator_kit.exporters.skew import parts_of
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
 from feature_specs.spec import FeatureSpec
-from input_pipelines.transform.raw_inputs import input_names
-from input_pipelines.transform.serving_inputs import serving_inputs
+from input_pipelines.transform.serving_inputs import input_names, serving_inputs
 
 Row = Mapping[str, np.ndarray]
 
@@ -116,8 +115,8 @@ def placed(graph: Any, inputs: Inputs) -> tuple[Any, Inputs]:
         node.attr["shape"].shape.CopyFrom(tf.TensorShape(shape).as_proto())
     wanted = sorted({name.partition(":")[0] for name in inputs.outputs.values()})
     graph = tf.compat.v1.graph_util.extract_sub_graph(graph, wanted)
-    there = {node.name for node in graph.node}
-    tensors = {k: t for k, t in inputs.tensors.items() if t[0].partition(":")[0] in there}
+    names = {node.name for node in graph.node}
+    tensors = {k: t for k, t in inputs.tensors.items() if t[0].partition(":")[0] in names}
     return graph, dataclasses.replace(inputs, tensors=tensors)
 
 
@@ -128,18 +127,18 @@ def _columns(
     with tf.Graph().as_default():
         tf.compat.v1.train.get_or_create_global_step()
         features = serving_inputs(spec).features
-    there = {node.name for node in meta.graph_def.node}
-    found = {}
+    names = {node.name for node in meta.graph_def.node}
+    inputs = {}
     for column, value in features.items():
         for name, part in zip(_names(column), parts_of(value)):
-            if part.op.name not in there:
+            if part.op.name not in names:
                 raise ConfigError(
                     f"--export_dir={source}: the graph has no {part.op.name}, which the column "
                     f"{column!r} needs. Another version of estimator_kit wrote this export; export "
                     "the model again."
                 )
-            found[name] = (part.name, part.dtype, tuple(part.shape.as_list()))
-    return found
+            inputs[name] = (part.name, part.dtype, tuple(part.shape.as_list()))
+    return inputs
 
 
 def _names(column: str) -> list[str]:

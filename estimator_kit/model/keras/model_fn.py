@@ -32,26 +32,16 @@ import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import group_checks, input_layer, user_code
+from estimator_kit.model.heads import Head, StepHead
 from estimator_kit.model.keras import compiled as keras_compile
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.model_params import ModelParams
-from estimator_kit.model.objectives import Objective, StepObjective
 from estimator_kit.optimizers.combining.base import Uncertainty
 from estimator_kit.optimizers.combining.gradnorm import GradNorm
-from feature_specs.heads.objectives import NextItem, Ranking
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.transforms import Features
 
 _log = logging.getLogger("estimator_kit")
-
-# By head, the last op of an output that contains predictions instead of logits, and its function.
-_LINKS = {
-    "binary": ("Sigmoid", tf.sigmoid),
-    "logistic_regression": ("Sigmoid", tf.sigmoid),
-    "multi_label": ("Sigmoid", tf.sigmoid),
-    "multi_class": ("Softmax", tf.nn.softmax),
-    "poisson": ("Exp", tf.exp),
-}
 
 # Fields of an objective that are part of its loss. Here, Keras defines the loss.
 _OF_LOSS = ("loss", "positive_penalty", "class_penalties")
@@ -81,7 +71,7 @@ class KerasModelFn(ModelFn):
         compiled = _outside_of_graphs(lambda: self._read_model(has_optimizer=own))
         self._check_losses()
         super().__init__(self._with_loss_weights(), {**compiled, **given})
-        self.objectives = {n: self._with_keras_loss(o) for n, o in self.objectives.items()}
+        self.heads = {n: self._with_keras_loss(o) for n, o in self.heads.items()}
 
     # --- To override -----------------------------------------------------------------------------
 
@@ -155,7 +145,7 @@ class KerasModelFn(ModelFn):
         )
         return {
             name: self._logits_of(name, named[output])
-            for name, output in self._outputs(self.objectives).items()
+            for name, output in self._outputs(self.heads).items()
         }
 
     def first_values(self) -> Mapping[str, Any]:
@@ -281,9 +271,8 @@ class KerasModelFn(ModelFn):
         return self.sequence_input(features, name)[0]
 
     def _logits_of(self, name: str, output: tf.Tensor) -> tf.Tensor:
-        objective = self.objectives[name]
-        head = objective.config.head
-        link, _ = _LINKS.get(head, (None, None))
+        head = self.heads[name]
+        link, _ = head.link or (None, None)
         given = keras_compile.from_logits(self._losses[name])
         kind = output.op.type
         if link is not None and given == (kind == link):
@@ -291,33 +280,33 @@ class KerasModelFn(ModelFn):
             expected = "logits" if given else f"the output of {link}"
             raise ConfigError(
                 f"the output for {name!r} ends in {kind}, but its loss {loss} expects {expected}. "
-                f"For the head {head}, either end the output in {link}, or use from_logits=True in "
-                "the loss, but not both."
+                f"For the head {head.config.head}, either end the output in {link}, or use "
+                "from_logits=True in the loss, but not both."
             )
         logits = output.op.inputs[0] if link is not None and kind == link else output
-        return tf.reshape(logits, [-1, objective.logits_dimension])
+        return tf.reshape(logits, [-1, head.logits_dimension])
 
-    def _with_keras_loss(self, objective: Objective) -> Objective:
-        """The objective with the Keras loss instead of the loss of the spec."""
-        if isinstance(objective, StepObjective):
-            return StepObjective(self.spec, self._with_keras_loss(objective.head))
-        loss = self._losses[objective.name]
-        _, link = _LINKS.get(objective.config.head, (None, None))
+    def _with_keras_loss(self, head: Head) -> Head:
+        """The head with the Keras loss instead of the loss of the spec."""
+        if isinstance(head, StepHead):
+            return StepHead(self.spec, self._with_keras_loss(head.head))
+        loss = self._losses[head.name]
+        _, link = head.link or (None, None)
         given = keras_compile.from_logits(loss)
 
         def row_losses(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
             predictions = logits if given or link is None else link(logits)
             call = loss.call if isinstance(loss, tf.keras.losses.Loss) else loss
             with user_code.explained(self, "keras_model"):
-                found = call(_as_keras(objective, loss, labels), predictions)
+                found = call(_as_keras(head, loss, labels), predictions)
                 if found.shape.rank != 1:
                     raise ConfigError(
-                        f"the loss {keras_compile.name_of(loss)} of {objective.name!r} has the "
+                        f"the loss {keras_compile.name_of(loss)} of {head.name!r} has the "
                         f"shape {found.shape}, expected one number per row"
                     )
             return found
 
-        made = copy.copy(objective)
+        made = copy.copy(head)
         vars(made)["row_losses"] = row_losses
         return made
 
@@ -333,15 +322,11 @@ class KerasModelFn(ModelFn):
 
     def _check_heads(self) -> None:
         for name, entry in self.spec.objectives.items():
-            if isinstance(entry, (Ranking, NextItem)):
-                compares = {
-                    "ranking": "compares the rows of a group",
-                    "next_item": "compares the items of a catalogue",
-                }[entry.head]
+            if entry.compares is not None:
                 raise ConfigError(
-                    f"objectives.{name}: the head {entry.head} {compares}, but a Keras loss is for "
-                    "single rows. Write a ModelFn, whose self.keras calls Keras layers, or use "
-                    "another head."
+                    f"objectives.{name}: the head {entry.head} compares {entry.compares}, but a "
+                    "Keras loss is for single rows. Write a ModelFn, whose self.keras calls Keras "
+                    "layers, or use another head."
                 )
 
     def _check_losses(self) -> None:
@@ -373,12 +358,12 @@ def _is_dense(spec: FeatureSpec, name: str) -> bool:
     return spec.columns[name].dense is not None and not spec.is_sequence(name)
 
 
-def _as_keras(objective: Objective, loss: Any, labels: tf.Tensor) -> tf.Tensor:
+def _as_keras(head: Head, loss: Any, labels: tf.Tensor) -> tf.Tensor:
     """Labels in the shape that a Keras loss expects for outputs [rows, n]."""
-    if objective.config.head == "multi_class":
+    if head.link is not None and head.link[0] == "Softmax":  # A label is the id of a class.
         if keras_compile.is_sparse(loss):
             return labels[:, tf.newaxis]
-        return tf.one_hot(labels, objective.logits_dimension)
+        return tf.one_hot(labels, head.logits_dimension)
     labels = tf.cast(labels, tf.float32)
     return labels if labels.shape.rank == 2 else labels[:, tf.newaxis]
 

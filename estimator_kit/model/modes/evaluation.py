@@ -14,13 +14,13 @@ import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import added_losses, example_losses, operations, own_hooks, user_code
+from estimator_kit.model import operations, own_losses, own_session, user_code
+from estimator_kit.model.heads import joint
+from estimator_kit.model.heads.streaming import Metric, ratio, streaming_sum
 from estimator_kit.model.modes import labeled
 from estimator_kit.model.modes.labeled import Labeled
 from estimator_kit.model.modes.prediction import Model
 from estimator_kit.model.names import TOTAL_LOSS
-from estimator_kit.model.objectives import joint
-from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_sum
 
 # The prefix of the names of the metrics of `ModelFn.example_losses`.
 EXAMPLE_LOSS = "example_loss"
@@ -37,20 +37,20 @@ def spec(
     Args:
       model: the model.
       batch: the losses of the batch.
-      readers: see `own_hooks.readers`.
+      readers: see `own_session.readers`.
       make_scaffold: returns the scaffold that restores the variables, or None. It is called last,
         because the metrics read variables of the combination of losses.
     """
     metrics = _of_heads(model, batch)
     for name, losses in batch.own.items():
-        found = example_losses.metric(model.objectives[name], losses)
+        found = own_losses.example_metric(model.heads[name], losses)
         metrics[f"{EXAMPLE_LOSS}/{name}"] = found
     added = []
     for name, rows in batch.added.items():
-        with tf.compat.v1.variable_scope(f"metrics/{added_losses.ADDED_LOSS}/{name}"):
-            kind = added_losses.reduction(model.objectives)
-            metric, value = added_losses.metric(rows, kind)
-        metrics[f"{added_losses.ADDED_LOSS}/{name}"] = metric
+        with tf.compat.v1.variable_scope(f"metrics/{own_losses.ADDED_LOSS}/{name}"):
+            kind = own_losses.reduction(model.heads)
+            metric, value = own_losses.metric(rows, kind)
+        metrics[f"{own_losses.ADDED_LOSS}/{name}"] = metric
         added.append((value, metric[1]))
     with tf.name_scope("metrics/total_loss"):
         metrics[TOTAL_LOSS] = _total_loss(model, batch, metrics, added)
@@ -64,7 +64,7 @@ def spec(
         predictions=batch.given["predictions"],  # For `tf.estimator.add_metrics`.
         loss=batch.loss,
         eval_metric_ops=metrics,
-        evaluation_hooks=own_hooks.of_evaluation(model, readers),
+        evaluation_hooks=own_session.of_evaluation(model, readers),
         scaffold=make_scaffold(),
     )
 
@@ -77,7 +77,7 @@ def _of_heads(model: Model, batch: Labeled) -> dict[str, Metric]:
         with tf.control_dependencies(list(batch.labels.values())):
             rows = tf.identity(batch.rows)
         result: dict[str, Metric] = {"rows": streaming_sum(rows, "rows")}
-    of_heads = joint.metrics_of(model.objectives, batch.logits, batch.labels, batch.weights)
+    of_heads = joint.metrics_of(model.heads, batch.logits, batch.labels, batch.weights)
     return {**result, **of_heads}
 
 
@@ -94,7 +94,7 @@ def _total_loss(
     """
     sources = {
         name: metrics[f"{EXAMPLE_LOSS if name in batch.own else 'loss'}/{name}"]
-        for name in model.objectives
+        for name in model.heads
     }
     broken, counting = streaming_sum(
         tf.stack([_undefined(model, batch, name) for name in sources]),
@@ -137,8 +137,8 @@ def _refuse_batch(model: Model, batch: Labeled, total: tf.Tensor) -> None:
 def _undefined(model: Model, batch: Labeled, name: str) -> tf.Tensor:
     """float64, above 0 if the loss or a prediction of an objective is NaN in this batch."""
     loss_is_nan = tf.cast(tf.math.is_nan(batch.losses[name]), tf.float64)
-    objective = model.objectives[name]
-    return loss_is_nan + joint.nan_logits(objective, batch.logits[name], batch.weights[name])
+    head = model.heads[name]
+    return loss_is_nan + joint.nan_logits(head, batch.logits[name], batch.weights[name])
 
 
 def _checked(model: str, returned: Any, taken: Collection[str]) -> dict[str, Any]:

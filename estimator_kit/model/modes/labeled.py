@@ -15,14 +15,13 @@ import tensorflow as tf
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.config import user_errors
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import added_losses, example_losses, operations, user_code
-from estimator_kit.model.added_losses import Added
-from estimator_kit.model.example_losses import Weighted
+from estimator_kit.model import operations, own_losses, user_code
+from estimator_kit.model.heads import joint
 from estimator_kit.model.logits import check_rows, tensors_of
 from estimator_kit.model.modes import prediction
 from estimator_kit.model.modes.prediction import Model
 from estimator_kit.model.names import LOSS_TENSOR, ROWS_TENSOR
-from estimator_kit.model.objectives import joint
+from estimator_kit.model.own_losses import Added, Weighted
 from estimator_kit.optimizers.combining import Weights
 from feature_specs.spec import FeatureSpec
 from input_pipelines.input_fns import PADDING
@@ -64,7 +63,7 @@ class Labeled:
     rows: tf.Tensor
 
 
-def labeled(
+def labeled_batch(
     model: Model,
     features: Features,
     labels: Mapping[str, tf.Tensor],
@@ -97,7 +96,7 @@ def labeled(
         logits = check_rows(user_code.name_of(model, "logits"), logits, label)
     given: dict[str, Any] = {}
     if computes_losses or mode == ModeKeys.EVAL:
-        found = prediction.by_objective(model.objectives, logits)
+        found = prediction.by_objective(model.heads, logits)
         predictions = prediction.joined(found, outputs)
         given = {
             "labels": user_code.Named(labels, "labels"),
@@ -108,11 +107,11 @@ def labeled(
     own = _own_losses(model, given) if computes_losses else {}
     losses = _losses(model, logits, labels, weights, own)
     loss = _combined(model, losses, mode)
-    added_losses.check_used(type(model).__name__, added, [loss])
-    with tf.name_scope(added_losses.ADDED_LOSS):
+    own_losses.check_used(type(model).__name__, added, [loss])
+    with tf.name_scope(own_losses.ADDED_LOSS):
         of_rows = added.weighted(weights, padding)
-        kind = added_losses.reduction(model.objectives)
-        of_batch = {name: added_losses.loss(each, kind) for name, each in of_rows.items()}
+        kind = own_losses.reduction(model.heads)
+        of_batch = {name: own_losses.loss(each, kind) for name, each in of_rows.items()}
     regularization = tf.compat.v1.losses.get_regularization_losses()
     penalties = [*regularization, *added.of_batch, *penalties]
     if padding is not None:  # Such a batch changes nothing.
@@ -148,8 +147,8 @@ def _own_losses(model: Model, given: Mapping[str, Any]) -> dict[str, Weighted]:
     with user_code.explained(model, "example_losses"):
         returned = model.example_losses(**given)
         with tf.name_scope("example_losses"):
-            return example_losses.checked(
-                name, returned, model.objectives, given["labels"], given["weights"]
+            return own_losses.checked(
+                name, returned, model.heads, given["labels"], given["weights"]
             )
 
 
@@ -161,11 +160,11 @@ def _losses(
     own: Mapping[str, Weighted],
 ) -> dict[str, tf.Tensor]:
     """The loss of each objective, in the order of the spec."""
-    heads = {name: head for name, head in model.objectives.items() if name not in own}
+    heads = {name: head for name, head in model.heads.items() if name not in own}
     found = joint.losses_of(heads, logits, labels, weights)
     for name, rows in own.items():
-        found[name] = example_losses.loss(model.objectives[name], rows)
-    return {name: found[name] for name in model.objectives}
+        found[name] = own_losses.example_loss(model.heads[name], rows)
+    return {name: found[name] for name in model.heads}
 
 
 def _combined(model: Model, losses: Mapping[str, tf.Tensor], mode: str) -> tf.Tensor:

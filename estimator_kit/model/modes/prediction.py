@@ -13,10 +13,10 @@ import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.model import outputs as model_outputs
-from estimator_kit.model.example_losses import ExampleLosses
+from estimator_kit.model.heads import Head
+from estimator_kit.model.heads.class_metrics import words_of_classes
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
-from estimator_kit.model.objectives import Objective
-from estimator_kit.model.objectives.classes import words_of_classes
+from estimator_kit.model.own_losses import ExampleLosses
 from estimator_kit.optimizers.choice import OptimizerChoice
 from estimator_kit.optimizers.combining import Combination
 from estimator_kit.optimizers.sync_replicas import Synchronous
@@ -30,13 +30,13 @@ _RESERVED = (PREDICT_EXAMPLES, PREDICT_RAW, _DEFAULT)
 
 
 def by_objective(
-    objectives: Mapping[str, Objective], logits: Mapping[str, tf.Tensor]
+    heads: Mapping[str, Head], logits: Mapping[str, tf.Tensor]
 ) -> dict[str, dict[str, tf.Tensor]]:
     """`{objective: {name: prediction}}`."""
     found = {}
-    for name, objective in objectives.items():
+    for name, head in heads.items():
         with tf.name_scope(f"objectives/{name}/predictions"):
-            found[name] = objective.predictions(logits[name])
+            found[name] = head.predictions(logits[name])
     return found
 
 
@@ -52,7 +52,7 @@ def joined(found: Mapping[str, Mapping[str, tf.Tensor]], added: Outputs) -> dict
 
 
 def spec(
-    objectives: Mapping[str, Objective],
+    heads: Mapping[str, Head],
     logits: Mapping[str, tf.Tensor],
     added: Outputs,
     features: Features,
@@ -62,22 +62,22 @@ def spec(
     """The `EstimatorSpec` of predictions and exports.
 
     Args:
-      objectives: the objectives by name.
+      heads: the heads of the objectives, by name.
       logits: the logits by objective.
       added: the outputs that the model added.
       features: the features that `ModelFn.logits` got.
       scaffold: restores the weights, or None.
       hooks: the hooks of a prediction.
     """
-    found = by_objective(objectives, logits)
+    found = by_objective(heads, logits)
     joint = joined(found, added)
     outputs: dict[str, Any] = {}
-    for name, objective in objectives.items():
+    for name, head in heads.items():
         with tf.name_scope(f"objectives/{name}/signatures"):
-            words = words_of_classes(objective, found[name])
+            words = words_of_classes(head, found[name])
             signatures = {
-                **objective.export_outputs(found[name]),
-                **objective.more_outputs(logits[name], found[name], features),
+                **head.export_outputs(found[name]),
+                **head.more_outputs(logits[name], found[name], features),
             }
         outputs[f"predict/{name}"] = estimator.export.PredictOutput({**found[name], **words})
         outputs.update({f"{method}/{name}": output for method, output in signatures.items()})
@@ -107,7 +107,7 @@ class Model(Protocol):
 
     spec: FeatureSpec
     params: Any
-    objectives: dict[str, Objective]
+    heads: dict[str, Head]
     combination: Combination
     warm_start: Any
     together: Optional[Synchronous]

@@ -18,19 +18,19 @@ import tensorflow as tf
 from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import initial_values, own_hooks, own_scaffold, user_code
-from estimator_kit.model.added_losses import ADDED_LOSS
+from estimator_kit.model import initial_values, own_session, user_code
+from estimator_kit.model.heads import Head
 from estimator_kit.model.modes import own_step
 from estimator_kit.model.modes.evaluation import EXAMPLE_LOSS
 from estimator_kit.model.modes.labeled import Labeled
 from estimator_kit.model.modes.prediction import Model
 from estimator_kit.model.names import LOSSES_SCOPE
-from estimator_kit.model.objectives import Objective
+from estimator_kit.model.own_losses import ADDED_LOSS
 from estimator_kit.optimizers.choice import NothingLearned, minimize
 from estimator_kit.optimizers.combining import Weights
 from estimator_kit.optimizers.combining.base import MakeGradients
 from estimator_kit.optimizers.freezing import not_frozen
-from feature_specs.encoded_bytes import Image
+from feature_specs.feature import Image
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.transforms import Features
 
@@ -43,15 +43,15 @@ IMAGES = 3
 
 
 def name_means(
-    objectives: Mapping[str, Objective],
+    heads: Mapping[str, Head],
     logits: Mapping[str, tf.Tensor],
     labels: Mapping[str, tf.Tensor],
     weights: Mapping[str, tf.Tensor],
 ) -> None:
     """Names the mean prediction and the mean label of each objective that has them."""
-    for name, objective in objectives.items():
+    for name, head in heads.items():
         with tf.name_scope(f"objectives/{name}/means"):
-            means = objective.batch_means(logits[name], labels[objective.label_name], weights[name])
+            means = head.batch_means(logits[name], labels[head.label_name], weights[name])
         for key, value in means.items():
             tf.identity(value, name=f"{MEANS_SCOPE}/{key}/{name}")
 
@@ -73,17 +73,17 @@ def spec(model: Model, batch: Labeled, readers: frozenset[str], *, own_train_op:
     Args:
       model: the model.
       batch: the losses of the batch.
-      readers: see `own_hooks.readers`.
+      readers: see `own_session.readers`.
       own_train_op: whether the model overrides `train_op`.
     """
     _summarize(batch, model.combination.factors(model.spec))
     try:
         train_op = _step(model, batch, own_step.train_op if own_train_op else _train_op)
     except NothingLearned:
-        all_own = model.objectives.keys() == batch.own.keys()
+        all_own = model.heads.keys() == batch.own.keys()
         with user_code.explained(model, "example_losses" if all_own else "logits"):
             raise
-    name_means(model.objectives, batch.logits, batch.labels, batch.weights)
+    name_means(model.heads, batch.logits, batch.labels, batch.weights)
     name_images(model.spec, batch.features)
     with user_code.explained(model, "first_values"):
         first = initial_values.checked_values(type(model).__name__, model.first_values())
@@ -91,13 +91,13 @@ def spec(model: Model, batch: Labeled, readers: frozenset[str], *, own_train_op:
         model.spec,
         model.warm_start,
         first,
-        own_scaffold.checked_scaffold(model, ModeKeys.TRAIN),
+        own_session.checked_scaffold(model, ModeKeys.TRAIN),
     )
     return estimator.EstimatorSpec(
         ModeKeys.TRAIN,
         loss=batch.loss,
         train_op=train_op,
-        **own_hooks.of_training(model, readers),
+        **own_session.of_training(model, readers),
         scaffold=scaffold,
     )
 

@@ -33,7 +33,7 @@ def figure(title: str, x: str, y: str, *, height: int = _HEIGHT, **layout: Any) 
     takes more time than everything else on a page.
     """
     # In the constructor, because each `update_layout` takes as long as ten of these figures.
-    made = go.Figure(
+    fig = go.Figure(
         layout={
             "template": "none",
             "title": {"text": title, "x": 0, "font": {"size": 15}},
@@ -47,13 +47,13 @@ def figure(title: str, x: str, y: str, *, height: int = _HEIGHT, **layout: Any) 
         }
     )
     if layout:
-        made.update_layout(**layout)
-    return made
+        fig.update_layout(**layout)
+    return fig
 
 
-def html(figure: go.Figure) -> str:
+def html(fig: go.Figure) -> str:
     """A figure for a page that has Plotly's JavaScript."""
-    document = texts.shown(figure.to_plotly_json())
+    document = texts.shown(fig.to_plotly_json())
     document["layout"] = {**_with_room(document), "template": _template()}
     config = {"displayModeBar": False, "responsive": True}
     text: str = plotly.io.to_html(
@@ -69,13 +69,13 @@ def _with_room(document: Mapping[str, Any]) -> dict[str, Any]:
     """
     layout = dict(document["layout"])
     for axis in ("x", "y"):
-        found = {
+        values = {
             value
             for trace in document["data"]
             if trace.get(f"{axis}axis") in (None, axis)
             for value in _numbers(trace.get(axis))
         }
-        if len(found) == 1 and found != {0.0}:
+        if len(values) == 1 and values != {0.0}:
             layout[f"{axis}axis"] = {**layout.get(f"{axis}axis", {}), "rangemode": "tozero"}
     return layout
 
@@ -89,8 +89,8 @@ def _numbers(values: Any) -> list[float]:
 
 @functools.cache
 def _template() -> dict[str, Any]:
-    found: dict[str, Any] = plotly.io.templates["plotly_white"].to_plotly_json()
-    return found
+    template: dict[str, Any] = plotly.io.templates["plotly_white"].to_plotly_json()
+    return template
 
 
 def line(fig: go.Figure, x: Any, y: Any, name: str, **style: Any) -> None:
@@ -137,14 +137,14 @@ def losses(numbers: Numbers) -> Any:
     return fig if points or series else None
 
 
-def training_series(steps: Sequence[int], found: Sequence[Optional[float]], title: str) -> Any:
+def training_series(steps: Sequence[int], values: Sequence[Optional[float]], title: str) -> Any:
     """One number of `training.jsonl` by step."""
-    points = [pair for pair in zip(steps, found) if pair[1] is not None]
+    points = [pair for pair in zip(steps, values) if pair[1] is not None]
     if not points:
         return None
     fig = figure(title, "step", title.lower())
-    steps, values = zip(*points)
-    fig.add_trace(go.Scatter(x=steps, y=values, mode="lines+markers", name=title))
+    x, y = zip(*points)
+    fig.add_trace(go.Scatter(x=x, y=y, mode="lines+markers", name=title))
     return fig
 
 
@@ -234,12 +234,12 @@ def scores(curve: curves.Histogram) -> Any:
     low, high = edges[-2], edges[1]  # Without the few rows that are far from all others.
     bins = np.linspace(low, high, 41)
     fig = figure("Scores by label", "logit", "share of the label")
-    for name, heights, whole, color in (
+    for name, heights, total, color in (
         ("positives", points.positives, weight.positives, COLORS[1]),
         ("negatives", points.negatives, weight.negatives, COLORS[0]),
     ):
         above = np.interp(bins, edges[::-1], np.array(heights)[::-1])
-        share = -np.diff(above) / whole
+        share = -np.diff(above) / total
         line(fig, (bins[:-1] + bins[1:]) / 2, share, name, line={"color": color}, fill="tozeroy")
     return fig
 
@@ -309,12 +309,12 @@ def confusion(curve: curves.Confusion, names: Sequence[str]) -> Any:
 def classes(curve: curves.ByClass, names: Sequence[str]) -> Any:
     order = np.argsort(curve.labels)[::-1][:_MOST_BARS]
     labels, predictions, hits = (
-        np.array(found)[order] for found in (curve.labels, curve.predictions, curve.hits)
+        np.array(weights)[order] for weights in (curve.labels, curve.predictions, curve.hits)
     )
     fig = figure(f"Classes ({len(order)} most frequent)", "class", "share")
     shown = [names[i] for i in order]
-    for name, whole in (("recall", labels), ("precision", predictions)):
-        share = np.divide(hits, whole, out=np.zeros_like(hits, dtype=float), where=whole > 0)
+    for name, rows in (("recall", labels), ("precision", predictions)):
+        share = np.divide(hits, rows, out=np.zeros_like(hits, dtype=float), where=rows > 0)
         fig.add_trace(go.Bar(x=shown, y=share.tolist(), name=name))
     return fig
 
@@ -359,14 +359,14 @@ def list_lengths(curve: curves.ListLength) -> Any:
 # --- All objectives ------------------------------------------------------------------------------
 
 
-def slices(found: ObjectiveSlices) -> Any:
+def slices(measured: ObjectiveSlices) -> Any:
     """A forest plot: the metric of each slice with its interval, and the metric of all rows."""
-    parts = found.slices[::-1]
+    parts = measured.slices[::-1]
     if not parts:
         return None
     names = [f"{part.feature}={part.value} ({part.rows:,})" for part in parts]
     values = [part.metric for part in parts]
-    fig = figure(f"{found.metric} by slice", found.metric, "",
+    fig = figure(f"{measured.metric} by slice", measured.metric, "",
                  height=120 + 26 * len(parts))  # fmt: skip
     fig.add_trace(
         go.Scatter(
@@ -378,8 +378,8 @@ def slices(found: ObjectiveSlices) -> Any:
             },
         )
     )  # fmt: skip
-    if found.overall.value is not None:
-        fig.add_vline(x=found.overall.value, line_dash="dot", line_color=_GRAY)
+    if measured.overall.value is not None:
+        fig.add_vline(x=measured.overall.value, line_dash="dot", line_color=_GRAY)
     fig.update_layout(margin_l=220)
     return fig
 
@@ -387,12 +387,12 @@ def slices(found: ObjectiveSlices) -> Any:
 def importance(features: Mapping[str, Mapping[str, Worth]], objective: str, metric: str) -> Any:
     """The loss of the metric when the values of a feature are shuffled."""
     worth = ((each[objective].values, name) for name, each in features.items() if objective in each)
-    found = sorted((*values, name) for values, name in worth if values is not None)[-_MOST_BARS:]
-    if not found:
+    bars = sorted((*values, name) for values, name in worth if values is not None)[-_MOST_BARS:]
+    if not bars:
         return None
-    means, spreads, names = zip(*found)
+    means, spreads, names = zip(*bars)
     fig = figure(f"{objective}: loss of {metric} without a feature", f"loss of {metric}", "",
-                 height=120 + 24 * len(found))  # fmt: skip
+                 height=120 + 24 * len(bars))  # fmt: skip
     fig.add_trace(
         go.Bar(x=means, y=names, orientation="h", name="mean of the repeats",
                error_x={"type": "data", "array": [2 * spread for spread in spreads]})

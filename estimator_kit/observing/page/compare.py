@@ -20,8 +20,8 @@ def sections(runs: Sequence[Numbers]) -> list[Section]:
     Args:
       runs: at least two runs. An objective is shown for the runs that have it.
     """
-    made = [_metrics(runs), _curves(runs), _flags(runs), *_specs(runs)]
-    return [section for section in made if section is not None]
+    shown = [_metrics(runs), _curves(runs), _flags(runs), *_specs(runs)]
+    return [section for section in shown if section is not None]
 
 
 def name_of(run: Numbers) -> str:
@@ -64,14 +64,14 @@ def _flags(runs: Sequence[Numbers]) -> Section:
 
 def _specs(runs: Sequence[Numbers]) -> list[Section]:
     first = runs[0]
-    made = []
+    tables = []
     for run in runs[1:]:
         lines = difflib.unified_diff(
             _lines(first), _lines(run), name_of(first), name_of(run), n=1, lineterm=""
         )
         text = "\n".join(lines)
-        made.append(Section(f"Spec: {name_of(first)} and {name_of(run)}", pre=text or "equal"))
-    return made
+        tables.append(Section(f"Spec: {name_of(first)} and {name_of(run)}", pre=text or "equal"))
+    return tables
 
 
 def _lines(run: Numbers) -> list[str]:

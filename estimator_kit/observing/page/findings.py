@@ -16,7 +16,7 @@ from typing import NamedTuple, Optional
 from estimator_kit.observing.curves import Histogram, Labels
 from estimator_kit.observing.page.numbers import Numbers
 from feature_specs.errors import counted
-from feature_specs.sections.retraining import LARGER_IS_BETTER
+from feature_specs.heads import METRICS
 
 FEW_POSITIVES = 100
 # The least difference from 1 that is reported, if it also exceeds three errors of the count.
@@ -40,9 +40,10 @@ def findings(numbers: Numbers) -> list[Finding]:
 
 def main_metric(numbers: Numbers, objective: str) -> tuple[str, str]:
     """The metric by which an objective is judged, and `max` or `min`."""
-    for name, direction in (("auc", "max"), ("accuracy", "max"), ("ndcg_at_10", "max")):
-        if f"{name}/{objective}" in numbers.metrics:
-            return f"{name}/{objective}", direction
+    for choice in numbers.spec.objectives[objective].main:
+        # Instead of an error, the page follows the loss, which training minimizes.
+        if choice.kind.better == "max" and f"{choice.label}/{objective}" in numbers.metrics:
+            return f"{choice.label}/{objective}", "max"
     return f"loss/{objective}", "min"
 
 
@@ -110,19 +111,19 @@ def _few_positives(numbers: Numbers) -> Iterator[str]:
 
 
 def _weak_slices(numbers: Numbers) -> Iterator[str]:
-    for objective, found in (numbers.slices.objectives if numbers.slices else {}).items():
-        overall = found.overall.value
+    for objective, slices in (numbers.slices.objectives if numbers.slices else {}).items():
+        overall = slices.overall.value
         if overall is None:
             continue
-        for part in found.slices:
+        for part in slices.slices:
             low, high, value = part.low, part.high, part.metric
             if low is None or high is None or value is None:
                 continue
-            larger = found.metric in LARGER_IS_BETTER
+            larger = METRICS[slices.metric].better == "max"
             if high < overall if larger else low > overall:
                 side = "below" if larger else "above"
                 yield (
-                    f"{objective}: {found.metric} of {part.feature}={part.value} is "
+                    f"{objective}: {slices.metric} of {part.feature}={part.value} is "
                     f"{value:.4f} (95 % interval {low:.4f} to {high:.4f}), {side} "
                     f"{overall:.4f} for all rows."
                 )

@@ -22,15 +22,14 @@ import tensorflow as tf
 from estimator_kit.checkpoints import reading, run_record
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
-from estimator_kit.observing import curves, training_log
-from estimator_kit.observing.evaluation_history import EvaluationHistory
+from estimator_kit.observing import curves, histories
+from estimator_kit.observing.histories import EvaluationHistory, Measurement
 from estimator_kit.observing.measured_export import Flops, Importance, Slices, path_of
-from estimator_kit.observing.training_log import Measurement
 from estimator_kit.result import RunResult, read_result
 from feature_specs.spec import FeatureSpec
 
 # Variables that only training has: what an optimizer adds to each weight, the sums of `accumulate`,
-# and the estimates of `item_frequency`.
+# and the estimates of `sampled_items`.
 _SLOT = re.compile(
     r"^accumulated/|(^|/)(last_step|gap)$|"
     r"/(Adagrad|Adam|Adam_1|Adadelta|Adadelta_1|Ftrl|Ftrl_1|Momentum|RMSProp|RMSProp_1|"
@@ -69,7 +68,7 @@ class Numbers:
       flags: lines of `flags.txt`, without defaults that nobody set.
       evaluations: (step, metrics) by step.
       curves: `{step: {objective: curve}}` of these evaluations; see `observing.curves`.
-      training: entries of `training.jsonl`; see `observing.training_log`.
+      training: entries of `training.jsonl`; see `observing.histories`.
       slices, importance, flops: see `observing.measured_export`; or None.
       tables: variables of the latest checkpoint, the largest first.
     """
@@ -92,8 +91,8 @@ class Numbers:
         """The rows of a training step in one process, of all its devices together."""
         if self.result.rows_a_step:
             return self.result.rows_a_step
-        given = [line for line in self.flags if line.startswith("--batch_size=")]
-        return int(given[-1].partition("=")[2]) if given else None
+        flags = [line for line in self.flags if line.startswith("--batch_size=")]
+        return int(flags[-1].partition("=")[2]) if flags else None
 
     def series(self, metric: str) -> list[tuple[int, float]]:
         """(step, value) of a metric in all evaluations in which it is defined."""
@@ -152,7 +151,7 @@ def read_evaluations(model_dir: str) -> list[tuple[int, Mapping[str, Optional[fl
 def read_training(model_dir: str) -> list[Measurement]:
     """The entries of `training.jsonl`."""
     last = _last_step(model_dir)
-    return [entry for entry in training_log.read(model_dir) if entry.step <= last]
+    return [entry for entry in histories.read(model_dir) if entry.step <= last]
 
 
 def _last_step(model_dir: str) -> float:
@@ -166,15 +165,15 @@ def _last_step(model_dir: str) -> float:
 
 def flags_by_name(lines: Sequence[str]) -> dict[str, list[str]]:
     """The values of each flag: `--noshuffle` is `false` for `shuffle`, `--shuffle` is `true`."""
-    found: dict[str, list[str]] = {}
+    flags: dict[str, list[str]] = {}
     for line in lines:
         name, equal, value = line.removeprefix("--").partition("=")
         if not equal:
             value = "true"
             if name.startswith("no") and name[2:] in _names_of_flags():
                 name, value = name[2:], "false"
-        found.setdefault(name, []).append(value)
-    return found
+        flags.setdefault(name, []).append(value)
+    return flags
 
 
 @functools.cache
@@ -186,11 +185,11 @@ def _tables(model_dir: str) -> list[Table]:
     checkpoint = tf.train.latest_checkpoint(model_dir)
     if checkpoint is None:
         return []
-    found: dict[str, Table] = {}
+    tables: dict[str, Table] = {}
     dtypes = tf.train.load_checkpoint(checkpoint).get_variable_to_dtype_map()
     for name, shape in tf.train.list_variables(checkpoint):
         if name == "global_step" or (not shape and _SLOT.search(name) is None and "power" in name):
             continue
         count, is_slot = math.prod(shape), _SLOT.search(name) is not None
-        found[name] = Table(name, tuple(shape), count, is_slot, count * dtypes[name].size)
-    return sorted(found.values(), key=lambda table: -table.parameters)
+        tables[name] = Table(name, tuple(shape), count, is_slot, count * dtypes[name].size)
+    return sorted(tables.values(), key=lambda table: -table.parameters)

@@ -18,7 +18,15 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.observing.page import numbers as numbers_module
 from estimator_kit.observing.page.findings import findings
 from estimator_kit.observing.page.numbers import Numbers
-from estimator_kit.result import RunResult
+from estimator_kit.result import (
+    ALREADY_DONE,
+    EARLY_STOPPED,
+    HOOK,
+    INPUT_EXHAUSTED,
+    MAX_STEPS,
+    SIGTERM,
+    RunResult,
+)
 from feature_specs.files import documents
 
 FILE = "report.html"
@@ -33,12 +41,12 @@ _MOST_WHOLE = 24
 
 # How a training ended, by the stop_reason of `result.json`.
 _ENDS = {
-    "already_done": "finished already: nothing was left to train",
-    "early_stopped": "stopped early: the watched metric did not improve",
-    "input_exhausted": "finished: all epochs are done",
-    "max_steps": "finished: --max_steps is reached",
-    "sigterm": "stopped by SIGTERM",
-    "stopped_by_hook": "stopped by a hook of the model",
+    ALREADY_DONE: "finished already: nothing was left to train",
+    EARLY_STOPPED: "stopped early: the watched metric did not improve",
+    INPUT_EXHAUSTED: "finished: all epochs are done",
+    MAX_STEPS: "finished: --max_steps is reached",
+    SIGTERM: "stopped by SIGTERM",
+    HOOK: "stopped by a hook of the model",
 }
 
 
@@ -114,12 +122,12 @@ def write_sections(
     check_installed()
     from estimator_kit.observing.page.sections import sections as sections_of
 
-    found = None
+    texts = None
     if model_dir is not None:
         numbers = numbers_module.read(model_dir)
         sections = [*sections, *sections_of(numbers)]
-        found = [finding.text for finding in findings(numbers)]
-    documents.write_text(path, _render(title, headline, sections, findings=found))
+        texts = [finding.text for finding in findings(numbers)]
+    documents.write_text(path, _render(title, headline, sections, findings=texts))
 
 
 def html(numbers: Numbers) -> str:

@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
+from typing_extensions import assert_never
+
 from estimator_kit.observing import curves
 from estimator_kit.observing.page import charts
 from estimator_kit.observing.page.findings import main_metric
@@ -38,10 +40,10 @@ class Section(NamedTuple):
 
 def sections(numbers: Numbers) -> list[Section]:
     """All sections that have numbers, in their order on the page."""
-    made: list[Optional[Section]] = [_outcome(numbers), _learning(numbers), _own(numbers)]
-    made += [*_objectives(numbers), _slices(numbers), _importance(numbers), _training(numbers)]
-    made += [_model(numbers), _data(numbers), _query(numbers)]
-    return [section for section in made if section is not None]
+    shown: list[Optional[Section]] = [_outcome(numbers), _learning(numbers), _own(numbers)]
+    shown += [*_objectives(numbers), _slices(numbers), _importance(numbers), _training(numbers)]
+    shown += [_model(numbers), _data(numbers), _query(numbers)]
+    return [section for section in shown if section is not None]
 
 
 def _outcome(numbers: Numbers) -> Section:
@@ -88,12 +90,12 @@ def _objectives(numbers: Numbers) -> list[Section]:
         return []
     step = max(numbers.curves)
     found = numbers.curves[step]
-    made = [
+    shown = [
         _objective(numbers, objective, found[objective], step)
         for objective in numbers.spec.objectives
         if objective in found
     ]
-    return [section for section in made if section is not None]
+    return [section for section in shown if section is not None]
 
 
 def _objective(
@@ -122,8 +124,10 @@ def _objective(
         figures = [charts.similarity(curve)]
     elif isinstance(curve, curves.Survival):
         figures = [charts.survival(curve, entry.boundaries)]
-    else:
+    elif isinstance(curve, curves.ListLength):
         figures = [charts.list_lengths(curve)]
+    else:
+        assert_never(curve)
     section = with_charts(title, intro, figures)
     return section._replace(table=table) if section is not None else None
 
@@ -183,14 +187,14 @@ def _model(numbers: Numbers) -> Optional[Section]:
     section = with_charts("Model", " ".join(filter(None, sentences)), [charts.parameters(numbers)])
     if section is None:
         return None
-    whole = sum(table.bytes for table in weights)
+    total = sum(table.bytes for table in weights)
     rows = [
         [
             table.name,
             " x ".join(map(str, table.shape)) or "1",
             f"{table.parameters:,}",
             _bytes(table.bytes),
-            f"{table.bytes / whole:.1%}" if whole else "",
+            f"{table.bytes / total:.1%}" if total else "",
         ]
         for table in weights[:_PARAMETERS_SHOWN]
     ]

@@ -121,5 +121,5 @@ def _names(trace: Mapping[str, Any], letter: str) -> list[str]:
     values = trace.get(letter)
     if not isinstance(values, Iterable) or isinstance(values, (str, Mapping)):
         return []
-    found = list(values)
-    return found if all(isinstance(value, str) for value in found) else []
+    listed = list(values)
+    return listed if all(isinstance(value, str) for value in listed) else []

@@ -23,16 +23,6 @@ import pydantic
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from feature_specs.heads.lifetime_value import ZeroInflatedLognormal
-from feature_specs.heads.losses import ApproxNdcg
-from feature_specs.heads.objectives import (
-    Binary,
-    CosineDistance,
-    PoissonRegression,
-    Quantile,
-    Ranking,
-    Regression,
-)
 from feature_specs.spec import FeatureSpec
 
 # The prefix of the variables of combinations, which are not part of a model: a warm start treats
@@ -99,23 +89,9 @@ class Weights(Combination):
 def refuse_negative_losses(name: str, spec: FeatureSpec) -> None:
     """Raises ConfigError for an objective whose loss may be negative."""
     for objective, entry in spec.objectives.items():
-        if isinstance(entry, PoissonRegression) and not entry.loss.poisson.full:
-            raise ConfigError(
-                f"combine: {name} needs losses that are never negative, but the loss of objective "
-                f"{objective!r} may be. Set loss: {{poisson: {{full: true}}}}."
-            )
-        if isinstance(entry, ZeroInflatedLognormal) or (
-            isinstance(entry, Binary) and entry.delayed
-        ):
-            raise ConfigError(
-                f"combine: {name} needs losses that are never negative, but the loss of objective "
-                f"{objective!r} may be. Use pcgrad or weights."
-            )
-        if isinstance(entry, Ranking) and isinstance(entry.loss, ApproxNdcg):
-            raise ConfigError(
-                f"combine: {name} needs losses that are never negative, but approx_ndcg of "
-                f"objective {objective!r} always is. Use another loss."
-            )
+        clause = entry.negative_loss(objective)
+        if clause is not None:
+            raise ConfigError(f"combine: {name} needs losses that are never negative, but {clause}")
 
 
 def scalar(kind: str, objective: str, value: float, *, trainable: bool = False) -> Any:
@@ -130,9 +106,6 @@ def scalar(kind: str, objective: str, value: float, *, trainable: bool = False) 
             trainable=trainable,
             use_resource=True,
         )
-
-
-_NUMBERS = (CosineDistance, Quantile, Regression)
 
 
 class Uncertainty(Combination):
@@ -165,7 +138,7 @@ def _there(loss: tf.Tensor) -> tf.Tensor:
 
 
 def _share(objective: Any) -> float:
-    return 0.5 if isinstance(objective, _NUMBERS) else 1.0
+    return 0.5 if objective.normal_errors else 1.0
 
 
 def _log_variance(name: str) -> Any:

@@ -38,7 +38,7 @@ from estimator_kit.optimizers.combining.base import (
     refuse_negative_losses,
     scalar,
 )
-from estimator_kit.optimizers.summed_rows import summed
+from estimator_kit.optimizers.sparse import summed
 from feature_specs.spec import FeatureSpec
 
 _LEAST = 1e-3

@@ -25,7 +25,7 @@ import tensorflow as tf
 from pydantic import Field
 
 from estimator_kit.optimizers.combining.base import Combination, Losses, MakeGradients
-from estimator_kit.optimizers.summed_rows import on_common_rows
+from estimator_kit.optimizers.sparse import on_common_rows
 from feature_specs.spec import FeatureSpec
 
 

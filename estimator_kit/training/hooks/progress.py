@@ -140,8 +140,8 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
     def _time_left(self) -> Optional[float]:
         if self._max_steps is None or self._steps <= BEFORE_TIME_LEFT:
             return None
-        made = self._step - self._start_step if self._shared else self._steps
-        return max(0, self._max_steps - self._step) * self.seconds / max(1, made - 1)
+        steps = self._step - self._start_step if self._shared else self._steps
+        return max(0, self._max_steps - self._step) * self.seconds / max(1, steps - 1)
 
 
 class Speed:

@@ -1,26 +1,41 @@
 """Ends training cleanly: after the current step, with a saved checkpoint.
 
 A signal handler or early stopping sets a `StopRequest`. `StopHook` checks it after each training
-step, and `InterruptHook` before each evaluation step.
+step, and `InterruptHook` before each evaluation step. Early stopping (`stops`) reads the
+evaluations from the model directory's history, so a restart changes nothing.
+
+Checkpoints are saved at multiples of --save_checkpoints_steps, whatever step a start begins at
+(`SaverHook`). TensorFlow counts from the last checkpoint. So a run that was stopped at step 26
+would save and evaluate at steps 51, 76 and so on, and an undisturbed run at 50 and 75. The best
+export and early stopping would then compare other steps.
+
+After an error that may pass (aborted, unavailable), TensorFlow makes a new session in the same
+call, from the last checkpoint. But the input would start again at the row at which the process
+began, so rows would be read twice and others never. So such a training ends (`OneSession`), and a
+new start reads on at the right row.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.errors import Stopped
-
-SIGTERM = "sigterm"
-HOOK = "stopped_by_hook"
-EARLY_STOPPED = "early_stopped"
+from estimator_kit.config.areas.exports import metric_of
+from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.errors import SessionLost, Stopped
+from estimator_kit.exporters.best import is_better
+from estimator_kit.observing.histories import Evaluation
+from estimator_kit.result import SIGTERM
+from estimator_kit.training import starts
 
 
 class StopRequest:
@@ -38,6 +53,11 @@ class StopRequest:
 
     def ask(self, reason: str) -> None:
         self.reason = reason
+
+    def check(self) -> None:
+        """Raises Stopped after SIGTERM."""
+        if self.reason == SIGTERM:
+            raise Stopped("stopped by SIGTERM; the checkpoint is saved")
 
 
 class StopHook(tf.compat.v1.train.SessionRunHook):
@@ -69,14 +89,10 @@ class InterruptHook(tf.compat.v1.train.SessionRunHook):
         self._request = request
 
     def begin(self) -> None:
-        self._check()
+        self._request.check()
 
     def before_run(self, run_context: Any) -> None:
-        self._check()
-
-    def _check(self) -> None:
-        if self._request.reason == SIGTERM:
-            raise Stopped("stopped by SIGTERM; the checkpoint is saved")
+        self._request.check()
 
 
 @contextmanager
@@ -113,3 +129,130 @@ def stop_on_sigterm(request: StopRequest) -> Iterator[None]:
         signal.set_wakeup_fd(previous_sent)
         signal.signal(signal.SIGTERM, previous)
         os.close(sent)
+
+
+class AtMultiples(tf.compat.v1.train.SecondOrStepTimer):
+    """Triggers at multiples of `every_steps`, or `every_secs` after its last time.
+
+    The base class reads the clock of the system. Without this class, a clock that is set back an
+    hour would stop the saving of checkpoints for an hour.
+    """
+
+    _since = 0.0
+
+    def should_trigger_for_step(self, step: int) -> bool:
+        last, every = self.last_triggered_step(), self._every_steps
+        if last is None or last == step:
+            return last is None
+        if every:
+            return bool(step // every > last // every)
+        return bool(time.monotonic() >= self._since + self._every_secs)
+
+    def update_last_triggered_step(self, step: int) -> Any:
+        self._since = time.monotonic()
+        return super().update_last_triggered_step(step)
+
+
+class SaverHook(tf.compat.v1.train.CheckpointSaverHook):
+    """`CheckpointSaverHook` with `AtMultiples`. The Estimator then adds no saver hook itself.
+
+    TensorFlow also writes the graph as text (graph.pbtxt), again with each checkpoint (.meta), and
+    twice into the event file. Nothing reads these copies, and with 2,000 columns they are hundreds
+    of megabytes. So the graph is written only once, into the event file, for TensorBoard.
+    `--mode=inspect` builds it again when it is asked for.
+
+    Args:
+      run_config: the RunConfig, with the model directory and the interval.
+      listeners: run when a checkpoint is saved.
+      evaluated: the request to stop, if TensorFlow evaluates each checkpoint that is saved.
+    """
+
+    def __init__(
+        self,
+        run_config: Any,
+        listeners: Optional[list[Any]] = None,
+        evaluated: Optional[StopRequest] = None,
+    ):
+        seconds, steps = run_config.save_checkpoints_secs, run_config.save_checkpoints_steps
+        super().__init__(
+            run_config.model_dir,
+            save_secs=seconds,
+            save_steps=steps,
+            listeners=listeners,
+            save_graph_def=False,
+        )
+        self._model_dir, self._request = run_config.model_dir, evaluated
+        self._timer = AtMultiples(every_secs=seconds, every_steps=steps)
+        with tf.Graph().as_default():  # A new writer writes the current graph twice.
+            tf.compat.v1.summary.FileWriterCache.get(run_config.model_dir)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """As in the base class, but writes the graph once, without the shapes of its tensors."""
+        step = session.run(self._global_step_tensor)
+        graph = tf.compat.v1.get_default_graph().as_graph_def().SerializeToString()
+        event = tf.compat.v1.Event(wall_time=time.time(), graph_def=graph)
+        self._summary_writer.add_event(event)
+        self._save(session, step)
+        self._timer.update_last_triggered_step(step)
+
+    def _save(self, session: Any, step: int) -> Any:
+        """Saves a checkpoint; the listeners then evaluate it, except the first one."""
+        last, request = self._timer.last_triggered_step(), self._request
+        # A SIGTERM saves at any step. An undisturbed training does not evaluate it.
+        by_sigterm = request is not None and request.reason == SIGTERM and last != step
+        if request is None or last is None or by_sigterm:
+            return super()._save(session, step)
+        starts.begin_work(self._model_dir, int(step))
+        stops = super()._save(session, step)
+        starts.end_work(self._model_dir)
+        return stops
+
+
+class OneSession(tf.compat.v1.train.SessionRunHook):
+    """Raises SessionLost instead of making a second session, once a step has begun."""
+
+    def __init__(self) -> None:
+        self._began = False
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        if self._began:
+            raise SessionLost(
+                "TensorFlow lost the session after an error that may pass, for example of a store "
+                "that did not answer"
+            )
+
+    def before_run(self, run_context: Any) -> None:
+        self._began = True
+
+
+def stops(config: ModelDirConfig, evaluations: Sequence[Evaluation]) -> bool:
+    """Whether a training ends after these evaluations, by its --early_stopping_... flags."""
+    metric, direction = config.early_stopping_metric, config.early_stopping_direction or "min"
+    return metric is not None and has_stalled(
+        evaluations, metric_of(metric), direction, config.early_stopping_patience
+    )
+
+
+def has_stalled(
+    evaluations: Sequence[Evaluation], metric: str, direction: str, patience: int
+) -> bool:
+    """Whether none of the last `patience` evaluations is better than the best one before them.
+
+    For the values 3, 2, 2, 2 and the direction `min`, training has stalled with a patience of 2,
+    but not with a patience of 3.
+
+    Args:
+      evaluations: the entries of the evaluation history, ordered by step.
+      metric: the metric to compare. A missing value or NaN is never better.
+      direction: `min` or `max`.
+      patience: 1 or more.
+    """
+    best = math.nan
+    since = 0
+    for evaluation in evaluations:
+        value = evaluation.metrics.get(metric)
+        if value is not None and is_better(value, best, direction):
+            best, since = value, 0
+        elif math.isfinite(best):  # Training cannot stall before the first value.
+            since += 1
+    return since >= patience

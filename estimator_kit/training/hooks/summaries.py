@@ -1,21 +1,29 @@
-"""Writes the events of a training for TensorBoard, every `--summary_steps` steps.
+"""What a training measures of itself: events for TensorBoard, and numbers for the report page.
 
-The hook adds summaries to the graph, and TensorFlow's own hook runs them with the loss. Steps in
-between cost nothing. It writes the examples a second itself, because no tensor has them, and images
-at the 1st, 2nd, 4th, 8th ... summary: TensorBoard shows ten of them, and files should not grow.
+`SummariesHook` adds summaries to the graph, and TensorFlow's own hook runs them with the loss every
+`--summary_steps` steps. Steps in between cost nothing. It writes the examples a second itself,
+because no tensor has them, and images at the 1st, 2nd, 4th, 8th ... summary: TensorBoard shows ten
+of them, and files should not grow. `TrainingLogHook` writes the training log
+(`observing.histories`), and `CurvesHook` the curves of an evaluation when it ends.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
+from estimator_kit.model.heads import streaming
 from estimator_kit.model.modes.training import IMAGES, IMAGES_SCOPE, MEANS_SCOPE
+from estimator_kit.model.names import LOSS_TENSOR, LOSSES_SCOPE
+from estimator_kit.observing import curves
+from estimator_kit.observing.histories import Measurement, TrainingLog
 from estimator_kit.observing.tensorboard import summaries
 from estimator_kit.optimizers.choice import GRADIENT_NORM_TENSOR, LEARNING_RATE_TENSOR
-from estimator_kit.training.hooks.progress import ProgressHook, Speed
+from estimator_kit.training.hooks.progress import ProgressHook, Speed, of_devices
 
 
 class SummariesHook(tf.compat.v1.train.SessionRunHook):
@@ -103,3 +111,115 @@ class SummariesHook(tf.compat.v1.train.SessionRunHook):
 def _image(op: tf.Operation) -> tf.Tensor:
     name = op.name[len(IMAGES_SCOPE) + 1 :]
     return tf.raw_ops.ImageSummary(tag=f"image/{name}", tensor=op.outputs[0], max_images=IMAGES)
+
+
+class CurvesHook(tf.compat.v1.train.SessionRunHook):
+    """A hook for `Estimator.evaluate` that reads the totals of the objectives after the last batch.
+
+    Args:
+      model_dir: the model directory. The hook writes `observed/curves/<step>.json` there, and the
+        precision-recall curves of binary objectives into the events of the evaluation.
+      name: the name of a separate evaluation (`--eval_name`), or "" in a training.
+    """
+
+    def __init__(self, model_dir: str, name: str = ""):
+        self._model_dir = model_dir
+        self._name = name
+        self._observed: list[streaming.Observed] = []
+
+    def begin(self) -> None:
+        graph = tf.compat.v1.get_default_graph()
+        self._observed = streaming.take(graph)
+        self._step = tf.compat.v1.train.get_global_step(graph)
+
+    def end(self, session: Any) -> None:
+        totals, step = session.run([[each.total for each in self._observed], self._step])
+        # A prediction was NaN, so the curve is undefined.
+        undefined = [bool(total.size) and bool(np.isnan(total).all()) for total in totals]
+        self._observed = [each for each, no in zip(self._observed, undefined) if not no]
+        totals = [total for total, no in zip(totals, undefined) if not no]
+        values = {
+            each.objective: curves.curve(each.kind, total)
+            for each, total in zip(self._observed, totals)
+        }
+        if values:
+            curves.write(self._model_dir, int(step), values, self._name)
+        drawn = [
+            summaries.pr_curve(f"pr_curve/{each.objective}", total)
+            for each, total in zip(self._observed, totals)
+            if each.kind == "histogram"
+        ]
+        if drawn:
+            # The folder to which the Estimator writes the metrics of this evaluation.
+            folder = os.path.join(self._model_dir, f"eval_{self._name}" if self._name else "eval")
+            with session.graph.as_default():
+                writer = tf.compat.v1.summary.FileWriterCache.get(folder)
+            writer.add_summary(summaries.of(drawn), int(step))
+
+
+_EVERY = 100
+
+
+class TrainingLogHook(tf.compat.v1.train.SessionRunHook):
+    """Fetches losses, learning rate and gradient norm of every 100th step, from the first.
+
+    Args:
+      log: gets the entries.
+      progress: knows the examples a second. Put it before this hook.
+    """
+
+    def __init__(self, log: TrainingLog, progress: ProgressHook):
+        self._log = log
+        self._progress = progress
+        self._tensors: dict[str, list[tf.Tensor]] = {}
+        self._steps = 0
+
+    def begin(self) -> None:
+        self._speed = Speed(self._progress)
+        graph = tf.compat.v1.get_default_graph()
+        names = {
+            "loss": LOSS_TENSOR,
+            "learning_rate": LEARNING_RATE_TENSOR,
+            "gradient_norm": GRADIENT_NORM_TENSOR,
+        }
+        outputs = {operation.name for operation in graph.get_operations()}
+        names.update({name: name for name in outputs if name.startswith(f"{LOSSES_SCOPE}/")})
+        self._tensors = {
+            key: of_devices(graph, name) for key, name in names.items() if name in outputs
+        }
+
+    def before_run(self, run_context: Any) -> Any:
+        due = self._steps % _EVERY == 0
+        self._steps += 1
+        return tf.compat.v1.train.SessionRunArgs(self._tensors) if due else None
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        if run_values.results is None:
+            return
+        counts = {
+            name: sum(map(float, values)) / len(values)
+            for name, values in run_values.results.items()
+        }
+        # Read after the step, as TensorBoard's events: fetched with it, it may be the one before.
+        session = run_context.session
+        step = int(session.run(tf.compat.v1.train.get_global_step(session.graph)))
+        prefix = f"{LOSSES_SCOPE}/"
+        losses = {
+            name[len(prefix) :]: counts.pop(name)
+            for name in list(counts)
+            if name.startswith(prefix)
+        }
+        rate = self._speed()
+        if rate is not None:
+            counts["examples_per_second"] = rate
+        self._log.add(Measurement(step=step, losses=losses, **counts))
+
+
+class WriteAtSave(tf.compat.v1.train.CheckpointSaverListener):
+    """Writes the entries together with each checkpoint, so that both are of the same steps."""
+
+    def __init__(self, log: TrainingLog):
+        self._log = log
+
+    def after_save(self, session: Any, global_step_value: int) -> None:
+        self._log.write()

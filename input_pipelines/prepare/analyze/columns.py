@@ -30,7 +30,7 @@ from typing import Any, Optional
 from feature_specs.entry import NAME_PATTERN
 from feature_specs.errors import counted
 from feature_specs.statistics import FeatureStatistics, Numbers
-from input_pipelines.prepare.analyze import number_shapes, sizes
+from input_pipelines.prepare.analyze import number_shapes, vocabularies
 from input_pipelines.prepare.analyze.numbers import with_commas
 from input_pipelines.prepare.analyze.vocabularies import VocabularyWords
 
@@ -269,7 +269,7 @@ def deep_column(name: str, *, ids: int, size: int, taken: frozenset[str]) -> Ent
     categories = min(ids, size)
     return Entry(
         free_name(f"{name}_emb", taken),
-        {"embedding": name, "dimension": sizes.embedding_dimension(categories)},
+        {"embedding": name, "dimension": vocabularies.embedding_dimension(categories)},
         f"the fourth root of {categories:,} categories, {categories**0.25:.1f}, rounded "
         "up to a power of two, 4 to 64",
     )
@@ -358,7 +358,7 @@ def _category(
         and 2 * covered >= statistics.values
     )
     if use_vocabulary:
-        oov = sizes.oov_buckets(words.rare + len(words.unusable))
+        oov = vocabularies.oov_buckets(words.rare + len(words.unusable))
         size = len(words.words) + oov
         value = {
             "vocabulary": name,
@@ -382,7 +382,7 @@ def _category(
             unusable = counted(len(words.unusable), "word")
             why += f"; a vocabulary file cannot store {unusable}: {examples}"
     else:
-        size = sizes.hash_size(ids)
+        size = vocabularies.hash_size(ids)
         value = {"hash_bucket": name, "size": size}
         reason = (
             f"frequent words cover only {share} of all values"
@@ -391,7 +391,7 @@ def _category(
         )
         why = (
             f"{start}{different}; hashed, because {reason}; in {size:,} buckets about "
-            f"{percent(sizes.collision_share(ids, size), 1)} of the values share an id"
+            f"{percent(vocabularies.collision_share(ids, size), 1)} of the values share an id"
         )
     deep = deep_column(name, ids=ids, size=size, taken=taken)
     columns = [Entry(name, value, why), deep]

@@ -8,7 +8,7 @@ person can choose one. The measures (`distances`) are l_infinity for strings, fo
 integers that an identity, vocabulary, hash_bucket or crossed column reads; jensen_shannon for other
 numbers; and missing for all. If a threshold names another measure, that measure is added.
 
-If the model treats "" or -1 as missing (`feature_specs.reference.missing_values`), `missing` and
+If the model treats "" or -1 as missing (`FeatureSpec.missing_value`), `missing` and
 `l_infinity` do the same. So it is not drift if records store these values or omit the feature. The
 statistics always count empty strings. The count of -1 comes from the listed words. It is 0 if -1 is
 not listed (then it is less frequent than each listed word), and a lower bound if counts are
@@ -25,8 +25,7 @@ from typing import Literal, Optional, Union
 
 from feature_specs.feature import Feature
 from feature_specs.label import Label
-from feature_specs.reference.missing_values import missing_value
-from feature_specs.sections.drift_thresholds import Measures, Thresholds
+from feature_specs.sections.records import Measures, Thresholds
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import FeatureStatistics, Statistics, population
 from feature_specs.validation import accepted_values
@@ -190,15 +189,15 @@ def _other_types(
     wrong = []
     listed = getattr(entry, "feature_list", False)
     for statistics, what in ((before, "in the baseline"), (now, "in the records")):
-        found = statistics.features.get(name)
-        if found is None:
+        feature = statistics.features.get(name)
+        if feature is None:
             continue
-        if found.dtype not in (None, entry.dtype):
+        if feature.dtype not in (None, entry.dtype):
             wrong.append(
-                f"drift of {kind} {name!r}: it is {found.dtype} {what} but {entry.dtype} in the "
+                f"drift of {kind} {name!r}: it is {feature.dtype} {what} but {entry.dtype} in the "
                 "spec, so it cannot be compared"
             )
-        elif listed != (found.odd_steps is not None):
+        elif listed != (feature.odd_steps is not None):
             wrong.append(
                 f"drift of {kind} {name!r}: it is {'not ' * listed}a feature list {what}, but "
                 f"{'not ' * (not listed)}in the spec, so it cannot be compared"
@@ -213,11 +212,11 @@ def _other_values(spec: FeatureSpec, name: str, before: Statistics, now: Statist
         return []
     wrong = []
     for statistics, what in ((before, "in the baseline"), (now, "in the records")):
-        found = statistics.features.get(name)
-        numbers = found.numbers if found is not None else None
-        if found is None or numbers is None:
+        feature = statistics.features.get(name)
+        numbers = feature.numbers if feature is not None else None
+        if feature is None or numbers is None:
             continue
-        finite = found.values - numbers.non_finite
+        finite = feature.values - numbers.non_finite
         # If no value is outside of [0, 1], the sum is smaller than the number of values that are
         # not 0, unless each of these is 1.
         least = (finite - numbers.zeros) * (1 - _ROUNDING)
@@ -237,7 +236,7 @@ def _other_records(spec: FeatureSpec, statistics: Statistics, what: str) -> Iter
     This uses the same signs as `stored_records.wrong_kind`: feature lists that the spec would not
     read; or features that the spec declares as feature lists, in records without feature lists.
     """
-    lists = sorted(n for n, found in statistics.features.items() if found.odd_steps is not None)
+    lists = sorted(n for n, feature in statistics.features.items() if feature.odd_steps is not None)
     measured = {name for _, name, _ in _entries(spec)}
     if lists and not spec.sequence_examples and not measured.intersection(lists):
         yield (
@@ -263,7 +262,7 @@ def _findings(
     usual = "l_infinity" if is_category(spec, kind, name) else "jensen_shannon"
     present, new_present = old, new
     if kind == "feature":
-        word = missing_value(spec, name)
+        word = spec.missing_value(name)
         present, new_present = _without(old, word), _without(new, word)
     for measure in ("l_infinity", "jensen_shannon"):
         if _is_decoded(spec, kind, name):

@@ -19,7 +19,7 @@ import feature_specs
 from feature_specs.errors import counted
 from feature_specs.statistics import Statistics
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.analyze import columns, folder, next_items, spec_text
+from input_pipelines.prepare.analyze import columns, folder, spec_text
 from input_pipelines.prepare.analyze import labels as label_rules
 from input_pipelines.prepare.analyze.columns import STATISTICS_FILE, VOCABULARY_FOLDER
 from input_pipelines.prepare.analyze.scan import OnProgress, scan
@@ -72,13 +72,13 @@ def write(
     choices = {
         name: columns.choose(
             name,
-            found,
+            feature,
             statistics.rows,
             words.get(name),
             names,
             counts=summary.features[name].value_counts,
         )
-        for name, found in statistics.features.items()
+        for name, feature in statistics.features.items()
         if name not in labels
     }
     if not any(choice.columns for choice in choices.values()):
@@ -86,7 +86,7 @@ def write(
             "apart from the labels, the records have no feature that can be used"
             + ("".join(f"; {n}: {c.why}" for n, c in choices.items()))
         )
-    choices, steps = next_items.with_steps(choices, labels, statistics)
+    choices, steps = label_rules.with_steps(choices, labels, statistics)
     entries = [_entries(label, summary, statistics, choices) for label in labels]
     tables = kinds.kind_of_all(files) != kinds.TFRECORD
     heading = (
@@ -120,9 +120,9 @@ def _entries(
     choices: dict[str, columns.Choice],
 ) -> tuple[columns.Entry, columns.Entry]:
     """The entries of a label under `labels` and `objectives`."""
-    items = next_items.items_of(label, statistics)
+    items = label_rules.items_of(label, statistics)
     if items is not None:
-        return next_items.label_entries(label, items, statistics, choices[items])
+        return label_rules.next_item_entries(label, items, statistics, choices[items])
     return label_rules.label_entries(
         label, statistics.features[label], statistics.rows, _all_words(summary, label)
     )
@@ -132,11 +132,11 @@ def vocabulary_words(
     summary: RecordSummary, statistics: Statistics, min_count: int
 ) -> dict[str, VocabularyWords]:
     """The words of each feature with categories, by feature."""
-    found = {}
+    words = {}
     for name, feature in statistics.features.items():
         if columns.is_category(name, feature):
-            found[name] = words_of(summary, [name], min_count)
-    return found
+            words[name] = words_of(summary, [name], min_count)
+    return words
 
 
 def words_of(summary: RecordSummary, names: Sequence[str], min_count: int) -> VocabularyWords:

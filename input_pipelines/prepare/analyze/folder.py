@@ -37,14 +37,14 @@ def check(folder: pathlib.Path) -> None:
         return
     if not folder.is_dir():
         raise FolderError(f"{str(folder)!r} is not a folder; name another one")
-    known = _known(folder)
+    listed = _known(folder)
     for name in _files(folder):
-        if name not in known:
+        if name not in listed:
             raise FolderError(
                 f"{str(folder)!r} holds {name!r}, which analysis did not write; "
                 "name another folder, or move the file away"
             )
-        if _digest((folder / name).read_bytes()) not in known[name]:
+        if _digest((folder / name).read_bytes()) not in listed[name]:
             raise FolderError(
                 f"{str(folder / name)!r} was changed since analysis wrote it; name another "
                 "folder, move the file away, or use --spec to refresh only the spec's files"

@@ -4,25 +4,111 @@
     int64, every value from 0 to n - 1         multi_class, for 3 to 1000 classes
     string of 2, or of 3 to 1000 words         binary, multi_class, with the words as vocabulary
     any other number                           regression
-    a list that follows the steps of another   next_item; see `next_items`
+    a list that follows the steps of another   next_item: `next_item_id` for the steps in `item_id`
 
 The spec marks each guess as a guess. A label that no head can learn is an error: a label that is
 missing in all records, is a list, or has only one value.
+
+`--mode=convert --sequence_by` writes records with next items. Their label is a list of categories
+that has the name of a feature after `next_`, and as many values. The feature, and other lists of
+categories that are as long, get columns of steps, which `sasrec` and `gru4rec` read. This module
+only reads statistics, and writes nothing.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
 
 from feature_specs.entry import NAME_PATTERN
 from feature_specs.errors import counted, did_you_mean
 from feature_specs.statistics import FeatureStatistics, Statistics
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.analyze import next_items
-from input_pipelines.prepare.analyze.columns import Entry, percent
+from input_pipelines.prepare.analyze.columns import Choice, Entry, free_name, percent
 from input_pipelines.prepare.analyze.numbers import with_commas
+from input_pipelines.prepare.convert.options import NEXT
+
+# Items are scored with these vectors, so they are wider than the vectors of other categories.
+_ITEM_DIMENSION = 64
+
+
+def items_of(label: str, statistics: Statistics) -> Optional[str]:
+    """The feature with the steps that a label follows; None for a label of another kind."""
+    name = label.removeprefix(NEXT)
+    items, targets = statistics.features.get(name), statistics.features.get(label)
+    if name == label or items is None or targets is None or items.dtype != targets.dtype:
+        return None
+    if items.dtype not in ("string", "int64") or targets.lengths.max < 2:
+        return None
+    return name if _as_long(items, targets) else None
+
+
+def _as_long(one: FeatureStatistics, other: FeatureStatistics) -> bool:
+    return one.odd_steps is None and one.lengths.counts == other.lengths.counts
+
+
+def with_steps(
+    choices: Mapping[str, Choice], labels: Sequence[str], statistics: Statistics
+) -> tuple[dict[str, Choice], list[str]]:
+    """The choices, with columns of steps for labels of next items; and the names of these features.
+
+    Raises:
+      DataError: a feature with items has no column.
+    """
+    changed = dict(choices)
+    items = {items_of(label, statistics): label for label in labels}
+    names = []
+    for name, choice in choices.items():
+        as_long = any(
+            of is not None and _as_long(statistics.features[name], statistics.features[label])
+            for of, label in items.items()
+        )
+        category = choice.columns and "numeric" not in choice.columns[0].value
+        if name in items and not category:
+            raise DataError(
+                f"--labels: {items[name]!r} follows {name!r}, which has no usable values"
+            )
+        if as_long and category:
+            names.append(name)
+            changed[name] = _steps(name, choice, name in items, frozenset(statistics.features))
+    return changed, names
+
+
+def _steps(name: str, choice: Choice, items: bool, taken: frozenset[str]) -> Choice:
+    """A choice with columns of steps. The first column has the ids."""
+    ids, dense = choice.columns[0], choice.columns[1]
+    step = free_name(f"{name}_step", taken)
+    vector = free_name(f"{step}_emb", taken)
+    of_step = {"embedding": step, "dimension": dense.value.get("dimension", 4)}
+    why = "the vector of each step"
+    if items:
+        of_step["dimension"] = _ITEM_DIMENSION
+        why = "the vector of each step; the next items are scored with it, so it is wide"
+    columns = (
+        *choice.columns,
+        Entry(step, {**ids.value, "sequence": True}, "the same ids, one for each step, in order"),
+        Entry(vector, of_step, why),
+    )
+    return dataclasses.replace(choice, columns=columns, steps=(vector,))
+
+
+def next_item_entries(
+    label: str, name: str, statistics: Statistics, choice: Choice
+) -> tuple[Entry, Entry]:
+    """The entries of a label under `labels` and `objectives`; `choice` is for its items."""
+    feature = statistics.features[label]
+    (step,) = (entry.name for entry in choice.columns if entry.value.get("sequence"))
+    lengths = f"{feature.lengths.mean:.3g} values on average"
+    value = {"dtype": feature.dtype, "shape": "variable"}
+    head = {"head": "next_item", "items": step}
+    guess = (
+        f"a guess: its name is {NEXT} and the name of {name}, and both have as many values. Train "
+        "with --model=sasrec or gru4rec"
+    )
+    return Entry(label, value, f"the item after each step, {lengths}"), Entry(label, head, guess)
+
 
 _MOST_CLASSES = 1000
 
@@ -34,8 +120,8 @@ def check_labels(labels: Sequence[str], statistics: Statistics) -> None:
       DataError: a label is not such a feature.
     """
     for label in labels:
-        found = statistics.features.get(label)
-        if found is None:
+        feature = statistics.features.get(label)
+        if feature is None:
             raise DataError(
                 f"--labels: no record has a feature {label!r}"
                 f"{did_you_mean(label, statistics.features)}"
@@ -45,30 +131,30 @@ def check_labels(labels: Sequence[str], statistics: Statistics) -> None:
                 f"--labels: the name {label!r} cannot be part of a TensorFlow variable's name; use "
                 "letters, digits, _, - and ., and start with a letter or digit"
             )
-        if not found.values:
+        if not feature.values:
             raise DataError(f"--labels: feature {label!r} has no value in any record")
-        if found.odd_steps is not None:
+        if feature.odd_steps is not None:
             raise DataError(
                 f"--labels: {label!r} is a feature list; a label must be one value in the context"
             )
-        items = next_items.items_of(label, statistics) is not None
-        if found.lengths.max > 1 and not items:
+        items = items_of(label, statistics) is not None
+        if feature.lengths.max > 1 and not items:
             raise DataError(
-                f"--labels: feature {label!r} has up to {found.lengths.max} values in a record; "
+                f"--labels: feature {label!r} has up to {feature.lengths.max} values in a record; "
                 "a label must have one"
             )
-        if found.cardinality.value < 2:
+        if feature.cardinality.value < 2:
             raise DataError(
                 f"--labels: feature {label!r} has the same value in all records, from which a "
                 "model cannot learn"
             )
         if (
-            found.dtype == "string"
+            feature.dtype == "string"
             and not items
-            and not 2 <= found.cardinality.value <= _MOST_CLASSES
+            and not 2 <= feature.cardinality.value <= _MOST_CLASSES
         ):
             raise DataError(
-                f"--labels: feature {label!r} is text with {found.cardinality.value:,} different "
+                f"--labels: feature {label!r} is text with {feature.cardinality.value:,} different "
                 f"values; a label must have 2 to {_MOST_CLASSES} classes, or be a number"
             )
 

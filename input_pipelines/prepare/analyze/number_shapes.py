@@ -17,7 +17,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from feature_specs.kinds.quantiles import cuts, just_above
+from feature_specs.kinds.bounds import cuts, just_above
 from feature_specs.statistics import PERCENTILES, Numbers
 from input_pipelines.prepare.analyze.numbers import Number, exact_quantiles, with_commas
 

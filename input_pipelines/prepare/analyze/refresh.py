@@ -112,11 +112,11 @@ def refresh(
 
 def _columns_by_file(spec: FeatureSpec) -> dict[str, dict[str, Vocabulary]]:
     """The columns of each vocabulary file. A file has the words of all features that use it."""
-    found: dict[str, dict[str, Vocabulary]] = {}
+    by_file: dict[str, dict[str, Vocabulary]] = {}
     for name, column in spec.of_kind(Vocabulary).items():
         if column.file is not None:
-            found.setdefault(column.file, {})[name] = column
-    return found
+            by_file.setdefault(column.file, {})[name] = column
+    return by_file
 
 
 def _check_types(spec: FeatureSpec, statistics: Statistics) -> None:
@@ -126,14 +126,14 @@ def _check_types(spec: FeatureSpec, statistics: Statistics) -> None:
         *spec.labels.items(),
     ]
     for name, entry in entries:
-        found = statistics.features.get(name)
-        if found is not None and found.dtype not in (None, entry.dtype):
+        feature = statistics.features.get(name)
+        if feature is not None and feature.dtype not in (None, entry.dtype):
             raise DataError(
-                f"feature {name!r} is {found.dtype} in the records, but {entry.dtype} in the "
+                f"feature {name!r} is {feature.dtype} in the records, but {entry.dtype} in the "
                 f"spec {spec.source}; correct the spec"
             )
         listed = getattr(entry, "feature_list", False)
-        if found is not None and listed != (found.odd_steps is not None):
+        if feature is not None and listed != (feature.odd_steps is not None):
             raise DataError(
                 f"{name!r} is {'not ' * listed}a feature list in the records, but "
                 f"{'not ' * (not listed)}in the spec {spec.source} (feature_list: true); correct "
@@ -141,8 +141,8 @@ def _check_types(spec: FeatureSpec, statistics: Statistics) -> None:
             )
     for column in spec.of_kind(Vocabulary).values():
         if column.file is not None:
-            found = statistics.features.get(column.source)
-            if found is None or not found.values:
+            feature = statistics.features.get(column.source)
+            if feature is None or not feature.values:
                 raise DataError(
                     f"no record has a value of feature {column.source!r}, so its vocabulary "
                     f"{column.file!r} cannot be refreshed"

@@ -8,6 +8,10 @@ Several processes share large data. Each process gets groups of files of about 1
 depend only on the files, and their summaries are merged in order. So the result, including
 estimates, is the same with any number of cores. Only Parquet files are split, between row groups.
 `input_pipelines/prepare/tables` reads tables.
+
+With flags of Apache Beam, each element of a pipeline is one of the same groups. Its summary comes
+back as JSON, through a folder that the workers can reach. This program merges the summaries in the
+order of the files: in another order, estimates of merged sketches would differ a little.
 """
 
 from __future__ import annotations
@@ -19,19 +23,63 @@ import multiprocessing
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from typing import Any, Optional
 
+import pydantic
 import tensorflow as tf
 
-from feature_specs.sections.filters import Condition
-from input_pipelines.cores import cores
-from input_pipelines.errors import DataError
-from input_pipelines.prepare.analyze import beam_pipeline, sketches
+from feature_specs.sections.records import Condition
+from input_pipelines.errors import DataError, cores
+from input_pipelines.prepare import beam_runner
+from input_pipelines.prepare.analyze import (
+    group_scan,
+    numbers,
+    summary_json,
+)
 from input_pipelines.prepare.analyze.group_scan import scan_files, scan_parts
 from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.analyze.values import EXACT_LIMIT
-from input_pipelines.prepare.beam import runner
 from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.prepare.tables.table_format import Part
 from input_pipelines.record_files import kinds
+
+_PARTS = pydantic.TypeAdapter(list[Part])
+_FILES = pydantic.TypeAdapter(list[str])
+_COMMON = pydantic.TypeAdapter(tuple[int, tuple[Condition, ...]])
+
+
+def summaries(
+    groups: Sequence[Sequence[Any]],
+    exact_limit: int,
+    conditions: Sequence[Condition],
+    flags: Sequence[str],
+) -> Generator[RecordSummary, None, None]:
+    """Yields the summaries of groups of files, or of parts of tables, in their order."""
+    pieces = (
+        b"parts " + _PARTS.dump_json(list(group))
+        if group and isinstance(group[0], Part)
+        else b"files " + _FILES.dump_json(list(group))
+        for group in groups
+    )
+    with beam_runner.scratch(flags) as folder:
+        # `in`, a field of Filter, is an alias.
+        common = _COMMON.dump_json((exact_limit, tuple(conditions)), by_alias=True)
+        for result in beam_runner.run(_work, common, pieces, folder=folder, flags=flags):
+            yield summary_json.from_bytes(result)
+
+
+# --- On a worker ----------------------------------------------------------------------------------
+
+
+def _work(common: bytes, piece: bytes) -> bytes:
+    """Returns the summary of a group."""
+    kind, _, content = piece.partition(b" ")
+    how = _COMMON.validate_json(common)
+    if kind == b"parts":
+        summary = group_scan.scan_parts(_PARTS.validate_json(content), *how)
+    else:
+        summary = group_scan.scan_files(_FILES.validate_json(content), *how)
+    return summary_json.to_bytes(summary)
+
 
 ScanGroup = Callable[[Sequence[Any], int, Sequence[Condition]], RecordSummary]
 
@@ -77,9 +125,9 @@ def scan(
         some files have Examples and others SequenceExamples.
       MissingPackageError: the package for sketches, or for tables, is not installed.
     """
-    sketches.library()  # Fail now, not after an hour.
+    numbers.library()  # Fail now, not after an hour.
     if beam is not None:
-        runner.check(beam, files)
+        beam_runner.check(beam, files)
     scan_group: ScanGroup = scan_files
     groups: Sequence[Sequence[Any]]
     notes: list[str] = []
@@ -94,7 +142,7 @@ def scan(
     workers = min(workers or cores(), len(groups))
     parts: Generator[RecordSummary, None, None]
     if beam is not None:
-        parts = beam_pipeline.summaries(groups, exact_limit, conditions, beam)
+        parts = summaries(groups, exact_limit, conditions, beam)
     elif workers == 1:
         parts = (scan_group(group, exact_limit, conditions) for group in groups)
     else:

@@ -71,16 +71,16 @@ def _value(plain: Any) -> Any:
     if name in ("dict", "counter"):
         keys, values = content
         if isinstance(keys, dict):
-            found = [key.encode("latin-1") for key in keys["all bytes"]]
+            keys_of = [key.encode("latin-1") for key in keys["all bytes"]]
         else:
-            found = [_value(key) for key in keys]
-        pairs = dict(zip(found, map(_value, values)))
+            keys_of = [_value(key) for key in keys]
+        pairs = dict(zip(keys_of, map(_value, values)))
         return Counter(pairs) if name == "counter" else pairs
     kind = _CLASSES[name]
-    made = kind.__new__(kind)
+    item = kind.__new__(kind)
     state = {key: _value(entry) for key, entry in content.items()}
     if "__setstate__" in vars(kind):
-        made.__setstate__(state)
+        item.__setstate__(state)
     else:
-        vars(made).update(state)
-    return made
+        vars(item).update(state)
+    return item

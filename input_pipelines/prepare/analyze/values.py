@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Optional, Union
 
-from input_pipelines.prepare.analyze import sketches
+from input_pipelines.prepare.analyze import numbers
 
 Value = Union[bytes, int, float]
 
@@ -73,7 +73,7 @@ class ValueCounter:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if self.exact is None:
-            library = sketches.library()
+            library = numbers.library()
             self._distinct = library.hll_sketch.deserialize(self._distinct)
             self._words = library.frequent_strings_sketch.deserialize(self._words)
 
@@ -102,7 +102,7 @@ class ValueCounter:
         self.not_words += other.not_words
         self._empty += other._empty
         self._integers = self._integers and other._integers
-        self._distinct = sketches.union(self._distinct, other._distinct)
+        self._distinct = numbers.union(self._distinct, other._distinct)
         if self._frequent:
             self._words.merge(other._words)
 
@@ -111,7 +111,7 @@ class ValueCounter:
         """The number of different values; an estimate if counts are not `exact`."""
         if self.exact is not None:
             return len(self.exact)
-        return round(sketches.union(self._distinct).get_estimate())
+        return round(numbers.union(self._distinct).get_estimate())
 
     @property
     def largest_error(self) -> int:
@@ -151,9 +151,9 @@ class ValueCounter:
                 (_word(value), count) for value, count in self.exact.items()
             )
         else:
-            kind = sketches.library().frequent_items_error_type.NO_FALSE_NEGATIVES
-            found = self._words.get_frequent_items(kind)
-            pairs = ((word, int(lower)) for word, _, lower, _ in found)
+            kind = numbers.library().frequent_items_error_type.NO_FALSE_NEGATIVES
+            items = self._words.get_frequent_items(kind)
+            pairs = ((word, int(lower)) for word, _, lower, _ in items)
         return sorted(
             ((word, count) for word, count in pairs if word and count),
             key=lambda pair: (-pair[1], pair[0]),
@@ -168,8 +168,8 @@ class ValueCounter:
         if self.exact is None:
             return
         counts, self.exact = self.exact, None
-        self._distinct = sketches.distinct()
-        self._words = sketches.frequent_words()
+        self._distinct = numbers.distinct()
+        self._words = numbers.frequent_words()
         # Sorted, so that the sketch does not depend on the order of the records before.
         self._to_sketches(Counter(dict(sorted(counts.items()))))
 

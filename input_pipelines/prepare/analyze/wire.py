@@ -140,17 +140,17 @@ def _tops(buffer: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[_Pl
 
     A record has one of them, both in this order, or nothing (an Example without features).
     """
-    found = []
+    places = []
     rows, at = np.arange(len(starts)), starts
     for tag in (FIELD_1, FIELD_2):
         here = np.flatnonzero((at < ends) & (buffer[at] == tag))
         start, limit, good = _delimited(buffer, at[here], ends[here], tag)
         _need(good, here)
-        found.append((here, start, limit))
+        places.append((here, start, limit))
         at = at.copy()
         at[here] = limit
     _need(at == ends, rows)
-    return found[0], found[1]
+    return places[0], places[1]
 
 
 def _entries(buffer: np.ndarray, rows: np.ndarray, at: np.ndarray, limit: np.ndarray) -> _Entries:
@@ -227,12 +227,12 @@ def _numbered(digests: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Sorting a sample and looking up all digests takes half the time of sorting all of them. The
     sample is enough unless a name is rare.
     """
-    known = np.unique(digests[:: max(len(digests) // 4096, 1)])
-    number = np.minimum(np.searchsorted(known, digests), len(known) - 1)
-    if not (known[number] == digests).all():
+    sample = np.unique(digests[:: max(len(digests) // 4096, 1)])
+    number = np.minimum(np.searchsorted(sample, digests), len(sample) - 1)
+    if not (sample[number] == digests).all():
         _, first, number = np.unique(digests, return_index=True, return_inverse=True)
         return number.reshape(-1), first
-    first = np.empty(len(known), np.int64)
+    first = np.empty(len(sample), np.int64)
     first[number[::-1]] = np.arange(len(digests) - 1, -1, -1)  # The last assignment wins.
     return number, first
 

@@ -2,14 +2,14 @@
 
     options         what a user decides
     fields          chooses the features of records from a spec or from the table
+    batch_checks    checks the values of a batch before its records are written
     encoding        turns rows into serialized records
     derived_labels  labels that are made from columns
-    split, row_order        which rows are for evaluation; a seeded shuffle of all rows
+    split           which rows are for evaluation, and a seeded shuffle of all rows
     plan            decides which rows go into which shard before any shard is written
-    tasks, spills, processes    the work, spread over the cores
-    table_checks    whether a table has the columns that flags name
-    beam_pipeline   the same work, spread by Apache Beam
-    sequences       the work with --sequence_by; histories, windows and sequence_plan are its parts
+    tasks, spills, processes    the work, spread over the cores or by Apache Beam
+    value_checks    whether a table has the columns that flags name, and values fit the spec
+    sequences       the work with --sequence_by; histories and sequence_plan are its parts
     conversion      the whole conversion, for `estimator_kit.commands.convert`
 
 The contents of a shard depend only on the files and the options. They never depend on the number of

@@ -18,21 +18,14 @@ from feature_specs.errors import counted
 from feature_specs.files import jobs
 from feature_specs.files.shards import Written
 from feature_specs.spec import FeatureSpec
-from input_pipelines.cores import cores
-from input_pipelines.errors import DataError
-from input_pipelines.prepare.beam import runner
-from input_pipelines.prepare.convert import (
-    beam_pipeline,
-    derived_labels,
-    processes,
-    split,
-    tasks,
-)
+from input_pipelines.errors import DataError, cores
+from input_pipelines.prepare import beam_runner
+from input_pipelines.prepare.convert import derived_labels, processes, split, tasks
 from input_pipelines.prepare.convert import fields as field_rules
 from input_pipelines.prepare.convert import plan as plans
 from input_pipelines.prepare.convert.options import ConvertOptions
 from input_pipelines.prepare.convert.plan import Plan
-from input_pipelines.prepare.convert.table_checks import (
+from input_pipelines.prepare.convert.value_checks import (
     check_column,
     check_key,
     check_rows,
@@ -140,7 +133,7 @@ def convert(
       MissingPackageError: pyarrow is not installed, or Beam if `beam` is given.
     """
     if beam is not None:
-        runner.check(beam, [directory, *files])
+        beam_runner.check(beam, [directory, *files])
     jobs.check_new(directory, plans.PlanDocument.noun)
     plan, notes = _planned(files, options, spec, csv, beam)
     output = jobs.Job(directory, plan.document())
@@ -196,7 +189,7 @@ def _workers(
     """The workers for the tasks: processes of this machine, or a pipeline."""
     if beam is None:
         return processes.Workers(count, context, on_rows)
-    return beam_pipeline.BeamWorkers(beam, context)
+    return processes.BeamWorkers(beam, context)
 
 
 def _planned(

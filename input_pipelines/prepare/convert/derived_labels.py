@@ -27,12 +27,13 @@ from feature_specs.kinds import bounds
 from feature_specs.kinds.bounds import Number
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert.options import DerivedLabel
-from input_pipelines.prepare.convert.table_checks import check_column
+from input_pipelines.prepare.convert.value_checks import check_column
 from input_pipelines.prepare.tables import narrowing, reader
 from input_pipelines.prepare.tables.columns import Column, is_text
 from input_pipelines.prepare.tables.library import arrow
-from input_pipelines.prepare.tables.reader import Part, Rows, Table
+from input_pipelines.prepare.tables.reader import Rows, Table
 from input_pipelines.prepare.tables.storable import Rounded
+from input_pipelines.prepare.tables.table_format import Part
 
 _FLAG = "--derive_labels"
 
@@ -106,8 +107,8 @@ def _label(column: Any, label: DerivedLabel, rows: Rows) -> Any:
     pa = arrow()
     if pa.types.is_binary(column.type):
         words = pa.array(_wanted(label, "string"), pa.binary())
-        found = arrow("compute").is_in(column, value_set=words)
-        return _masked(np.asarray(found), column)
+        hits = arrow("compute").is_in(column, value_set=words)
+        return _masked(np.asarray(hits), column)
     if pa.types.is_floating(column.type):
         wrong = np.flatnonzero(np.isnan(np.asarray(column.fill_null(0))))
         if len(wrong):
@@ -159,10 +160,10 @@ def _of_text(text: Any, label: DerivedLabel) -> np.ndarray:
     near = np.isin(numbers, [float(value) for value in wanted])
     above = label.test == "above"
     passed = numbers > float(wanted[0]) if above else np.zeros(len(numbers), bool)
-    found = text.filter(pa.array(near)).dictionary_encode()
-    values = map(narrowing.decimal_of, found.dictionary.to_pylist())
+    words = text.filter(pa.array(near)).dictionary_encode()
+    values = map(narrowing.decimal_of, words.dictionary.to_pylist())
     pass_ = np.array([value > wanted[0] if above else value in wanted for value in values], bool)
-    passed[near] = pass_[np.asarray(found.indices)]
+    passed[near] = pass_[np.asarray(words.indices)]
     return passed
 
 

@@ -108,9 +108,9 @@ def _by_length(contents: Any, prefix: Callable[[int], bytes]) -> Any:
         sizes = np.flatnonzero(occurs)
     else:
         sizes, place = np.unique(lengths, return_inverse=True)
-    made = pa.array([prefix(size) for size in sizes.tolist()], pa.binary())
+    prefixes = pa.array([prefix(size) for size in sizes.tolist()], pa.binary())
     absent = np.asarray(contents.is_null()) if contents.null_count else None
-    return made.take(pa.array(place.reshape(-1), mask=absent))
+    return prefixes.take(pa.array(place.reshape(-1), mask=absent))
 
 
 def _join(*parts: Any) -> Any:

@@ -1,41 +1,26 @@
-"""Chooses the columns of a table that become features, and checks their values against a spec.
+"""Chooses the columns of a table that become features of the records.
 
 With a spec, the records have its features and labels, with its types and shapes. Columns that it
 does not name are left out. Features that the spec ignores are written if the table has them.
 Without a spec, the records have all columns with values. Lists become features with several
 values, or feature lists if the user says so.
 
-Every value that would stop training stops the conversion, with the row: a missing required value,
-two values instead of one, a label that the head cannot learn, an id outside its column, NaN. Rows
-that the spec's `filter` drops are not checked, because training does not read them.
+`batch_checks` checks their values.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, Optional, Protocol
+from collections.abc import Collection, Iterator, Sequence
+from typing import Optional
 
-import numpy as np
-
-from feature_specs.encoded_bytes import Raw
-from feature_specs.errors import counted, did_you_mean
-from feature_specs.sections.filters import Condition
+from feature_specs.errors import did_you_mean
+from feature_specs.feature import Raw
 from feature_specs.spec import FeatureSpec
 from feature_specs.validation import accepted_values
 from feature_specs.validation.accepted_values import Accepted
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.convert import value_checks
-from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.reader import Table
-
-# The remedy in errors about rows: for records that training will read, and for requests to an
-# export.
-CORRECT_ROW_OR_SPEC = "a training would stop there: correct the row, or the spec"
-CORRECT_ROW = "correct the row"
-
-# Raises DataError for the first row of a mask, with what is wrong with its column.
-_Refuse = Callable[[Any, "Field", str], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,14 +90,14 @@ def inferred(table: Table, step_columns: Sequence[str]) -> tuple[Field, ...]:
                 f"--step_columns: column {name!r} has one value in each row; a feature list needs "
                 "a column of lists"
             )
-    found = tuple(
-        Field(c.name, c.dtype or "string", c.multi, c.name in step_columns)
+    fields = tuple(
+        Field(c.name, c.dtype or "string", multi=c.multi, feature_list=c.name in step_columns)
         for c in table.columns
         if c.dtype is not None or c.multi
     )
-    if not found:
+    if not fields:
         raise DataError(f"no column of {table.files[0]} has a value; nothing to write")
-    return found
+    return fields
 
 
 def of_spec(
@@ -129,7 +114,7 @@ def of_spec(
       table: the table with their values.
       spec: the spec with the features and labels.
       only: the names of the wanted features and labels; by default all.
-      learning: whether training will read the rows. Then `check` also checks each value. For
+      learning: whether training will read the rows. Then `batch_checks` also checks each value. For
         predictions, the model itself finds values that it cannot use.
       remedy: the advice in errors about types.
 
@@ -207,7 +192,13 @@ def _wanted(spec: FeatureSpec, learning: bool) -> list[Field]:
         if name not in spec.labels:
             required = feature.is_required and name not in spec.ignored
             length = None if feature.variable else feature.length
-            field = Field(name, feature.dtype, False, feature.feature_list, required, length)
+            field = Field(
+                name,
+                feature.dtype,
+                feature_list=feature.feature_list,
+                required=required,
+                length=length,
+            )
             if name not in spec.ignored:
                 decode = feature.decode
                 field = dataclasses.replace(
@@ -226,145 +217,3 @@ def _wanted(spec: FeatureSpec, learning: bool) -> list[Field]:
         as_many_as = accepted_values.equal_lengths(spec, name)
         fields.append(dataclasses.replace(field, accepted=accepted, as_many_as=as_many_as))
     return fields
-
-
-class Batch(Protocol):
-    """Some records to check, such as `reader.Rows`."""
-
-    @property
-    def batch(self) -> Any:
-        """A pyarrow.RecordBatch."""
-
-    def where(self, i: int) -> str:
-        """The name of record `i` in error messages."""
-
-
-def check(
-    rows: Batch,
-    fields: Sequence[Field],
-    spec_source: str,
-    *,
-    filters: Sequence[Condition] = (),
-    remedy: str = CORRECT_ROW_OR_SPEC,
-) -> None:
-    """Checks the values of a batch.
-
-    Args:
-      rows: the batch.
-      fields: the requirements for its columns.
-      spec_source: the name of the spec in errors.
-      filters: which rows training reads. Other rows are not checked.
-      remedy: the end of errors.
-
-    Raises:
-      DataError: a row lacks a required value, has too many or too few values, or has a value that
-        is not accepted.
-    """
-    pc = arrow("compute")
-    places = np.flatnonzero(value_checks.passes(rows.batch, filters))
-    batch = rows.batch.take(arrow().array(places)) if filters else rows.batch
-
-    def refuse(mask: Any, field: Field, what: str) -> None:
-        required = "" if "expected" in what else ", which is required"
-        raise DataError(
-            f"{rows.where(int(places[_first(mask)]))}: column {field.name!r} {what}{required}, as "
-            f"{spec_source} says; {remedy}"
-        )
-
-    for field in fields:
-        column = batch.column(field.name)
-        if field.required and column.null_count:
-            refuse(column.is_null(), field, "has no value")
-        if field.row_lengths is not None:
-            _check_row_lengths(batch, field, fields, refuse)
-        if not field.multi:
-            _check_bytes(column, field, refuse)
-            continue
-        lengths = pc.list_value_length(column)
-        if field.length is not None:
-            wrong = pc.not_equal(lengths, field.length)
-            if pc.any(wrong).as_py():
-                i = _first(wrong)
-                got = f"has {counted(lengths[i].as_py(), 'value')}, expected {field.length}"
-                refuse(wrong, field, got)
-            if field.length == 1:
-                _check_bytes(pc.list_element(column, 0), field, refuse)
-        elif field.required and not field.feature_list:
-            empty = pc.equal(lengths, 0)
-            if pc.any(empty).as_py():
-                refuse(empty, field, "has no value")
-    for field in fields:
-        _check_values(batch, field, refuse)
-
-
-def _check_values(batch: Any, field: Field, refuse: _Refuse) -> None:
-    """Checks that values are accepted, and that there are as many as in other columns."""
-    column = batch.column(field.name)
-    for accepted in field.accepted:
-        wrong = np.flatnonzero(value_checks.outside(column, accepted))
-        if len(wrong):
-            value = value_checks.flat_values(column)[int(wrong[0])].as_py()
-            what = f"has {value!r}, expected {accepted.expected}"
-            rows = np.arange(len(column)) == value_checks.row_of(column, int(wrong[0]))
-            remedy = f" ({accepted.remedy})" if accepted.remedy else ""
-            refuse(arrow().array(rows), field, what + remedy)
-    for other in field.as_many_as:
-        counts = value_checks.counts(batch, field.name)
-        expected = value_checks.counts(batch, other)
-        different = counts != expected
-        if different.any():
-            i = int(np.argmax(different))
-            got = f"has {counted(counts[i], 'value')}"
-            what = f"{got}, expected {expected[i]}, as many as column {other!r}"
-            refuse(arrow().array(different), field, what)
-
-
-def _check_bytes(values: Any, field: Field, refuse: _Refuse) -> None:
-    """Checks the size of values that are decoded to numbers. Does not check images."""
-    if field.stored_bytes is None and field.may_be_empty:
-        return
-    pc = arrow("compute")
-    sizes = pc.binary_length(values)
-    empty = pc.equal(sizes, 0)
-    if not field.may_be_empty and pc.any(empty).as_py():
-        refuse(empty, field, "is empty")
-    if field.stored_bytes is not None:
-        wrong = pc.and_(pc.not_equal(sizes, field.stored_bytes), pc.invert(empty))
-        if pc.any(wrong).as_py():
-            got = f"has {sizes[_first(wrong)].as_py()} bytes, expected {field.stored_bytes}"
-            refuse(wrong, field, got)
-
-
-def _check_row_lengths(batch: Any, field: Field, fields: Sequence[Field], refuse: _Refuse) -> None:
-    """Checks that lengths of lists are 0 or more, and add up to the number of values in the row."""
-    pc = arrow("compute")
-    assert field.row_lengths is not None
-    column = batch.column(field.row_lengths)
-    is_list = next(f.multi for f in fields if f.name == field.row_lengths)
-    flat = np.asarray((column.flatten() if is_list else column.fill_null(0)), np.int64)
-    ends = np.cumsum(_lengths(column) if is_list else np.ones(len(column), np.int64))
-    sums = np.diff(np.concatenate([[0], np.cumsum(flat)])[np.concatenate([[0], ends])])
-    counts = (
-        _lengths(batch.column(field.name))
-        if field.multi
-        else pc.is_valid(batch.column(field.name)).to_numpy(zero_copy_only=False).astype(np.int64)
-    )
-    below = np.zeros(len(column), bool)
-    np.logical_or.at(below, np.searchsorted(ends, np.flatnonzero(flat < 0), side="right"), True)
-    wrong = arrow().array(below | (sums != counts))
-    if pc.any(wrong).as_py():
-        i = _first(wrong)
-        what = "a length below 0" if below[i] else f"lengths that add up to {sums[i]}"
-        got = (
-            f"has {counted(counts[i], 'value')} and {field.row_lengths!r} {what}, expected as many"
-        )
-        refuse(wrong, field, got)
-
-
-def _lengths(lists: Any) -> np.ndarray:
-    found = arrow("compute").list_value_length(lists).fill_null(0)
-    return np.asarray(found, np.int64)
-
-
-def _first(mask: Any) -> int:
-    return int(np.flatnonzero(np.asarray(mask.fill_null(False)))[0])

@@ -1,7 +1,8 @@
-"""The rows of a log, grouped by a key and sorted by time.
+"""The rows of a log, grouped by a key and sorted by time, and the windows that become records.
 
     log = histories.read(table, options)
     log.key(3), log.starts[3], log.starts[4]     # one history: its key and its rows in `columns`
+    for part, windows in histories.parts(log.starts, options).items():
 
 Histories are in the order of their first rows in the files. Rows of a history that have the same
 time stay in the order of the files. Rows may be in any order in the files, because a log is often
@@ -11,6 +12,18 @@ The whole log is in memory: for each row 4 bytes for the key, 8 for the time, 8 
 the values of the sequence columns (4 bytes for a text, and each different text once). Sorting needs
 as much again. 10 million rows with two sequence columns of text took 0.9 GB and 12 seconds of CPU
 time. Columns that no flag names are not held.
+
+Row i of a history is an input, and row i + 1 is its target. A window is a run of inputs, and
+becomes one record. A history with more steps than the limit is cut into several windows, from its
+end, so that only the first window may be shorter. So each row except for the first one of a
+history is a target exactly once.
+
+`leave_one_out` is the usual protocol for sequential recommendation (Kang and McAuley, 2018:
+"Self-attentive sequential recommendation"). The last row of a history is only in the test data,
+and the row before it is the last target of the evaluation data. A record of these parts has the
+latest inputs before that row. Only its last target counts: the head `next_item` evaluates the last
+step of a record. As in that paper's code, a history with fewer than 3 rows is only in the training
+data.
 """
 
 from __future__ import annotations
@@ -18,7 +31,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
@@ -83,11 +96,11 @@ def read(
     dtypes = {column.name: column.dtype for column in table.columns}
     clock = RowTimes(options.order_by, "--order_by", dtype=dtypes[options.order_by])
     names = (options.by, *options.columns)
-    held: dict[str, list[Any]] = {name: [] for name in names}
+    batches: dict[str, list[Any]] = {name: [] for name in names}
     times = []
     lost: Rounded = Counter()
-    made = {label.name for label in labels}
-    stored = tuple(column for column in table.columns if column.name not in made)
+    derived = {label.name for label in labels}
+    stored = tuple(column for column in table.columns if column.name not in derived)
     for part in table.parts():
         part = dataclasses.replace(part, columns=stored)
         compared = derived_labels.columns_compared(labels)
@@ -98,11 +111,11 @@ def read(
                 column = rows.batch.column(name)
                 _check_present(column, name, options, rows)
                 coded = name == options.by or dtypes[name] == "string"
-                held[name].append(column.dictionary_encode() if coded else column)
+                batches[name].append(column.dictionary_encode() if coded else column)
             on_rows(rows.batch.num_rows)
     rounded.update({place: count for place, count in lost.items() if place[0] in names})
-    keys = _joined(held.pop(options.by))
-    return _sorted(keys, np.concatenate(times), held, options)
+    keys = _joined(batches.pop(options.by))
+    return _sorted(keys, np.concatenate(times), batches, options)
 
 
 def _sorted(
@@ -161,3 +174,79 @@ def _check_present(column: Any, name: str, options: SequenceOptions, rows: Rows)
         f"{rows.where(row)}: column {name!r} has no value, but {flag} needs one in every row. "
         "Write a value for it, or remove the row"
     )
+
+
+# The fewest rows of a history in evaluation and test data.
+HELD_OUT = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Windows:
+    """The records of one part.
+
+    Attributes:
+      history: int64 [records]: the number of its history.
+      start: int64 [records]: the row of its first input.
+      length: int64 [records]: the number of its inputs, and of its targets.
+      last_only: whether only the last target of each record counts.
+    """
+
+    history: np.ndarray
+    start: np.ndarray
+    length: np.ndarray
+    last_only: bool = False
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def targets(self) -> int:
+        """How many targets count."""
+        return len(self) if self.last_only else int(self.length.sum())
+
+    def take(self, places: np.ndarray) -> Windows:
+        """The records at these places."""
+        return Windows(
+            self.history[places], self.start[places], self.length[places], self.last_only
+        )
+
+
+def parts(starts: np.ndarray, options: SequenceOptions) -> dict[str, Windows]:
+    """The records of each part.
+
+    Args:
+      starts: int64 [histories + 1], as in `Histories`.
+      options: the limit of a sequence, and what its targets are.
+    """
+    sizes = np.diff(starts)
+    if options.targets == "next":
+        return {"data": cut(starts, sizes - 1, options.steps)}
+    enough = sizes >= HELD_OUT
+    held_out = {
+        part: _last(cut(starts, np.where(enough, sizes - back, 0), options.steps))
+        for part, back in (("eval", 2), ("test", 1))
+    }
+    train = cut(starts, np.where(enough, sizes - 3, sizes - 1), options.steps)
+    return {"train": train, **held_out}
+
+
+def cut(starts: np.ndarray, steps: np.ndarray, most: Optional[int]) -> Windows:
+    """Cuts the first `steps[i]` inputs of each history i into windows with `most` inputs or fewer.
+
+    Histories without a step have no window.
+    """
+    if most is None:
+        most = max(int(steps.max(initial=0)), 1)
+    counts = -(-steps // most)
+    history = np.repeat(np.arange(len(steps)), counts)
+    first = np.cumsum(counts) - counts
+    left = counts[history] - 1 - (np.arange(len(history)) - first[history])  # Windows after it.
+    stop = steps[history] - left * most
+    start = np.maximum(stop - most, 0)
+    return Windows(history, starts[:-1][history] + start, stop - start)
+
+
+def _last(windows: Windows) -> Windows:
+    """The last window of each history. Only its last target counts."""
+    ends = np.flatnonzero(np.diff(windows.history, append=-1))
+    return dataclasses.replace(windows.take(ends), last_only=True)

@@ -5,7 +5,7 @@ number of shards. In stable order, a shard is a run of rows (with a split, only 
 side). With a split by time, whole runs may be on one side, so the rows of each side are counted.
 CSV and JSON lines can only be read from their start. So their shards are cut inside runs of whole
 files, and each run is read once. A run of Parquet files may be cut anywhere. In shuffled order,
-`row_order` decides the shard of a row. A plan depends only on the files and the options, so a
+`split.places` decides the shard of a row. A plan depends only on the files and the options, so a
 conversion that is started again makes the same plan.
 """
 
@@ -29,8 +29,8 @@ from input_pipelines.prepare.convert import derived_labels
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.options import ConvertOptions
-from input_pipelines.prepare.tables.reader import Part, Table
-from input_pipelines.record_files import kinds
+from input_pipelines.prepare.tables.reader import Table
+from input_pipelines.prepare.tables.table_format import Part
 from input_pipelines.record_files.framing import FOOTER, HEADER
 
 _VERSION = 1
@@ -169,7 +169,7 @@ class Plan:
 
     def parts_of(self, start: int, stop: int) -> list[tuple[Part, int]]:
         """The parts to read for the rows [start, stop), each with the number of its first row."""
-        found = []
+        parts = []
         before = 0
         for path in self.table.files:
             groups = self.row_groups[path]
@@ -177,9 +177,9 @@ class Plan:
             first, last = max(start - before, 0), min(stop - before, count)
             if first < last:
                 part = self.table.rows_of(path, first, last, groups)
-                found.append((part, before + first))
+                parts.append((part, before + first))
             before += count
-        return found
+        return parts
 
     def document(self) -> PlanDocument:
         """The plan as a file. Two conversions with the same document write the same bytes."""
@@ -241,7 +241,7 @@ def make(
     counts = [sum(row_groups[path]) for path in table.files]
     bytes_a_row = _bytes_a_row(table, row_groups, fields, options)
     rows_of_a_shard = options.shard_mib * _MIB / bytes_a_row
-    cut_anywhere = table.kind == kinds.PARQUET
+    cut_anywhere = table.cut_anywhere
     shards: list[Shard] = []
     run = 0
     for part, share in options.shares.items():
@@ -313,12 +313,12 @@ def _runs_of_side(
         *(int(ends[np.searchsorted(before[ends], stop)]) for stop in stops[:-1]),
         len(side),
     ]
-    found = []
+    runs = []
     for start, stop in zip(bounds, bounds[1:]):
         pieces = cut(int(before[start]), int(before[stop]), rows)
         cuts = [int(np.searchsorted(before, last)) for _, last in pieces[:-1]]
-        found.append(list(zip([start, *cuts], [*cuts, stop])))
-    return found
+        runs.append(list(zip([start, *cuts], [*cuts, stop])))
+    return runs
 
 
 def cut(start: int, stop: int, rows: float) -> list[tuple[int, int]]:

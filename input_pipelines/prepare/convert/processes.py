@@ -1,13 +1,18 @@
-"""Runs tasks in several processes, and yields results as they arrive.
+"""Runs the tasks of a conversion in several processes or with Apache Beam; yields each result.
 
 A process imports the program's main module, because of Python's `spawn`, and the modules of its
 tasks. The tasks of a conversion do not need TensorFlow. When the program ends in any way, even by
 kill -9, its processes end, too. So they cannot write to a folder that a new conversion uses.
+
+With Beam, one pipeline runs the tasks of one stage. Stable order needs one stage. Shuffled order
+needs two, and the second reads the files of the first. Tasks go to the workers as JSON, through the
+folder of the conversion. The workers call the same functions as a conversion on one machine.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -17,7 +22,19 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Optional
 
+import pydantic
+
+from input_pipelines.prepare import beam_runner
 from input_pipelines.prepare.convert import tasks as convert_tasks
+from input_pipelines.prepare.convert.tasks import (
+    Context,
+    Done,
+    MergeTask,
+    SpillTask,
+    Task,
+    WriteTask,
+    perform,
+)
 
 # Seconds between checks of the progress.
 _LOOK = 0.5
@@ -139,3 +156,61 @@ def _perform(task: Any) -> Any:
             rows.value += count
 
     return perform(task, context, advance)
+
+
+_CONTEXT = pydantic.TypeAdapter(Context)
+_TASKS: dict[str, Any] = {
+    kind.__name__: pydantic.TypeAdapter(kind) for kind in (WriteTask, SpillTask, MergeTask)
+}
+
+
+class BeamWorkers:
+    """Does tasks on the workers of a pipeline."""
+
+    def __init__(self, flags: Sequence[str], context: Context):
+        """`flags` are Beam's flags. The workers must be able to reach the folders in `context`."""
+        self._flags = flags
+        self._context = context
+
+    def __enter__(self) -> BeamWorkers:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """Does nothing: a pipeline ends when its tasks are done or one of them has failed."""
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Done]:
+        """Does all tasks, in any order, and yields their results when all are done."""
+        results = beam_runner.run(
+            _work,
+            _dumped(self._context),
+            map(_piece, tasks),
+            folder=self._context.temporary,
+            flags=self._flags,
+        )
+        for result in results:
+            yield Done.of_text(result, "the result of a task")
+
+
+def _dumped(context: Context) -> bytes:
+    return bytes(
+        _CONTEXT.dump_json(context, by_alias=True)
+    )  # `in`, a field of Filter, is an alias.
+
+
+def _piece(task: Task) -> bytes:
+    kind = type(task).__name__
+    return kind.encode() + b" " + bytes(_TASKS[kind].dump_json(task))
+
+
+# --- On a worker ----------------------------------------------------------------------------------
+
+
+def _work(common: bytes, piece: bytes) -> bytes:
+    kind, _, content = piece.partition(b" ")
+    task = _TASKS[kind.decode()].validate_json(content)
+    return perform(task, _context(common), lambda rows: None).as_text().encode()
+
+
+@functools.lru_cache(1)
+def _context(common: bytes) -> Context:
+    return _CONTEXT.validate_json(common)

@@ -1,7 +1,7 @@
 """Which sequences go into which shard, and the sequences of a shard as record batches.
 
 `sequences` makes a plan and writes it. Histories stay in the order of `histories`, or are shuffled
-by `row_order`, as the rows of other conversions are.
+by `split`, as the rows of other conversions are.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ import numpy as np
 
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.convert import plan, row_order, split, windows
+from input_pipelines.prepare.convert import histories, plan, split
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
-from input_pipelines.prepare.convert.histories import Histories
+from input_pipelines.prepare.convert.histories import Histories, Windows
 from input_pipelines.prepare.convert.options import ConvertOptions, SequenceOptions
-from input_pipelines.prepare.convert.windows import Windows
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.reader import Table
 from input_pipelines.record_files.framing import FOOTER, HEADER
@@ -153,7 +152,7 @@ def make(
     """
     how = options.sequences
     assert how is not None
-    parts = _sides(windows.parts(log.starts, how), log, options)
+    parts = _sides(histories.parts(log.starts, how), log, options)
     if not any(map(len, parts.values())):
         raise DataError(
             f"{table.files[0]}: every {how.by} has only 1 row, so no row has a next one. Check "
@@ -161,13 +160,13 @@ def make(
         )
     if options.order == "shuffled":
         parts = {
-            part: found.take(np.argsort(row_order.random_numbers(0, len(found), options.seed)))
-            for part, found in parts.items()
+            part: windows.take(np.argsort(split.random_numbers(0, len(windows), options.seed)))
+            for part, windows in parts.items()
         }
     shards: list[Shard] = []
-    for part, found in parts.items():
-        most = options.shard_mib * _MIB / _bytes_a_record(log, found, fields, how)
-        ranges = plan.cut(0, len(found), most) if len(found) else [(0, 0)]
+    for part, windows in parts.items():
+        most = options.shard_mib * _MIB / _bytes_a_record(log, windows, fields, how)
+        ranges = plan.cut(0, len(windows), most) if len(windows) else [(0, 0)]
         for i, (start, stop) in enumerate(ranges):
             name = f"{part}-{i:05}-of-{len(ranges):05}{options.suffix}"
             shards.append(Shard(name, part, start, stop))
@@ -181,11 +180,11 @@ def _sides(
     if options.split_key is None:
         return dict(parts)
     sides = split.sides_of(log.keys, options.eval_fraction)
-    (found,) = parts.values()
-    is_eval = sides[found.history]
+    (windows,) = parts.values()
+    is_eval = sides[windows.history]
     return {
-        "train": found.take(np.flatnonzero(~is_eval)),
-        "eval": found.take(np.flatnonzero(is_eval)),
+        "train": windows.take(np.flatnonzero(~is_eval)),
+        "eval": windows.take(np.flatnonzero(is_eval)),
     }
 
 

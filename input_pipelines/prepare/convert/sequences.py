@@ -27,19 +27,19 @@ from feature_specs.errors import counted
 from feature_specs.files import jobs
 from feature_specs.files.shards import ShardFile, Written
 from feature_specs.spec import FeatureSpec
-from input_pipelines.prepare.convert import derived_labels, histories, sequence_plan
+from input_pipelines.prepare.convert import batch_checks, derived_labels, histories, sequence_plan
 from input_pipelines.prepare.convert import fields as field_rules
 from input_pipelines.prepare.convert.encoding import Encoder
+from input_pipelines.prepare.convert.histories import HELD_OUT
 from input_pipelines.prepare.convert.options import ConvertOptions
 from input_pipelines.prepare.convert.plan import PlanDocument
 from input_pipelines.prepare.convert.sequence_plan import SequencePlan
-from input_pipelines.prepare.convert.table_checks import (
+from input_pipelines.prepare.convert.value_checks import (
     check_column,
     check_key,
     check_rows,
     kind_of_tables,
 )
-from input_pipelines.prepare.convert.windows import HELD_OUT
 from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.storable import Rounded
@@ -195,7 +195,7 @@ def _write(
     with ShardFile(output.folder, shard.name, output.temporary) as file:
         for records in plan.records(shard):
             if plan.spec is not None:
-                field_rules.check(records, plan.fields, plan.spec.source, filters=filters)
+                batch_checks.check(records, plan.fields, plan.spec.source, filters=filters)
             data, _ = frames(encoder.encode(records.batch))
             file.write(data, records.batch.num_rows)
     return file.written

@@ -1,4 +1,4 @@
-"""Decides which rows are for evaluation: by a hash of their key or number, or by time.
+"""Decides which rows are for evaluation, and where a shuffle puts each row.
 
 `--split=key`: the hash of a key is a number from 0 to 1: the first 8 bytes of the key's SHA-256, as
 a big-endian integer, divided by 2^64. Text keys are hashed as UTF-8, integers as decimal text. A
@@ -9,11 +9,18 @@ row is for evaluation if the number is less than the fraction:
 The hash has no seed. So if a user's rows were for evaluation in yesterday's data, they are for
 evaluation in today's data, too, and in the data of any other program that uses the same formula.
 
-`--split=rows`: a hash of the row's number over all files decides, with `row_order.mix`. The same
+`--split=rows`: a hash of the row's number over all files decides, with `mix`. The same
 files give the same sides. Equal rows may be on both sides.
 
 `--split=time`: rows at `eval_from` or later are for evaluation. `resolved` finds the value if only
 a fraction is given.
+
+The seeded shuffle of all rows computes the shard and place of each row separately. Row number i of
+the table (over all files in order) has the random number r = mix(i + mix(seed)), in 64-bit
+integers. mix is the finalizer of SplitMix64 (Steele, Lea and Flood, 2014), which maps different
+integers to different integers. The high half of r chooses the shard. Within the shard, rows are
+sorted by mix(r). So every row can come to any place, only one shard must be in memory, and the
+order is the same in every version of NumPy.
 """
 
 from __future__ import annotations
@@ -26,12 +33,37 @@ import numpy as np
 
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert.options import ConvertOptions
-from input_pipelines.prepare.convert.row_order import mix
-from input_pipelines.prepare.convert.table_checks import IS_FLOAT, WRITE_INTEGERS
+from input_pipelines.prepare.convert.value_checks import IS_FLOAT, WRITE_INTEGERS
 from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.reader import Rows, Table
 from input_pipelines.prepare.tables.row_times import RowTimes, as_text, value_of
+
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def mix(numbers: np.ndarray) -> np.ndarray:
+    """uint64 [n]: scattered numbers. Different inputs give different outputs."""
+    z = numbers + np.uint64(_GOLDEN)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def random_numbers(first: int, count: int, seed: int) -> np.ndarray:
+    """uint64 [count]: the random numbers of `count` rows, from row `first` on."""
+    base = mix(np.array([seed % 2**64], np.uint64))[0]
+    return mix(np.arange(first, first + count, dtype=np.uint64) + base)
+
+
+def shards_of(numbers: np.ndarray, shards: int) -> np.ndarray:
+    """int64 [n]: the shards of rows, from 0 to `shards` - 1, given their random numbers."""
+    return (((numbers >> np.uint64(32)) * np.uint64(shards)) >> np.uint64(32)).astype(np.int64)
+
+
+def places(numbers: np.ndarray) -> np.ndarray:
+    """uint64 [n]: the sort keys of rows within their shard."""
+    return mix(numbers)
 
 
 def eval_rows(rows: Rows, first: int, options: ConvertOptions) -> Optional[np.ndarray]:
@@ -134,8 +166,8 @@ def resolved(table: Table, options: ConvertOptions) -> tuple[ConvertOptions, np.
             f"--split_eval: {'no row is' if not later else 'all rows are'} at {text} or later, but "
             f"training and evaluation both need rows. Column {name!r} goes from {low} to {high}"
         )
-    found = dataclasses.replace(options, eval_from=text, eval_fraction=later / len(times))
-    return found, is_eval
+    settled = dataclasses.replace(options, eval_from=text, eval_fraction=later / len(times))
+    return settled, is_eval
 
 
 def _dtype(table: Table, name: str) -> Optional[str]:

@@ -20,17 +20,17 @@ import numpy as np
 
 from feature_specs.files import documents
 from feature_specs.files.shards import ShardFile, Written
-from feature_specs.sections.filters import Condition
+from feature_specs.sections.records import Condition
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.convert import derived_labels, row_order, spills, split
-from input_pipelines.prepare.convert import fields as field_rules
+from input_pipelines.prepare.convert import batch_checks, derived_labels, spills, split
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.options import ConvertOptions
 from input_pipelines.prepare.convert.plan import Plan, Shard
 from input_pipelines.prepare.tables.library import arrow
-from input_pipelines.prepare.tables.reader import Part, Rows
+from input_pipelines.prepare.tables.reader import Rows
 from input_pipelines.prepare.tables.storable import Rounded
+from input_pipelines.prepare.tables.table_format import Part
 from input_pipelines.record_files.framing import frames
 
 Advance = Callable[[int], None]
@@ -178,7 +178,7 @@ def _read(
     for part, first in task.reads:
         for rows in derived_labels.read(part, context.options.derived_labels, rounded):
             if context.spec_source:
-                field_rules.check(
+                batch_checks.check(
                     rows, context.fields, context.spec_source, filters=context.filters
                 )
             yield first, rows
@@ -260,18 +260,18 @@ def _spill(task: SpillTask, context: Context, advance: Advance) -> Done:
     with spills.SpillWriter(context.temporary, task.name, context.wanted) as spill:
         for first, rows in _read(task, context, rounded):
             count = rows.batch.num_rows
-            numbers = row_order.random_numbers(first, count, context.options.seed)
+            numbers = split.random_numbers(first, count, context.options.seed)
             shards = np.full(count, -1, np.int64)
             for part, (first_shard, how_many) in context.dealt.items():
                 mask = _mask(rows, first, context, part)
-                dealt = row_order.shards_of(numbers, how_many) + first_shard
+                dealt = split.shards_of(numbers, how_many) + first_shard
                 shards = dealt if mask is None else np.where(mask, dealt, shards)
             keep = spill.wanted(shards)
             batch = rows.batch
             if not keep.all():
                 batch = batch.filter(arrow().array(keep))
                 shards, numbers = shards[keep], numbers[keep]
-            keys = row_order.places(numbers)
+            keys = split.places(numbers)
             for which, data, at in _encoded(encoder, batch, rows.path):
                 spill.add(shards[which], keys[which], data, at)
             advance(count)

@@ -21,7 +21,7 @@ from typing import Any, Optional
 
 from feature_specs.entry import NAME_PATTERN
 from feature_specs.vocabulary import fits_a_line
-from input_pipelines.prepare.analyze import columns, sizes
+from input_pipelines.prepare.analyze import columns, vocabularies
 from input_pipelines.prepare.analyze.columns import Choice, Entry
 from input_pipelines.prepare.metadata_schema.feature_reading import Reading
 from input_pipelines.prepare.metadata_schema.proto import one_line
@@ -194,10 +194,10 @@ def _category(reading: Reading, feature: Entry, taken: frozenset[str]) -> Choice
         value = {"vocabulary": name, "list": list(range(low, high + 1))}
         why = f"the integers of its domain, {low:,} to {high:,}; other integers have no id"
     else:
-        ids, known = _number_of_ids(reading)
-        size = sizes.hash_size(ids)
+        ids, about = _number_of_ids(reading)
+        size = vocabularies.hash_size(ids)
         value = {"hash_bucket": name, "size": size}
-        why = f"hashed, {known}; ten buckets for each id"
+        why = f"hashed, {about}; ten buckets for each id"
     deep = columns.deep_column(name, ids=ids, size=size, taken=taken)
     return Choice(feature, (Entry(name, value, why), deep), (name,), (deep.name,))
 

@@ -19,11 +19,10 @@ from __future__ import annotations
 import json
 from typing import Any, Optional, Union
 
-from feature_specs.encoded_bytes import Image
-from feature_specs.feature import Feature
+from feature_specs.feature import Feature, Image
 from feature_specs.kinds import HashBucket, Identity, Vocabulary
 from feature_specs.label import Label
-from feature_specs.sections.drift_thresholds import Thresholds
+from feature_specs.sections.records import Thresholds
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.analyze import drift
 from input_pipelines.prepare.metadata_schema import proto, weighted_features

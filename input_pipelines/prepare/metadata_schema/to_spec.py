@@ -171,14 +171,14 @@ def _absent(schema: Any, message: Any) -> str:
 
 def _labels_of(schema: Any, source: str) -> list[str]:
     tagged = [m.name for m in schema.feature if LABEL_TAG in m.annotation.tag]
-    found = tagged or [m.name for m in schema.feature if _absent(schema, m)]
-    if not found:
+    names = tagged or [m.name for m in schema.feature if _absent(schema, m)]
+    if not names:
         raise SchemaError(
             f"{source!r} does not say which features are labels: no feature has the tag "
             f"{LABEL_TAG!r}, and its default environments have all features. Name the labels, for "
             "example --labels=click"
         )
-    return found
+    return names
 
 
 def _check_label(label: str, readings: dict[str, Reading], source: str, *, flag: bool) -> None:
@@ -190,8 +190,8 @@ def _check_label(label: str, readings: dict[str, Reading], source: str, *, flag:
     why = feature_choices.unusable(reading)
     if why:
         raise SchemaError(f"{place}feature {label!r} of {source!r} cannot be a label: {why}")
-    known = reading.message.WhichOneof("shape_type") is not None
-    if known and reading.shape != ():
+    has_shape = reading.message.WhichOneof("shape_type") is not None
+    if has_shape and reading.shape != ():
         raise SchemaError(
             f"{place}feature {label!r} of {source!r} cannot be a label: a label must have one "
             "value. Name the features to learn with --labels"
@@ -234,7 +234,7 @@ def _label_entries(reading: Reading) -> tuple[Entry, Entry]:
 
 def _drift(readings: dict[str, Reading], labels: Sequence[str]) -> dict[str, dict[str, Any]]:
     """The thresholds of drift comparators, as `stop`."""
-    found: dict[str, dict[str, Any]] = {}
+    features: dict[str, dict[str, Any]] = {}
     for name, reading in readings.items():
         comparator = reading.message.drift_comparator
         section = "labels" if name in labels else "features"
@@ -253,11 +253,11 @@ def _drift(readings: dict[str, Reading], labels: Sequence[str]) -> dict[str, dic
             elif not 0 <= threshold <= 1:
                 reading.lost.append(f"{text}: it is not from 0 to 1")
             else:
-                entry = found.setdefault(section, {}).setdefault(name, {})
+                entry = features.setdefault(section, {}).setdefault(name, {})
                 entry[measure] = {"stop": threshold}
         if comparator.HasField("normalized_abs_difference"):
             reading.lost.append(f"drift_comparator {one_line(comparator)}: unknown measure")
-    return found
+    return features
 
 
 def _lost_of_schema(schema: Any) -> Iterator[str]:

@@ -3,7 +3,7 @@
 pyarrow infers a column's type from the first block of a file. It fails if a later value has another
 type, and reads "00123" as 123. So this module requests all columns as bytes, and `text_types`
 checks all values. Rows are counted from 1, without the line of column names, comments and empty
-lines. Errors name the line of the file (`row_places`).
+lines. Errors name the line of the file (`csv_lines`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import csv_start, row_places, streams
+from input_pipelines.prepare.tables import csv_lines, csv_start, library
+from input_pipelines.prepare.tables.csv_lines import CsvRows
 from input_pipelines.prepare.tables.csv_stream import CsvStream
-from input_pipelines.prepare.tables.lent_stream import LentStream
-from input_pipelines.prepare.tables.library import arrow, one_line, reading
+from input_pipelines.prepare.tables.library import LentStream, arrow, one_line, reading
 from input_pipelines.prepare.tables.options import CsvOptions
-from input_pipelines.prepare.tables.row_places import CsvRows
 
 # The bytes that are parsed together. A row must not be longer.
 _BLOCK = 4 * 2**20
@@ -45,26 +44,26 @@ def names(path: str, options: CsvOptions) -> tuple[str, ...]:
         return options.columns
     with _opened(path, options, ()) as (lent, _):
         try:
-            found = tuple(lent.table.schema.names)
+            columns = tuple(lent.table.schema.names)
         except UnicodeDecodeError as error:
             raise DataError(
                 csv_start.utf16(path)
                 or f"{path}: the names of its columns are not UTF-8: {error.object[:_SHOWN]!r}. "
                 f"{csv_start.WRITE_AGAIN}"
             ) from error
-    for i, name in enumerate(found):
-        if name in found[:i]:
+    for i, name in enumerate(columns):
+        if name in columns[:i]:
             raise DataError(
                 f"{path}: two columns are named {name!r}. Rename one of them. If the file has no "
                 "line of column names, name the columns with --csv_columns"
             )
-    other = next((sign for sign in _DELIMITERS if sign in found[0]), None)
-    if len(found) == 1 and other is not None and not options.delimiter:
+    other = next((sign for sign in _DELIMITERS if sign in columns[0]), None)
+    if len(columns) == 1 and other is not None and not options.delimiter:
         raise DataError(
-            f"{path}: its only column is named {found[0]!r}. If {other!r} separates the fields, "
+            f"{path}: its only column is named {columns[0]!r}. If {other!r} separates the fields, "
             "pass it as --csv_delimiter; otherwise pass the right delimiter"
         )
-    return found
+    return columns
 
 
 def batches(path: str, options: CsvOptions, columns: Sequence[str]) -> Iterator[Any]:
@@ -96,7 +95,7 @@ def batches(path: str, options: CsvOptions, columns: Sequence[str]) -> Iterator[
                 row += batch.num_rows
         if last is not None and stream.unclosed(last):
             raise DataError(
-                f"{row_places.name(path, row, places)}: its last field starts with a quote that is "
+                f"{csv_lines.name(path, row, places)}: its last field starts with a quote that is "
                 "never closed"
             )
 
@@ -108,7 +107,7 @@ def _opened(
     """Opens a file with pyarrow's batch reader, which guesses the types of unnamed columns."""
     csv, pa = arrow("csv"), arrow()
     with reading(path), contextlib.ExitStack() as stack:
-        stream = CsvStream(streams.open_text(path), path, options)
+        stream = CsvStream(library.open_text(path), path, options)
         stack.callback(stream.close)
         lent = stack.enter_context(LentStream(stream))
         try:
@@ -144,10 +143,10 @@ def _wrong_row(message: str, path: str, places: CsvRows) -> Optional[str]:
     wrong = _WRONG_ROW.fullmatch(message)
     if wrong is None:
         return None
-    row, expected, found, text = wrong.groups()
+    row, expected, count, text = wrong.groups()
     number = int(row) - (0 if places.options.columns else 1)
     return (
-        f"{row_places.name(path, number, places)}: has {found} fields, expected {expected}: "
+        f"{csv_lines.name(path, number, places)}: has {count} fields, expected {expected}: "
         f"{text!r}{_hint(text, places.options)}"
     )
 
@@ -174,7 +173,7 @@ def _check_no_names(batch: Any, path: str, places: CsvRows) -> None:
     first = [column[0].as_py() for column in batch.columns]
     if first == [name.encode() for name in batch.schema.names]:
         raise DataError(
-            f"{row_places.name(path, 1, places)} has the names of the columns. Remove "
+            f"{csv_lines.name(path, 1, places)} has the names of the columns. Remove "
             "--csv_columns (in a spec, csv_columns under tables): it is only for files that do not "
             "start with a line of column names"
         )
@@ -185,7 +184,7 @@ def _text(batch: Any, path: str, before: int, places: CsvRows) -> Any:
     pa = arrow()
 
     def where(i: int) -> str:
-        return row_places.name(path, before + i + 1, places)
+        return csv_lines.name(path, before + i + 1, places)
 
     columns = []
     for name, column in zip(batch.schema.names, batch.columns):

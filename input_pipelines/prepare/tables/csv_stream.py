@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 from input_pipelines.prepare.tables.options import CsvOptions
-from input_pipelines.record_files.crc32c import LARGEST_RECORD
+from input_pipelines.record_files.framing import LARGEST_RECORD
 
 _TAIL = 1 << 16
 

@@ -1,10 +1,11 @@
 """Reads JSON lines with pyarrow, in blocks of lines. Each line is an object; keys may be missing.
 
-pyarrow infers types from each block, and `JsonColumns` collects them. Text that looks like a date
-stays text. In a block where a key has integers and fractions, pyarrow reads all of them as float64.
-Integers of more than 64 bits are errors there, and `batches_with_digits` reads large integers again
-as text. Fractions keep the digits of a float64, also in that text, so that no number depends on the
-other numbers of its block. `json_texts` reads values that are kept as they are.
+pyarrow infers types from each block; `formats.json_lines` finds the types of whole columns. Text
+that looks like a date stays text. If a key has integers and fractions in a block, pyarrow reads all
+of them as float64. Integers of more than 64 bits are errors there, and `batches_with_digits` reads
+large integers again as text. Fractions keep the digits of a float64, also in that text, so that no
+number depends on the other numbers of its block. `json_texts` reads values that are kept as they
+are.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import contextlib
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
 import numpy as np
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import json_depth, json_texts, streams
-from input_pipelines.prepare.tables.columns import Column, NoFeature, column_of, is_list, is_text
+from input_pipelines.prepare.tables import json_texts, library
+from input_pipelines.prepare.tables.columns import is_list, is_text
 from input_pipelines.prepare.tables.csv_files import utf8
 from input_pipelines.prepare.tables.csv_stream import LONGEST_LINE
 from input_pipelines.prepare.tables.library import arrow, one_line, reading
@@ -49,7 +50,6 @@ def _digits_of_float64(text: str) -> str:
 # Numbers as their text. Accepts line breaks in text, like pyarrow.
 _AS_TEXT = json.JSONDecoder(parse_int=str, parse_float=_digits_of_float64, strict=False)
 
-_EMPTY_LISTS = "a list"
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 
 
@@ -100,94 +100,10 @@ def _batches(path: str) -> Iterator[tuple[Any, bytes]]:
         before += table.num_rows
 
 
-class JsonColumns:
-    """The columns of some files, and their types."""
-
-    def __init__(self) -> None:
-        self.found: dict[str, Column] = {}
-        self._first: dict[
-            str, tuple[str, str]
-        ] = {}  # name -> kind, and the row where it was first found
-
-    def add(
-        self, batch: Any, path: str, before: int, only: Optional[Collection[str]] = None
-    ) -> None:
-        """Adds a batch of a file that comes after the file's first `before` rows.
-
-        With `only`, just the names of all other columns are recorded.
-
-        Raises:
-          DataError: a feature cannot store a column, or a column has values of two kinds.
-        """
-        for field, array in zip(batch.schema, batch.columns):
-            if only is not None and field.name not in only:
-                self.found.setdefault(field.name, Column(field.name, None))
-                continue
-            place = f"{path}: row {_row(array, before)}"
-            try:
-                column = column_of(field.name, field.type)
-            except NoFeature as error:
-                raise DataError(f"{place}: {error}") from error
-            self._see(column, _kind(field.type), place)
-
-    def merge(self, other: JsonColumns) -> None:
-        """Adds the columns of a later file."""
-        for name, column in other.found.items():
-            self._see(column, *other.shown(name))
-
-    def shown(self, name: str) -> tuple[str, str]:
-        """The kind of a column and its first row; empty if only its name is known."""
-        return self._first.get(name, ("", ""))
-
-    def set(self, column: Column, kind: str, place: str) -> None:
-        """Sets a column from the `found` and `shown` of another object."""
-        self.found[column.name] = column
-        if kind:
-            self._first[column.name] = (kind, place)
-
-    def _see(self, column: Column, kind: str, place: str) -> None:
-        name = column.name
-        known = self.found.setdefault(name, column)
-        if not kind:
-            return
-        first, first_place = self._first.setdefault(name, (kind, place))
-        if known.dtype is None or (first == _EMPTY_LISTS and kind.startswith(_EMPTY_LISTS)):
-            self._first[name] = (kind, place)
-            self.found[name] = column
-        elif kind == _EMPTY_LISTS and first.startswith(_EMPTY_LISTS):
-            pass
-        elif kind != first:
-            raise DataError(
-                f"column {name!r} is {first} in {first_place} and {kind} in {place}; a feature "
-                "must have one type"
-            )
-        elif column.dtype == "float32":
-            self.found[name] = column
-
-
-def _kind(dtype: Any) -> str:
-    """The kind of a JSON value; empty for null. Integers and other numbers are one kind."""
-    types = arrow().types
-    if types.is_null(dtype):
-        return ""
-    if is_list(dtype):
-        inner = _kind(dtype.value_type)
-        return f"{_EMPTY_LISTS} of {inner}" if inner else _EMPTY_LISTS
-    if types.is_boolean(dtype):
-        return "true or false"
-    return "text" if is_text(dtype) else "a number"
-
-
-def _row(array: Any, before: int) -> int:
-    """The row, from 1, of the first value that is not null."""
-    valid = np.flatnonzero(np.asarray(array.is_valid()))
-    return before + 1 + (int(valid[0]) if len(valid) else 0)
-
-
 def _blocks(path: str) -> Iterator[bytes]:
     """Blocks of complete lines, some megabytes each."""
     with reading(path):
-        source = streams.open_text(path)
+        source = library.open_text(path)
     with contextlib.closing(source):
         rest = b""
         while True:
@@ -216,15 +132,15 @@ def _table(block: bytes, types: dict[str, Any], path: str, before: int) -> Any:
         return pa.table({})
     null = _NULL.search(block)
     if null is not None:  # If it is the first line, pyarrow ends the process.
-        row = before + json_depth.lines_in(block[: null.start()]) + 1
+        row = before + json_texts.lines_in(block[: null.start()]) + 1
         raise DataError(
             f"{path}: row {row}: is null; each line must have one object. Remove the line, or "
             "write {} for a row without values"
         )
-    deep = json_depth.first_too_deep(block)
+    deep = json_texts.first_too_deep(block)
     if deep is not None:
         raise DataError(
-            f"{path}: row {before + deep + 1}: is nested more than {json_depth.DEEPEST} levels "
+            f"{path}: row {before + deep + 1}: is nested more than {json_texts.DEEPEST} levels "
             "deep; a value must be a number, a text, or a list of them"
         )
     try:

@@ -6,6 +6,10 @@ No value is parsed, so none can change: not its digits, its escapes or the order
 A key that a line lacks is null, and the value `null` is the text "null". A line break inside a list
 or object becomes a space, so that the value fits into one line. The block must be one that pyarrow
 has read. Other text gives an error or other values. Never looks into lists and objects.
+
+pyarrow's parser calls itself for each level, and some thousand levels end the process. So
+`first_too_deep` counts levels before a block is parsed, in one pass. Only lines with many brackets
+are checked separately. For a line that is not JSON, its answer is meaningless.
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
+
+import numpy as np
 
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.tables.library import arrow
@@ -48,10 +54,10 @@ def batch(block: bytes, names: Sequence[str], path: str, before: int, rows: int)
       DataError: a value is not UTF-8, or the block has another number of objects.
     """
     pa = arrow()
-    found: list[list[Optional[str]]] = [[] for _ in names]
+    columns: list[list[Optional[str]]] = [[] for _ in names]
     count = 0
     for count, row in enumerate(_rows(block, names, path, before), start=1):
-        for name, text, column in zip(names, row, found):
+        for name, text, column in zip(names, row, columns):
             try:
                 column.append(None if text is None else text.decode())
             except UnicodeDecodeError as error:
@@ -61,7 +67,7 @@ def batch(block: bytes, names: Sequence[str], path: str, before: int, rows: int)
                 ) from error
     check_count(count, path, before, rows)
     return pa.RecordBatch.from_arrays(
-        [pa.array(column, pa.string()) for column in found], list(names)
+        [pa.array(column, pa.string()) for column in columns], list(names)
     )
 
 
@@ -104,12 +110,12 @@ def _rows(
 
 def _member(block: bytes, at: int) -> tuple[bytes, bytes, bytes, int]:
     """The key and value at a place, the character after them, and the next place; -1 if none."""
-    found = _MEMBER.match(block, at)
-    if found is None:
+    member = _MEMBER.match(block, at)
+    if member is None:
         return b"", b"", b"}", -1
-    if found[2] is not None:
-        return found[1], found[2], found[3], found.end()
-    start = end = found.end()
+    if member[2] is not None:
+        return member[1], member[2], member[3], member.end()
+    start = end = member.end()
     depth = 0
     for bracket in _BRACKET.finditer(block, start):
         depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(bracket[0], 0)
@@ -119,7 +125,7 @@ def _member(block: bytes, at: int) -> tuple[bytes, bytes, bytes, int]:
     after = _NEXT.match(block, end)
     if after is None or block[start : start + 1] not in (b"[", b"{"):
         return b"", b"", b"}", -1
-    return found[1], block[start:end], after[1], after.end()
+    return member[1], block[start:end], after[1], after.end()
 
 
 def _plain(key: bytes) -> bytes:
@@ -128,3 +134,39 @@ def _plain(key: bytes) -> bytes:
         return key
     text = json.loads(b'"' + key + b'"')
     return json.dumps(text, ensure_ascii=False)[1:-1].encode(errors="replace")
+
+
+# The most levels of a line. A row of a table has two.
+DEEPEST = 50
+
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
+
+
+def first_too_deep(block: bytes) -> Optional[int]:
+    """The index, among the lines that are not blank, of the first line with too many levels."""
+    content = np.frombuffer(block, np.uint8)
+    opening = np.flatnonzero((content | 0x20) == ord("{"))  # `| 0x20` also turns [ into {.
+    if len(opening) <= DEEPEST:
+        return None
+    ends = np.flatnonzero(content == ord("\n"))
+    # A line with too many levels has two of these. So may a line with brackets side by side or in
+    # a text.
+    line_of = np.searchsorted(ends, opening[:: DEEPEST // 2])
+    for line in np.unique(line_of[1:][line_of[1:] == line_of[:-1]]):
+        start = ends[line - 1] + 1 if line else 0
+        stop = ends[line] if line < len(ends) else len(block)
+        if _levels(block[start:stop]) > DEEPEST:
+            return lines_in(block[:start])
+    return None
+
+
+def lines_in(block: bytes) -> int:
+    """The number of lines that are not blank."""
+    return sum(bool(line.strip()) for line in block.split(b"\n"))
+
+
+def _levels(line: bytes) -> int:
+    content = np.frombuffer(_TEXT.sub(b"", line), np.uint8)
+    opened = ((content | 0x20) == ord("{")).astype(np.int64)
+    closed = (content | 0x20) == ord("}")
+    return int(np.cumsum(opened - closed).max(initial=0))

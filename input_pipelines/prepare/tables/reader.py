@@ -14,30 +14,27 @@ then for the rows.
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
+import functools
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 from feature_specs.errors import counted
-from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import (
-    batches,
-    beam_pipeline,
-    csv_files,
-    csv_spaces,
-    found_columns,
-    json_files,
-    narrowing,
-    parquet_files,
-    row_places,
-    streams,
-)
+from input_pipelines.errors import DataError, cores
+from input_pipelines.prepare import beam_runner
+from input_pipelines.prepare.beam_runner import Work
+from input_pipelines.prepare.tables import formats, narrowing
 from input_pipelines.prepare.tables.columns import Column
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.options import CsvOptions
-from input_pipelines.prepare.tables.row_places import CsvRows
 from input_pipelines.prepare.tables.storable import DIGITS, ZERO, Rounded, all_columns, array_of
+from input_pipelines.prepare.tables.table_format import (
+    ColumnRequest,
+    Part,
+    as_declared,
+)
 from input_pipelines.record_files import kinds
 
 # The rows of a batch. Enough to make the cost of each call negligible. Analysis takes as many
@@ -46,52 +43,30 @@ ROWS = 8192
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
-    """Rows of one file that are read together.
-
-    Attributes:
-      path, kind: the file and its kind.
-      first: the number of rows in the file before this part.
-      columns: the columns of the table.
-      csv: how a CSV file is written.
-      groups: the row groups of a Parquet file.
-      names: the columns of a CSV file in the order of the file.
-      skip: how many rows at the start of the part are skipped.
-      count: how many rows are read after the skipped ones; by default all.
-    """
-
-    path: str
-    kind: str
-    first: int
-    columns: tuple[Column, ...]
-    csv: CsvOptions
-    groups: tuple[int, ...] = ()
-    names: tuple[str, ...] = ()
-    skip: int = 0
-    count: Optional[int] = None
-
-    @property
-    def csv_rows(self) -> Optional[CsvRows]:
-        """How the rows of a CSV file are separated; None for other files."""
-        return CsvRows(self.csv, len(self.names) == 1) if self.kind == kinds.CSV else None
-
-
-@dataclasses.dataclass(frozen=True)
 class Rows:
-    """A batch that comes after the first `first` rows of a file; `csv` is its part's `csv_rows`.
+    """A batch that comes after the first `first` rows of the file of a part.
 
     `written` has the numbers of some float32 columns as the file has them: see `read`.
     """
 
     batch: Any
-    path: str
+    part: Part
     first: int
-    csv: Optional[CsvRows] = None
     written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self.part.path
 
     def where(self, i: int) -> str:
         """The name of row `i` of the batch in error messages."""
-        return row_places.name(self.path, self.first + i + 1, self.csv)
+        return where(self.part, self.first + i + 1)
+
+
+def where(part: Part, row: int) -> str:
+    """The name of a row of a file in error messages; rows count from 1."""
+    return formats.of(part.kind).where(part, row)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,18 +98,27 @@ class Table:
         of_columns = [f"{column.name}: {column.note}" for column in self.columns if column.note]
         return [*self.file_notes, *of_columns]
 
+    @property
+    def cut_anywhere(self) -> bool:
+        """Whether rows can be read without the rows before them in their file."""
+        return formats.of(self.kind).cut_anywhere
+
     def row_groups(self, path: str) -> list[int]:
         """The numbers of rows in the units that can be read separately: row groups or the file."""
-        if self.kind == kinds.PARQUET:
-            return [count for count, _ in parquet_files.row_groups(path)]
-        return [self.counted[path]]
+        return [count for count, _ in self._groups(path)]
+
+    def _groups(self, path: str) -> list[tuple[int, int]]:
+        return formats.of(self.kind).row_groups(path, self.counted.get(path, 0))
+
+    def _part(self, path: str) -> Part:
+        names = self.names.get(path, ())
+        return Part(path, self.kind, 0, self.columns, self.csv, names=names)
 
     def rows_of(self, path: str, start: int, stop: int, row_groups: Sequence[int]) -> Part:
         """The rows [start, stop) of a file; `row_groups` is the result of `self.row_groups(path)`.
 
-        Only the row groups of a Parquet file that contain some of these rows are read.
+        Only the row groups that contain some of these rows are read.
         """
-        part = Part(path, self.kind, 0, self.columns, self.csv, names=self.names.get(path, ()))
         groups: list[int] = []
         first = before = 0
         for i, count in enumerate(row_groups):
@@ -142,9 +126,13 @@ class Table:
                 first = first if groups else before
                 groups.append(i)
             before += count
-        if self.kind == kinds.PARQUET:
-            part = dataclasses.replace(part, first=first, groups=tuple(groups))
-        return dataclasses.replace(part, skip=start - part.first, count=stop - start)
+        return dataclasses.replace(
+            self._part(path),
+            first=first,
+            groups=tuple(groups),
+            skip=start - first,
+            count=stop - start,
+        )
 
     def parts(self) -> Iterator[Part]:
         """Each file, from the first to the last row, as one part."""
@@ -169,13 +157,10 @@ class Table:
             yield group
 
     def _pieces(self, path: str, least: Optional[int]) -> Iterator[tuple[Part, int]]:
-        part = Part(path, self.kind, 0, self.columns, self.csv, names=self.names.get(path, ()))
-        if self.kind != kinds.PARQUET:
-            yield part, streams.size_of(path)
-            return
+        part = self._part(path)
         first = rows = size = 0
         groups: list[int] = []
-        for i, (count, weight) in enumerate(parquet_files.row_groups(path)):
+        for i, (count, weight) in enumerate(self._groups(path)):
             groups.append(i)
             rows += count
             size += weight
@@ -226,72 +211,41 @@ def open_table(
             f"--csv_list_separator are only for CSV files, but {files[0]} is {kind} by its name"
         )
     arrow()
-    known = dict(dtypes or {})
-    look_all: found_columns.LookAll = found_columns.in_threads
-    if beam is not None:
-        look_all = beam_pipeline.looks(beam)
-    names: dict[str, tuple[str, ...]] = {}
-    counted: dict[str, int] = {}
-    spaced: dict[str, tuple[int, ...]] = {}
-    if kind == kinds.PARQUET:
-        columns = found_columns.of_parquet(files, only, known)
-    elif kind == kinds.CSV:
-        csv, spaced = _spaces_decided(files, csv)
-        names = {path: csv_files.names(path, csv) for path in files}
-        if spaced and dtypes is not None:
-            raise DataError(_undecided(spaced, names))
-        for path in files:
-            found_columns.check_names(files[0], names[files[0]], path, names[path])
-        columns, counted = found_columns.of_csv(files, csv, names, known, look_all, correct, lists)
-    else:
-        columns, counted = found_columns.of_json_lines(files, only, look_all)
-    left_out = tuple(c.name for c in columns if only is not None and c.name not in only)
-    columns = [
-        found_columns.as_declared(column, known)
-        for column in columns
-        if column.name not in left_out
-    ]
-    file_notes = [
-        f"{_all_spaced(path, fields, names)}, so spaces at the start of fields are ignored, which "
-        "a spec must say (tables: {csv_skip_spaces: true}); use --nocsv_skip_spaces to keep them"
-        for path, fields in spaced.items()
-    ]
+    read_all = _in_threads if beam is None else functools.partial(_by_beam, beam)
+    request = ColumnRequest(csv, dtypes, lists, only, correct, read_all)
+    of_files = formats.of(kind).columns(files, request)
     return Table(
-        tuple(files), kind, tuple(columns), csv, names, left_out, counted, tuple(file_notes)
+        tuple(files),
+        kind,
+        tuple(
+            as_declared(column, dtypes or {})
+            for column in of_files.columns
+            if only is None or column.name in only
+        ),
+        of_files.csv,
+        of_files.names,
+        tuple(c.name for c in of_files.columns if only is not None and c.name not in only),
+        of_files.rows,
+        of_files.notes,
     )
 
 
-def _all_spaced(path: str, fields: Sequence[int], names: Mapping[str, Sequence[str]]) -> str:
-    quoted = ", ".join(repr(names[path][i - 1]) for i in fields)
-    return f"{path}: every value of {quoted} begins with a space"
+def _in_threads(work: Work, pieces: Iterable[bytes]) -> list[bytes]:
+    """Reads several files at the same time. pyarrow releases the interpreter's lock."""
+    with concurrent.futures.ThreadPoolExecutor(cores()) as pool:
+        waiting = [pool.submit(work, b"", piece) for piece in pieces]
+        try:
+            return [future.result() for future in waiting]
+        except BaseException:
+            for future in waiting:
+                future.cancel()
+            raise
 
 
-def _undecided(spaced: Mapping[str, Sequence[int]], names: Mapping[str, Sequence[str]]) -> str:
-    """The error about spaces of which a spec says nothing.
-
-    The next files may have them in some rows only. If each file decided, a word in training and the
-    same word in a prediction would differ by a space.
-    """
-    ((path, fields),) = spaced.items()
-    return (
-        f"{_all_spaced(path, fields, names)}, and the spec does not say whether spaces at the "
-        "start of fields count. Training and predictions must read them in the same way, so add "
-        "this to the spec, with false to keep the spaces:\n"
-        "tables:\n  csv_skip_spaces: true\n"
-        "For an export, which keeps its spec, pass --csv_skip_spaces or --nocsv_skip_spaces, as "
-        "its training data were converted"
-    )
-
-
-def _spaces_decided(
-    files: Sequence[str], csv: CsvOptions
-) -> tuple[CsvOptions, dict[str, tuple[int, ...]]]:
-    """The options with `skip_spaces` decided, and the fields of the file that decided it."""
-    if csv.skip_spaces is not None:
-        return csv, {}
-    spaced = {path: csv_spaces.after_spaces(path, csv) for path in files}
-    first = {path: fields for path, fields in spaced.items() if fields}
-    return dataclasses.replace(csv, skip_spaces=bool(first)), dict(list(first.items())[:1])
+def _by_beam(flags: Sequence[str], work: Work, pieces: Iterable[bytes]) -> list[bytes]:
+    """Reads files on the workers of a pipeline with these flags of Apache Beam."""
+    with beam_runner.scratch(flags) as folder:
+        return list(beam_runner.run(work, b"", iter(pieces), folder=folder, flags=flags))
 
 
 def read(
@@ -312,9 +266,9 @@ def read(
     rounded = Counter() if rounded is None else rounded
     first = part.first + part.skip
     count = len(part.columns)
-    for both in batches.regular(_stored(part, rounded, written), ROWS):
+    for both in _regular(_stored(part, rounded, written), ROWS):
         numbers = dict(zip(both.schema.names[count:], both.columns[count:]))
-        yield Rows(both.select(range(count)), part.path, first, part.csv_rows, numbers)
+        yield Rows(both.select(range(count)), part, first, numbers)
         first += both.num_rows
 
 
@@ -341,7 +295,7 @@ def read_beside(
     texts = extra if as_text and extra else None  # A batch without columns has no rows.
     for raw, batch, numbers in _read(part, wanted, rounded, written, texts):
         arrays = [array_of(raw, name) for name in extra]
-        yield Rows(batch, part.path, first, part.csv_rows, numbers), arrays
+        yield Rows(batch, part, first, numbers), arrays
         first += batch.num_rows
 
 
@@ -379,11 +333,10 @@ def _read(
     """
     row = part.first + part.skip
     pa = arrow()
-    for raw, batch in batches.taken(_pairs(part, names, texts), part.skip, part.count):
-        rows = Rows(raw, part.path, row, part.csv_rows)
+    both = formats.of(part.kind).batches(part, ROWS, names, texts)
+    for raw, batch in _taken(both, part.skip, part.count):
+        rows = Rows(raw, part, row)
         try:
-            if part.kind == kinds.CSV:
-                batch = batches.with_lists(batch, part.columns, part.csv)
             stored = all_columns(batch, part.columns, rows.where, rounded)
         except pa.ArrowException as error:
             raise DataError(
@@ -400,24 +353,48 @@ def _read(
         row += batch.num_rows
 
 
-def _pairs(
-    part: Part, names: Sequence[str], texts: Optional[Sequence[str]]
-) -> Iterator[tuple[Any, Any]]:
-    """Batches of the file's reader, and the same rows with all digits of the file."""
-    if part.kind == kinds.JSON:
-        yield from json_files.batches_with_digits(part.path, texts)
-    elif part.kind == kinds.CSV:
-        for batch in csv_files.batches(part.path, part.csv, part.names):
-            yield (batches.with_missing(batch, part.columns, part.csv),) * 2
-    else:
-        for batch in parquet_files.batches(part.path, part.groups, ROWS, names):
-            yield batch, batch
-
-
 def _written(array: Any, part: Part) -> Any:
     """The numbers of a column as the file has them, with one type in all batches of a part."""
     pa = arrow()
     if pa.types.is_float32(array.type) or pa.types.is_float16(array.type):
         return array.cast(pa.float32())
     numbers = narrowing.as_written(array)
-    return numbers if part.kind == kinds.PARQUET else numbers.cast(pa.string())
+    return numbers if formats.of(part.kind).has_types else numbers.cast(pa.string())
+
+
+def _taken(
+    pairs: Iterable[tuple[Any, Any]], skip: int, count: Optional[int]
+) -> Iterator[tuple[Any, Any]]:
+    """The rows after the first `skip`: `count` of them, or all. Both batches have the same rows."""
+    for batch, other in pairs:
+        here = min(skip, batch.num_rows)
+        skip -= here
+        batch, other = batch.slice(here, count), other.slice(here, count)
+        if count is not None:
+            count -= batch.num_rows
+        if batch.num_rows:
+            yield batch, other
+        if count == 0:
+            return
+
+
+def _regular(batches: Iterable[Any], size: int) -> Iterator[Any]:
+    """The same rows in batches of `size` rows, except for the last batch."""
+    pa = arrow()
+    waiting: list[Any] = []
+    count = 0
+
+    def joined() -> Any:
+        table = pa.Table.from_batches(waiting).combine_chunks()
+        return pa.RecordBatch.from_arrays([c.chunk(0) for c in table.columns], schema=table.schema)
+
+    for batch in batches:
+        while batch.num_rows:
+            waiting.append(batch.slice(0, size - count))
+            count += waiting[-1].num_rows
+            batch = batch.slice(waiting[-1].num_rows)
+            if count == size:
+                yield waiting[0] if len(waiting) == 1 else joined()
+                waiting, count = [], 0
+    if waiting:
+        yield waiting[0] if len(waiting) == 1 else joined()

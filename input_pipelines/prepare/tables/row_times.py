@@ -107,8 +107,8 @@ class RowTimes:
         if not len(raw):
             return np.zeros(0, np.int64)
         form = self._form or (_LOCAL if _parsed(raw[:1], _LOCAL) is not None else _ZONED)
-        found = _parsed(raw, form)
-        if found is None:
+        times = _parsed(raw, form)
+        if times is None:
             for i in range(len(raw)):
                 if _parsed(raw[i : i + 1], form) is not None:
                     self._form = form
@@ -118,7 +118,7 @@ class RowTimes:
                         self._check_form(other, raw, i, where)
                     self._refuse_text(raw, i, where)
         self._check_form(form, raw, 0, where)
-        return np.asarray(found)
+        return np.asarray(times)
 
     def _check_form(self, form: str, raw: Any, row: int, where: Where) -> None:
         if self._form is None:
@@ -179,13 +179,13 @@ def value_of(text: str, dtype: Optional[str], form: Optional[str], flag: str) ->
             raise DataError(
                 f"{flag}: got {text!r}, expected an integer, as in the column. Write an integer"
             ) from error
-    found = _parsed(arrow().array([text]), form or _LOCAL)
-    if found is None:
+    times = _parsed(arrow().array([text]), form or _LOCAL)
+    if times is None:
         example = "2026-01-31T10:00:00Z" if form == _ZONED else "2026-01-31 10:00:00"
         raise DataError(
             f"{flag}: got {text!r}, expected a time such as {example}, as the column has {form}"
         )
-    return int(found[0].as_py())
+    return int(times[0].as_py())
 
 
 def as_text(value: int, dtype: Optional[str], form: Optional[str]) -> str:

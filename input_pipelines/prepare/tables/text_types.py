@@ -91,19 +91,21 @@ def _joined(note: str, other: str) -> str:
     return "; ".join(filter(None, (note, other)))
 
 
+@dataclasses.dataclass
 class TextColumn:
     """Counts the values of a column by kind, and keeps the first value of each kind.
 
     Attributes:
       multi: whether rows have lists of values.
+      counts, first: by kind, how many values the column has, and the first one.
+      broken: how many fields have line breaks.
     """
 
-    def __init__(self, name: str):
-        self.name = name
-        self.multi = False
-        self.counts: Counter[str] = Counter()
-        self.first: dict[str, Place] = {}
-        self.broken = 0  # How many fields have line breaks.
+    name: str
+    multi: bool = False
+    counts: Counter[str] = dataclasses.field(default_factory=Counter)
+    first: dict[str, Place] = dataclasses.field(default_factory=dict)
+    broken: int = 0
 
     def without_missing(self, cells: Cells, missing: Sequence[str]) -> Cells:
         """The fields without those that are missing values in a column of numbers.
@@ -137,17 +139,17 @@ class TextColumn:
             if not len(rest):
                 return
             hit = compute.match_substring_regex(rest, pattern)
-            found = rest.filter(hit)
-            if not len(found):
+            hits = rest.filter(hit)
+            if not len(hits):
                 continue
             rest = rest.filter(compute.invert(hit))
             if kind == "whole":
-                found = self._without_big(found, cells)
+                hits = self._without_big(hits, cells)
             elif kind == "fraction":
-                big = compute.match_substring_regex(found, _BIG)
-                self._see("big", found.filter(big), cells)
-                found = found.filter(compute.invert(big))
-            self._see(kind, found, cells)
+                big = compute.match_substring_regex(hits, _BIG)
+                self._see("big", hits.filter(big), cells)
+                hits = hits.filter(compute.invert(big))
+            self._see(kind, hits, cells)
         self._see("text", rest, cells)
 
     def merge(self, other: TextColumn) -> None:

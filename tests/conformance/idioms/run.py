@@ -33,7 +33,7 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit import exit_codes
-from estimator_kit.checkpoints import reading
+from estimator_kit.checkpoints import model_outline, reading
 from estimator_kit.errors import NothingToDo
 from estimator_kit.model.names import read_metrics
 from input_pipelines.errors import first_line
@@ -383,7 +383,7 @@ def model_class(cell: Cell) -> type:
 def _kit(cell: Cell, folder: str) -> Numbers:
     spec = feature_specs.parse(DOCUMENT)
     model = _staged("check", lambda: model_class(cell)(spec))
-    outline = _staged("check", lambda: reading.outline(model))
+    outline = _staged("check", lambda: model_outline.outline(model))
     made = tf.estimator.Estimator(model, config=_run_config(folder))
     numbers = _ran(made, cell, folder)
     checkpoint = reading.latest(folder)
@@ -398,7 +398,7 @@ def _kit(cell: Cell, folder: str) -> Numbers:
 
 def _kit_metric(cell: Cell, folder: str) -> Numbers:
     model = _staged("check", lambda: model_class(cell)(feature_specs.parse(DOCUMENT)))
-    _staged("check", lambda: reading.weights_of(model))
+    _staged("check", lambda: model_outline.weights_of(model))
     return Numbers(metrics=_evaluated(tf.estimator.Estimator(model, config=_run_config(folder))))
 
 

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit import exit_codes
-from estimator_kit.checkpoints import damage as damaged_checkpoints
 from estimator_kit.checkpoints import reading
 
 
@@ -53,18 +52,18 @@ def remedy(folder: pathlib.Path, name: str) -> str:
 @pytest.mark.parametrize("damage", [flipped, cut, pathlib.Path.unlink])
 def test_the_file_and_the_checkpoint_before_it_are_named(folder, damage):
     newest = f"{folder}/model.ckpt-15"
-    assert damaged_checkpoints.damage(newest) is None
+    assert reading.damage(newest) is None
     file = f"{newest}.data-00000-of-00001"
     damage(pathlib.Path(file))
-    found = damaged_checkpoints.damage(newest)
+    found = reading.damage(newest)
     assert found is not None and found.endswith(remedy(folder, "model.ckpt-10"))
     assert found.startswith(f"{newest}.data-*" if damage is pathlib.Path.unlink else file)
     # The error does not recommend another damaged checkpoint.
     cut(folder / "model.ckpt-10.data-00000-of-00001")
-    found = damaged_checkpoints.damage(newest)
+    found = reading.damage(newest)
     assert found is not None and found.endswith(remedy(folder, "model.ckpt-5"))
     cut(folder / "model.ckpt-5.data-00000-of-00001")
-    found = damaged_checkpoints.damage(newest)
+    found = reading.damage(newest)
     assert found is not None and found.endswith(
         ". No checkpoint before it can be read. Choose another --model_dir."
     )
@@ -72,7 +71,7 @@ def test_the_file_and_the_checkpoint_before_it_are_named(folder, damage):
 
 def test_a_damaged_index_is_named_before_a_session_reads_it(folder):
     cut(folder / "model.ckpt-15.index")
-    for read in (reading.shapes_in, damaged_checkpoints.damage):
+    for read in (reading.shapes_in, reading.damage):
         try:
             sentence = read(f"{folder}/model.ckpt-15")
         except ek.CheckpointError as error:
@@ -123,6 +122,6 @@ def test_a_file_that_names_no_checkpoint(folder, tmp_path):
 def test_only_numbers_are_steps(tmp_path):
     for step in ("10", "9", "²", "best"):
         (tmp_path / f"model.ckpt-{step}.index").touch()
-    assert damaged_checkpoints.steps_of(str(tmp_path)) == {
+    assert reading.steps_of(str(tmp_path)) == {
         9: f"{tmp_path}/model.ckpt-9", 10: f"{tmp_path}/model.ckpt-10",
     }  # fmt: skip

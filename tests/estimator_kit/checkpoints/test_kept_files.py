@@ -13,8 +13,8 @@ from estimator_kit.checkpoints import kept_files, run_record
 from estimator_kit.config.areas.serving import ServedModel
 from estimator_kit.errors import CheckpointError, ExportError
 from estimator_kit.exporters.saved_model_graph import read_saved_model
+from estimator_kit.serving.live_versions import Versions
 from estimator_kit.serving.loaded_model import LoadedModel
-from estimator_kit.serving.versions import Versions
 from tests.estimator_kit.serving.small_models import write_version
 
 WORDS, CHANGED = "rome\noslo\n", "oslo\nrome\n"
@@ -99,7 +99,7 @@ def test_a_changed_version_does_not_become_live(tmp_path, export, caplog):
     assert versions.live == [1]
     assert versions.states()[2].name == "END"
     assert sentence(tmp_path / "2" / "assets" / "words.txt") in versions.states()[2].error
-    assert "version 1 stays live" in caplog.text
+    assert "Version 1 stays live." in caplog.text
     versions.close()
 
 

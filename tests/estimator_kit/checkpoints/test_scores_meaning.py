@@ -69,7 +69,7 @@ def test_what_changes_no_score_does_not_count(found, tmp_path, document):
     document["features"]["user"]["default"] = ""
     again = found(
         batch_size=7, epochs=2, seed=3, eval_name="x", best_metric="auc/click",
-        best_direction="max", early_stopping_metric="loss", params={"learning_rate": 0.3}.items(),
+        early_stopping_metric="loss", params={"learning_rate": 0.3}.items(),
     )  # fmt: skip
     assert again.changes == [] and again.digest == first.digest
 

@@ -130,6 +130,6 @@ def check(folder, tmp_path, names):
     assert said["found"] == []
     assert said["file"] == str(pathlib.Path(folder, "estimator_kit_client", "__init__.py"))
     assert said["said"] == (
-        "spec.yaml: expected a folder or a .json file; only the kit reads other specs. Give the "
-        "folder of an export, or install the kit with `pip install estimator-kit`."
+        "spec.yaml: expected a folder or a .json file. Give the folder of an export, "
+        "or install the kit with `pip install estimator-kit`."
     )

@@ -13,7 +13,7 @@ import threading
 import pytest
 
 from estimator_kit.client import RestClient, ServingError
-from estimator_kit.client.retries import Retries
+from estimator_kit.client.connections import Retries
 
 pytestmark = pytest.mark.no_tensorflow
 

@@ -12,9 +12,8 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.client import GrpcClient, RestClient, RowError, Rows, rest_client
-from estimator_kit.client.errors import ServingError
-from estimator_kit.client.retries import Retries
-from estimator_kit.client.signatures import TensorForm
+from estimator_kit.client.connections import Retries, ServingError
+from estimator_kit.client.tensors import TensorForm
 from input_pipelines.record_files import writing
 
 

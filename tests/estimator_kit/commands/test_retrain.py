@@ -7,7 +7,7 @@ import pytest
 from estimator_kit.commands import retrain
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import Refused
-from estimator_kit.retraining import cycle, pages
+from estimator_kit.retraining import cycle, notices
 
 
 def test_a_cycle_ends_as_it_ends_also_if_nobody_reads_its_output(tmp_path, monkeypatch):
@@ -22,7 +22,7 @@ def test_a_cycle_ends_as_it_ends_also_if_nobody_reads_its_output(tmp_path, monke
 
     told = []
     monkeypatch.setattr(cycle, "run", refused)
-    monkeypatch.setattr(pages, "write", lambda *arguments: "page")
+    monkeypatch.setattr(notices, "write_pages", lambda *arguments: "page")
     config = ExperimentConfig(
         mode="retrain", spec="s.yaml", train_files=("data/dt=*/*",), window_days=1, epochs=1,
         model_dir=str(tmp_path),

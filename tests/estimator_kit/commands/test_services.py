@@ -15,7 +15,7 @@ from estimator_kit.distributed import tasks
 from estimator_kit.errors import NothingToDo, Refused, Stopped
 from estimator_kit.result import RunResult
 from estimator_kit.retraining import state
-from estimator_kit.retraining.publication import Promoted
+from estimator_kit.retraining.cycle_versions import Promoted
 from input_pipelines.errors import MissingPackageError
 from tests.conftest import small_run
 from tests.estimator_kit.observing.tracking.recording import calls

@@ -67,7 +67,10 @@ REGRESSORS = {
 
 
 # The combined models also contain these.
-PARTS = {"DNNClassifier", "v1 LinearClassifier", "v1 DNNClassifier"}
+PARTS = {
+    *("LinearClassifier", "DNNClassifier", "v1 LinearClassifier", "v1 DNNClassifier"),
+    *("LinearRegressor", "DNNRegressor"),
+}
 
 
 def level(name):
@@ -139,7 +142,7 @@ def test_linear_sdca(tmp_path):
     assert estimator.evaluate(rows, steps=1)["auc"] > 0.95
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_rnn_classifier(tmp_path):
     column = tf.feature_column.sequence_numeric_column("values")
     estimator = tf.estimator.experimental.RNNClassifier(
@@ -191,7 +194,7 @@ def test_keras_optimizer_that_is_not_legacy_is_refused(tmp_path):
         estimator.train(models.input_fn, max_steps=2)
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_batch_norm_and_dropout(tmp_path):
     estimator = tf.estimator.DNNClassifier(
         [4], models.columns()[1], model_dir=str(tmp_path), batch_norm=True, dropout=0.5
@@ -201,7 +204,7 @@ def test_batch_norm_and_dropout(tmp_path):
     assert any("moving_variance" in name for name in estimator.get_variable_names())
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_add_metrics(tmp_path):
     estimator = tf.estimator.LinearClassifier(models.columns()[0], model_dir=str(tmp_path))
 

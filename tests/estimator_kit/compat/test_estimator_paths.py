@@ -10,12 +10,12 @@ import estimator_kit.compat  # noqa: F401  # isort: skip  # before TensorFlow: w
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.compat import estimator_paths, versions
+from estimator_kit.compat import restored_names, versions
 
 OLD = "tensorflow.python.estimator"
 
 
-@pytest.mark.parametrize("name", estimator_paths.MODULES)
+@pytest.mark.parametrize("name", restored_names.MODULES)
 def test_each_old_path_has_every_name_of_the_module(name):
     old = importlib.import_module(f"{OLD}.{name}")
     now = importlib.import_module(
@@ -44,10 +44,10 @@ def test_what_tensorflow_2_15_does_not_have_there_is_no_module():
 
 @pytest.mark.skipif(versions.read().has_own_estimator, reason="on 2.15 nothing is put in place")
 def test_a_failed_installation_takes_the_paths_away(monkeypatch):
-    monkeypatch.setattr(estimator_paths, "_OLD", "tensorflow.python.another")
+    monkeypatch.setattr(restored_names, "_OLD", "tensorflow.python.another")
     before = set(sys.modules)
     with contextlib.ExitStack() as undo:
-        estimator_paths.install(undo)
+        restored_names.install_old_paths(undo)
         assert "tensorflow.python.another.canned.head" in sys.modules
     parent = importlib.import_module("tensorflow.python")
     assert set(sys.modules) == before

@@ -79,7 +79,7 @@ SINGLE = {
 
 
 @pytest.mark.parametrize(
-    "name", [n if n == "binary" else pytest.param(n, marks=pytest.mark.ci) for n in SINGLE]
+    "name", [n if n == "binary" else pytest.param(n, marks=pytest.mark.nightly) for n in SINGLE]
 )
 def test_single_head(name, tmp_path):
     make, size, make_label = SINGLE[name]

@@ -10,7 +10,7 @@ import pytest
 import estimator_kit.compat  # noqa: F401  # isort: skip  # before TensorFlow: which Keras
 import tensorflow as tf
 
-from estimator_kit.compat import pandas_strings, removed_names, versions
+from estimator_kit.compat import estimator_patches, restored_names, versions
 
 pytestmark = pytest.mark.skipif(
     versions.read().has_own_estimator, reason="on 2.15 nothing is put in place"
@@ -66,8 +66,8 @@ def test_a_failed_installation_takes_messages_and_functions_away():
     del tf.__getattr__
     try:
         with contextlib.ExitStack() as undo:
-            removed_names.install(undo)
-            pandas_strings.install(undo)
+            restored_names.explain_removed_names(undo)
+            estimator_patches.install_pandas_strings(undo)
             assert inputs.pandas_input_fn is not before and "__getattr__" in vars(tf)
         assert inputs.pandas_input_fn is v1.estimator.inputs.pandas_input_fn is before
         assert sys.meta_path == finders and "__getattr__" not in vars(tf)
@@ -134,9 +134,9 @@ class Words:
 
 
 def test_words_become_objects():
-    assert pandas_strings._plain(Words(["a"]), "y").dtype.name == "object"
+    assert estimator_patches._plain(Words(["a"]), "y").dtype.name == "object"
     numbers = Words([1], "int64")
-    assert pandas_strings._plain(numbers, "y") is numbers
-    assert pandas_strings._plain(None, "y") is None
+    assert estimator_patches._plain(numbers, "y") is numbers
+    assert estimator_patches._plain(None, "y") is None
     with pytest.raises(ValueError, match=r"^pandas_input_fn: y: expected strings, got 1 missing"):
-        pandas_strings._plain(Words(["a", None]), "y")
+        estimator_patches._plain(Words(["a", None]), "y")

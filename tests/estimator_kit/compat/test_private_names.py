@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from estimator_kit.compat import private_names, source_scan, versions
+from estimator_kit import tensorflow_report
+from estimator_kit.compat import private_names, versions
 from tests.estimator_kit.compat.support import ROOT, run_code
 
 pytestmark = pytest.mark.skipif(
@@ -54,7 +55,7 @@ def test_table_is_what_the_loaded_source_imports():
     files = {Path(line) for line in printed.splitlines()}
     prefixes = ("tensorflow.python.", "tensorflow.core.", "tensorflow.tools.")
     mentioned = set()
-    for name in source_scan.names(files):
+    for name in tensorflow_report.names(files):
         module, attribute = _split(name)
         if name.startswith(prefixes) and attribute:
             mentioned.add(f"{module}.{attribute}")

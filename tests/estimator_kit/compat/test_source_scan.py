@@ -2,7 +2,7 @@
 
 import pytest
 
-from estimator_kit.compat import source_scan
+from estimator_kit import tensorflow_report
 
 SOURCE = """
 import os
@@ -19,7 +19,7 @@ tf.estimator().anything
 def test_names(tmp_path):
     file = tmp_path / "model.py"
     file.write_text(SOURCE)
-    assert source_scan.names([file]) == {
+    assert tensorflow_report.names([file]) == {
         name: {"model.py"}
         for name in (
             "tensorflow",
@@ -48,4 +48,4 @@ def test_names(tmp_path):
     ],
 )
 def test_first_missing(name, missing):
-    assert source_scan.first_missing(name) == missing
+    assert tensorflow_report.first_missing(name) == missing

@@ -76,7 +76,7 @@ def test_hooks_run(tmp_path):
     assert seen == list(range(1, 11))
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_in_memory_evaluator(tmp_path):
     estimator = models.logistic(tmp_path)
     hook = tf.estimator.experimental.InMemoryEvaluatorHook(estimator, models.once, every_n_iter=5)

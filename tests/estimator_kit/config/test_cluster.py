@@ -252,9 +252,9 @@ def test_an_address_is_of_one_task():
 def test_tf_config_is_what_a_block_says():
     environment = {"TF_CONFIG": "outer"}
     view = cluster.parse(text(type="ps"))
-    with cluster.visible(view, environment):
+    with cluster.set_tf_config(view, environment):
         assert json.loads(environment["TF_CONFIG"])["task"] == {"type": "ps", "index": 0}
-    with cluster.visible(None, environment):
+    with cluster.set_tf_config(None, environment):
         assert environment == {}
     assert environment == {"TF_CONFIG": "outer"}
     assert os.environ.get("TF_CONFIG") is None

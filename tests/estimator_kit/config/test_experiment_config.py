@@ -7,6 +7,7 @@ import pytest
 
 from estimator_kit.config.areas import AREAS
 from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.exports import better, metric_of
 from estimator_kit.config.areas.program import Program
 from estimator_kit.config.areas.run import ModelChoice
 from estimator_kit.config.areas.training import Training
@@ -35,6 +36,10 @@ def missing(field, mode, unless=""):
 
 BOTH = "train_and_evaluate"
 ROWS = "--train_mix or --input_fn"
+UNKNOWN = (
+    "the kit does not know whether a better own/click is lower or higher. Write min:own/click or "
+    "max:own/click."
+)
 ENDLESS = "--max_steps and --epochs are missing. Give at least one of them, so that training ends."
 TWICE = "is listed twice. Remove one of them."
 
@@ -162,7 +167,6 @@ TWICE = "is listed twice. Remove one of them."
             {"log_every_secs": float("inf")},
             ["--log_every_secs: expected a finite number, got inf."],
         ),
-        ({"best_direction": "up"}, ["--best_direction: expected 'min' or 'max', got 'up'."]),
         ({"eval_files": ("a", 1)}, ["--eval_files: expected a string, got 1."]),
         ({"model_params": []}, ["--model_params: expected a mapping, got []."]),
         ({"batchsize": 5}, ["unknown field 'batchsize'. Did you mean 'batch_size'?"]),
@@ -191,25 +195,16 @@ TWICE = "is listed twice. Remove one of them."
              "--importance asks an export. Add final to --exporters."],
         ),
         pytest.param(
-            {"exporters": ("best_k",), "best_metric": "auc/click"},
-            ["--best_direction is missing. Say whether a better auc/click is lower (min) or higher "
-             "(max)."],
+            {"exporters": ("best_k",), "best_metric": "own/click"},
+            [f"--best_metric: {UNKNOWN}"],
         ),
         pytest.param(
             {"exporters": ("best", "best")}, [f"--exporters: 'best' {TWICE}"],
         ),
         pytest.param(
-            {"early_stopping_metric": "auc/click"},
-            ["--early_stopping_direction is missing. Say whether a better auc/click is lower (min) "
-             "or higher (max)."],
+            {"early_stopping_metric": "own/click"}, [f"--early_stopping_metric: {UNKNOWN}"],
         ),
-        (
-            {"best_metric": "auc/click"},
-            ["--best_direction is missing. Say whether a better auc/click is lower (min) or higher "
-             "(max)."],
-        ),
-        ({"early_stopping_metric": "auc/click", "early_stopping_direction": "max", "epochs": None},
-         [ENDLESS]),
+        ({"early_stopping_metric": "max:own/click", "epochs": None}, [ENDLESS]),
         ({"early_stopping_metric": "loss/click", "epochs": None}, [ENDLESS]),
         (
             {"warm_start_rename": ("a", "(=b", "a=", "(a|b)=c")},
@@ -326,9 +321,9 @@ def test_defaults():
         "save_checkpoints_secs": None, "keep_checkpoint_max": 5, "warm_start_from": None,
         "warm_start_mode": "weights_and_stats", "warm_start_vars": ".*", "warm_start_rename": (),
         "eval_steps": None, "eval_throttle_secs": 0, "eval_name": "evaluate",
-        "early_stopping_metric": None, "early_stopping_direction": None,
+        "early_stopping_metric": None,
         "early_stopping_patience": 3, "exporters": ("best", "final"), "best_metric": "loss",
-        "best_direction": None, "exports_to_keep": 5,
+        "exports_to_keep": 5,
 
         "default_signature": "predict_examples", "predict_output": None,
         "predict_limit": None, "predict_outputs": (), "top_k": None, "export_dir": None,
@@ -466,3 +461,19 @@ def test_a_wrong_limit_of_bad_data(given):
         "--max_bad: expected a number of records, such as 10, or a share below 1, such as 0.01 or "
         f"1%, got {given!r}."
     )
+
+
+@pytest.mark.parametrize(
+    ("watched", "direction"),
+    [
+        ("loss", "min"), ("log_loss/click", "min"), ("auc/click", "max"), ("mrr/next", "max"),
+        ("ndcg_at_10/next", "max"), ("top_5_accuracy/topic", "max"),
+        ("recall_at_precision_0.9/click", "max"), ("calibration/click", None),
+        ("label_mean/click", None), ("own/click", None), ("max:own/click", "max"),
+        ("min:auc/click", "min"),
+    ],
+)  # fmt: skip
+def test_the_kit_knows_which_way_its_metrics_improve(watched, direction):
+    config = ExperimentConfig(mode="validate", spec="s", best_metric=watched, exporters=())
+    assert config.best_direction == better(watched) == direction
+    assert metric_of(watched) == (watched.partition(":")[2] or watched)

@@ -88,12 +88,12 @@ def test_flags_of_every_type():
     config = config_of(
         "--spec=a.yaml", "--model_dir=run", "--train_files=a/*,b", "--eval_files=c",
         "--batch_size=7", "--noshuffle", "--max_steps=10", "--log_every_secs=0.5",
-        "--exporters=final", "--best_direction=max", "--model=pkg.mod:Model",
+        "--exporters=final", "--model=pkg.mod:Model",
     )  # fmt: skip
     assert config == ExperimentConfig(
         spec="a.yaml", model_dir="run", train_files=("a/*", "b"), eval_files=("c",), batch_size=7,
         shuffle=False, max_steps=10, log_every_secs=0.5, exporters=("final",),
-        best_direction="max", model="pkg.mod:Model",
+        model="pkg.mod:Model",
     )  # fmt: skip
 
 
@@ -305,7 +305,6 @@ yaml_values = st.recursive(
     | st.dictionaries(words.filter(lambda key: key != "<<"), inner, max_size=3),
     max_leaves=5,
 )  # fmt: skip
-directions = st.sampled_from(["min", "max"])
 configs = st.fixed_dictionaries(
     {"spec": texts, "model_dir": folders, "epochs": st.integers(1, 99)},
     optional={
@@ -329,10 +328,8 @@ configs = st.fixed_dictionaries(
         "warm_start_mode": st.sampled_from(["weights", "weights_and_stats", "all_but_step", "all"]),
         "warm_start_rename": st.lists(texts.map(lambda name: f"{re.escape(name)}=a,b")).map(tuple),
         "early_stopping_metric": st.none() | texts.map(lambda name: f"loss/{name}"),
-        "early_stopping_direction": st.none() | directions,
         "exporters": st.sampled_from([("latest", "best"), ("final",), ("best", "final", "latest")]),
         "best_metric": texts.map(lambda name: f"loss/{name}"),
-        "best_direction": st.none() | directions,
         "predict_output": st.none() | texts,
         "predict_limit": counts,
         "predict_outputs": lists,
@@ -402,7 +399,7 @@ for name in (
     "feature_specs", "estimator_kit", "estimator_kit.config.experiment_config",
     "estimator_kit.errors",
     "estimator_kit.exit_codes", "estimator_kit.config.flagfile", "estimator_kit.config.flags",
-    "estimator_kit.main", "feature_specs.reference.naming", "feature_specs.vocabulary",
+    "estimator_kit.main", "feature_specs.vocabulary",
 ):
     importlib.import_module(name)
     assert "tensorflow" not in sys.modules, name

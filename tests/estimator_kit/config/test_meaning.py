@@ -22,7 +22,7 @@ COUNTS = {"rows", "values", "weights", "outputs", "training", "scores"}
 
 # Values for settings whose type does not show another one. They need not be valid together.
 BY_HAND = {
-    "best_direction": "min", "early_stopping_direction": "min", "keep_negatives": "click=0.5",
+    "keep_negatives": "click=0.5",
     "mixed_precision": "bfloat16", "model": "linear", "model_params": {"dropout": 0.5},
     "warm_start_mode": "all", "strategy": "mirrored", "corrupt_data_policy": "skip_record",
 }  # fmt: skip

@@ -34,12 +34,19 @@ def test_flags_of_an_earlier_run_can_still_be_read(tmp_path):
     assert str(error.value).splitlines() == [
         f"{file}:1: '--serving_threads=8': unknown flag --serving_threads{TEXT}",
         f"{file}:2: '--serving_image=a:1': unknown flag --serving_image. It was removed. The image "
-        "belongs to the installed TensorFlow. Edit docker-compose.yaml or kubernetes.yaml.",
+        "belongs to the installed TensorFlow. Write your own into the copy of examples/serving "
+        "that you start.",
     ]
 
 
 # Lines of `flags.txt` of an earlier version, and what this version reads.
 REWRITTEN = [
+    (["--best_metric=auc/click", "--best_direction=max"], {"best_metric": "auc/click"}),
+    (["--best_metric=own/click", "--best_direction=max"], {"best_metric": "max:own/click"}),
+    (
+        ["--early_stopping_metric=loss", "--early_stopping_direction=max"],
+        {"early_stopping_metric": "max:loss"},
+    ),
     (
         ["--exporters=latest,best_k,step", "--best_k=2", "--export_every_steps=7"],
         {"exporters": ("latest", "best_k:2", "step:7")},

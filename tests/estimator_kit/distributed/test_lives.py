@@ -18,20 +18,11 @@ import estimator_kit as ek
 from estimator_kit.config.areas.cluster import local_jobs
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.modes import counted
+from estimator_kit.distributed import all_reduce, evaluation, launcher, servers, sessions
 from estimator_kit.distributed import chief as chief_module
-from estimator_kit.distributed import (
-    collective,
-    evaluation,
-    launcher,
-    listening,
-    placement,
-    servers,
-    sessions,
-)
 from estimator_kit.distributed.lost_tasks import Watch
-from estimator_kit.distributed.marks import Marks, goal_of
 from estimator_kit.distributed.parameter_server import ParameterServerChief
-from estimator_kit.distributed.waiting import reachable, wait_for, wait_until
+from estimator_kit.distributed.waiting import Marks, goal_of, reachable, wait_for, wait_until
 from estimator_kit.result import RunResult
 from estimator_kit.training.hooks.stop import StopRequest
 from feature_specs.spec import FeatureSpec
@@ -53,28 +44,28 @@ def free_address() -> str:
 @pytest.mark.skipif(sys.platform != "linux", reason="filters of the Linux kernel")
 def test_a_server_takes_connections_at_its_address_alone(server):
     assert reachable(f"127.0.0.1:{server}") and reachable(f"127.0.0.2:{server}")
-    listening.keep_to(listening.own_addresses(f"127.0.0.1:{server}"), server)
+    servers.keep_to(servers.own_addresses(f"127.0.0.1:{server}"), server)
     assert reachable(f"127.0.0.1:{server}")
     assert not reachable(f"127.0.0.2:{server}", 0.3)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="filters of the Linux kernel")
 def test_a_server_may_be_kept_to_any_own_address(server):
-    listening.keep_to([ipaddress.ip_address("127.0.0.3")], server)
+    servers.keep_to([ipaddress.ip_address("127.0.0.3")], server)
     assert reachable(f"127.0.0.3:{server}") and reachable(f"127.0.0.1:{server}")
     assert not reachable(f"127.0.0.2:{server}", 0.3)
 
 
 def test_addresses_that_are_not_of_this_machine():
     with pytest.raises(ek.ConfigError) as error:
-        listening.own_addresses("203.0.113.7:2222")
+        servers.own_addresses("203.0.113.7:2222")
     assert str(error.value) == (
         "203.0.113.7:2222: expected an address of this machine for this task in TF_CONFIG, so that "
         "its server can be restricted to it. Use an address of this machine (in Kubernetes the "
         "pod's address, from a headless service), or set --listen_on_all_interfaces."
     )
     with pytest.raises(ek.ConfigError, match="the host of this task's address in TF_CONFIG is unk"):
-        listening.own_addresses("nowhere.invalid:2222")
+        servers.own_addresses("nowhere.invalid:2222")
 
 
 def test_waiting_names_those_that_are_not_there(server, caplog):
@@ -154,7 +145,7 @@ def goal(mode="train_and_evaluate", content="a", **changes):
         {"train_files": None, "train_mix": ("t=1", "u=2")}, {"eval_files": ("f",)},
         {"eval_steps": 3}, {"model": "dnn"}, {"model_params": {"learning_rate": 0.5}},
         {"corrupt_data_policy": "skip_record"}, {"warm_start_from": "w"},
-        {"early_stopping_metric": "loss"}, {"best_metric": "auc", "best_direction": "max"},
+        {"early_stopping_metric": "loss"}, {"best_metric": "auc"},
     ],
     ids=lambda changes: "-".join(changes),
 )  # fmt: skip
@@ -266,7 +257,7 @@ def test_marks_are_cleared_by_a_start(tmp_path):
 
 def test_variables_go_to_the_server_with_the_fewest_bytes():
     a_view = ClusterView("a:1", (), ("b:1", "c:1"), (), "chief", 0)
-    with tf.Graph().as_default() as graph, graph.device(placement.device_fn(a_view)):
+    with tf.Graph().as_default() as graph, graph.device(sessions.device_fn(a_view)):
         variables = [
             tf.compat.v1.get_variable(name, shape, use_resource=True)
             for name, shape in [("large", [100, 4]), ("a", [50, 4]), ("b", [40, 4]), ("c", [20])]
@@ -282,7 +273,7 @@ def test_variables_go_to_the_server_with_the_fewest_bytes():
 
 def test_hash_tables_of_a_model_have_a_place_too():
     a_view = ClusterView("a:1", (), ("b:1", "c:1"), (), "chief", 0)
-    with tf.Graph().as_default() as graph, graph.device(placement.device_fn(a_view)):
+    with tf.Graph().as_default() as graph, graph.device(sessions.device_fn(a_view)):
         tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
         tf.compat.v1.get_variable("next", [4], use_resource=True)
         placed = {op.type: op.device for op in graph.get_operations() if "/job:ps" in op.device}
@@ -411,11 +402,11 @@ def test_who_leaves_at_the_end_is_not_lost(monkeypatch, ended):
         asked.append(ended)
         return ended
 
-    monkeypatch.setattr(collective, "leave", lambda message, code: messages.append(message))
-    monkeypatch.setattr(collective, "_LOOK", 0.01)
-    monkeypatch.setattr(collective, "_LOST", 0.02)
+    monkeypatch.setattr(all_reduce, "leave", lambda message, code: messages.append(message))
+    monkeypatch.setattr(all_reduce, "_LOOK", 0.01)
+    monkeypatch.setattr(all_reduce, "_LOST", 0.02)
     worker = ClusterView("a:1", ("b:1",), (), (), "worker", 0)
-    with collective._noticing_losses(worker, [("chief:0", free_address())], has_ended):
+    with all_reduce._noticing_losses(worker, [("chief:0", free_address())], has_ended):
         assert wait_until(lambda: [] if len(asked) > 2 else ["x"], what="", this="", seconds=60)
     lost = "worker:0: chief:0 is lost, but every step needs all tasks"
     assert [message.partition(".")[0] for message in messages[:1]] == ([] if ended else [lost])
@@ -446,9 +437,9 @@ def test_a_name_that_is_loopback_here_is_no_address_for_others(monkeypatch):
     monkeypatch.setattr(
         socket, "getaddrinfo", lambda *a, **k: [(socket.AF_INET, 1, 6, "", ("127.0.0.1", 0))]
     )
-    assert listening.own_addresses("host0:2222", ["host0:2222", "host0:2223"])
+    assert servers.own_addresses("host0:2222", ["host0:2222", "host0:2223"])
     with pytest.raises(ek.ConfigError) as error:
-        listening.own_addresses("host0:2222", ["host0:2222", "host1:2222"])
+        servers.own_addresses("host0:2222", ["host0:2222", "host1:2222"])
     assert str(error.value) == (
         "host0:2222: on this machine the address of this task in TF_CONFIG is 127.0.0.1, a "
         "loopback address that host1 cannot reach. Use the machine's address in the network, or "

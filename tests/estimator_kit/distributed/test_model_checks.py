@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import feature_specs
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.distributed import all_reduce, collective, sessions
+from estimator_kit.distributed import all_reduce, sessions
 from estimator_kit.errors import ConfigError
 from estimator_kit.models import find_model
 from estimator_kit.models.normalization import batch_norm
@@ -128,10 +128,10 @@ def test_averages_that_each_task_has_are_refused():
     """With the averages of batch normalization, the first checkpoint would never be saved."""
     with tf.Graph().as_default():
         tf.compat.v1.get_variable("kernel", [2])
-        collective._NoAverages().begin()
+        all_reduce._NoAverages().begin()
         batch_norm(tf.ones([3, 2]), "norm", training=True)
         with pytest.raises(ConfigError) as error:
-            collective._NoAverages().begin()
+            all_reduce._NoAverages().begin()
     assert str(error.value) == (
         "the variable norm/moving_mean is an average of the batches of each task, as of batch "
         "normalization, which cannot be saved with --strategy=multi_worker_mirrored. Use "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import types
 
@@ -12,14 +13,14 @@ import tensorflow as tf
 
 import feature_specs
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
+from estimator_kit.config.areas.exports import EXPORTERS
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters import extra_files, versions
+from estimator_kit.exporters import extra_files, kinds, versions
 from estimator_kit.exporters.best import Entry
-from estimator_kit.exporters.best_k import BestKRecord
 from estimator_kit.exporters.extra_files import Origin
-from estimator_kit.exporters.run_exports import RunExports, export_folder
-from estimator_kit.exporters.step import StepRecord
+from estimator_kit.exporters.kinds import Evaluated
+from estimator_kit.exporters.saved_model import RunExports, export_folder
 from estimator_kit.training import after_evaluation
 from estimator_kit.training.hooks.stop import StopRequest
 from feature_specs.files import file_systems, staged
@@ -123,62 +124,144 @@ def test_the_keep_file_of_the_guide(folder):
     assert ".save(" not in text
 
 
+def exporter(name, model_dir, meaning=MEANING, *, metric="auc/y", count=2, every=10):
+    """An exporter as a start makes it."""
+    direction = None if metric == "loss" else "max"
+    config = ExperimentConfig(
+        spec="s.yaml", train_files=("a",), eval_files=("b",), model_dir=str(model_dir), max_steps=9,
+        exporters=(name,), best_metric=metric, best_direction=direction, best_k=count,
+        export_every_steps=every if name == "step" else None,
+    )  # fmt: skip
+    return kinds.exporters_of(config, meaning)[0]
+
+
+def add(exporter, value, step, version):
+    """Exports a model as version `version` of the exporter's folder."""
+    now = Evaluated(step, {"auc/y": value})
+    exporter.begin(now)
+    os.makedirs(f"{exporter.folder}/{version}", exist_ok=True)
+    exporter.done(now, f"{exporter.folder}/{version}")
+
+
+def is_due(exporter, value, step=99):
+    return exporter.due(Evaluated(step, {"auc/y": value}))
+
+
+def versions_of(exporter):
+    return [entry.version for entry in exporter.models]
+
+
+def test_every_exporter_has_a_class():
+    for name in EXPORTERS:
+        assert issubclass(kinds.class_of(name), kinds.Exporter)
+
+
+@pytest.mark.parametrize("name", ["best", "best_k"])
+def test_the_best_over_starts(tmp_path, name):
+    """A process dies after it has exported a version, and before it records that."""
+    best = exporter(name, tmp_path)
+    assert best.models == [] and best.newest is None
+    assert is_due(best, 0.5) and not is_due(best, math.nan)
+    add(best, 0.5, 10, 1)
+    again = exporter(name, tmp_path)
+    assert again.models == [Entry(value=0.5, global_step=10, version="1", scores="a")]
+    assert again.newest == f"{again.folder}/1" and is_due(again, 0.6)
+    again.begin(Evaluated(20, {"auc/y": 0.6}))
+    assert exporter(name, tmp_path).models[0].value == 0.5
+    os.mkdir(f"{again.folder}/2")
+    third = exporter(name, tmp_path)
+    assert third.models[0] == Entry(value=0.6, global_step=20, version="2", scores="a")
+    assert exporter(name, tmp_path)._stored == third._stored
+    third.begin(Evaluated(30, {"auc/y": 0.7}))  # The export fails.
+    assert exporter(name, tmp_path).models == third.models
+    with pytest.raises(ConfigError) as error:
+        exporter(name, tmp_path, metric="loss")
+    assert str(error.value) == (
+        f"{best.folder}/{name}.json: expected the metric loss (min), got auc/y (max). Use the "
+        "metric of the earlier runs, or move the folder away."
+    )
+
+
+def test_the_best_of_scores_that_mean_something_else(tmp_path):
+    best = exporter("best", tmp_path)
+    add(best, 0.5, 10, 1)
+    assert not is_due(best, 0.5)
+    other = exporter("best", tmp_path, OTHER)
+    assert other.models == [] and is_due(other, 0.1)
+    add(other, 0.1, 20, 2)
+    assert versions_of(other) == ["2"] and not is_due(other, 0.05)
+    # Back again: the newest version, which servers take, has no value to compare with.
+    assert exporter("best", tmp_path).models == []
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"), [("best", ["history"]), ("best_k", ["best", "dropped"])]
+)
+def test_the_best_of_an_earlier_version_of_the_kit(tmp_path, name, fields):
+    entries = [{"value": 0.9, "global_step": 10, "version": "1"}]
+    folder = tmp_path / "export" / name
+    folder.mkdir(parents=True)
+    document = {"metric": "auc/y", "direction": "max", **dict.fromkeys(fields, entries)}
+    (folder / f"{name}.json").write_text(json.dumps(document))
+    assert exporter(name, tmp_path).models[0].value == 0.9
+
+
+def test_an_export_that_was_not_recorded_keeps_the_meaning_of_its_value(tmp_path):
+    best = exporter("best", tmp_path)
+    best.begin(Evaluated(10, {"auc/y": 0.9}))
+    os.makedirs(f"{best.folder}/2")
+    assert exporter("best", tmp_path, OTHER).models == []
+    assert exporter("best", tmp_path).models[0].value == 0.9
+
+
 def test_the_best_k_over_starts(tmp_path):
-    folder = str(tmp_path)
-    record = BestKRecord(folder, "auc/y", "max", 2, MEANING)
-    assert record.best == [] and record.improves(0.5) and not record.improves(float("nan"))
-    assert record.add(0.5, 1, "x/1") == []
+    best = exporter("best_k", tmp_path)
+    add(best, 0.5, 1, 1)
     # A start that repeats what followed step 1 finds it recorded.
-    assert not record.improves(0.5, 1) and record.improves(0.5, 2) and record.improves(0.6, 1)
-    assert record.add(0.7, 2, "x/2") == []
-    again = BestKRecord(folder, "auc/y", "max", 2, MEANING)
-    assert not again.improves(0.5)  # A tie keeps the older one.
-    assert again.improves(0.6)
-    assert again.add(0.7, 3, "x/3") == ["1"]
-    assert [entry.version for entry in again.best] == ["2", "3"]
-    wider = BestKRecord(folder, "auc/y", "max", 3, MEANING)
-    assert wider.improves(0.1)
-    assert BestKRecord(folder, "auc/y", "max", 1, MEANING).add(0.9, 4, "x/4") == ["2", "3"]
-    with pytest.raises(ConfigError, match=r"expected the metric loss \(min\), got auc/y \(max\)"):
-        BestKRecord(folder, "loss", "min", 2, MEANING)
+    assert not is_due(best, 0.5, 1) and is_due(best, 0.5, 2) and is_due(best, 0.6, 1)
+    add(best, 0.7, 2, 2)
+    again = exporter("best_k", tmp_path)
+    assert not is_due(again, 0.5)  # A tie keeps the older one.
+    assert is_due(again, 0.6)
+    add(again, 0.7, 3, 3)
+    assert versions_of(again) == ["2", "3"] == names(again.folder)
+    assert is_due(exporter("best_k", tmp_path, count=3), 0.1)
+    add(exporter("best_k", tmp_path, count=1), 0.9, 4, 4)
+    assert names(again.folder) == ["4"]
 
 
-def test_the_best_k_of_scores_that_mean_something_else(folder):
-    kept = [{"value": 0.9, "global_step": 1, "version": "9"},
-            {"value": 0.8, "global_step": 2, "version": "10", "scores": "a"}]  # fmt: skip
-    document = {"metric": "auc/y", "direction": "max", "best": kept, "dropped": []}
-    with open(f"{folder}/best_k.json", "w", encoding="utf-8") as file:
-        json.dump(document, file)
-    assert [e.version for e in BestKRecord(folder, "auc/y", "max", 2, MEANING).best] == [
-        "9", "10",
-    ]  # fmt: skip
-    record = BestKRecord(folder, "auc/y", "max", 2, OTHER)
-    assert record.best == [] and record.improves(0.1)
+def test_the_best_k_of_scores_that_mean_something_else(tmp_path):
+    best = exporter("best_k", tmp_path)
+    add(best, 0.9, 1, 9)
+    add(best, 0.8, 2, 10)
+    other = exporter("best_k", tmp_path, OTHER)
+    assert other.models == [] and is_due(other, 0.1)
     # The worse one of the earlier models makes room for the first one, and the other for the next.
-    assert record.add(0.1, 3, f"{folder}/11") == ["10"]
-    assert record.improves(0.05) and record.add(0.2, 4, f"{folder}/12") == ["9"]
-    assert [entry.version for entry in record.best] == ["12", "11"]
-    assert not record.improves(0.05)
+    add(other, 0.1, 3, 11)
+    assert names(other.folder) == ["9", "11"] and is_due(other, 0.05)
+    add(other, 0.2, 4, 12)
+    assert versions_of(other) == ["12", "11"] and not is_due(other, 0.05)
 
 
-def test_the_best_k_after_a_process_died(folder):
-    record = BestKRecord(folder, "auc/y", "max", 1, MEANING)
-    record.begin(0.5, 1)
-    record.add(0.5, 1, f"{folder}/12")
-    record.begin(0.7, 2)
-    os.mkdir(f"{folder}/13")  # It died before it recorded this export, and deleted version 12.
-    again = BestKRecord(folder, "auc/y", "max", 1, MEANING)
-    assert again.best == [Entry(value=0.7, global_step=2, version="13", scores=MEANING.digest)]
-    assert names(folder) == ["9", "10", "11", "13"]
-    assert BestKRecord(folder, "auc/y", "max", 1, MEANING).best == again.best
+def test_the_best_k_after_a_process_died(tmp_path):
+    best = exporter("best_k", tmp_path, count=1)
+    add(best, 0.5, 1, 12)
+    best.begin(Evaluated(2, {"auc/y": 0.7}))
+    os.mkdir(f"{best.folder}/13")  # It died before it recorded this export, and deleted version 12.
+    again = exporter("best_k", tmp_path, count=1)
+    assert again.models == [Entry(value=0.7, global_step=2, version="13", scores="a")]
+    assert names(best.folder) == ["13"]
+    os.mkdir(f"{best.folder}/12")  # It died after it recorded it, and before it deleted version 12.
+    assert exporter("best_k", tmp_path, count=1).models == again.models
+    assert names(best.folder) == ["13"]
 
 
 def test_the_step_exporter_is_due_once_for_each_multiple(tmp_path):
-    record = StepRecord(str(tmp_path), 10)
-    assert not record.is_due(9) and record.is_due(10) and record.is_due(25)
-    record.add(25)
-    again = StepRecord(str(tmp_path), 10)
-    assert not again.is_due(29) and again.is_due(30)
+    step = exporter("step", tmp_path)
+    assert [is_due(step, 0, at) for at in (9, 10, 25)] == [False, True, True]
+    add(step, 0, 25, 1)
+    again = exporter("step", tmp_path)
+    assert not is_due(again, 0, 29) and is_due(again, 0, 30)
 
 
 def test_an_export_is_found_by_what_it_was_made_from(tmp_path):
@@ -196,6 +279,9 @@ def test_an_export_is_found_by_what_it_was_made_from(tmp_path):
     for change in ({"metrics": {"loss": 0.4}}, {"flags": "--seed=2\n"}):
         other = dataclasses.replace(origin, **change)
         assert not extra_files.is_of(str(tmp_path), spec, other, "x/model.ckpt-4")
+
+
+REPEATED = ("latest", "best", "best_k", "step")
 
 
 @pytest.fixture
@@ -225,11 +311,8 @@ def evaluate(tmp_path, monkeypatch):
     return run, written
 
 
-EXPORTERS = ("latest", "best", "best_k", "step")
-
-
 def all_names(folder):
-    return {name: names(export_folder(str(folder), name)) for name in EXPORTERS}
+    return {name: names(export_folder(str(folder), name)) for name in REPEATED}
 
 
 def test_after_evaluations_each_exporter_has_its_own(tmp_path, evaluate):
@@ -248,8 +331,7 @@ def test_after_evaluations_each_exporter_has_its_own(tmp_path, evaluate):
         "best_k": ["3", "11"],
         "step": ["12"],
     }
-    best = [entry.version for entry in after._best_k.best]
-    assert best == ["11", "3"]
+    assert versions_of(after.exporters[2]) == ["11", "3"]
     assert {name: os.path.basename(path) for name, path in after.exports.items()} == {
         "latest": "9", "best": "10", "best_k": "11", "step": "12",
     }  # fmt: skip
@@ -266,7 +348,7 @@ def test_exports_are_written_again_from_their_checkpoints(tmp_path, evaluate, ca
     (tmp_path / "model.ckpt-40.index").write_text("")  # Step 10's is deleted.
     again.export_again(types.SimpleNamespace(latest_checkpoint=lambda: "ckpt-40"))
     last = f"{tmp_path}/model.ckpt-40"
-    assert written[12:] == [("latest", None, 0.4), ("best", last, 0.4), ("best_k", last, 0.4)]
+    assert written[12:] == [("latest", last, 0.4), ("best", last, 0.4), ("best_k", last, 0.4)]
     expected = {"latest": ["13"], "best": ["14"], "best_k": ["3", "15"], "step": ["12"]}
     assert all_names(tmp_path) == expected
     assert caplog.messages == [
@@ -274,5 +356,6 @@ def test_exports_are_written_again_from_their_checkpoints(tmp_path, evaluate, ca
         "best_k/3 (step 10)"
     ]
     later = run()
-    assert (later._best.best.version, later._best.best.value) == ("14", 0.4)
-    assert [entry.version for entry in later._best_k.best] == ["15", "3"]
+    _, best, best_k, _ = later.exporters
+    assert (best.models[0].version, best.models[0].value) == ("14", 0.4)
+    assert versions_of(best_k) == ["15", "3"]

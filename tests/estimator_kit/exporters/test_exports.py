@@ -22,7 +22,6 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import (
     c_session,
-    freezing,
     sample_rows,
     saved_model,
     saved_model_graph,
@@ -30,10 +29,10 @@ from estimator_kit.exporters import (
     verification,
 )
 from estimator_kit.exporters.extra_files import Origin
-from estimator_kit.exporters.graph_copy import CopyError, copied
-from estimator_kit.exporters.run_exports import RunExports
+from estimator_kit.exporters.saved_model import RunExports
+from estimator_kit.exporters.signatures import CopyError, copied
 from estimator_kit.scoring import export as exports
-from estimator_kit.serving import splitting
+from estimator_kit.serving import config_files
 from feature_specs.files import file_systems
 from input_pipelines.record_files import writing
 from tests.conftest import DOCUMENT, make_rows, place
@@ -95,7 +94,7 @@ def test_every_signature_is_there_and_takes_any_number_of_rows(export, rows):
     assert found["probabilities"].shape == (2, 2)
     assert not [name for name in loaded["predict_raw"].structured_outputs if "all_" in name]
     # TensorFlow Serving may split requests: no output differs in width between batches.
-    assert splitting.reason_against([ServedModel("ads", str(export.parent))]) is None
+    assert config_files.reason_against_splitting([ServedModel("ads", str(export.parent))]) is None
 
 
 def test_extra_files(export, trained):
@@ -471,7 +470,12 @@ def ops_of(export):
 
 
 @pytest.mark.parametrize(
-    "kind", ["optimize", *(pytest.param(k, marks=pytest.mark.ci) for k in ("freeze", "text"))]
+    "kind",
+    [
+        "optimize",
+        pytest.param("text", marks=pytest.mark.ci),
+        pytest.param("freeze", marks=pytest.mark.nightly),  # Each file of a runtime is frozen, too.
+    ],
 )
 def test_an_export_in_another_form_answers_the_same(export, trained, tmp_path, kind):
     _, _, path = trained
@@ -543,7 +547,7 @@ def test_a_result_that_answers_differently_is_refused(export, trained, tmp_path,
                 node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto([1.0, 2.0]))
         return graph
 
-    made = freezing.frozen
+    made = saved_model_graph.frozen
     monkeypatch.setattr(transform, "frozen", other)
     with pytest.raises(ExportError, match="the result of --mode=transform was refused: signature"):
         transforming(export, trained[2], "freeze", tmp_path / "out")

@@ -18,7 +18,7 @@ from estimator_kit import exit_codes
 from estimator_kit.checkpoints import run_record
 from estimator_kit.commands import transform as transformation
 from estimator_kit.errors import ExportError
-from estimator_kit.exporters import quality_change, saved_model
+from estimator_kit.exporters import comparison, saved_model
 from estimator_kit.exporters.runtimes import conversion, lite, onnx_graph
 from estimator_kit.models import find_model
 from estimator_kit.scoring import export as exports
@@ -143,19 +143,19 @@ def test_losses_and_aucs_by_hand(numbers):
 
     # Probabilities 0.2, 0.5, 0.8, 0.5: three pairs of four in order, and half of a tie.
     good, even = answers(-np.log(4), 0, np.log(4), 0), answers(0, 0, 0, 0)
-    found = quality_change.metrics_of(spec, records, good)["click"]
+    found = comparison.metrics_of(spec, records, good)["click"]
     assert found["loss"] == pytest.approx(-(2 * np.log(0.8) + 2 * np.log(0.5)) / 4, rel=1e-6)
     assert found["auc"] == pytest.approx((3 + 0.5) / 4, abs=1e-6)
-    lines = quality_change.check(spec, records, good, good, limit=0.01)
+    lines = comparison.check(spec, records, good, good, limit=0.01)
     assert lines[0] == "loss/click 0.4581 -> 0.4581, auc/click 0.875 -> 0.875 on 4 rows"
     assert [line.split()[0] for line in lines] == ["loss/click", "loss/buy"]
     with pytest.raises(ExportError) as error:
-        quality_change.check(spec, records, good, even, limit=0.5)
+        comparison.check(spec, records, good, even, limit=0.5)
     assert str(error.value) == (
         "the result of --mode=transform was refused: loss/click 0.4581 -> 0.6931, auc/click 0.875 "
         "-> 0.5 on 4 rows of --eval_files; --transform_max_loss_increase=0.5 allows 0.6872"
     )
-    assert len(quality_change.check(spec, records, good, even, limit=0.6)) == 2
+    assert len(comparison.check(spec, records, good, even, limit=0.6)) == 2
 
 
 def test_losses_of_heads_that_call_their_logits_otherwise():
@@ -171,7 +171,7 @@ def test_losses_of_heads_that_call_their_logits_otherwise():
     rows = [{"x": 0.0, "who": "a", "price": 1.0, "order": i} for i in (0, 1)]
     records = [writing.example(row).SerializeToString() for row in rows]
     answers = {"price/predictions": np.float32([[1], [3]]), "order/scores": np.float32([[0], [1]])}
-    found = quality_change.metrics_of(spec, records, answers)
+    found = comparison.metrics_of(spec, records, answers)
     assert found["price"] == {"loss": pytest.approx((0 + 4) / 2)}
     # One pair, one apart and in order.
     assert found["order"] == {"loss": pytest.approx(np.log1p(np.exp(-1)), rel=1e-6)}
@@ -247,7 +247,7 @@ def test_a_quantized_file_whose_loss_rises_is_refused(numbers, tmp_path, monkeyp
     # The loss of a quantization depends on the version of TensorFlow.
     losses = iter([1.0, 1.02])
     monkeypatch.setattr(
-        quality_change, "metrics_of", lambda *arguments: {"click": {"loss": next(losses)}}
+        comparison, "metrics_of", lambda *arguments: {"click": {"loss": next(losses)}}
     )
     with pytest.raises(ExportError, match=r"increase=0.01 allows 1\.01$") as error:
         convert(numbers, tmp_path / "b", "tflite_int8", **fields)

@@ -10,7 +10,7 @@ from tests.conftest import DOCUMENT, make_rows
 from tests.estimator_kit.exporters.test_runtimes import convert, exported
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_several_columns_of_each_kind_become_a_file_for_tensorflow_lite(tmp_path):
     document = copy.deepcopy(DOCUMENT)
     ids = ("hour", "day", "month", "year")

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.exporters.signature_features import features_of_signatures
+from estimator_kit.exporters.saved_model_graph import features_of_signatures
 from estimator_kit.exporters.writer import make_graph
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
 from estimator_kit.models import MODELS

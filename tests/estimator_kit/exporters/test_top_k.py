@@ -15,9 +15,15 @@ import tensorflow as tf
 import estimator_kit as ek
 from estimator_kit.client import GrpcClient, RestClient, RowError, ServingError
 from estimator_kit.config.areas.serving import ServedModel
-from estimator_kit.exporters import c_session, quality_change, sample_rows, saved_model, warm_up
+from estimator_kit.exporters import (
+    c_session,
+    comparison,
+    example_requests,
+    sample_rows,
+    saved_model,
+)
 from estimator_kit.models import find_model
-from estimator_kit.serving import splitting
+from estimator_kit.serving import config_files
 from input_pipelines.record_files import writing
 from tests import rounding
 from tests.conformance import batching
@@ -112,7 +118,7 @@ def test_the_best_items_are_the_same_everywhere(tmp_path):
     examples = np.array([writing.example(row).SerializeToString() for row in rows], object)
     # The loss of an export, as `--mode=transform` compares it, is the loss of an evaluation.
     answers = {"next/scores": scores}
-    (loss,) = quality_change.metrics_of(spec, examples.tolist(), answers)["next"].values()
+    (loss,) = comparison.metrics_of(spec, examples.tolist(), answers)["next"].values()
     known = [i for i, row in enumerate(rows) if row["next"] and row["next"][-1] in ITEMS]
     own = [scores[i][ITEMS.index(rows[i]["next"][-1])] for i in known]
     logsumexp = np.log(np.exp(scores[known]).sum(axis=1))
@@ -142,10 +148,10 @@ def test_the_best_items_are_the_same_everywhere(tmp_path):
             inputs = {"examples": examples, "k": [5], "exclude_seen": True}
             with pytest.raises(RowError, match="inputs differ in their number of rows"):
                 client.predict_tensors(inputs, signature="top_k/next")
-    reason = splitting.reason_against([ServedModel("ads", str(tmp_path / "export"))])
+    reason = config_files.reason_against_splitting([ServedModel("ads", str(tmp_path / "export"))])
     assert reason == "ads: the width of 'items' of top_k/next differs between batches"
     signatures = batching.signatures_of(export)
-    requests = batching.requests_of(pathlib.Path(export) / "assets.extra" / warm_up.NAME)
+    requests = batching.requests_of(pathlib.Path(export) / "assets.extra" / example_requests.NAME)
     assert set(requests) == set(signatures) >= {"top_k/next", "item_vectors/next"}
     assert requests["top_k/next"]["k"].tolist() == [3] * 4
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.exporters import comparison, run_exports, sample_rows
-from estimator_kit.exporters.unusual_rows import UnusualRows
+from estimator_kit.exporters import comparison, sample_rows, saved_model
+from estimator_kit.exporters.sample_rows import UnusualRows
 from estimator_kit.training import bad_data
 from feature_specs.parser import parser
 from input_pipelines.errors import DataError
@@ -127,7 +127,7 @@ def test_a_record_without_the_feature_of_the_filter_is_named(tmp_path):
         eval_files=(path,),
         corrupt_data_policy="skip_record",
     )
-    exports = run_exports.RunExports(config, spec, [path])
+    exports = saved_model.RunExports(config, spec, [path])
     with pytest.raises(DataError, match=r"record 1 at byte \d+: feature 'robot' is missing"):
         exports._sample()
     screened = bad_data.screen(

@@ -22,7 +22,7 @@ def gradient(ids, looked_up, *, short, shape=(7, 3), validate=True):
         table = v1.get_variable(
             "table", initializer=start, use_resource=True, validate_shape=validate
         )
-        with table_gradients.short(training=short):
+        with table_gradients.compact(training=short):
             result = looked_up(table, ids)
         before = len(graph.get_operations())
         (found,) = tf.gradients(result, [table])

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.checkpoints.reading import outline, weights_of
+from estimator_kit.checkpoints.model_outline import outline, weights_of
 from estimator_kit.models import MODELS, find_model
 from input_pipelines.input_fns import PADDING
 from input_pipelines.record_files import writing

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.checkpoints.reading import build, outline
+from estimator_kit.checkpoints.model_outline import build, outline
 from tests.estimator_kit.model.test_model_fn import Constant
 
 ModeKeys = tf.estimator.ModeKeys

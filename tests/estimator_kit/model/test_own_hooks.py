@@ -12,8 +12,8 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.errors import SessionLost
-from estimator_kit.model import own_hooks
-from estimator_kit.model.own_hooks import EndOfInput, OwnHook
+from estimator_kit.model import own_session
+from estimator_kit.model.own_session import EndOfInput, OwnHook
 from tests.estimator_kit.model.test_model_fn import Constant, build
 from tests.placed import without_place
 
@@ -187,7 +187,7 @@ def rows_of(input_op, other):
     """How many steps a session makes until a data set of 4 or another op ends it."""
     with tf.Graph().as_default():
         batch = v1.data.make_one_shot_iterator(tf.data.Dataset.range(4)).get_next()
-        names = own_hooks.readers() if input_op else frozenset()
+        names = own_session.readers() if input_op else frozenset()
         made, steps = other(), 0
         with v1.train.MonitoredSession(hooks=[EndOfInput("Model", names)]) as session:
             while not session.should_stop():

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.checkpoints.reading import outline
+from estimator_kit.checkpoints.model_outline import outline
 from tests.conftest import small_run
 from tests.estimator_kit.model.test_model_fn import Constant
 

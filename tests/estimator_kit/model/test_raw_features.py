@@ -12,17 +12,17 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.checkpoints import run_record
-from estimator_kit.checkpoints.reading import build, outline
-from estimator_kit.exporters.signature_features import features_of_signatures
+from estimator_kit.checkpoints.model_outline import build, outline
+from estimator_kit.exporters.saved_model_graph import features_of_signatures
 from estimator_kit.exporters.writer import make_graph
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
 from estimator_kit.scoring import item_rows
 from estimator_kit.training import input_cache
 from feature_specs.entry import Dtype
 from input_pipelines import data_service
-from input_pipelines.autograph import as_written
+from input_pipelines.eager import as_written
 from input_pipelines.record_files import writing
-from input_pipelines.transform import raw_inputs
+from input_pipelines.transform import serving_inputs
 from input_pipelines.transform.record_parsing import RecordParser
 from input_pipelines.transform.transforms import Transform, raw_of
 from tests.conftest import small_run
@@ -178,7 +178,7 @@ def test_each_form_has_the_values_of_the_records_in_every_mode_and_signature(seq
                                           else np.dtype(case.feature["dtype"]))  # fmt: skip
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         flat = session.run(RecordParser(spec).flat(tf.constant(records), with_labels=False))
-    assert raw_inputs.sendable(spec, flat).all()
+    assert serving_inputs.sendable(spec, flat).all()
     expected = {name: padded(case) for name, case in found.items()}
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         made = make_graph(Echo(spec), spec, None, PREDICT_EXAMPLES)
@@ -189,7 +189,7 @@ def test_each_form_has_the_values_of_the_records_in_every_mode_and_signature(seq
         read = features_of_signatures(meta, spec)
         for name, inputs in (
             (PREDICT_EXAMPLES, {"examples": np.array(records, object)}),
-            (PREDICT_RAW, raw_inputs.filled(spec, flat)),
+            (PREDICT_RAW, serving_inputs.filled(spec, flat)),
         ):
             signature = signatures[name]
             feeds = {signature.inputs[key].name: value for key, value in inputs.items()}

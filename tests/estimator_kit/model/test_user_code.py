@@ -11,7 +11,7 @@ from absl import flags
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.checkpoints.reading import outline
+from estimator_kit.checkpoints.model_outline import outline
 from estimator_kit.model import input_layer, session_errors, user_code
 from estimator_kit.models import MODELS
 from tests.estimator_kit.model.test_model_fn import Constant, build
@@ -31,7 +31,7 @@ class WrongFeature(Constant):
         return features["prise"]
 
 
-class WrongObjective(Constant):
+class WrongHead(Constant):
     def loss(self, losses):
         return losses["returned"]
 
@@ -84,8 +84,8 @@ class NoGroup(Constant):
             r"`features` has the keys .*\bprice\b.*\.",
         ),
         (
-            WrongObjective,
-            r"WrongObjective\.loss: the key 'returned' does not exist\. `losses` has the keys buy, "
+            WrongHead,
+            r"WrongHead\.loss: the key 'returned' does not exist\. `losses` has the keys buy, "
             r"click\.",
         ),
         (

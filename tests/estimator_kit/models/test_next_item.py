@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.embeddings import partitions
+from estimator_kit.embeddings import table_memory
 from estimator_kit.models import find_model
 
 TRAIN, PREDICT = tf.estimator.ModeKeys.TRAIN, tf.estimator.ModeKeys.PREDICT
@@ -70,7 +70,7 @@ def test_steps_before_the_last_positions_share_one():
 @pytest.mark.parametrize("pieces", [None, 2])
 def test_items_are_scored_with_the_table_of_the_input(pieces):
     """Also if the table is in several pieces. `tied: false` is the exception."""
-    with partitions.of_size(4 * 7 * 4 / 2**20 / pieces if pieces else None):
+    with table_memory.split_above(4 * 7 * 4 / 2**20 / pieces if pieces else None):
         model = find_model("gru4rec")(spec_of(), {"recurrent_units": [4]})
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
             tf.compat.v1.set_random_seed(1)
@@ -179,7 +179,7 @@ def test_a_table_in_pieces_is_trained_as_one_table():
             {"steps_dropout": 0.0, "blocks": 1, "optimizer": "adagrad"},
         )
         with (
-            partitions.of_size(4 * 7 * 4 / 2**20 / pieces if pieces else None),
+            table_memory.split_above(4 * 7 * 4 / 2**20 / pieces if pieces else None),
             tf.Graph().as_default(),
             tf.compat.v1.Session() as session,
         ):

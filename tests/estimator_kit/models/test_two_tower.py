@@ -10,8 +10,8 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.model import example_losses
-from estimator_kit.model.objectives.item_frequency import log_probability
+from estimator_kit.model import own_losses
+from estimator_kit.model.heads.sampled_items import log_probability
 from estimator_kit.models import MODELS
 from estimator_kit.models.two_tower import in_batch_losses, in_batch_scores
 from input_pipelines.record_files import writing
@@ -184,15 +184,15 @@ def test_the_losses_of_objectives_by_hand(objectives):
     """The example of the module."""
     found, rows = {"taken": tf.constant(0.0)}, tf.constant([0.2, 0.4, 0.6])
     for name, labels in {"click": [1.0, 1.0, 0.0], "buy": [1.0, 0.0, 0.0]}.items():
-        objective = objectives.objectives[name]
-        found[name] = example_losses.loss(objective, (rows, tf.constant(labels)))
+        objective = objectives.heads[name]
+        found[name] = own_losses.example_loss(objective, (rows, tf.constant(labels)))
     assert float(objectives.loss(found)) == pytest.approx((0.2 + 0.4) / 2 + 0.5 * 0.2)
 
 
 def test_the_loss_of_hard_negatives_by_hand(objectives):
     """The example of the module, and a group without a positive, which does not count."""
     logits, groups = tf.constant([[1.0], [0.0], [3.0]]), tf.constant([7, 7, 8], tf.int64)
-    found = objectives.objectives["taken"].loss(
+    found = objectives.heads["taken"].loss(
         logits, tf.constant([1, 0, 0], tf.int64), tf.ones(3), groups
     )
     assert float(found) == pytest.approx(math.log1p(math.exp(-1)), rel=1e-5)

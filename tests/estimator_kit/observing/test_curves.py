@@ -8,10 +8,11 @@ import tensorflow as tf
 from sklearn import metrics as sk
 
 import estimator_kit as ek
-from estimator_kit.model.objectives import observed, score_bins
+from estimator_kit.model.heads import score_bins, streaming
+from estimator_kit.model.heads.base import Batch
 from estimator_kit.observing import curves
 from tests.conftest import small_run
-from tests.estimator_kit.model.objectives.test_objectives import make
+from tests.estimator_kit.model.heads.test_objectives import make
 
 RNG = np.random.default_rng(5)
 ROWS = 2000
@@ -28,9 +29,9 @@ def curve_of(objective, logits, labels, weights, groups=None):
             for values in (logits, labels, weights)
         ]
         group = None if groups is None else tf.compat.v1.placeholder(tf.int64, [None])
-        metrics = objective.metrics(*fed, None, group)
-        (found,) = observed.take(graph)
-        assert observed.take(graph) == []
+        metrics = objective.metrics(Batch(*fed, None, group))
+        (found,) = streaming.take(graph)
+        assert streaming.take(graph) == []
         session.run(tf.compat.v1.local_variables_initializer())
         for i in range(0, len(logits), 300):
             rows = slice(i, i + 300)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
-from estimator_kit.observing.evaluation_history import EvaluationHistory
+from estimator_kit.observing.histories import EvaluationHistory
 
 FIRST, OTHER = ScoresMeaning("a", "a", {}), ScoresMeaning("b", "a", {})
 

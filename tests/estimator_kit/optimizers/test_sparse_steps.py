@@ -19,7 +19,7 @@ from estimator_kit.model import table_gradients
 from estimator_kit.optimizers.choice import GRADIENT_NORM_TENSOR, make_optimizer, minimize
 from estimator_kit.optimizers.combining import COMBINATIONS
 from estimator_kit.optimizers.kinds import OPTIMIZERS
-from estimator_kit.optimizers.summed_rows import summed
+from estimator_kit.optimizers.sparse import summed
 from feature_specs.kinds import COLUMN_KINDS
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform

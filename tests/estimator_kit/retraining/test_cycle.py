@@ -10,11 +10,11 @@ import pytest
 
 from estimator_kit.errors import ConfigError, NothingToDo, Stopped, TimedOut
 from estimator_kit.retraining import cycle, lineage, stages, state
-from estimator_kit.retraining.checks import Checked
+from estimator_kit.retraining.cycle_report import Report
+from estimator_kit.retraining.cycle_versions import Promoted
+from estimator_kit.retraining.data_checks import Checked
 from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.promotion import Version
-from estimator_kit.retraining.publication import Promoted
-from estimator_kit.retraining.report import Report
 from estimator_kit.retraining.retention import Cleaned
 from estimator_kit.retraining.training_stage import Start, Trained
 from estimator_kit.retraining.vocabularies import Vocabularies

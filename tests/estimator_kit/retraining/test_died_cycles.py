@@ -9,14 +9,14 @@ import pytest
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import NothingToDo
-from estimator_kit.retraining import cycle, gate_stage, modes, publication, stages, state
-from estimator_kit.retraining.checks import Checked
+from estimator_kit.retraining import cycle, cycle_versions, gate_stage, modes, stages, state
+from estimator_kit.retraining.cycle_report import Report
+from estimator_kit.retraining.cycle_versions import Promoted, Publishing
+from estimator_kit.retraining.data_checks import Checked
 from estimator_kit.retraining.facts import FileFacts
 from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.lineage import Lineage
 from estimator_kit.retraining.promotion import Serving
-from estimator_kit.retraining.publication import Promoted, Publishing
-from estimator_kit.retraining.report import Report
 from estimator_kit.retraining.training_stage import Start, Trained
 from estimator_kit.retraining.vocabularies import Vocabularies
 from estimator_kit.retraining.window import CycleWindow, Day, Window
@@ -195,26 +195,29 @@ def test_a_version_of_another_model_directory_is_not_taken_for_its_own(tmp_path)
     publish(serving)
     again = Serving(serving.folder, str(tmp_path / "new"))
     folder = state.new(str(tmp_path / "new"))
-    assert publication.find(folder, again) is None
-    token = publication.begin(folder, again)
+    assert cycle_versions.find(folder, again) is None
+    token = cycle_versions.begin(folder, again)
     publish(again, rollback_of=1)  # Version 2 also belongs to the old cycle 0001.
     # Another model directory, whose cycle has the same name, publishes before this one.
     publish(Serving(serving.folder, str(tmp_path / "other")), token="another")
-    assert publication.find(folder, again) is None
+    assert cycle_versions.find(folder, again) is None
     own = publish(again, token=token)
-    assert publication.begin(folder, again) == token  # A start after the cycle died calls it again.
-    assert publication.find(folder, again) == own
+    assert (
+        cycle_versions.begin(folder, again) == token
+    )  # A start after the cycle died calls it again.
+    assert cycle_versions.find(folder, again) == own
     back, again_own = publish(again, rollback_of=1), publish(again, rollback_of=own.number)
     twice = publish(again, rollback_of=again_own.number)
     again.remove(own)
-    assert publication.find(folder, again) == own
+    assert cycle_versions.find(folder, again) == own
     owners = {
-        version.number: publication.owner(version, again, [folder]) for version in again.versions()
+        version.number: cycle_versions.owner(version, again, [folder])
+        for version in again.versions()
     }
     assert owners == {1: None, 2: None, 3: None, back.number: None, again_own.number: folder,
                       twice.number: folder}  # fmt: skip
-    assert publication.owner(None, again, [folder]) is None
-    assert publication.owner(own, again, []) is None
+    assert cycle_versions.owner(None, again, [folder]) is None
+    assert cycle_versions.owner(own, again, []) is None
 
 
 def test_the_version_of_a_cycle_of_an_older_kit_is_found_by_its_number(tmp_path):
@@ -222,6 +225,6 @@ def test_the_version_of_a_cycle_of_an_older_kit_is_found_by_its_number(tmp_path)
     (tmp_path / "export").mkdir()
     folder = state.new(str(tmp_path / "model"))
     folder.save(Publishing(above=0))
-    assert publication.begin(folder, serving) is None
+    assert cycle_versions.begin(folder, serving) is None
     own = serving.publish(str(tmp_path / "export"), cycle=folder.name, verify=lambda path: None)
-    assert publication.find(folder, serving) == own
+    assert cycle_versions.find(folder, serving) == own

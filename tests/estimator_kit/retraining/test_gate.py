@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from estimator_kit.model.heads import row_metric, row_metrics
 from estimator_kit.retraining import gate
 from estimator_kit.retraining.gate import Finding, Scored
-from estimator_kit.scoring import row_metrics
 from feature_specs.sections.retraining import Gate
-
-pytestmark = pytest.mark.no_tensorflow
 
 LABELS = np.array([0, 0, 1, 1] * 50)
 # GOOD has the AUC 1 and the mean 0.5. EVEN is 0.5 for each row.
@@ -207,11 +205,9 @@ def test_rows_that_are_not_finite_are_counted():
     assert row_metrics.not_finite(classes[:, 1]) == 1
     assert row_metrics.not_finite(np.zeros((0, 2))) == 0
     for name, labels in (("accuracy", [0, 1, 1]), ("log_loss", [0, 1, 1])):
-        assert np.isnan(
-            row_metrics.make(name, "ordinal", np.array(labels), classes, np.ones(3)).value()
-        )
+        assert np.isnan(row_metric(name, "ordinal", np.array(labels), classes, np.ones(3)).value())
     scores = np.array([0.1, 0.2, np.nan])
-    metric = row_metrics.make("auc", "binary", np.array([0, 0, 1]), scores, np.ones(3))
+    metric = row_metric("auc", "binary", np.array([0, 0, 1]), scores, np.ones(3))
     assert np.isnan(metric.value()) and np.isnan(metric.value(np.array([1.0, 2.0, 0.0])))
 
 

@@ -11,22 +11,20 @@ import tensorflow as tf
 
 import feature_specs
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters import quality_change, saved_model
+from estimator_kit.exporters import comparison, saved_model
 from estimator_kit.model.names import read_metrics
 from estimator_kit.models import MODELS
 from estimator_kit.retraining import gate_stage
 from estimator_kit.retraining.promotion import Version
 from estimator_kit.scoring import importance, measured, slices
 from estimator_kit.scoring.eval_rows import EvalRows
-from estimator_kit.scoring.row_metrics import OUTPUTS
 from feature_specs import SpecError
-from feature_specs.heads.objectives import HEADS
-from feature_specs.sections.retraining import ROW_METRICS
+from feature_specs.heads import HEADS
 from input_pipelines.record_files import writing
 from tests.conformance import table
 from tests.estimator_kit.small_training import batch_of
 
-JUDGED = {head: head for head in ROW_METRICS}
+JUDGED = {name: name for name, head in HEADS.items() if head.answer is not None}
 # Metrics of the gate by the name that they have in an evaluation.
 EVALUATED = {
     "log_loss/binary": "loss/binary",
@@ -51,7 +49,9 @@ def document(heads, conditions=()):
 def model(tmp_path_factory):
     """(spec, rows, path of the records, export, metrics of the evaluation)."""
     folder = tmp_path_factory.mktemp("judged")
-    metrics = [f"{name}/{head}" for head in JUDGED for name in ROW_METRICS[head]]
+    metrics = [
+        f"{name}/{head}" for head in JUDGED for name in (k.name for k in HEADS[head].judged_by)
+    ]
     conditions = [{"metric": metric, "max_loss": 0.0} for metric in metrics]
     conditions.append(
         {"metric": "concordance/survival", "max_loss": 0.1, "slice": "city", "min_rows": 50}
@@ -95,7 +95,7 @@ def test_slices_and_importance_have_every_head(model):
     read = EvalRows(spec, [path], features=["city"], batch_size=100)
     predicted = read.predictions(export, measured.judged(spec))
     found = slices.slices(spec, read, predicted, ["city"]).objectives
-    assert set(found) == set(JUDGED) == set(slices.METRICS) == set(OUTPUTS)
+    assert set(found) == set(JUDGED)
     for name, of_head in found.items():
         assert len(of_head.slices) == 3, name
         assert all(np.isfinite(part.metric) for part in of_head.slices)
@@ -107,7 +107,7 @@ def test_slices_and_importance_have_every_head(model):
     assert part.metric == pytest.approx(errors[rome].mean())
     ask = measured.asker(spec, export, measured.judged(spec), 100)
     worth = importance.importance(spec, ask, measured.records(spec, [path]), repeats=2)
-    assert worth.metrics == slices.METRICS
+    assert worth.metrics == {head: HEADS[head].main[0].name for head in JUDGED}
     assert all(np.isfinite(each.mean) for each in worth.features["city"].values())
 
 
@@ -119,14 +119,14 @@ def test_a_transformed_export_is_compared_by_every_head(model):
         examples=tf.constant(records)
     )
     answers = {name: value.numpy() for name, value in outputs.items()}
-    found = quality_change.metrics_of(spec, records, answers)
+    found = comparison.metrics_of(spec, records, answers)
     for name, metrics in found.items():
         assert metrics["loss"] == pytest.approx(evaluated[f"loss/{name}"], rel=1e-5), name
-    lines = quality_change.check(spec, records, answers, answers, limit=0.0)
+    lines = comparison.check(spec, records, answers, answers, limit=0.0)
     assert len(lines) == len(JUDGED)
 
 
-OTHERS = [head for head in HEADS if head not in ROW_METRICS and head != "next_item"]
+OTHERS = [head for head in HEADS if head not in JUDGED and head != "next_item"]
 
 
 @pytest.mark.parametrize("head", OTHERS)
@@ -143,5 +143,5 @@ def test_heads_without_a_metric_of_rows_are_refused(head):
         assert str(error.value) == (
             f"{flag}: expected an objective with a metric of single rows, got only the heads "
             f"{head}. Remove {flag}, or add an objective with one of the heads "
-            f"{', '.join(OUTPUTS)} without steps."
+            f"{', '.join(JUDGED)} without steps."
         )

@@ -13,8 +13,8 @@ import pytest
 
 from estimator_kit.observing import prometheus
 from estimator_kit.retraining import notices
+from estimator_kit.retraining.cycle_report import Days
 from estimator_kit.retraining.gate_stage import Both
-from estimator_kit.retraining.report import Days
 from input_pipelines.errors import MissingPackageError
 from tests.estimator_kit.retraining import reports
 
@@ -63,18 +63,6 @@ def test_models_of_one_name_are_told_apart(monkeypatch, tmp_path):
     assert f'retraining_cycle{{model="ads",model_dir="{tmp_path}/a/ads"}} 7.0' in first
     lines = set(first.splitlines()) & set(second.splitlines())
     assert all(line.startswith("#") for line in lines)
-
-
-def test_a_textfile_that_is_being_written_is_none_for_the_collector(tmp_path, monkeypatch):
-    seen = []
-
-    def full(*arguments, **named):
-        seen.extend(path.name for path in tmp_path.iterdir())
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(prometheus.documents.staged.os, "replace", full)
-    prometheus.write(str(tmp_path / "ads.prom"), "text")
-    assert seen == [".tmp-ads.prom-1"] and not list(tmp_path.iterdir())
 
 
 def test_a_textfile_that_cannot_be_written_is_a_warning(tmp_path, caplog):

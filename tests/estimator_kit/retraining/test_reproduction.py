@@ -9,7 +9,7 @@ import pytest
 from estimator_kit.checkpoints import run_record
 from estimator_kit.config.mode_configs import ReproduceConfig
 from estimator_kit.errors import ConfigError
-from estimator_kit.retraining import reproduction, state
+from estimator_kit.retraining import modes, state
 from estimator_kit.retraining.lineage import Data, Lineage, Parent, Spec
 from feature_specs.parser import parser
 from tests.estimator_kit.retraining import reports
@@ -31,7 +31,7 @@ def test_metrics_side_by_side():
         versions={**run_record.versions(), "numpy": "1.0"},
     )
     now = {"auc/click": 0.5, "loss": 0.625, "ndcg/click": float("nan"), "new": 1.0}
-    lines = reproduction.compared(then, now, code="abc").splitlines()
+    lines = modes.compared(then, now, code="abc").splitlines()
     assert lines == [
         "cycle 0007, trained again:",
         f"  numpy was 1.0, is {run_record.versions()['numpy']}",
@@ -48,7 +48,7 @@ def test_metrics_side_by_side():
 
 def test_a_metric_that_became_undefined_is_no_reproduction():
     then = kept(metrics={"loss": 0.5})
-    lines = reproduction.compared(then, {"loss": float("nan")}, code="other").splitlines()
+    lines = modes.compared(then, {"loss": float("nan")}, code="other").splitlines()
     assert lines[1] == "  the code of the kit or of the model has changed"
     assert lines[-2] == "defined in only one of the two: loss"
 
@@ -59,7 +59,7 @@ def test_a_cycle_without_a_lineage_or_a_training_is_named(tmp_path, document):
     folder.save(reports.window())
     config = ReproduceConfig(mode="retrain", model_dir=model_dir, cycle="1")
     with pytest.raises(ConfigError) as error:
-        reproduction.reproduce(config)
+        modes.reproduce(config)
     assert str(error.value) == (
         "--cycle=1: cycle 0001 has no lineage.json yet. Choose a cycle that has ended."
     )
@@ -68,7 +68,7 @@ def test_a_cycle_without_a_lineage_or_a_training_is_named(tmp_path, document):
     fingerprint = parser.load(str(spec)).fingerprint()
     folder.save(kept(spec=Spec(path=str(spec), fingerprint=fingerprint)))
     with pytest.raises(ConfigError) as error:
-        reproduction.reproduce(config)
+        modes.reproduce(config)
     assert str(error.value) == (
         f"{folder.train_dir}/flags.txt no longer exists, because retention removed the training "
         "of cycle 0001. Choose another --cycle."

@@ -9,7 +9,7 @@ import pathlib
 
 import pytest
 
-from estimator_kit.retraining import publication, retention, state
+from estimator_kit.retraining import cycle_versions, retention, state
 from estimator_kit.retraining.promotion import Serving
 from estimator_kit.retraining.state import Done
 from estimator_kit.retraining.training_stage import Start
@@ -33,7 +33,7 @@ def model(tmp_path):
         if number % 2:
             export = tmp_path / f"export-{number}"
             export.mkdir()
-            token = publication.begin(folder, serving)
+            token = cycle_versions.begin(folder, serving)
             serving.publish(str(export), cycle=folder.name, verify=lambda path: None, token=token)
     return tmp_path, serving
 
@@ -95,7 +95,7 @@ def test_versions_of_another_model_directory_stay_for_it(model, caplog):
         cycle = state.new(str(other_dir))
         cycle.save(reports.window(datetime.date(2026, 1, 25)))
         cycle.save(Done(outcome="promoted"))
-        token = publication.begin(cycle, other)
+        token = cycle_versions.begin(cycle, other)
         other.publish(
             str(folder / "export"), cycle=cycle.name, verify=lambda path: None, token=token
         )

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_kit.errors import Locked
-from estimator_kit.retraining import gate_stage, publication, stages, state
+from estimator_kit.retraining import cycle_versions, gate_stage, stages, state
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.promotion import Serving
@@ -43,7 +43,7 @@ class Model:
         cycle.save(reports.window(train=day(trained), evaluate=day(trained + 1)))
         cycle.save(Start(kind="last", cycle=start))
         if goes_live:
-            token = publication.begin(cycle, self.serving)
+            token = cycle_versions.begin(cycle, self.serving)
             self.serving.publish(
                 self.export, cycle=cycle.name, verify=lambda path: None, token=token
             )

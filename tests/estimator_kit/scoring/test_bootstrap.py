@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import sklearn.metrics
 
-from estimator_kit.scoring import bootstrap, row_metrics
-
-pytestmark = pytest.mark.no_tensorflow
+from estimator_kit.model.heads import row_metric, row_metrics
+from estimator_kit.scoring import slices
 
 
 def rows(count=400, seed=0):
@@ -25,7 +24,7 @@ def logit(probabilities):
 
 
 def test_the_worked_auc():
-    auc = row_metrics.make("auc", "binary", [0, 0, 1, 1], [0.1, 0.4, 0.4, 0.8], np.ones(4))
+    auc = row_metric("auc", "binary", [0, 0, 1, 1], [0.1, 0.4, 0.4, 0.8], np.ones(4))
     assert auc.value() == 0.875
 
 
@@ -49,23 +48,23 @@ def test_metrics_are_those_of_scikit_learn(drawn):
         # Of a binary head from its logits, and of a head of numbers from its predictions.
         head = "regression" if name.startswith("mean") else "binary"
         outputs = predictions if head == "regression" else logit(predictions)
-        found = row_metrics.make(name, head, labels, outputs, weights).value(counts)
+        found = row_metric(name, head, labels, outputs, weights).value(counts)
         assert found == pytest.approx(value, rel=1e-12), name
 
 
 def test_metrics_of_classes():
     labels, weights = np.array([0, 2, 1]), np.array([1.0, 2.0, 1.0])
     shares = np.array([[0.5, 0.25, 0.25], [0.2, 0.2, 0.6], [0.7, 0.2, 0.1]])
-    assert row_metrics.make("accuracy", "multi_class", labels, shares, weights).value() == 0.75
+    assert row_metric("accuracy", "multi_class", labels, shares, weights).value() == 0.75
     expected = -(math.log(0.5) + 2 * math.log(0.6) + math.log(0.2)) / 4
-    found = row_metrics.make("log_loss", "multi_class", labels, shares, weights).value()
+    found = row_metric("log_loss", "multi_class", labels, shares, weights).value()
     assert found == pytest.approx(expected, rel=1e-12)
 
 
 def test_metrics_of_classes_in_an_order():
     labels, weights = np.array([0, 2, 1]), np.array([1.0, 2.0, 1.0])
     shares = np.array([[0.5, 0.25, 0.25], [0.6, 0.2, 0.2], [0.1, 0.2, 0.7]])
-    metric = row_metrics.make("mean_absolute_error", "ordinal", labels, shares, weights)
+    metric = row_metric("mean_absolute_error", "ordinal", labels, shares, weights)
     assert metric.value() == (0 + 2 * 2 + 1) / 4
 
 
@@ -83,15 +82,15 @@ def hazard_logits(survival):
 def test_metrics_of_survival_times_by_hand():
     ones, logits = np.ones(3), hazard_logits(SURVIVAL)
     logits[2] = logits[0]  # A tie of the risks, which rounding would break.
-    found = row_metrics.make("log_loss", "survival", TIMES, logits, ones).value()
+    found = row_metric("log_loss", "survival", TIMES, logits, ones).value()
     assert found == pytest.approx(-(math.log(0.3) + math.log(0.4) + math.log(0.5)) / 3)
     # Pairs: the first event with both others, and the second event with the last row (a tie).
-    concordance = row_metrics.make("concordance", "survival", TIMES, logits, ones)
+    concordance = row_metric("concordance", "survival", TIMES, logits, ones)
     assert concordance.value() == pytest.approx(2.5 / 3)
     assert concordance.value(np.array([2.0, 0, 1])) == 0.5
     assert math.isnan(concordance.value(np.array([0, 0, 1.0])))
     no_event = np.array([[0, 0], [2, 0], [1, 0]])
-    assert math.isnan(row_metrics.make("concordance", "survival", no_event, logits, ones).value())
+    assert math.isnan(row_metric("concordance", "survival", no_event, logits, ones).value())
     assert row_metrics.badness("concordance", 0.6) > row_metrics.badness("concordance", 0.7)
 
 
@@ -106,28 +105,28 @@ def test_the_concordance_is_that_of_all_pairs():
     both = weights * counts
     pairs = ended[:, np.newaxis] * (survived > survived[:, np.newaxis]) * np.outer(both, both)
     order = (risks[:, np.newaxis] > risks) + 0.5 * (risks[:, np.newaxis] == risks)
-    found = row_metrics.make("concordance", "survival", labels, logits, weights).value(counts)
+    found = row_metric("concordance", "survival", labels, logits, weights).value(counts)
     assert found == pytest.approx((pairs * order).sum() / pairs.sum())
 
 
 def test_large_logits_and_risks_keep_their_order_and_their_loss():
     """Probabilities of float32 would round them to 0 or 1."""
     z, labels, ones = np.array([-90.0, -80, 30, 40]), np.array([0, 1, 0, 1]), np.ones(4)
-    assert row_metrics.make("auc", "binary", labels, z, ones).value() == 0.75
-    found = row_metrics.make("log_loss", "binary", labels, z, ones).value()
+    assert row_metric("auc", "binary", labels, z, ones).value() == 0.75
+    found = row_metric("log_loss", "binary", labels, z, ones).value()
     assert found == pytest.approx((80 + 30) / 4)
     times = np.array([[0, 1], [1, 0]])
     for logits in ([[40.0], [30.0]], [[-40.0], [-50.0]]):
-        concordance = row_metrics.make("concordance", "survival", times, logits, np.ones(2))
+        concordance = row_metric("concordance", "survival", times, logits, np.ones(2))
         assert concordance.value() == 1
 
 
 @pytest.mark.parametrize("name", ["auc", "log_loss", "calibration"])
 def test_without_weight_nothing_is_defined(name):
     labels, predictions, weights = rows()
-    assert math.isnan(row_metrics.make(name, "binary", labels, predictions, 0 * weights).value())
+    assert math.isnan(row_metric(name, "binary", labels, predictions, 0 * weights).value())
     none = np.zeros(0)
-    assert math.isnan(row_metrics.make(name, "binary", none, none, none).value())
+    assert math.isnan(row_metric(name, "binary", none, none, none).value())
 
 
 def test_badness_grows_as_things_get_worse():
@@ -142,10 +141,9 @@ def test_the_interval_is_that_of_a_plain_loop():
     other = np.clip(predictions + 0.05, 0, 0.999)
     groups = np.arange(len(labels)) // 5
     metrics = [
-        row_metrics.make("log_loss", "binary", labels, logit(p), weights)
-        for p in (predictions, other)
+        row_metric("log_loss", "binary", labels, logit(p), weights) for p in (predictions, other)
     ]
-    found = bootstrap.difference(
+    found = slices.difference(
         metrics[0].value, metrics[1].value, rows=len(labels), groups=groups, samples=50,
         confidence=0.8, seed=3,
     )  # fmt: skip
@@ -170,9 +168,7 @@ def test_the_interval_holds_what_it_should_in_about_nine_of_ten_cases():
     for _ in range(200):
         mean = row_metrics.Mean(random.normal(1.0, 2.0, 60), np.ones(60))
         nothing = row_metrics.Mean(np.zeros(60), np.ones(60))
-        found = bootstrap.difference(
-            mean.value, nothing.value, rows=60, samples=200, confidence=0.9
-        )
+        found = slices.difference(mean.value, nothing.value, rows=60, samples=200, confidence=0.9)
         held += found.low <= 1.0 <= found.high
     assert 165 <= held <= 194
 
@@ -181,16 +177,16 @@ def test_groups_widen_the_interval_of_rows_that_depend_on_each_other():
     numbers = np.repeat(np.random.default_rng(0).normal(size=40), 25)
     mean = row_metrics.Mean(numbers, np.ones(1000))
     nothing = row_metrics.Mean(np.zeros(1000), np.ones(1000))
-    alone = bootstrap.difference(mean.value, nothing.value, rows=1000)
-    together = bootstrap.difference(
+    alone = slices.difference(mean.value, nothing.value, rows=1000)
+    together = slices.difference(
         mean.value, nothing.value, rows=1000, groups=np.repeat(np.arange(40), 25)
     )
     assert together.high - together.low > 3 * (alone.high - alone.low)
 
 
 def test_what_is_not_defined_has_no_interval():
-    auc = row_metrics.make("auc", "binary", np.zeros(5), np.arange(5.0), np.ones(5))
-    assert all(map(math.isnan, bootstrap.difference(auc.value, auc.value, rows=5)))
-    rare = row_metrics.make("auc", "binary", np.eye(1, 5)[0], np.arange(5.0), np.ones(5))
-    found = bootstrap.difference(rare.value, rare.value, rows=5)
+    auc = row_metric("auc", "binary", np.zeros(5), np.arange(5.0), np.ones(5))
+    assert all(map(math.isnan, slices.difference(auc.value, auc.value, rows=5)))
+    rare = row_metric("auc", "binary", np.eye(1, 5)[0], np.arange(5.0), np.ones(5))
+    found = slices.difference(rare.value, rare.value, rows=5)
     assert found.estimate == 0 and math.isnan(found.low)

@@ -10,7 +10,7 @@ from estimator_kit.model import operations
 from estimator_kit.observing.measured_export import Flops
 from estimator_kit.observing.page import numbers
 from estimator_kit.result import read_result
-from estimator_kit.scoring import flops
+from estimator_kit.scoring import measured
 from tests.conftest import small_run
 
 
@@ -42,7 +42,7 @@ def test_a_dnn_costs_its_kernels(ads, tmp_path):
     """2 operations for each weight of the kernels; the export has no others."""
     folder = tmp_path / "run"
     ek.run(small_run(ads, folder, max_steps=1, model="dnn", exporters=("final",), report="off")())
-    found = flops.count(read_result(str(folder)).exports["final"])
+    found = measured.count(read_result(str(folder)).exports["final"])
     kernels = [
         table for table in numbers.read(str(folder)).tables
         if table.name.endswith("/kernel") and not table.is_slot

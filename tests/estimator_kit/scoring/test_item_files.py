@@ -23,6 +23,7 @@ from estimator_kit.models import find_model
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import item_index, item_rows, item_vectors
 from estimator_kit.scoring.rows import Batch
+from input_pipelines.prepare.tables.table_format import Part
 from input_pipelines.record_files import writing
 from tests import rounding
 from tests.conftest import DOCUMENT, make_rows, place
@@ -237,10 +238,11 @@ def test_names_of_json_lines_have_all_digits():
     """A fraction in the same block of lines would make floats of them."""
     records, examples = np.array([b"", b""], object), [None, None]
     kept = pa.array(["9007199254740993", '"\\u00e4 7"'])
-    batch = Batch(records, [kept], "a.jsonl", 0)
+    part = Part("a.jsonl", "JSON lines", 0, ())
+    batch = Batch(records, [kept], part.path, 0, part)
     assert item_rows._names(batch, examples, "id") == [b"9007199254740993", "\u00e4 7".encode()]
     for text in ("0.5", "null", "[1]", "Inf", None):
-        batch = Batch(records, [pa.array(["1", text], pa.string())], "a.jsonl", 4)
+        batch = Batch(records, [pa.array(["1", text], pa.string())], part.path, 4, part)
         with pytest.raises(ek.DataError, match=r"^a\.jsonl: row 6: expected one string or int64"):
             item_rows._names(batch, examples, "id")
 

@@ -13,7 +13,7 @@ from estimator_kit.exporters import saved_model
 from estimator_kit.models import MODELS
 from estimator_kit.retraining import gate_stage
 from estimator_kit.retraining.promotion import Version
-from estimator_kit.scoring.older_outputs import as_now
+from estimator_kit.scoring.eval_rows import as_now
 from input_pipelines.record_files import writing
 from tests.estimator_kit.small_training import batch_of
 

@@ -31,7 +31,9 @@ from feature_specs.files import file_systems
 from feature_specs.files.shards import ShardFile
 from input_pipelines import input_fns
 from input_pipelines.prepare.tables import json_files
+from input_pipelines.prepare.tables.formats import parquet
 from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.prepare.tables.table_format import Part
 from input_pipelines.record_files import kinds, writing
 from tests.conftest import DOCUMENT, ROOT, make_rows, place
 from tests.estimator_kit.serving.small_models import write_version
@@ -238,7 +240,7 @@ def test_json_lines_keep_the_text_of_the_file(made, tmp_path, monkeypatch):
 def test_wide_rows_of_parquet_are_written_before_they_fill_the_memory(made, tmp_path, monkeypatch):
     write(tmp_path / "a.parquet", rows_to_predict(64, 0))
     predict(made, tmp_path / "a.parquet", tmp_path / "narrow", keep_columns=())
-    monkeypatch.setattr(outputs, "_GROUP_BYTES", 100)
+    monkeypatch.setattr(parquet, "_GROUP_BYTES", 100)
     predict(made, tmp_path / "a.parquet", tmp_path / "wide", keep_columns=())
     narrow, wide = (pq.ParquetFile(tmp_path / n / "a.parquet") for n in ("narrow", "wide"))
     assert (narrow.num_row_groups, wide.num_row_groups) == (1, 4)  # Batches of 16 rows.
@@ -820,10 +822,11 @@ def test_numbers_and_bytes_of_a_foreign_export(tmp_path):
                 for n, v in answers.items()]  # fmt: skip
 
     def write(name, **changes):
-        batch = Batch(np.array([b"", b""], object), (), f"x/{name}", 5)
+        kind = kinds.kind_of(name)
+        part = Part(f"x/{name}", kind, 0, ()) if kind in kinds.TABLES else None
+        batch = Batch(np.array([b"", b""], object), (), f"x/{name}", 5, part)
         chosen = {**answers, **changes}
         with ShardFile(str(tmp_path), name, str(tmp_path)) as file:
-            kind = kinds.kind_of(name)
             writer = outputs.writer(kind, file, name, declared, (), CsvOptions())
             try:
                 writer.write(chosen, batch)

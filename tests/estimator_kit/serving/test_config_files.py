@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import http.server
-import os
+import pathlib
 import shutil
 import subprocess
 import threading
@@ -17,7 +17,7 @@ import estimator_kit as ek
 from estimator_kit.client import messages
 from estimator_kit.client.base import BATCH_ROWS
 from estimator_kit.config.areas.serving import ServedModel
-from estimator_kit.serving import config_files, splitting
+from estimator_kit.serving import config_files
 
 IMAGE = config_files.default_image()
 
@@ -125,84 +125,59 @@ def test_why_requests_are_not_split(tmp_path, path, reason):
         (tmp_path / name / "3").mkdir(parents=True)
     (tmp_path / "damaged" / "3" / "saved_model.pb").write_bytes(b"\xff")
     write_signature(tmp_path / "rank", "3", None)
-    assert splitting.reason_against([ServedModel("ads", path)]) == reason
+    assert config_files.reason_against_splitting([ServedModel("ads", path)]) == reason
 
 
 ARGUMENTS = [
-    "--port=8500", "--rest_api_port=8501", "--enable_grpc_healthcheck_service=true",
     "--model_config_file=/config/models.config",
-    "--model_config_file_poll_wait_seconds=60", "--file_system_poll_wait_seconds=1",
-    "--monitoring_config_file=/config/monitoring.config", "--enable_batching=true",
+    "--monitoring_config_file=/config/monitoring.config",
+    "--enable_batching=true",
     "--batching_parameters_file=/config/batching_parameters.txt",
     "--allow_version_labels_for_unavailable_models=true",
-]  # fmt: skip
+]
+EXAMPLES = pathlib.Path(__file__).parents[3] / "examples" / "serving"
 
 
-def test_docker_compose(files):
-    assert yaml.safe_load(files["docker-compose.yaml"]) == {"services": {"serving": {
-        "image": IMAGE,
-        "entrypoint": ["tensorflow_model_server"],
-        "command": ARGUMENTS,
-        "ports": ["127.0.0.1:8500:8500", "127.0.0.1:8501:8501"],
-        "volumes": [
-            ".:/config:ro",
-            f"{os.getcwd()}/runs/ads/export/best:/models/ads:ro",
-            f"{os.getcwd()}/$$x:/models/old:ro",
-        ],
-        "restart": "unless-stopped",
-    }}}  # fmt: skip
+def check_server(image, arguments):
+    """The example starts the newest image, with all files that the kit writes."""
+    constraints = (EXAMPLES.parents[1] / "constraints" / "tf221.txt").read_text()
+    assert f"tensorflow-serving-api=={image.removeprefix('tensorflow/serving:')}\n" in constraints
+    assert arguments == [
+        "--port=8500", "--rest_api_port=8501", "--enable_grpc_healthcheck_service=true",
+        "--file_system_poll_wait_seconds=1", "--model_config_file_poll_wait_seconds=60",
+        *ARGUMENTS,
+    ]  # fmt: skip
 
 
-def test_kubernetes(files):
-    config_map, deployment, service = yaml.safe_load_all(files["kubernetes.yaml"])
-    assert set(config_map["data"]) == {
-        "models.config", "batching_parameters.txt", "monitoring.config"
-    }  # fmt: skip
-    for name, text in config_map["data"].items():
-        assert files[name].endswith(text)
+def test_the_compose_file_of_the_examples():
+    service = yaml.safe_load((EXAMPLES / "docker-compose.yaml").read_text())["services"]["serving"]
+    assert service["entrypoint"] == ["tensorflow_model_server"]
+    check_server(service["image"], service["command"])
+    assert service["ports"] == ["127.0.0.1:8500:8500", "127.0.0.1:8501:8501"]
+    assert service["volumes"] == ["./serving:/config:ro", "./runs/mine/export/best:/models/ads:ro"]
+
+
+def test_the_kubernetes_example():
+    deployment, service = yaml.safe_load_all((EXAMPLES / "kubernetes.yaml").read_text())
     pod = deployment["spec"]["template"]
     (container,) = pod["spec"]["containers"]
-    assert container["image"] == IMAGE
-    assert container["args"] == ARGUMENTS
-    (bash, option, script) = container["readinessProbe"]["exec"]["command"]
-    assert (bash, option) == ("bash", "-c") and script.startswith("for model in ads far old; do\n")
-    assert container["startupProbe"]["exec"] == container["readinessProbe"]["exec"]
-    # A number, because a gRPC probe does not accept the name of a port.
-    assert container["livenessProbe"] == {
-        "grpc": {"port": 8500}, "timeoutSeconds": 5, "periodSeconds": 10,
-    }  # fmt: skip
-    # 600 seconds to load the first versions.
-    assert container["startupProbe"]["failureThreshold"] * container["startupProbe"][
-        "periodSeconds"] == 600  # fmt: skip
-    # The three models cannot be read: 512 MiB for each, twice, and 512 MiB for the server.
-    assert container["resources"] == {
-        "requests": {"cpu": "1", "memory": "3584Mi"}, "limits": {"memory": "7168Mi"},
-    }  # fmt: skip
-    assert container["lifecycle"] == {"preStop": {"exec": {"command": ["sleep", "10"]}}}
+    assert container["command"] == ["tensorflow_model_server"]
+    check_server(container["image"], container["args"])
+    # Numbers, because a gRPC probe does not accept the name of a port.
+    startup, live = container["startupProbe"], container["livenessProbe"]
+    assert startup["grpc"] == live["grpc"] == {"port": 8500}
+    assert startup["failureThreshold"] * startup["periodSeconds"] == 600  # For the first versions.
     assert pod["spec"]["terminationGracePeriodSeconds"] == 60
-    mounted = {mount["name"] for mount in container["volumeMounts"]}
-    assert mounted == {volume["name"] for volume in pod["spec"]["volumes"]}
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounts == {"config": "/config", "models": "/models"}
+    assert mounts.keys() == {volume["name"] for volume in pod["spec"]["volumes"]}
     assert deployment["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
     assert service["spec"]["selector"] == pod["metadata"]["labels"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert {p["targetPort"]: p["port"] for p in service["spec"]["ports"]} == ports
     assert pod["metadata"]["annotations"]["prometheus.io/port"] == "8501"
-
-
-def test_memory_is_that_of_the_versions_that_are_served(tmp_path):
-    for version, mib in (("1", 9), ("007", 3)):
-        (tmp_path / version / "variables").mkdir(parents=True)
-        (tmp_path / version / "variables" / "data").write_bytes(bytes(mib * 2**20 - 5))
-        (tmp_path / version / "saved_model.pb").write_bytes(bytes(5))
-    path = str(tmp_path)
-    for model, mib in (
-        (ServedModel("a", path), 3),
-        (ServedModel("a", path, latest=2), 6),
-        (ServedModel("a", path, "all"), 6),
-        (ServedModel("a", path, "specific", specific=(1, 7, 9)), 9),
-        (ServedModel("a", "gs://b/a"), 512),
-    ):
-        assert config_files.memory_mib([model]) == 512 + 2 * mib
+    path = pod["metadata"]["annotations"]["prometheus.io/path"]
+    assert f'path: "{path}"' in config_files.monitoring_config()
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash runs the script")
@@ -221,7 +196,11 @@ def test_a_pod_is_ready_when_all_its_models_are(statuses, code, said):
         def log_message(self, *args):
             pass
 
-    script = config_files.readiness([ServedModel("ads", "a"), ServedModel("next", "b")])
+    deployment, _ = yaml.safe_load_all((EXAMPLES / "kubernetes.yaml").read_text())
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    *bash, script = container["readinessProbe"]["exec"]["command"]
+    assert bash == ["bash", "-c"] and script.startswith("for model in ads; do\n")
+    script = script.replace("in ads;", "in ads next;")
     with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -242,15 +221,12 @@ def test_what_is_said_and_what_is_left_out(tmp_path):
         serving_batch_rows=0,
     )  # fmt: skip
     assert config_files.write(made).splitlines() == [
-        f"wrote to {tmp_path}: docker-compose.yaml, kubernetes.yaml, models.config, "
-        "monitoring.config",
+        f"wrote to {tmp_path}: models.config, monitoring.config",
         f"  image: {IMAGE}",
         "  ads: x, the latest 1 versions",
         "  warning: ads: the folder x does not exist",
-        f"  start: docker compose -f {tmp_path}/docker-compose.yaml up",
+        f"  flags, with {tmp_path} at /config: {ARGUMENTS[0]} {ARGUMENTS[1]}",
     ]
-    text = (tmp_path / "docker-compose.yaml").read_text()
-    assert "batching" not in text and "labels" not in text
 
 
 def test_versions_that_are_not_there_are_warned_of(tmp_path):
@@ -258,6 +234,7 @@ def test_versions_that_are_not_there_are_warned_of(tmp_path):
     (tmp_path / "old" / "temp-7").mkdir(parents=True)
     models = (f"ads={tmp_path}/ads", "far=gs://b/far", f"old={tmp_path}/old")
     said = config_files.write(config(tmp_path / "made", serving_models=models))
+    assert said.endswith(f"made at /config: {' '.join(ARGUMENTS)}")
     assert [line for line in said.splitlines() if "warning" in line] == [
         f"  warning: ads: {tmp_path}/ads has no version 7",
         f"  warning: old: {tmp_path}/old has no version",

@@ -17,11 +17,11 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 )
 
 from estimator_kit.client import GrpcClient
+from estimator_kit.exit_codes import Signalled
 from estimator_kit.serving import server
 from estimator_kit.serving.grpc_server import GrpcServer
 from estimator_kit.serving.health import PREDICTION_SERVICE, Health
-from estimator_kit.serving.versions import Models
-from estimator_kit.signals import Signalled
+from estimator_kit.serving.live_versions import Models
 from tests.estimator_kit.serving.small_models import config, write_version
 
 LONG = 60.0

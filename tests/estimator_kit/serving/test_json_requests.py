@@ -98,6 +98,7 @@ def test_several_inputs():
         (b"[" * 100_000, {"a": "float"}, "the body is not JSON that can be read: "),
         ([1], {"a": "int32"}, "the body: expected an object, got [1]"),
         ({}, {"a": "int32"}, "expected `instances` or `inputs`, got neither"),
+        ({"inputs": 1, "instances": 1}, {"a": "int32"}, "`instances` or `inputs`, got both"),
         ({"instances": 1}, {"a": "int32"}, "instances: expected a list with at least one row, got"),
         ({"instances": [[1, 2], [3, 4], [5, 6, 7]]}, {"a": "int32"},
          "input a[2]: expected a list of 2 values, got [5, 6, 7]"),

@@ -17,9 +17,9 @@ from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 from estimator_kit.serving import answers, grpc_server, server
 from estimator_kit.serving.errors import RequestError
 from estimator_kit.serving.grpc_server import GrpcServer
+from estimator_kit.serving.live_versions import State
 from estimator_kit.serving.loaded_model import LoadedModel
 from estimator_kit.serving.rest_server import RestServer
-from estimator_kit.serving.versions import State
 from tests.estimator_kit.serving.small_models import write_version
 
 LONG = 60.0

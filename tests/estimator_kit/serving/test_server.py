@@ -22,12 +22,11 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import estimator_kit as ek
 from estimator_kit.client import GrpcClient, RestClient
-from estimator_kit.serving import addresses, loaded_model, server
+from estimator_kit.exit_codes import Signalled
+from estimator_kit.serving import loaded_model, server
 from estimator_kit.serving.grpc_server import GrpcServer
-from estimator_kit.serving.rest_app import RestApp
-from estimator_kit.serving.rest_server import RestServer
-from estimator_kit.serving.versions import Models
-from estimator_kit.signals import Signalled
+from estimator_kit.serving.live_versions import Models
+from estimator_kit.serving.rest_server import RestApp, RestServer
 from tests.conftest import ROOT
 from tests.estimator_kit.serving.small_models import config, serving, write_version
 
@@ -225,9 +224,9 @@ def test_both_servers_listen_at_the_same_addresses(host):
             looking.bind(("::1", 0))
     except OSError:
         pytest.skip("this machine has no IPv6")
-    sock = addresses.bound(host, 0, flag="--serving_rest_port")
+    sock = server.bound_socket(host, 0, flag="--serving_rest_port")
     rest = RestServer(lambda environ, start: [], sock, threads=1, max_bytes=1000, connections=9)
-    address = addresses.with_port(addresses.of_socket(sock), 0)
+    address = server.with_port(server.address_of_socket(sock), 0)
     grpc_server = GrpcServer(Models([]), address=address, threads=1, max_bytes=1000, connections=9)
     grpc_server.start()
     rest.start()

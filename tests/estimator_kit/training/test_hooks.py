@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import signal
@@ -11,24 +10,23 @@ import time
 import pytest
 import tensorflow as tf
 
-from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.errors import Stopped
-from estimator_kit.exporters.best import BestRecord, ConfigError, Entry, is_better
+from estimator_kit.exporters.best import is_better
 from estimator_kit.model.names import LOSS_TENSOR, ROWS_TENSOR
-from estimator_kit.observing.evaluation_history import Evaluation
-from estimator_kit.training.hooks.early_stopping import has_stalled
+from estimator_kit.observing.histories import Evaluation
+from estimator_kit.result import SIGTERM
 from estimator_kit.training.hooks.progress import (
     EvaluationProgressHook,
     PauseAtSave,
     ProgressHook,
     Speed,
 )
-from estimator_kit.training.hooks.saving import AtMultiples
 from estimator_kit.training.hooks.stop import (
-    SIGTERM,
+    AtMultiples,
     InterruptHook,
     StopHook,
     StopRequest,
+    has_stalled,
     stop_on_sigterm,
 )
 
@@ -191,57 +189,6 @@ def test_early_stopping(values, direction, patience, stalled):
 )  # fmt: skip
 def test_better(value, best, direction, better):
     assert is_better(value, best, direction) is better
-
-
-MEANING, OTHER = ScoresMeaning("a", "a", {}), ScoresMeaning("b", "a", {})
-
-
-def test_the_best_of_scores_that_mean_something_else(tmp_path):
-    folder = str(tmp_path)
-    document = {"metric": "auc/y", "direction": "max", "history": [
-        {"value": 0.9, "global_step": 10, "version": "1"},  # Of an earlier version of the kit.
-    ]}  # fmt: skip
-    (tmp_path / "best.json").write_text(json.dumps(document))
-    assert BestRecord(folder, "auc/y", "max", MEANING).best.value == 0.9
-    other = BestRecord(folder, "auc/y", "max", OTHER)
-    assert other.best is None and other.improves(0.1)
-    other.add(0.1, 20, "export/2")
-    assert other.best.version == "2" and not other.improves(0.05)
-    # Back again: the newest version, which servers take, has no value to compare with.
-    assert BestRecord(folder, "auc/y", "max", MEANING).best is None
-
-
-def test_an_export_that_was_not_recorded_keeps_the_meaning_of_its_value(tmp_path):
-    folder = str(tmp_path)
-    BestRecord(folder, "auc/y", "max", MEANING).begin(0.9, 10)
-    (tmp_path / "2").mkdir()
-    assert BestRecord(folder, "auc/y", "max", OTHER).best is None
-    assert BestRecord(folder, "auc/y", "max", MEANING).best.value == 0.9
-
-
-def test_the_best_is_remembered_with_its_metric(tmp_path):
-    folder = str(tmp_path)
-    record = BestRecord(folder, "auc/y", "max", MEANING)
-    assert record.best is None and record.improves(0.5)
-    record.add(0.5, 10, "export/1")
-    again = BestRecord(folder, "auc/y", "max", MEANING)
-    assert again.best == Entry(value=0.5, global_step=10, version="1", scores="a")
-    assert again.improves(0.6) and not again.improves(0.5)
-    # A process died after it had exported version 2, and before it recorded that.
-    again.begin(0.6, 20)
-    assert BestRecord(folder, "auc/y", "max", MEANING).best.value == 0.5
-    (tmp_path / "2").mkdir()
-    third = BestRecord(folder, "auc/y", "max", MEANING)
-    assert third.best == Entry(value=0.6, global_step=20, version="2", scores="a")
-    assert BestRecord(folder, "auc/y", "max", MEANING)._kept == third._kept
-    third.begin(0.7, 30)  # The export fails.
-    assert BestRecord(folder, "auc/y", "max", MEANING).best == third.best
-    with pytest.raises(ConfigError) as error:
-        BestRecord(folder, "loss", "min", MEANING)
-    assert str(error.value) == (
-        f"{folder}/best.json: expected the metric loss (min), got auc/y (max). Use the metric of "
-        "the earlier runs, or move the folder away."
-    )
 
 
 @pytest.mark.parametrize("hours", [-1, 1])

@@ -6,10 +6,10 @@ import copy
 
 import pytest
 
-from estimator_kit.checkpoints import kept_params, run_record
+from estimator_kit.checkpoints import run_record
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.models import MODELS
-from estimator_kit.training import last_start
+from estimator_kit.training import starts
 from feature_specs.parser import parser
 
 
@@ -29,20 +29,20 @@ def start(tmp_path, document):
         return config, spec, MODELS["dnn"](spec, params or {})
 
     config, spec, model = make()
-    assert last_start.changes(config, spec, model, ["training"]) == []  # Nothing was started here.
+    assert starts.changes(config, spec, model, ["training"]) == []  # Nothing was started here.
     run_record.write_record(config, spec)
-    kept_params.write(str(tmp_path), model.params)
+    run_record.write_params(str(tmp_path), model.params)
     return make
 
 
 def test_how_a_training_goes_on_is_said_by_name(start, caplog):
     caplog.set_level("INFO", logger="estimator_kit")
-    last_start.say_changes(*start(), 5)
+    starts.say_changes(*start(), 5)
     # They change no number that a training finds.
-    last_start.say_changes(*start(report="off", eval_steps=3, default_signature="predict_raw"), 5)
+    starts.say_changes(*start(report="off", eval_steps=3, default_signature="predict_raw"), 5)
     assert caplog.messages == []
     other = start({"learning_rate": 0.1, "dropout": 0.5}, {"loss_weight": 2}, batch_size=7)
-    last_start.say_changes(*other, 5)
+    starts.say_changes(*other, 5)
     assert caplog.messages == [
         "training goes on at step 5 otherwise than before: --batch_size: was 512, is 7; "
         "learning_rate: was 0.05, is 0.1; dropout: was 0.0, is 0.5; "
@@ -51,11 +51,11 @@ def test_how_a_training_goes_on_is_said_by_name(start, caplog):
 
 
 def test_other_outputs_are_those_of_exports(start):
-    assert last_start.other_outputs(*start({"learning_rate": 0.1}, batch_size=7)) == []
+    assert starts.other_outputs(*start({"learning_rate": 0.1}, batch_size=7)) == []
     other = {"params": {"forward_features": ["user"]}, "default_signature": "predict/click"}
-    assert last_start.other_outputs(*start(**other)) == [
+    assert starts.other_outputs(*start(**other)) == [
         '--default_signature: was "predict_examples", is "predict/click"',
         'forward_features: was [], is ["user"]',
     ]
-    assert last_start.other_outputs(*start(**other, exporters=())) == []
-    assert last_start.other_outputs(*start(**other, mode="train")) == []
+    assert starts.other_outputs(*start(**other, exporters=())) == []
+    assert starts.other_outputs(*start(**other, mode="train")) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from estimator_kit.training import low_precision
+from estimator_kit.training import run_config
 
 
 @pytest.mark.parametrize(
@@ -18,18 +18,18 @@ from estimator_kit.training import low_precision
     ],
 )
 def test_a_machine_is_doubted(precision, gpus, flags, doubtful):
-    found = list(low_precision.doubts(precision, gpus=gpus, flags=frozenset(flags.split())))
-    assert bool(found) is doubtful
+    warning = run_config.precision_warning(precision, gpus=gpus, flags=frozenset(flags.split()))
+    assert bool(warning) is doubtful
     if doubtful and precision == "bfloat16":
-        assert found == [
+        assert warning == (
             "--mixed_precision=bfloat16: this machine has no GPU, and its CPU has no instructions "
             "for bfloat16 (amx_bf16, avx512_bf16). Training will probably be slower than without "
             "the flag."
-        ]
+        )
 
 
 def test_the_instructions_of_a_cpu(tmp_path):
     file = tmp_path / "cpuinfo"
     file.write_text("processor\t: 0\nmodel name\t: X\nflags\t\t: fpu amx_bf16\n\nflags\t: other\n")
-    assert low_precision.cpu_flags(str(file)) == {"fpu", "amx_bf16"}
-    assert low_precision.cpu_flags(str(tmp_path / "none")) == frozenset()
+    assert run_config.cpu_flags(str(file)) == {"fpu", "amx_bf16"}
+    assert run_config.cpu_flags(str(tmp_path / "none")) == frozenset()

@@ -11,7 +11,7 @@ import pytest
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.training.position import BY_NAME, find_position
-from feature_specs.sections.filters import Filter
+from feature_specs.sections.records import Filter
 
 NEGATIVES = {"keep_negatives": ["click", 0.1, BY_NAME]}
 

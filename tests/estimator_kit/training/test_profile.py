@@ -10,11 +10,10 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit.observing.profile import costs, trace
-from estimator_kit.observing.profile.input_work import PARSING
+from estimator_kit.observing import profile
 from estimator_kit.result import InputProfile
-from estimator_kit.training.hooks.profile import Profile
-from input_pipelines.autograph import as_written
+from estimator_kit.training.hooks.profile import PARSING, Profile
+from input_pipelines.eager import as_written
 
 
 def profiled(folder, steps: range, *, work_of_input=0, work_of_model=0, ends_at=14) -> Profile:
@@ -51,7 +50,7 @@ def test_the_slower_side_is_seen_and_both_traces_stay(tmp_path):
     assert sum(shares) + slow_model.ops["other_share"] == pytest.approx(1)
     # The kept trace gives the same numbers again.
     facts = {"steps": 10, "seconds": slow_model.ops["seconds_a_step"] * 10}
-    again = costs.analyze(trace.read(slow_model.ops["trace"]), **facts)
+    again = profile.analyze(profile.read(slow_model.ops["trace"]), **facts)
     assert again["ops"] == slow_model.ops["ops"]
     assert pathlib.Path(slow_model.ops["trace"]).parent == tmp_path / "b" / "plugins" / "profile"
 

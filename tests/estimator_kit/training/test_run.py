@@ -19,7 +19,7 @@ from estimator_kit.training.position import InputPosition
 from estimator_kit.training.preparation import prepared
 from estimator_kit.training.run import Training
 from estimator_kit.training.trainer import Trainer
-from input_pipelines.reading.selection import Negatives
+from input_pipelines.reading.negatives import Negatives
 from tests.conftest import small_run
 
 
@@ -149,7 +149,7 @@ def test_epochs_that_the_plan_did_not_count_are_counted_after_a_later_checkpoint
 
 def test_chief_and_evaluator_write_the_default_data(monkeypatch):
     wrote = []
-    monkeypatch.setattr(preparation.default_data, "generate", wrote.append)
+    monkeypatch.setattr(preparation, "write_default_data", wrote.append)
     for task in ("chief", "worker", "ps", "evaluator"):
         preparation.generate_data(task, ClusterView("host:1", task_type=task))
     preparation.generate_data("alone", None)

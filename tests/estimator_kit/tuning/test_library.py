@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from estimator_kit.tuning import library, search_file
+from estimator_kit.tuning import definition, search_file
 from input_pipelines.errors import MissingPackageError
 
 pytestmark = pytest.mark.no_tensorflow
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.no_tensorflow
 def test_without_the_extra_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingPackageError) as error:
-        library.optuna()
+        definition.optuna()
     assert str(error.value).startswith(
         "--mode=tune needs the package optuna. Install it with `pip install 'estimator-kit[tune]'`"
     )
@@ -42,7 +42,7 @@ def test_a_pruner_counts_rows(pruner, flags, kind, resources):
     search = search_file.parse(
         {"metric": "loss", "trials": 1, "pruner": pruner, "parameters": {"a": {"range": [0, 1]}}}
     )
-    made = library.pruner(search, {**flags, "batch_size": 5})
+    made = definition.pruner(search, {**flags, "batch_size": 5})
     assert type(made).__name__ == kind
     if resources is not None:
         assert (made._min_resource, made._max_resource) == resources
@@ -54,7 +54,7 @@ def test_samplers_by_name():
         search = search_file.parse(
             {"metric": "loss", "trials": 1, "sampler": name, "parameters": {"a": {"range": [0, 1]}}}
         )
-        assert type(library.sampler(search, 3)).__name__ == kind
+        assert type(definition.sampler(search, 3)).__name__ == kind
 
 
 def test_with_several_batch_sizes_the_smallest_one_comes_first():
@@ -64,5 +64,5 @@ def test_with_several_batch_sizes_the_smallest_one_comes_first():
          "parameters": {"batch_size": {"choice": [512, 256]}}}
     )  # fmt: skip
     flags = {"save_checkpoints_steps": 10, "max_steps": 90, "batch_size": 512}
-    made = library.pruner(search, flags)
+    made = definition.pruner(search, flags)
     assert (made._min_resource, made._max_resource) == (2560, "auto")

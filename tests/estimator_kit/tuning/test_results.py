@@ -11,9 +11,9 @@ import estimator_kit as ek
 from estimator_kit.config.experiment_config import complete
 from estimator_kit.config.flags import config_from_flagfile
 from estimator_kit.config.mode_configs import TuneConfig
-from estimator_kit.tuning import board, page, results, search_file
+from estimator_kit.tuning import page, results, search_file
+from estimator_kit.tuning.space import evaluation_config, trial_config
 from estimator_kit.tuning.study import SearchStudy
-from estimator_kit.tuning.trial_config import evaluation_config, trial_config
 
 pytest.importorskip("optuna", reason="the extra tune")
 
@@ -160,7 +160,7 @@ def test_the_page_of_a_search_without_a_result(tmp_path):
 
 def test_the_columns_of_hparams():
     search = search_file.parse(DOCUMENT)
-    found = board.columns(search)
+    found = page.columns(search)
     assert list(found) == [
         "model_params/learning_rate", "batch_size", "model_params/hidden_units",
         "model_params/clip_norm",

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from estimator_kit.errors import ConfigError, Stopped
-from estimator_kit.signals import Signalled
+from estimator_kit.exit_codes import Signalled
 from estimator_kit.tuning import search_file
 from estimator_kit.tuning.search import Outcome, SearchLoop
 from estimator_kit.tuning.study import SearchStudy
@@ -125,47 +125,35 @@ def test_several_trials_run_at_the_same_time(tmp_path):
     assert [t.state for t in study.trials()] == ["done"] * 4
 
 
-def test_a_bad_trial_is_stopped_and_counts_as_pruned(tmp_path):
-    study = study_of(tmp_path, trials=7)
+class Deaf(FakeRun):
+    """A trial that ignores the request to stop."""
+
+    def stop(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "looks", "pruner", "state", "stops", "kills"),
+    [
+        (FakeRun, 5, "median", "pruned", 1, 0),
+        (FakeRun, 5, "none", "done", 0, 0),
+        (Deaf, 1000, "median", "pruned", 0, 1),
+    ],
+)
+def test_a_bad_trial_is_stopped_or_killed(tmp_path, kind, looks, pruner, state, stops, kills):
+    study = study_of(tmp_path, trials=7, pruner=pruner)
 
     def runs(number):
-        value = 0.5 if number == 6 else 0.7
-        return FakeRun([value] * 5, Outcome("done", value))
+        if number == 6:
+            return kind([0.5] * looks, Outcome("done", 0.5))
+        return FakeRun([0.7] * 5, Outcome("done", 0.7))
 
     loop, started = loop_of(study, runs)
     loop.run()
-    assert [t.state for t in study.trials()] == ["done"] * 6 + ["pruned"]
+    assert [t.state for t in study.trials()] == ["done"] * 6 + [state]
     last = study.trials()[6]
-    assert last.evaluations == {10: 0.5} and last.value == 0.5
-    assert (started[6][0].stops, started[6][0].kills) == (1, 0)
-
-
-def test_without_a_pruner_no_trial_is_stopped(tmp_path):
-    study = study_of(tmp_path, trials=7, pruner="none")
-
-    def runs(number):
-        value = 0.5 if number == 6 else 0.7
-        return FakeRun([value] * 5, Outcome("done", value))
-
-    loop_of(study, runs)[0].run()
-    assert [t.state for t in study.trials()] == ["done"] * 7
-
-
-def test_a_trial_that_does_not_stop_is_killed(tmp_path):
-    study = study_of(tmp_path, trials=7)
-
-    class Deaf(FakeRun):
-        def stop(self):
-            self.asked = True
-
-    def runs(number):
-        value = 0.5 if number == 6 else 0.7
-        return Deaf([value] * (1000 if number == 6 else 5), Outcome("done", value))
-
-    loop, started = loop_of(study, runs)
-    loop.run()
-    assert started[6][0].kills >= 1
-    assert study.trials()[6].state == "pruned"
+    assert last.value == 0.5 and (last.evaluations == {10: 0.5}) == (stops == 1)
+    assert (started[6][0].stops, min(1, started[6][0].kills)) == (stops, kills)
 
 
 @pytest.mark.parametrize(

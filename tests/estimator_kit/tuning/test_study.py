@@ -8,7 +8,7 @@ import multiprocessing
 import pytest
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.tuning import library, search_file
+from estimator_kit.tuning import definition, search_file
 from estimator_kit.tuning.study import SearchStudy
 
 pytest.importorskip("optuna", reason="the extra tune")
@@ -100,7 +100,7 @@ def test_another_seed_draws_other_values(tmp_path):
 def test_a_kill_between_the_trial_and_its_values(tmp_path):
     """The journal has the trial, but not what it drew."""
     study = study_of(tmp_path)
-    study.optuna_study.sampler = library.sampler(study.search, 0)
+    study.optuna_study.sampler = definition.sampler(study.search, 0)
     study.optuna_study.ask()
     claim = study.claim()
     assert (claim.number, claim.resumed) == (0, True)

@@ -7,7 +7,7 @@ import pytest
 import estimator_kit as ek
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.observing.evaluation_history import EvaluationHistory
+from estimator_kit.observing.histories import EvaluationHistory
 from estimator_kit.result import RunResult
 from estimator_kit.tuning import trial_process
 from estimator_kit.tuning.search import Outcome

@@ -8,8 +8,6 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
-from feature_specs.reference.missing_values import missing_value
-from feature_specs.reference.naming import canned_name
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 
@@ -58,11 +56,11 @@ def test_the_keys_of_values(spec):
 
 
 def test_what_is_missing(spec):
-    assert [missing_value(spec, name) for name in spec.features] == ["", -1, None, None]
+    assert [spec.missing_value(name) for name in spec.features] == ["", -1, None, None]
 
 
 def test_tables_are_named_after_columns(spec):
-    assert [canned_name(spec, name) for name in spec.columns] == ["u", "i", "w", "s"]
+    assert [spec.canned_name(name) for name in spec.columns] == ["u", "i", "w", "s"]
 
 
 def test_a_list_of_lists_is_refused():

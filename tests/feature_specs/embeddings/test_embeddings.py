@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import feature_specs
 from feature_specs import SpecError
-from feature_specs.embeddings import pretrained
+from feature_specs.embeddings import initial_values
 from feature_specs.reference import columns
 from input_pipelines.transform import kinds
 from input_pipelines.transform.batch import Batch
@@ -273,7 +273,7 @@ def test_a_spec_with_tables_reads_its_own_document_back():
     ],
 )
 def test_initializers(given, check):
-    from feature_specs.embeddings.initializers import initializer
+    from feature_specs.embeddings.initial_values import initializer
 
     column = parse(user_emb={"initializer": given}).columns["user_emb"]
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -290,7 +290,9 @@ def with_file(tmp_path, text, name="vectors.txt", column="seen_emb"):
 
 
 def test_a_text_file_gives_the_words_that_it_has(tmp_path):
-    table = pretrained.read(with_file(tmp_path, "3 2\nü 1 2.5\nother 9 9\na -1 0\n"), "seen_emb")
+    table = initial_values.read(
+        with_file(tmp_path, "3 2\nü 1 2.5\nother 9 9\na -1 0\n"), "seen_emb"
+    )
     np.testing.assert_array_equal(table.values, [[-1, 0], [0, 0], [1, 2.5], [0, 0]])
     np.testing.assert_array_equal(table.known, [True, False, True, False])
     assert (table.unused, table.values.dtype) == (1, np.float32)
@@ -302,7 +304,7 @@ def test_a_text_file_for_a_vocabulary_file_with_a_size(tmp_path):
     document = copy.deepcopy(DOCUMENT)
     document["columns"]["seen_word"] = {"vocabulary": "seen", "file": "words.txt", "size": 2}
     document["columns"]["seen_emb"]["pretrained"] = {"file": "vectors.txt"}
-    table = pretrained.read(feature_specs.parse(document, directory=tmp_path), "seen_emb")
+    table = initial_values.read(feature_specs.parse(document, directory=tmp_path), "seen_emb")
     np.testing.assert_array_equal(table.values, [[2, 3], [0, 0]])
     assert table.unused == 1
 
@@ -310,7 +312,7 @@ def test_a_text_file_for_a_vocabulary_file_with_a_size(tmp_path):
 def test_an_npy_file_may_leave_out_the_last_ids(tmp_path):
     np.save(tmp_path / "vectors.npy", np.arange(6.0).reshape(3, 2))
     spec = parse(tmp_path, seen_emb={"pretrained": {"file": "vectors.npy"}})
-    table = pretrained.read(spec, "seen_emb")
+    table = initial_values.read(spec, "seen_emb")
     np.testing.assert_array_equal(table.values, [[0, 1], [2, 3], [4, 5], [0, 0]])
     np.testing.assert_array_equal(table.known, [True, True, True, False])
 
@@ -325,7 +327,7 @@ def checkpoint(tmp_path, values):
 
 def test_a_tensor_of_a_checkpoint(tmp_path):
     values = np.arange(8, dtype=np.float32).reshape(4, 2)
-    table = pretrained.read(parse(tmp_path, seen_emb=checkpoint(tmp_path, values)), "seen_emb")
+    table = initial_values.read(parse(tmp_path, seen_emb=checkpoint(tmp_path, values)), "seen_emb")
     np.testing.assert_array_equal(table.values, values)
     assert table.known.all()
 

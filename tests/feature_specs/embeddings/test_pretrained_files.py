@@ -10,7 +10,7 @@ import pytest
 
 import feature_specs
 from feature_specs import SpecError
-from feature_specs.embeddings import pretrained, pretrained_files
+from feature_specs.embeddings import initial_values, pretrained_files
 from feature_specs.embeddings.vector_files import VectorFileError, npy_array
 from tests.feature_specs.embeddings.test_embeddings import DOCUMENT, checkpoint, parse
 
@@ -76,7 +76,7 @@ def message_of(error, folder):
 def test_what_a_broken_line_is_told_before_and_in_a_training(tmp_path, text, message):
     (tmp_path / "vectors.txt").write_text(text)
     spec = spec_with(tmp_path, file="vectors.txt")
-    for look in (pretrained_files.check, lambda spec: pretrained.read(spec, "seen_emb")):
+    for look in (pretrained_files.check, lambda spec: initial_values.read(spec, "seen_emb")):
         with pytest.raises(SpecError) as error:
             look(spec)
         assert message_of(error.value, tmp_path) == f"'vectors.txt', line {message}"
@@ -103,7 +103,7 @@ def test_what_a_broken_line_is_told_before_and_in_a_training(tmp_path, text, mes
 def test_what_a_broken_text_file_is_told(tmp_path, text, message):
     (tmp_path / "vectors.txt").write_bytes(text)
     spec = spec_with(tmp_path, file="vectors.txt")
-    for look in (pretrained_files.check, lambda spec: pretrained.read(spec, "seen_emb")):
+    for look in (pretrained_files.check, lambda spec: initial_values.read(spec, "seen_emb")):
         with pytest.raises(SpecError) as error:
             look(spec)
         assert message_of(error.value, tmp_path) == message
@@ -142,7 +142,7 @@ def test_what_a_broken_text_file_is_told(tmp_path, text, message):
     ],
 )  # fmt: skip
 def test_what_a_broken_file_is_told_before_and_in_a_training(folder, entry, message):
-    for look in (pretrained_files.check, lambda spec: pretrained.read(spec, "seen_emb")):
+    for look in (pretrained_files.check, lambda spec: initial_values.read(spec, "seen_emb")):
         with pytest.raises(SpecError) as error:
             look(spec_with(folder, **entry))
         assert message_of(error.value, folder) == message
@@ -176,7 +176,7 @@ def test_what_only_a_training_finds(folder, entry, message):
     spec = spec_with(folder, **entry)
     assert len(pretrained_files.check(spec)) == 1
     with pytest.raises(SpecError) as error:
-        pretrained.read(spec, "seen_emb")
+        initial_values.read(spec, "seen_emb")
     assert message_of(error.value, folder) == message
 
 
@@ -192,7 +192,7 @@ def test_all_files_are_told_of_with_their_lines(folder):
         pretrained_files.check(spec)
     assert [problem.line for problem in error.value.problems] == lines
     with pytest.raises(SpecError, match=rf"spec.yaml:{lines[1]}: columns.user_emb.pretrained: "):
-        pretrained.read(spec, "user_emb")
+        initial_values.read(spec, "user_emb")
 
 
 # --- What needs no file ---------------------------------------------------------------------------
@@ -229,13 +229,13 @@ def test_spaces_and_tabs_and_words_with_spaces(tmp_path):
         tmp_path, seen_word={"list": ["a", "ü", "x y"]}, seen_emb={
             "pretrained": {"file": "vectors.txt"}},
     )  # fmt: skip
-    table = pretrained.read(spec, "seen_emb")
+    table = initial_values.read(spec, "seen_emb")
     np.testing.assert_array_equal(table.values, [[1, 2], [3, 4], [5, 6], [0, 0]])
 
 
 def test_a_weighted_column_has_the_words_of_the_one_under_it(folder):
     spec = parse(folder, word_emb={"pretrained": {"file": "vectors.txt"}})
-    table = pretrained.read(spec, "word_emb")
+    table = initial_values.read(spec, "word_emb")
     np.testing.assert_array_equal(table.known, [True, False, False, False])
 
 

@@ -6,8 +6,8 @@ import pytest
 
 import feature_specs
 from feature_specs import SpecError
-from feature_specs.heads.losses import Huber, options_of
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS
+from feature_specs.heads.numbers import Huber
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -88,7 +88,7 @@ def test_items_of_a_label():
 def test_a_loss_by_name_is_the_one_without_options():
     spec = parse({"head": "regression", "loss": "huber"}, FLOAT)
     loss = spec.objectives["y"].loss
-    assert isinstance(loss, Huber) and options_of(loss).delta == 1.0
+    assert isinstance(loss, Huber) and loss.options.delta == 1.0
     assert parse({"head": "regression", "loss": {"huber": {"delta": 1.0}}}, FLOAT).objectives == (
         spec.objectives
     )

@@ -125,7 +125,10 @@ EVERY_KIND = {
 
 # The layers of tf.feature_column call a method that TensorFlow has deprecated.
 @pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.ci) for n in ("linear", "dnn")])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("linear", marks=pytest.mark.nightly), pytest.param("dnn", marks=pytest.mark.ci)],
+)
 def test_weighted_shared_and_many_valued_columns_interchange(name, tmp_path):
     rng = np.random.default_rng(0)
     path = str(tmp_path / "rows.tfrecord")
@@ -201,7 +204,7 @@ ESTIMATORS = {
 }
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_which_estimators_train_a_shared_table(name, tmp_path):
     """What the warning says. If TensorFlow's own fault is mended, this test says so."""

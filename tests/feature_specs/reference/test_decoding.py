@@ -17,7 +17,7 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.model import input_layer
 from estimator_kit.model.input_layer import DNN_SCOPE
-from feature_specs.encoded_bytes import RAW_BYTES
+from feature_specs.feature import RAW_BYTES
 from input_pipelines.integrity import data_scan, diagnosis, spec_check
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform

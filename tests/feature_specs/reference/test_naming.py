@@ -9,7 +9,6 @@ from __future__ import annotations
 import pytest
 
 import feature_specs
-from feature_specs.reference.naming import canned_name
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -70,7 +69,7 @@ NAMES = {
 
 @pytest.mark.parametrize("column", DOCUMENT["columns"])
 def test_the_name_of_a_column_comes_from_its_features(column):
-    assert canned_name(feature_specs.parse(DOCUMENT), column) == NAMES[column]
+    assert feature_specs.parse(DOCUMENT).canned_name(column) == NAMES[column]
 
 
 def test_a_cross_key_that_is_column_and_feature_is_the_column(document):
@@ -79,7 +78,7 @@ def test_a_cross_key_that_is_column_and_feature_is_the_column(document):
     document["columns"]["city"]["vocabulary"] = "town"
     document["ignored"] = ["city"]
     spec = feature_specs.parse(document)
-    assert canned_name(spec, "city_x_tag") == "tags_X_town"
+    assert spec.canned_name("city_x_tag") == "tags_X_town"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from feature_specs.sections.filters import Filter
+from feature_specs.sections.records import Filter
 
 pytestmark = pytest.mark.no_tensorflow
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import feature_specs
 from feature_specs import SpecError
-from feature_specs.heads.objectives import HEADS
+from feature_specs.heads import HEADS
 from feature_specs.validation import accepted_values
 from input_pipelines.integrity import diagnosis
 from input_pipelines.prepare.analyze import drift

@@ -18,13 +18,13 @@ import tensorflow as tf
 
 import feature_specs
 from feature_specs.kinds import COLUMN_KINDS, normalizers
-from feature_specs.reference.normalizers import normalizer_fn
+from feature_specs.reference.ops import normalizer_fn
 from feature_specs.validation import accepted_values
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import data_scan, spec_check
 from input_pipelines.prepare.analyze import first_spec
 from input_pipelines.prepare.convert import conversion, value_checks
-from input_pipelines.prepare.convert.normalized import normalized
+from input_pipelines.prepare.convert.value_checks import normalized
 from input_pipelines.transform.transforms import Transform
 
 NORMALIZERS = {

@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from input_pipelines.errors import DataError, MissingPackageError
-from input_pipelines.prepare.beam import flags as beam_flags
-from input_pipelines.prepare.beam import runner as beam_runner
-from input_pipelines.prepare.beam.flags import BeamFlagsError
+from input_pipelines.prepare import beam_runner as beam_flags
+from input_pipelines.prepare import beam_runner as beam_runner
+from input_pipelines.prepare.beam_runner import BeamFlagsError
 from tests.beam import FLAGS, needs_beam
 
 

@@ -84,5 +84,5 @@ def test_only_these_modules_see_the_types_of_a_block():
                     if not any(word.arg == "as_text" for word in node.keywords):
                         sees_blocks.add(name)
     tables = "input_pipelines/prepare/tables"
-    assert readers == {f"{tables}/found_columns.py", f"{tables}/reader.py"}
+    assert readers == {f"{tables}/formats/json_lines.py"}
     assert sees_blocks == {"input_pipelines/prepare/convert/histories.py"}

@@ -20,6 +20,7 @@ from input_pipelines import input_fns
 from input_pipelines.reading import shuffling
 from input_pipelines.record_files import tfrecords, writing
 from input_pipelines.record_files.sharding import Shard
+from tests.input_pipelines.inputs import training
 
 SPEC = feature_specs.parse(
     {
@@ -72,7 +73,7 @@ def test_each_record_is_read_once_an_epoch(
             own = tfrecords.count_records(*shard.deal(listed))
 
             def run(skip, listed=listed, shard=shard, own=own):
-                return row_numbers(input_fns.train_input_fn(
+                return row_numbers(training(
                     SPEC, listed, batch_size=batch_size, seed=seed, epochs=epochs,
                     shuffle=shuffle, shard=shard, skip_rows=skip, rows_an_epoch=own,
                 ))  # fmt: skip
@@ -112,7 +113,7 @@ def test_synchronous_workers_read_each_record_once_and_wait_with_padding(
         for shard, own in zip(shards, counts):
             for first, last in ((0, stop), (stop, steps)):
                 skip = min(team.own_rows(first, batch_size), epochs * own)
-                batches = input_fns.train_input_fn(
+                batches = training(
                     SPEC, files, batch_size=batch_size, epochs=epochs, shard=shard,
                     skip_rows=skip, rows_an_epoch=own, pad=True,
                 )()  # fmt: skip
@@ -124,7 +125,7 @@ def test_synchronous_workers_read_each_record_once_and_wait_with_padding(
 
 def test_padding_is_the_first_batch_again(tmp_path):
     files = write(tmp_path, [5])
-    batches = input_fns.train_input_fn(
+    batches = training(
         SPEC, files, batch_size=3, epochs=1, shuffle=False, skip_rows=3, rows_an_epoch=5, pad=True
     )()
     found = [
@@ -136,7 +137,7 @@ def test_padding_is_the_first_batch_again(tmp_path):
 
 def test_a_worker_without_a_record_fails_instead_of_waiting_forever(tmp_path):
     files = write(tmp_path, [1, 0])
-    endless = input_fns.train_input_fn(SPEC, files, batch_size=4, shard=Shard(2, 1))
+    endless = training(SPEC, files, batch_size=4, shard=Shard(2, 1))
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         next(iter(endless()))
     assert "an epoch of this worker (2 of 2) holds no record; train with fewer workers" in str(

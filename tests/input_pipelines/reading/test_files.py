@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from feature_specs.files import file_systems
 from input_pipelines.errors import DataError, MissingPackageError
-from input_pipelines.reading import days, files
+from input_pipelines.reading import files
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_star_does_not_match_a_file_that_is_being_written(folder):
     ],
 )
 def test_windows_of_days(text, expected):
-    assert days.parse(text) == tuple(expected)
+    assert files.parse_days(text) == tuple(expected)
 
 
 EXPECTED = (
@@ -84,19 +84,21 @@ EXPECTED = (
 )
 def test_invalid_windows(text, message):
     with pytest.raises(ValueError) as error:
-        days.parse(text)
+        files.parse_days(text)
     assert str(error.value) == message
 
 
 @pytest.mark.parametrize("place", ["dt=*", "dt=YYYY-MM-DD"])
 def test_days_take_the_place_of_the_star(folder, place):
-    found = files.expand([f"{folder}/{place}/a*"], days=days.parse("2026-01-01..2026-01-02"))
+    found = files.expand([f"{folder}/{place}/a*"], days=files.parse_days("2026-01-01..2026-01-02"))
     assert found == [f"{folder}/dt=2026-01-0{day}/a.tfrecord" for day in (1, 2)]
 
 
 def test_a_missing_day_is_named(folder):
     with pytest.raises(DataError) as error:
-        files.expand([f"{folder}/dt=*/*"], flag="--train_files", days=days.parse("5d..2026-01-05"))
+        files.expand(
+            [f"{folder}/dt=*/*"], flag="--train_files", days=files.parse_days("5d..2026-01-05")
+        )
     assert str(error.value) == (
         "--train_files: 2 of 5 days are missing (2026-01-03, 2026-01-05): no file matches "
         f"'{folder}/dt=2026-01-03/*'. Write them, or choose other days"
@@ -106,7 +108,7 @@ def test_a_missing_day_is_named(folder):
 @pytest.mark.parametrize("pattern", ["data/*", "dt=2026-01-01/*", "dt=*/dt=*/x", "xdt=*/a"])
 def test_a_pattern_without_a_place_for_the_day(pattern):
     with pytest.raises(ValueError, match=r"parts dt=\*, expected one, as in data/dt=\*/\*"):
-        days.of_days(pattern, ("2026-01-01",))
+        files.of_days(pattern, ("2026-01-01",))
 
 
 # --- Hidden names ---------------------------------------------------------------------------------
@@ -233,7 +235,7 @@ def test_a_link_to_a_file_that_does_not_exist(tmp_path, pattern):
 def test_two_days_that_are_one_folder_are_refused(folder):
     (folder / "dt=2026-01-03").symlink_to(folder / "dt=2026-01-02")
     with pytest.raises(DataError) as error:
-        files.expand([f"{folder}/dt=*/a*"], flag="--x", days=days.parse("3d..2026-01-03"))
+        files.expand([f"{folder}/dt=*/a*"], flag="--x", days=files.parse_days("3d..2026-01-03"))
     assert str(error.value) == (
         "--x: the days 2026-01-02 and 2026-01-03 are one folder, by a link: both have "
         f"{folder}/dt=2026-01-03/a.tfrecord. Remove the link, or choose other days"

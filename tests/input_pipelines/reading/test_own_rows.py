@@ -12,12 +12,12 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
-from input_pipelines import input_fns
 from input_pipelines.errors import DataError
 from input_pipelines.reading.own_rows import OwnRows, place_of_function
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import writing
 from input_pipelines.record_files.sharding import Shard
+from tests.input_pipelines.inputs import training
 
 DOCUMENT = {
     "features": {"row": {"dtype": "int64"}, "tags": {"dtype": "string", "shape": "variable"}},
@@ -60,9 +60,7 @@ def test_the_same_batches_as_of_one_file(file):
     ):
         batches = 9 if "pad" in options else -1
         of_file, of_rows = (
-            input_fns.train_input_fn(SPEC, source, batch_size=100, seed=5, **options)().take(
-                batches
-            )
+            training(SPEC, source, batch_size=100, seed=5, **options)().take(batches)
             for source in ([file], rows)
         )
         for first, second in itertools.zip_longest(of_file, of_rows):
@@ -74,13 +72,13 @@ def test_a_data_set_repeats_if_no_epochs_are_given():
     rows = own(lambda mode: tf.data.Dataset.range(5).map(
         lambda i: {"row": i, "click": i % 2, "tags": tf.fill([i % 3], "a")}
     ))  # fmt: skip
-    batches = input_fns.train_input_fn(SPEC, rows, batch_size=4, shuffle=False)()
+    batches = training(SPEC, rows, batch_size=4, shuffle=False)()
     assert numbers(batches.take(3)) == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1]
 
 
 def test_a_filter_drops_rows_of_a_function():
     rows = own(lambda mode: map(row, range(1003)), FILTERED)
-    batches = input_fns.train_input_fn(FILTERED, rows, batch_size=4, shuffle=False, epochs=1)()
+    batches = training(FILTERED, rows, batch_size=4, shuffle=False, epochs=1)()
     assert numbers(batches) == [1000, 1001, 1002]
     counts = rows.count(Selection(FILTERED))
     assert (counts.read, counts.kept) == (1003, (3,))
@@ -114,7 +112,7 @@ def test_an_input_without_an_end():
     dataset = own(lambda mode: tf.data.Dataset.from_tensors(row(1)).repeat())
     with pytest.raises(DataError, match="the data set never ends, so it has no epochs"):
         dataset.count(Selection(SPEC))
-    batches = input_fns.train_input_fn(
+    batches = training(
         SPEC, endless, batch_size=10, shuffle=False, skip_rows=1500, rows_an_epoch=2**62
     )
     assert numbers(batches().take(1)) == list(range(1500, 1510))
@@ -135,7 +133,7 @@ def test_each_reading_has_a_thread_of_its_own_and_closes_what_it_left():
             connection.close()
             closed.set()
 
-    batches = input_fns.train_input_fn(SPEC, own(rows), batch_size=500, shuffle=False)()
+    batches = training(SPEC, own(rows), batch_size=500, shuffle=False)()
     assert numbers(batches.take(4)) == list(range(2000))
     assert closed.wait(60)
     threads[0].join(60)

@@ -15,9 +15,11 @@ from input_pipelines.errors import DataError
 from input_pipelines.integrity import diagnosis
 from input_pipelines.reading import row_groups
 from input_pipelines.reading.mixing import Mix, Part
-from input_pipelines.reading.selection import Negatives, RowCounts, Selection
+from input_pipelines.reading.negatives import Negatives
+from input_pipelines.reading.selection import RowCounts, Selection
 from input_pipelines.record_files import tfrecords, writing
 from input_pipelines.record_files.sharding import Shard
+from tests.input_pipelines.inputs import training
 
 DOCUMENT = {
     "features": {"x": {"dtype": "float32"}, "query": {"dtype": "string", "default": ""}},
@@ -63,7 +65,7 @@ def numbers(input_fn, limit=None):
 def test_every_run_is_whole_and_in_one_batch_once_an_epoch(data):
     paths, runs = data
     total = runs[-1][-1] + 1
-    batches = numbers(input_fns.train_input_fn(SPEC, paths, batch_size=50, epochs=2))
+    batches = numbers(training(SPEC, paths, batch_size=50, epochs=2))
     assert len(batches) == -(-2 * total // 50)
     assert all(batches) and max(map(len, batches)) < 50 + 40
     starts = {run[0]: run for run in runs}
@@ -85,8 +87,7 @@ def test_every_run_is_whole_and_in_one_batch_once_an_epoch(data):
 @pytest.mark.ci
 def test_the_order_depends_on_the_seed(data):
     first, again, other = (
-        numbers(input_fns.train_input_fn(SPEC, data[0], batch_size=64, epochs=1, seed=seed))
-        for seed in (1, 1, 2)
+        numbers(training(SPEC, data[0], batch_size=64, epochs=1, seed=seed)) for seed in (1, 1, 2)
     )
     assert first == again and first != other
 
@@ -95,9 +96,9 @@ def test_the_order_depends_on_the_seed(data):
 def test_a_restart_reads_the_batches_that_would_have_come(data, shuffle):
     paths, runs = data
     options = {"batch_size": 50, "epochs": 2, "shuffle": shuffle}
-    whole = numbers(input_fns.train_input_fn(SPEC, paths, **options))
+    whole = numbers(training(SPEC, paths, **options))
     for steps in (1, len(whole) // 2 + 1):  # In the first epoch and in the second.
-        rest = input_fns.train_input_fn(
+        rest = training(
             SPEC, paths, **options, skip_rows=steps * 50, rows_an_epoch=runs[-1][-1] + 1
         )
         assert numbers(rest) == whole[steps:]
@@ -116,7 +117,7 @@ def test_runs_longer_than_a_block_and_than_a_batch(tmp_path):
     path = write(f"{tmp_path}/a.tfrecord", [3, 2500, 2])
     runs = list(tfrecords.blocks([path], cut=row_groups.runs_of_a_file(SPEC, longest=5000)))
     assert [n for _, lengths in runs for n in lengths.numpy()] == [3, 2500, 2]
-    batches = numbers(input_fns.train_input_fn(SPEC, [path], batch_size=400, epochs=1,
+    batches = numbers(training(SPEC, [path], batch_size=400, epochs=1,
                                                shuffle=False))  # fmt: skip
     # Runs 3, six of 400, 100 and 2, each in the batch of its last row: 403, 803, ..., 2505.
     assert [len(batch) for batch in batches] == [3, 400, 400, 400, 400, 400, 502]
@@ -146,7 +147,7 @@ def test_groups_of_sequence_examples(tmp_path):
 
 def test_workers_that_would_share_a_file_are_refused(data):
     with pytest.raises(ValueError, match="Write at least one file for each worker"):
-        input_fns.train_input_fn(SPEC, data[0], batch_size=8, shard=Shard(3, 0))()
+        training(SPEC, data[0], batch_size=8, shard=Shard(3, 0))()
 
 
 def test_records_whose_groups_are_apart_are_refused_or_warned_of(tmp_path, caplog):
@@ -211,18 +212,18 @@ def test_what_the_filter_drops_leaves_its_run_and_does_not_part_it(tmp_path):
     assert numbers(input_fns.eval_input_fn(spec, paths, batch_size=3)) == whole
     assert Selection(spec).count(paths) == RowCounts(10, (6,))
     options = {"batch_size": 3, "seed": 5, "epochs": 3, "rows_an_epoch": 6}
-    whole = numbers(input_fns.train_input_fn(spec, paths, **options))
+    whole = numbers(training(spec, paths, **options))
     for batch in map(list, whole):
         while batch:
             run = next(run for run in kept if run[0] == batch[0])
             assert batch[: len(run)] == run
             batch = batch[len(run) :]
-    rest = numbers(input_fns.train_input_fn(spec, paths, **options, skip_rows=9))
+    rest = numbers(training(spec, paths, **options, skip_rows=9))
     assert rest == whole[3:]
     text, _ = row_groups.neighbors(spec, tfrecords.first_records(paths))
     assert not text  # Only c is alone.
     nothing = feature_specs.parse({**DOCUMENT, "filter": [{"feature": "x", "min": 10}]})
-    endless = input_fns.train_input_fn(nothing, paths, batch_size=3)
+    endless = training(nothing, paths, batch_size=3)
     with pytest.raises(tf.errors.InvalidArgumentError, match="holds no record that is kept"):
         next(iter(endless()))
 
@@ -231,9 +232,9 @@ def test_rows_that_are_kept_together_are_neither_mixed_nor_sampled(data):
     message = "rows of one 'query' are kept together for the head ranking"
     mix = Mix(tuple(Part(path, (path,), 1) for path in data[0]))
     with pytest.raises(ValueError, match=message):
-        input_fns.train_input_fn(SPEC, mix, batch_size=8)
+        training(SPEC, mix, batch_size=8)
     with pytest.raises(ValueError, match=message):
-        input_fns.train_input_fn(SPEC, data[0], batch_size=8, negatives=Negatives("grade", 0.5))
+        training(SPEC, data[0], batch_size=8, negatives=Negatives("grade", 0.5))
     with pytest.raises(ValueError) as error:
         Negatives.of("0.5", SPEC)
     assert str(error.value) == (

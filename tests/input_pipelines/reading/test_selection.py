@@ -18,12 +18,14 @@ from input_pipelines.errors import DataError
 from input_pipelines.integrity import diagnosis
 from input_pipelines.prepare.analyze.scan import scan
 from input_pipelines.prepare.convert import value_checks
-from input_pipelines.reading import selection
+from input_pipelines.reading import negatives, selection
 from input_pipelines.reading.mixing import Mix, Part
-from input_pipelines.reading.selection import Negatives, RowCounts, Selection
+from input_pipelines.reading.negatives import Negatives
+from input_pipelines.reading.selection import RowCounts, Selection
 from input_pipelines.record_files import tfrecords, writing
 from input_pipelines.record_files.sharding import Shard
 from tests.conftest import place
+from tests.input_pipelines.inputs import training
 
 DOCUMENT = {
     "features": {
@@ -97,7 +99,7 @@ def test_training_and_evaluation_read_what_passes_the_filter(files):
     spec = make_spec()
     assert 20 < len(KEPT) < 100
     assert rows_of(input_fns.eval_input_fn(spec, files, batch_size=7)) == KEPT
-    trained = input_fns.train_input_fn(spec, files, batch_size=7, epochs=2)
+    trained = training(spec, files, batch_size=7, epochs=2)
     assert [len(numbers) for numbers, _ in batches(trained)[:-1]] == [7] * (2 * len(KEPT) // 7)
     assert sorted(rows_of(trained)) == sorted(2 * KEPT)
     assert Selection(spec).count(files) == RowCounts(300, (len(KEPT),))
@@ -128,7 +130,7 @@ def test_a_filtered_training_goes_on_exactly_and_is_shared_by_workers(files):
 
     def run(skip=0, shard=Shard()):
         own = Selection(spec).count(*shard.deal(files)).kept[0]
-        return rows_of(input_fns.train_input_fn(
+        return rows_of(training(
             spec, files, batch_size=5, epochs=3, shard=shard, skip_rows=skip, rows_an_epoch=own
         ))  # fmt: skip
 
@@ -165,7 +167,7 @@ def test_the_hash_is_splitmix64():
         6457827717110365317, 3203168211198807973,
     ]  # fmt: skip
     four = tf.range(4, dtype=tf.int64)
-    drawn = selection.uniform(7, tf.constant([2, 5], tf.int64), tf.constant("f"), four).numpy()
+    drawn = negatives.uniform(7, tf.constant([2, 5], tf.int64), tf.constant("f"), four).numpy()
     file_hash = int(tf.strings.to_hash_bucket_fast("f", 2**62))
     for column, epoch in enumerate((2, 5)):
         state = mix(mix(mix(7) + epoch) + file_hash)
@@ -187,7 +189,7 @@ def test_negatives_do_not_depend_on_how_paths_are_spelled(tmp_path, monkeypatch)
     )
     # The names in the deepest common folder decide, in the order of the folders.
     drawn = [
-        selection.uniform(
+        negatives.uniform(
             5, tf.constant([0], tf.int64), tf.constant(name), tf.range(200, dtype=tf.int64)
         )
         for name in ("a/x", "b/x")
@@ -200,7 +202,7 @@ def test_negatives_do_not_depend_on_how_paths_are_spelled(tmp_path, monkeypatch)
     ]
     for paths in spellings:
         for shard in (Shard(),) if paths != spellings[-1] else (Shard(), Shard(3, 1)):
-            input_fn = input_fns.train_input_fn(
+            input_fn = training(
                 make_spec(filter=[]), paths, batch_size=50, seed=5, epochs=1, shuffle=False,
                 negatives=Negatives("click", 0.3), shard=shard,
             )  # fmt: skip
@@ -226,7 +228,7 @@ def test_each_epoch_draws_other_negatives_and_weights_make_up_for_dropped_ones(f
         own = Selection(spec, negatives=negatives, seed=9, of=files).count(
             *shard.deal(files), epochs=3
         )
-        return input_fns.train_input_fn(
+        return training(
             spec, files, batch_size=10, seed=9, epochs=3, negatives=negatives, shard=shard,
             skip_rows=skip, rows_an_epoch=own.kept,
         )  # fmt: skip
@@ -358,7 +360,7 @@ def test_a_bad_record_that_decides_is_named_and_one_that_is_dropped_is_not(tmp_p
 
 def test_an_endless_training_on_nothing_is_an_error(files):
     spec = make_spec(filter=[{"feature": "age", "min": 99}], ignored=["country", "score"])
-    endless = input_fns.train_input_fn(spec, files, batch_size=4)
+    endless = training(spec, files, batch_size=4)
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         next(iter(endless()))
     assert "an epoch of the input holds no record that is kept" in str(error.value)
@@ -379,7 +381,7 @@ def test_a_mix_has_its_shares_and_each_part_is_read_epoch_by_epoch(files, shares
     spec = make_spec(filter=[])
 
     def run(skip=0, shard=Shard(), counts=(100, 200)):
-        return rows_of(input_fns.train_input_fn(
+        return rows_of(training(
             spec, two_parts(files, shares), batch_size=8, epochs=3, shuffle=shuffle,
             skip_rows=skip, rows_an_epoch=counts, shard=shard,
         ))  # fmt: skip
@@ -410,7 +412,7 @@ def test_a_mix_of_selected_rows_goes_on_exactly(files):
             chosen.count_until(part.files, rows=max(rows, 100)).kept
             for part, rows in zip(mix_of_two.parts, skips)
         ]
-        return rows_of(input_fns.train_input_fn(
+        return rows_of(training(
             spec, mix_of_two, batch_size=4, epochs=2, negatives=negatives, skip_rows=skip,
             rows_an_epoch=counts,
         ))  # fmt: skip
@@ -421,8 +423,8 @@ def test_a_mix_of_selected_rows_goes_on_exactly(files):
 
 
 def test_epochs_of_a_mix_have_to_be_counted(files):
-    with pytest.raises(ValueError, match="epochs of a mix need rows_an_epoch, with one entry"):
-        input_fns.train_input_fn(make_spec(), two_parts(files, (1, 1)), batch_size=4, epochs=1)
+    with pytest.raises(ValueError, match="epochs of a mix need the rows of an epoch of each part"):
+        training(make_spec(), two_parts(files, (1, 1)), batch_size=4, epochs=1)()
 
 
 def test_the_parts_of_a_mix(files, tmp_path):
@@ -454,7 +456,7 @@ def test_of_damaged_files_the_good_rows_are_selected(files, tmp_path):
     assert Selection(spec).count(files, damaged=damaged) == RowCounts(298, (len(good),))
     assert rows_of(input_fns.eval_input_fn(spec, files, batch_size=9, damaged=damaged)) == good
     counts = whole.count(files, epochs=2, damaged=damaged)
-    trained = rows_of(input_fns.train_input_fn(
+    trained = rows_of(training(
         spec, files, batch_size=9, seed=3, epochs=2, negatives=Negatives("click", 0.5),
         damaged=damaged,
     ))  # fmt: skip
@@ -517,7 +519,7 @@ def test_a_bound_is_compared_exactly_in_training_and_conversion(dtype):
                 }
             )
             case = f"{key}: {bound}"
-            assert Selection(spec).mask(records).numpy().tolist() == expected, case
+            assert selection.mask(records, spec.conditions).numpy().tolist() == expected, case
             assert value_checks.passes(batch, spec.conditions).tolist() == expected, case
 
 

@@ -53,7 +53,7 @@ def stream(skip: int, *, rows: int = 250, count: int | None = 3) -> list[int]:
     def one_epoch(number):
         return shuffling.shuffled_epoch(blocks(rows), 7, number)
 
-    windows = shuffling.epochs(one_epoch, rows_an_epoch=rows, skip_rows=skip, count=count)
+    windows = shuffling.epochs(one_epoch, shuffling.Span(skip, count, [rows]))
     return [int(row) for window in windows.as_numpy_iterator() for row in window]
 
 
@@ -63,7 +63,5 @@ def test_a_restart_goes_on_where_the_first_start_was(skip):
 
 
 def test_epochs_without_end_go_on():
-    windows = shuffling.epochs(
-        lambda number: blocks(10), rows_an_epoch=None, skip_rows=0, count=None
-    )
+    windows = shuffling.epochs(lambda number: blocks(10), shuffling.Span())
     assert len(list(windows.take(7))) == 7

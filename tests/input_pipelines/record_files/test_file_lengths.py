@@ -9,13 +9,7 @@ import tensorflow as tf
 
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import data_scan
-from input_pipelines.record_files import (
-    file_lengths,
-    framing,
-    record_scanner,
-    tfrecords,
-    writing,
-)
+from input_pipelines.record_files import file_lengths, framing, record_scanner, tfrecords, writing
 from input_pipelines.record_files.sharding import Shard
 from tests.conftest import make_rows
 from tests.input_pipelines.record_files.test_record_scanner import checksum, frame

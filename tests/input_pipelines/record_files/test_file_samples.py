@@ -10,14 +10,14 @@ import random
 import pytest
 import tensorflow as tf
 
-from input_pipelines.record_files import file_samples, writing
+from input_pipelines.record_files import file_bytes, writing
 from input_pipelines.record_files.sharding import sizes_of
 
 CONTENT = random.Random(1).randbytes(100_000)
 
 
 def sample(path) -> str:
-    return file_samples.samples_of(sizes_of([str(path)]))[str(path)]
+    return file_bytes.samples_of(sizes_of([str(path)]))[str(path)]
 
 
 def digest(content: bytes) -> str:
@@ -80,7 +80,7 @@ def test_of_a_file_in_a_store_only_the_end_is_read():
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
-        file_samples.samples_of({f"{tmp_path}/a": 1})
+        file_bytes.samples_of({f"{tmp_path}/a": 1})
     with pytest.raises(tf.errors.OpError):
-        file_samples.samples_of({"ram://samples/none": 1})
-    assert file_samples.samples_of({}) == {}
+        file_bytes.samples_of({"ram://samples/none": 1})
+    assert file_bytes.samples_of({}) == {}

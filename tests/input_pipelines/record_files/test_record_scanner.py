@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from input_pipelines.record_files import crc32c, file_bytes, file_end, record_scanner
+from input_pipelines.record_files import file_bytes, framing, record_scanner
 from input_pipelines.record_files.record_scanner import BadRecord, Record
 
 # Ten payloads of 20 + i bytes, with bytes that text functions would lose. Record i has 36 + i bytes
@@ -254,9 +254,9 @@ def test_the_first_header_is_found_wherever_it_is():
     header = frame(b"x")[:12]
     for before in (0, 1, 7, 1000):
         data = random.bytes(before) + header + random.bytes(20)
-        assert crc32c.first_header(data) == before
-    assert crc32c.first_header(header[:11]) is None
-    assert crc32c.first_header(bytes(1000)) is None
+        assert framing.first_header(data) == before
+    assert framing.first_header(header[:11]) is None
+    assert framing.first_header(bytes(1000)) is None
 
 
 @pytest.mark.parametrize("members", [1, 2])
@@ -264,8 +264,8 @@ def test_the_length_of_gzip_files(tmp_path, members):
     path = tmp_path / "a.gz"
     path.write_bytes(packed() * members)
     assert file_bytes.gzip_length(str(path)) == members * SIZE
-    assert file_end.reached_end(str(path), members * SIZE)
-    assert not file_end.reached_end(str(path), members * SIZE - 36)
+    assert file_bytes.reached_end(str(path), members * SIZE)
+    assert not file_bytes.reached_end(str(path), members * SIZE - 36)
     path.write_bytes((packed() * members)[:-1])
     assert file_bytes.gzip_length(str(path)) is None
-    assert not file_end.reached_end(str(path), members * SIZE)
+    assert not file_bytes.reached_end(str(path), members * SIZE)

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from input_pipelines.errors import DataError
 from input_pipelines.reading.files import expand
-from input_pipelines.record_files import file_end, tfrecords, writing
+from input_pipelines.record_files import file_bytes, tfrecords, writing
 
 
 def test_values_become_the_lists_of_their_types():
@@ -160,7 +160,7 @@ def test_files_that_say_how_long_they_are_need_no_python_while_they_are_read(tmp
     def asked(path, total):
         raise AssertionError(f"Python was asked about {path}")
 
-    monkeypatch.setattr(file_end, "reached_end", asked)
+    monkeypatch.setattr(file_bytes, "reached_end", asked)
     paths = [str(tmp_path / name) for name in ("a.tfrecord", "b.tfrecord.gz")]
     for path in paths:
         writing.write_examples(path, [{"row": i} for i in range(2500)])

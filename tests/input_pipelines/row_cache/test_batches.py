@@ -12,12 +12,13 @@ import tensorflow as tf
 import feature_specs
 from input_pipelines import input_fns
 from input_pipelines.errors import DataError
-from input_pipelines.reading.selection import Negatives
+from input_pipelines.reading.negatives import Negatives
 from input_pipelines.record_files import writing
 from input_pipelines.record_files.sharding import Shard
 from input_pipelines.row_cache import digests, shards
 from input_pipelines.row_cache.cache import CacheCounts, RowCache
 from tests.conftest import make_rows
+from tests.input_pipelines.inputs import training
 
 MIB = 2**20
 
@@ -74,13 +75,13 @@ def same(ours, theirs):
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_batches_are_the_same(spec, files, cache, shuffle):
     options = {"batch_size": 64, "seed": 3, "epochs": 2, "shuffle": shuffle}
-    without = input_fns.train_input_fn(spec, files, **options)
-    made = input_fns.train_input_fn(spec, files, **options, cache=cache)
+    without = training(spec, files, **options)
+    made = training(spec, files, **options, cache=cache)
     assert same(made, without) == 79  # 2 x 2500 rows.
     assert (cache.counts.hits, cache.counts.misses, cache.counts.rows) == (0, 3, 2500)
     assert made().element_spec == without().element_spec
     with again(cache) as found:
-        assert same(input_fns.train_input_fn(spec, files, **options, cache=found), without) == 79
+        assert same(training(spec, files, **options, cache=found), without) == 79
         assert (found.counts.hits, found.counts.misses, found.counts.rows) == (3, 0, 0)
 
 
@@ -92,8 +93,8 @@ def test_ragged_numbers_and_keys_of_dynamic_embeddings_are_cached(document, cach
     spec, path = feature_specs.parse(document), f"{tmp_path}/d.tfrecord"
     rows = [{**row, "stay": [0.5, 0.1][: i % 3]} for i, row in enumerate(make_rows(100))]
     writing.write_examples(path, rows)
-    without = input_fns.train_input_fn(spec, [path], batch_size=64, seed=3, epochs=2)
-    made = input_fns.train_input_fn(spec, [path], batch_size=64, seed=3, epochs=2, cache=cache)
+    without = training(spec, [path], batch_size=64, seed=3, epochs=2)
+    made = training(spec, [path], batch_size=64, seed=3, epochs=2, cache=cache)
     assert same(made, without) == 4
 
 
@@ -104,8 +105,8 @@ def test_a_restart_a_worker_and_an_evaluation_read_what_they_would(spec, files, 
     for more in ({}, {"shard": Shard(5, 3), "rows_an_epoch": 500, "skip_rows": 480}):
         chosen = {**options, **more}
         compared += same(
-            input_fns.train_input_fn(spec, files, **chosen, cache=cache),
-            input_fns.train_input_fn(spec, files, **chosen),
+            training(spec, files, **chosen, cache=cache),
+            training(spec, files, **chosen),
         )
     assert compared == (7500 - 3168 + 31) // 32 + (1500 - 480 + 31) // 32
     assert cache.counts.misses == 6  # A fifth of a file's records is a different shard.
@@ -121,8 +122,8 @@ def test_workers_that_share_a_folder_and_files_read_their_own_rows(spec, files, 
     options = {"batch_size": 64, "epochs": 1, "shuffle": False}
     for index in range(2):
         shard = Shard(5, index)  # A fifth of the records of each file.
-        without = input_fns.train_input_fn(spec, files, **options, shard=shard)
-        made = input_fns.train_input_fn(spec, files, **options, shard=shard, cache=cache)
+        without = training(spec, files, **options, shard=shard)
+        made = training(spec, files, **options, shard=shard, cache=cache)
         assert same(made, without) == 8  # 500 rows.
     assert len(entries(cache)) == 6
 
@@ -143,8 +144,8 @@ def test_a_filter_is_applied_before(document, files, cache):
     spec = feature_specs.parse(document)
     options = {"batch_size": 64, "seed": 3, "epochs": 2}
     batches = same(
-        input_fns.train_input_fn(spec, files, **options, cache=cache),
-        input_fns.train_input_fn(spec, files, **options),
+        training(spec, files, **options, cache=cache),
+        training(spec, files, **options),
     )
     kept = sum(row["price"] >= 5 for row in make_rows(2500))
     assert 0 < kept < 2500
@@ -164,8 +165,8 @@ def test_only_good_records_of_damaged_files_are_cached(spec, files, cache):
         options = {"batch_size": 64, "seed": 3, "epochs": 1, "damaged": damaged}
         cache.counts = CacheCounts()
         same(
-            input_fns.train_input_fn(spec, files, **options, cache=cache),
-            input_fns.train_input_fn(spec, files, **options),
+            training(spec, files, **options, cache=cache),
+            training(spec, files, **options),
         )
         assert cache.counts.misses == (3 if rows == 2499 else 1)
         assert (
@@ -270,9 +271,7 @@ def test_a_folder_that_vanishes_is_named(spec, files, cache, monkeypatch, young)
 def test_rows_that_cannot_be_cached_are_refused(spec, files, cache):
     message = "each epoch keeps different negatives"
     with pytest.raises(ValueError, match=message):
-        input_fns.train_input_fn(
-            spec, files, batch_size=8, cache=cache, negatives=Negatives("click", 0.5)
-        )
+        training(spec, files, batch_size=8, cache=cache, negatives=Negatives("click", 0.5))
 
 
 def test_a_damaged_entry_is_found_and_removed(spec, files, cache):

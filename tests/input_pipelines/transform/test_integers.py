@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
-from feature_specs.kinds import COLUMN_KINDS, integers, normalizers
+from feature_specs.kinds import COLUMN_KINDS, normalizers
 from feature_specs.reference import columns, example_parsing
 from input_pipelines.record_files import writing
 from input_pipelines.transform import serving_inputs
@@ -300,11 +300,11 @@ def test_steps_become_one_step():
     document = {"zscore": {"mean": center, "stddev": 4.0}}, {"clip": {"min": -1, "max": 2}}
     spec = spec_of({"x": {"numeric": "x", "normalizer": list(document)}}, {"x": {"dtype": "int64"}})
     steps = spec.columns["x"].normalizer
-    assert integers.scaling(steps) == integers.Scaling(
+    assert normalizers.scaling(steps) == normalizers.Scaling(
         Fraction(center), Fraction(4), ((Fraction(center - 4), Fraction(center + 8)),)
     )
     # (x - center) / 4 >= 0.3 if x >= center + 1.2; the clip leaves nothing above 2.
-    assert integers.least_integer(steps, 0.3) == center + 2
-    assert integers.least_integer(steps, -1) == -math.inf
-    assert integers.least_integer(steps, 2.5) == math.inf
-    assert integers.least_integer((), 2.5) == 3
+    assert normalizers.least_integer(steps, 0.3) == center + 2
+    assert normalizers.least_integer(steps, -1) == -math.inf
+    assert normalizers.least_integer(steps, 2.5) == math.inf
+    assert normalizers.least_integer((), 2.5) == 3

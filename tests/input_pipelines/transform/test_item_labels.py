@@ -8,7 +8,7 @@ import tensorflow as tf
 import feature_specs
 from input_pipelines.integrity import diagnosis
 from input_pipelines.record_files import writing
-from input_pipelines.row_cache.layout import RowLayout
+from input_pipelines.row_cache.shards import RowLayout
 from input_pipelines.transform.transforms import Transform
 
 WORDS = {"vocabulary": "item", "list": ["a", "b", "c"], "sequence": True}

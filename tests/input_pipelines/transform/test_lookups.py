@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
-from input_pipelines.transform.lookups import make_table
+from input_pipelines.transform.batch import make_table
 
 WORDS = {"string": (["rome", "oslo"], ["oslo", "lima", "rome"]), "int64": ([7, 3], [3, 5, 7])}
 

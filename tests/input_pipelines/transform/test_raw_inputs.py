@@ -11,7 +11,7 @@ from tensorflow.core.protobuf import config_pb2
 
 import feature_specs
 from input_pipelines.record_files import writing
-from input_pipelines.transform import raw_inputs
+from input_pipelines.transform import serving_inputs
 from input_pipelines.transform.record_parsing import RecordParser
 from input_pipelines.transform.transforms import Transform
 
@@ -54,17 +54,17 @@ def flat_of(spec, records):
 
 def round_trip(spec, raw):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        tensors = raw_inputs.placeholders(spec)
+        tensors = serving_inputs.placeholders(spec)
         feeds = {tensors[name]: value for name, value in raw.items()}
-        return session.run(raw_inputs.parsed(spec, tensors), feeds)
+        return session.run(serving_inputs.parsed(spec, tensors), feeds)
 
 
 @pytest.fixture(scope="module")
 def send():
     """A function from tensors to numeric columns, which compares no shapes, as in a server."""
     with tf.Graph().as_default() as graph:
-        tensors = raw_inputs.placeholders(EXAMPLES)
-        features = Transform(EXAMPLES).features_of(raw_inputs.parsed(EXAMPLES, tensors))
+        tensors = serving_inputs.placeholders(EXAMPLES)
+        features = Transform(EXAMPLES).features_of(serving_inputs.parsed(EXAMPLES, tensors))
         parts = tf.nest.flatten(features, expand_composites=True)
         options = config_pb2.CallableOptions(
             feed=[tensors[name].name for name in GOOD],
@@ -121,12 +121,12 @@ def test_what_is_sent_is_what_a_record_holds():
         {"price": 2.0, "size": [3.0, 4.0]},
     ]
     flat = flat_of(EXAMPLES, [writing.example(row).SerializeToString() for row in rows])
-    raw = raw_inputs.filled(EXAMPLES, flat)
+    raw = serving_inputs.filled(EXAMPLES, flat)
     assert {name: value.tolist() for name, value in raw.items()} == {
         "price": [0.5, 2.0], "size": [[1.0, 2.0], [3.0, 4.0]],
         "words": [[b"a", b"", b"b"], [b"", b"", b""]], "ids": [[-1, 3], [-1, -1]],
     }  # fmt: skip
-    assert raw_inputs.sendable(EXAMPLES, flat).tolist() == [True, True]
+    assert serving_inputs.sendable(EXAMPLES, flat).tolist() == [True, True]
     assert rows_of(round_trip(EXAMPLES, raw)) == rows_of(flat)
 
 
@@ -134,8 +134,8 @@ def test_a_list_that_ends_with_a_padding_value_cannot_be_sent():
     rows = [{"words": ["a", ""]}, {"ids": [3, -1]}, {"words": ["", "a"]}]
     records = [writing.example({"size": [0.0, 0.0], **row}).SerializeToString() for row in rows]
     flat = flat_of(EXAMPLES, records)
-    assert raw_inputs.sendable(EXAMPLES, flat).tolist() == [False, False, True]
-    found = rows_of(round_trip(EXAMPLES, raw_inputs.filled(EXAMPLES, flat)))
+    assert serving_inputs.sendable(EXAMPLES, flat).tolist() == [False, False, True]
+    found = rows_of(round_trip(EXAMPLES, serving_inputs.filled(EXAMPLES, flat)))
     assert found["words"] == [[b"a"], [], [b"", b"a"]] and found["ids"] == [[], [3], []]
 
 
@@ -145,7 +145,7 @@ def test_one_row_has_lists_of_its_own_length():
         "words": np.array([[b"a", b""], [b"b", b"c"]], object),
         "ids": np.array([[-1, -1], [4, 5]]),
     }  # fmt: skip
-    one = raw_inputs.one_row(EXAMPLES, raw, 0)
+    one = serving_inputs.one_row(EXAMPLES, raw, 0)
     assert {name: value.tolist() for name, value in one.items()} == {
         "price": [1.0], "size": [[0.0, 0.0]], "words": [[b"a"]], "ids": [[]],
     }  # fmt: skip
@@ -157,13 +157,13 @@ def test_steps_of_lists_are_padded_in_two_dimensions():
         {"steps": {"ragged": "steps"}}, ["steps"],
     )  # fmt: skip
     flat = {"steps": tf.compat.v1.ragged.constant_value([[[1.0], [], [2.0, 3.0]], [[4.0], []]])}
-    raw = raw_inputs.filled(spec, flat)
+    raw = serving_inputs.filled(spec, flat)
     nan = np.nan
     np.testing.assert_array_equal(
         raw["steps"], [[[1, nan], [nan, nan], [2, 3]], [[4, nan], [nan, nan], [nan, nan]]]
     )
     # The empty step at the end of the second row is lost.
-    assert raw_inputs.sendable(spec, flat).tolist() == [True, False]
+    assert serving_inputs.sendable(spec, flat).tolist() == [True, False]
     found = rows_of(round_trip(spec, raw))
     assert found["steps"] == [[[1.0], [], [2.0, 3.0]], [[4.0]]]
 
@@ -188,7 +188,7 @@ NAMES = (
 
 def test_python_loads_and_calls_a_signature_of_any_names(tmp_path):
     v1 = tf.compat.v1
-    keys = raw_inputs.input_names(NAMES)
+    keys = serving_inputs.input_names(NAMES)
     assert list(keys) == list(NAMES) and len(set(keys.values())) == len(NAMES)
     with tf.Graph().as_default(), v1.Session() as session:
         inputs = {key: v1.placeholder(tf.float64, [None]) for key in keys.values()}
@@ -205,7 +205,7 @@ def test_python_loads_and_calls_a_signature_of_any_names(tmp_path):
 
 def test_features_keep_their_names_where_python_can_load_them():
     names = ["user", "a b", "a.b", "class", "class_", "None", "self", "²", "1", "_x"]
-    assert raw_inputs.input_names(names) == {
+    assert serving_inputs.input_names(names) == {
         "user": "user", "a b": "a b", "a.b": "a_b_", "class": "class_2", "class_": "class_",
         "None": "None_", "self": "self_", "²": "arg___", "1": "1", "_x": "_x",
     }  # fmt: skip
@@ -213,4 +213,4 @@ def test_features_keep_their_names_where_python_can_load_them():
 
 def test_a_name_that_python_can_load_wins_over_one_that_becomes_it():
     names = ["a-b", "a.b", "a_b"]
-    assert raw_inputs.input_names(names) == {"a-b": "a_b_", "a.b": "a_b_2", "a_b": "a_b"}
+    assert serving_inputs.input_names(names) == {"a-b": "a_b_", "a.b": "a_b_2", "a_b": "a_b"}

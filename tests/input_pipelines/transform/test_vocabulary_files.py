@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import feature_specs
 from feature_specs.vocabulary import VocabularyError, fits_a_line, read_words
-from input_pipelines.transform import lookups
+from input_pipelines.transform.batch import make_table
 
 # Each character that has a meaning in some format, and a few of other scripts.
 CHARACTERS = [*map(chr, range(256)), "\u2028", "\u2029", "\ufeff", "\u3000", "東", "😀"]
@@ -28,7 +28,7 @@ def test_tensorflow_and_the_kit_read_each_word_that_fits(tmp_path):
         "groups: {wide: [a]}\nlabels: {y: {dtype: int64}}\nobjectives: {y: {head: binary}}\n"
     )
     spec = feature_specs.load(tmp_path / "spec.yaml")
-    ids = lookups.make_table(spec, spec.columns["a"]).lookup(tf.constant(words)).numpy()
+    ids = make_table(spec, spec.columns["a"]).lookup(tf.constant(words)).numpy()
     np.testing.assert_array_equal(ids, np.arange(len(words)))
 
 

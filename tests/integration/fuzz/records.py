@@ -7,7 +7,7 @@ import random
 import struct
 from collections.abc import Sequence
 
-from input_pipelines.record_files import crc32c
+from input_pipelines.record_files import framing
 from tests.conftest import make_rows
 from tests.integration.fuzz import draws
 from tests.integration.fuzz.place import Drawn, Place
@@ -70,7 +70,7 @@ def payloads(content: bytes) -> list[bytes]:
 def framed(payload: bytes, *, length: int = -1) -> bytes:
     """A record with correct checksums. `length` replaces the correct length."""
     head = struct.pack("<Q", len(payload) if length < 0 else length)
-    checksums = [struct.pack("<I", crc32c.masked(part)) for part in (head, payload)]
+    checksums = [struct.pack("<I", framing.masked(part)) for part in (head, payload)]
     return head + checksums[0] + payload + checksums[1]
 
 

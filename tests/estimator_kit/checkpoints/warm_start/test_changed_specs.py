@@ -19,8 +19,8 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.checkpoints import reading, run_record
-from estimator_kit.checkpoints.warm_start import warm_start
+from estimator_kit.checkpoints import model_outline, run_record
+from estimator_kit.checkpoints.warm_start import sources, warm_start
 from estimator_kit.model.places import input_places
 from estimator_kit.model.places.places import without_objectives
 from estimator_kit.models import MODELS
@@ -217,8 +217,8 @@ def ask(model: Any, values: Any, save: str = "") -> dict[str, np.ndarray]:
         names = frozenset(shapes)
         items = any(one.items_column for one in model.spec.objectives.values())
         # A prediction of items makes scores from factors, without logits.
-        places = reading.weights_of(model).places if items else input_places.find(graph)
-        outline = reading.ModelOutline(shapes, names, names, frozenset(), places=places)
+        places = model_outline.weights_of(model).places if items else input_places.find(graph)
+        outline = model_outline.ModelOutline(shapes, names, names, frozenset(), places=places)
         session.run([v1.global_variables_initializer(), v1.tables_initializer()])
         now = values(outline, session.run(found))
         session.run(
@@ -381,7 +381,7 @@ def test_predictions_stay_or_the_start_is_refused(name, change, caplog):
     ],
 )  # fmt: skip
 def test_the_record_of_an_earlier_version_knows_only_columns(name, change, refusal, monkeypatch):
-    kept = warm_start.kept_places
+    kept = sources.kept_places
 
     def without(source):
         return {
@@ -389,7 +389,7 @@ def test_the_record_of_an_earlier_version_knows_only_columns(name, change, refus
             for variable, axes in kept(source).items()
         }
 
-    monkeypatch.setattr(warm_start, "kept_places", without)
+    monkeypatch.setattr(sources, "kept_places", without)
     found = change_of(name, change)
     if refusal is None:
         assert found < 1e-6

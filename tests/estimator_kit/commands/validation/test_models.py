@@ -28,10 +28,11 @@ def validate(tmp_path, capsys):
         (["--model_params=hiden_units=[4]"],
          "unknown parameter 'hiden_units'. Did you mean 'hidden_units'?"),
         (["--model=dnn", "--model_params=group=seep"], "'seep'"),
-        (["--model=linear", "--best_metric=auc/clic", "--best_direction=max"],
+        (["--model=linear", "--best_metric=auc/clic"],
          "--best_metric=auc/clic: the model has no such metric. Did you mean 'auc/click'?"),
-        (["--early_stopping_metric=auk/buy", "--early_stopping_direction=max"],
-         "--early_stopping_metric=auk/buy: the model has no such metric. Did you mean 'auc/buy'?"),
+        (["--early_stopping_metric=max:auk/buy"],
+         "--early_stopping_metric=max:auk/buy: the model has no such metric. Did you mean "
+         "'auc/buy'?"),
     ],
 )  # fmt: skip
 def test_what_training_would_refuse_is_refused(validate, arguments, message):
@@ -40,7 +41,7 @@ def test_what_training_would_refuse_is_refused(validate, arguments, message):
 
 
 def test_a_model_that_is_right_is_said_to_be(validate):
-    code, out, _ = validate("--model=linear", "--best_metric=auc/click", "--best_direction=max")
+    code, out, _ = validate("--model=linear", "--best_metric=auc/click")
     assert code == 0
     assert (
         "  model linear: accepts its parameters and the spec, and has the metrics that flags name"

@@ -70,9 +70,6 @@ def test_which_versions_are_candidates():
          "--serving_grpc_port and --serving_rest_port: expected different ports, got 1 twice."),
         ({"serving_grpc_port": 70000},
          "--serving_grpc_port: expected at most 65535, got 70000."),
-        ({"serving_config_dir": "d", "serving_rest_port": 0},
-         "--serving_grpc_port and --serving_rest_port: expected fixed ports, got 0. Only "
-         "--mode=serve without --serving_config_dir can choose free ports."),
     ],
 )  # fmt: skip
 def test_what_is_wrong(values, problem):

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.checkpoints.reading import outline
+from estimator_kit.checkpoints.model_outline import outline
 from estimator_kit.exporters import saved_model
 from estimator_kit.model.keras import layers
 from estimator_kit.model.names import read_metrics

@@ -181,7 +181,7 @@ def model_of(make):
 
 def test_a_sequential_model_by_the_program(tmp_path):
     """Column inputs, from_logits, SGD with momentum, clipping, and an output with another name."""
-    from estimator_kit.checkpoints.reading import outline
+    from estimator_kit.checkpoints.model_outline import outline
 
     spec = feature_specs.parse(part("click"))
     optimizer = tf.keras.optimizers.legacy.SGD(0.1, momentum=0.5, nesterov=True, clipvalue=2.0)
@@ -303,7 +303,7 @@ def test_a_layer_that_cannot_be_made_again_is_an_error_with_the_remedy(nested):
     [(None, False, "BiasAdd", "the output of Sigmoid"), ("sigmoid", True, "Sigmoid", "logits")],
 )
 def test_a_logit_or_a_probability_is_never_guessed(last, logits, kind, expects):
-    from estimator_kit.checkpoints.reading import outline
+    from estimator_kit.checkpoints.model_outline import outline
 
     loss = tf.keras.losses.BinaryCrossentropy(from_logits=logits)
     model = model_of(lambda: sequential("sgd", loss, last=last))(feature_specs.parse(part("click")))
@@ -340,7 +340,7 @@ def test_losses_in_a_list_belong_to_the_outputs_in_the_order_of_keras(as_dict):
     labels, logits = {"click": [0, 1], "price": [2.0, 4.0]}, tf.zeros([2, 1])
     losses = {
         name: float(objective.loss(logits, tf.constant(labels[name]), tf.ones([2])))
-        for name, objective in model.objectives.items()
+        for name, objective in model.heads.items()
     }
     assert losses == {
         "click": pytest.approx(np.log(2), rel=1e-5),
@@ -373,7 +373,7 @@ def test_a_sparse_loss_may_have_any_name(tmp_path):
 
     model = model_of(make)(feature_specs.parse(part("kind")))
     logits = np.float32([[1, 2, 3], [0, 0, 1]])
-    found = model.objectives["kind"].loss(tf.constant(logits), tf.constant([2, 0]), tf.ones([2]))
+    found = model.heads["kind"].loss(tf.constant(logits), tf.constant([2, 0]), tf.ones([2]))
     log_softmax = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     assert float(found) == pytest.approx(-(log_softmax[0, 2] + log_softmax[1, 0]) / 2, rel=1e-6)
 
@@ -456,7 +456,7 @@ def test_with_steps_the_keras_loss_is_computed_for_each_step():
         model.compile("sgd", "mae")
         return model
 
-    objective = model_of(make)(feature_specs.parse(document)).objectives["price"]
+    objective = model_of(make)(feature_specs.parse(document)).heads["price"]
     logits, labels = tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([[0.0, 5.0], [3.0, 0.0]])
     np.testing.assert_allclose(objective.row_losses(logits, labels), [1, 3, 0, 4])
     # The last step has weight 3. The step before it has weight 0.

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.checkpoints.reading import outline
+from estimator_kit.checkpoints.model_outline import outline
 from estimator_kit.model.names import read_metrics
 from input_pipelines.input_fns import PADDING
 from input_pipelines.record_files import writing

@@ -16,7 +16,7 @@ from estimator_kit.observing.page import charts, compare, page, sections, texts
 from estimator_kit.observing.page.numbers import Numbers
 from estimator_kit.result import RunResult
 from estimator_kit.retraining import cycle_page
-from estimator_kit.retraining.checks import Measure
+from estimator_kit.retraining.data_checks import Measure
 from input_pipelines.prepare.analyze.distances import Part
 from tests.conftest import DOCUMENT
 

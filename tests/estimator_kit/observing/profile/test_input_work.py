@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from estimator_kit.observing.profile import input_work
-from estimator_kit.observing.profile.input_work import PARSING, READING, SHUFFLING
+from estimator_kit.training.hooks.profile import (
+    PARSING,
+    READING,
+    SHUFFLING,
+    input_profile,
+    input_text,
+)
 from tests.estimator_kit.observing.profile.traces import trace
 
 
@@ -26,12 +31,12 @@ def test_own_time_counts_and_not_what_is_inside_or_waits():
             ("ParseExample/V2:ParseExampleV2", 0, 40), ("Shuffle:RandomShuffle", 50, 3),
         ],
     )  # fmt: skip
-    result = input_work.analyze(space, steps=2, seconds=0.1)
+    result = input_profile(space, steps=2, seconds=0.1)
     assert result.share_waiting == pytest.approx(0.6)
     assert result.seconds_a_step == pytest.approx(0.05)
     assert result.busy_seconds == pytest.approx({READING: 0.016, SHUFFLING: 0.017, PARSING: 0.040})
     assert result.busiest == PARSING
-    assert input_work.text(result) == (
+    assert input_text(result) == (
         "input of 2 steps: a step takes 50.00 ms and waits for a batch 60% of that time\n"
         "  parsing and transforming    55% of the input's work\n"
         "  shuffling and batching      23% of the input's work\n"
@@ -44,7 +49,7 @@ def test_own_time_counts_and_not_what_is_inside_or_waits():
 
 def test_a_model_that_is_slower_than_its_input_is_told_as_such():
     space = trace(tf_data_get_next=[("IteratorGetNextOp::DoCompute", 0, 10)])
-    result = input_work.analyze(space, steps=1, seconds=0.1)
+    result = input_profile(space, steps=1, seconds=0.1)
     assert (result.share_waiting, result.busiest) == (pytest.approx(0.1), None)
     assert result.advice == (
         "the model takes longer than its input: a faster input would save at most 10% of a step"

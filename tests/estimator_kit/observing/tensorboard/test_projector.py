@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
-from estimator_kit.observing.tensorboard import projector
+from estimator_kit.observing.tensorboard import ending
 
 DOCUMENT = {
     "features": {
@@ -57,7 +57,7 @@ def checkpoint(tmp_path_factory):
 
 
 def test_only_tables_with_their_words(checkpoint):
-    names = projector.write(str(checkpoint), feature_specs.parse(DOCUMENT))
+    names = ending.write_projector(str(checkpoint), feature_specs.parse(DOCUMENT))
     assert names == [CITY, USER, "users"]
     config = (checkpoint / "projector_config.pbtxt").read_text()
     city = "projector/dnn_input_layer_city_embedding_embedding_weights"
@@ -83,16 +83,16 @@ def test_only_tables_with_their_words(checkpoint):
 
 def test_the_first_rows_of_a_large_table(checkpoint, monkeypatch, caplog):
     spec = feature_specs.parse(DOCUMENT)
-    projector.write(str(checkpoint), spec, most_rows=2)
+    ending.write_projector(str(checkpoint), spec, most_rows=2)
     for file in ("", ".metadata"):
         path = f"projector/dnn_input_layer_city_embedding_embedding_weights{file}.tsv"
         assert len((checkpoint / path).read_text().splitlines()) == 2
-    monkeypatch.setattr(projector, "_MOST_NUMBERS", 14)
+    monkeypatch.setattr(ending, "_MOST_NUMBERS", 14)
     with caplog.at_level(logging.INFO, logger="estimator_kit"):
-        assert projector.write(str(checkpoint), spec) == [CITY, "users"]
+        assert ending.write_projector(str(checkpoint), spec) == [CITY, "users"]
     assert f"TensorBoard does not show {USER}: the table has the shape [5, 3]" in caplog.text
 
 
 def test_nothing_without_a_checkpoint(tmp_path):
-    assert projector.write(str(tmp_path), feature_specs.parse(DOCUMENT)) == []
+    assert ending.write_projector(str(tmp_path), feature_specs.parse(DOCUMENT)) == []
     assert list(tmp_path.iterdir()) == []

@@ -216,7 +216,7 @@ def test_the_command(monkeypatch, run):
 
 
 def test_an_error_becomes_a_text(monkeypatch, run):
-    monkeypatch.setattr(ending.projector, "write", lambda *_: 1 / 0)
+    monkeypatch.setattr(ending, "write_projector", lambda *_: 1 / 0)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     assert ending.finish("m", None, 1) == (
         "TensorBoard lacks embedding tables or slices: division by zero. "
@@ -243,7 +243,7 @@ def test_operations_are_in_scopes(run):
     } <= {"/".join(node.name.split("/")[:4]) for node in graph.node}
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_real_tensorboard_shows_every_page(run):
     pytest.importorskip("tensorboard")
     with served(run[0]) as read:

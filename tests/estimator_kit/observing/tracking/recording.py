@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from estimator_kit.observing.tracking.tracker import Tracker
+from estimator_kit.observing.tracking import Tracker
 
 
 class RecordingTracker(Tracker):

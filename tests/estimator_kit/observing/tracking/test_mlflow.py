@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from estimator_kit.observing.tracking import run_log
-from estimator_kit.observing.tracking.mlflow import MLflowTracker, allowed_names
+from estimator_kit.observing import run_log
+from estimator_kit.observing.tracking import MLflowTracker, allowed_names
 
 pytest.importorskip("mlflow")
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.observing.tracking import run_log
+from estimator_kit.observing import run_log
 from input_pipelines.errors import MissingPackageError
 from tests.estimator_kit.observing.tracking.recording import calls
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from feature_specs.sections.filters import Condition, Filter
+from feature_specs.sections.records import Condition, Filter
 from input_pipelines.errors import DataError, MissingPackageError
-from input_pipelines.prepare.analyze import sketches
+from input_pipelines.prepare.analyze import numbers
 from input_pipelines.prepare.analyze.scan import scan
 from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.record_files import writing
@@ -182,7 +182,7 @@ def test_a_record_that_is_not_an_example(tmp_path):
 def test_without_the_library_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "datasketches", None)
     with pytest.raises(MissingPackageError) as error:
-        sketches.library()
+        numbers.library()
     assert str(error.value) == (
         "analysis needs the package 'datasketches'; "
         "install it with: pip install 'estimator-kit[analyze]'"

@@ -11,7 +11,7 @@ import pytest
 import feature_specs
 from feature_specs.files import file_systems
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.convert import beam_pipeline, conversion, plan, tasks
+from input_pipelines.prepare.convert import conversion, plan, processes, tasks
 from input_pipelines.prepare.convert.conversion import convert
 from input_pipelines.prepare.convert.options import ConvertOptions, DerivedLabel
 from input_pipelines.prepare.tables.options import CsvOptions
@@ -44,7 +44,7 @@ def test_options_of_all_kinds_reach_a_worker():
         split_time="t", eval_from="2026-01-01", eval_fraction=0.25, derived_labels=labels
     )
     context = tasks.Context("a", "b", (), options, "", {"train": (0, 1)}, (), 0)
-    assert beam_pipeline._context(beam_pipeline._dumped(context)) == context
+    assert processes._context(processes._dumped(context)) == context
 
 
 @needs_beam
@@ -80,12 +80,12 @@ def test_tasks_are_the_same_on_a_worker(tmp_path):
     for order in ("stable", "shuffled"):
         made, _ = conversion._planned([path], ConvertOptions(order=order), None, csv)
         context = tasks.context_of(made, made.shards, "out", "out/_unfinished")
-        dumped = beam_pipeline._dumped(context)
-        assert beam_pipeline._CONTEXT.validate_json(dumped) == context
+        dumped = processes._dumped(context)
+        assert processes._CONTEXT.validate_json(dumped) == context
         for stage in tasks.of_plan(made, made.shards, context):
             for task in stage:
-                kind, _, piece = beam_pipeline._piece(task).partition(b" ")
-                assert beam_pipeline._TASKS[kind.decode()].validate_json(piece) == task
+                kind, _, piece = processes._piece(task).partition(b" ")
+                assert processes._TASKS[kind.decode()].validate_json(piece) == task
                 seen.append(kind)
     assert seen == [b"WriteTask", b"SpillTask", b"MergeTask"]
 
@@ -136,15 +136,15 @@ def test_two_workers_at_the_same_task(tmp_path, order):
     folder, temporary = f"{tmp_path}/out", f"{tmp_path}/out/_unfinished"
     os.makedirs(temporary)
     context = tasks.context_of(made, made.shards, folder, temporary)
-    common = beam_pipeline._CONTEXT.dump_json(context)
+    common = processes._CONTEXT.dump_json(context)
     for stage in tasks.of_plan(made, made.shards, context):
         for task in stage:
-            piece = beam_pipeline._piece(task)
+            piece = processes._piece(task)
             results = []
 
             def another(rows, piece=piece, results=results):
                 if not results:
-                    results.append(beam_pipeline._work(common, piece))
+                    results.append(processes._work(common, piece))
 
             mine = tasks.perform(task, context, another)
             assert mine.shards == tasks.Done.of_text(results[0], "").shards
@@ -175,5 +175,5 @@ def test_what_a_spec_demands_is_the_same_on_a_worker(tmp_path):
     )
     context = tasks.context_of(made, made.shards, "out", "out/_unfinished")
     assert len(context.filters) == 2
-    dumped = beam_pipeline._dumped(context)
-    assert beam_pipeline._CONTEXT.validate_json(dumped) == context
+    dumped = processes._dumped(context)
+    assert processes._CONTEXT.validate_json(dumped) == context

@@ -17,6 +17,7 @@ from input_pipelines.prepare.tables import json_files, reader
 from input_pipelines.prepare.tables.columns import Column
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.reader import Rows, Table
+from input_pipelines.prepare.tables.table_format import Part
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -28,9 +29,8 @@ def label(test, values, dtype):
     made = DerivedLabel.parse(f"y=x:{test}")
     table = Table(("a.parquet",), "Parquet", (Column("x", dtype),), CsvOptions(), {})
     assert derived_labels.view(table, [made]).columns[-1] == Column("y", "int64")
-    rows = Rows(
-        pa.RecordBatch.from_arrays([array], names=["x"]), "a.parquet", 0, written={"x": array}
-    )
+    batch = pa.RecordBatch.from_arrays([array], names=["x"])
+    rows = Rows(batch, Part("a.parquet", "Parquet", 0, ()), 0, written={"x": array})
     return derived_labels.add(rows, [made]).batch.column("y").to_pylist()
 
 

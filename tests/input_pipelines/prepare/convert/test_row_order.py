@@ -9,10 +9,13 @@ import pyarrow as pa
 import pytest
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.convert import row_order, split
+from input_pipelines.prepare.convert import split
 from input_pipelines.prepare.tables.reader import Rows
+from input_pipelines.prepare.tables.table_format import Part
 
 pytestmark = pytest.mark.no_tensorflow
+
+PART = Part("a.parquet", "Parquet", 0, ())
 
 
 def test_the_side_of_a_key_by_hand():
@@ -25,7 +28,7 @@ def test_the_side_of_a_key_by_hand():
 def test_text_and_integers_of_the_same_digits_are_on_the_same_side():
     text = pa.record_batch({"k": pa.array([str(i).encode() for i in range(500)])})
     numbers = pa.record_batch({"k": pa.array(range(500))})
-    sides = [split.eval_mask(Rows(batch, "a", 0), "k", 0.3) for batch in (text, numbers)]
+    sides = [split.eval_mask(Rows(batch, PART, 0), "k", 0.3) for batch in (text, numbers)]
     assert sides[0].tolist() == sides[1].tolist()
     expected = [
         int.from_bytes(hashlib.sha256(str(i).encode()).digest()[:8], "big") / 2**64 < 0.3
@@ -36,7 +39,7 @@ def test_text_and_integers_of_the_same_digits_are_on_the_same_side():
 
 
 def test_a_row_without_a_key():
-    rows = Rows(pa.record_batch({"k": pa.array([b"a", None])}), "a.parquet", 10)
+    rows = Rows(pa.record_batch({"k": pa.array([b"a", None])}), PART, 10)
     with pytest.raises(DataError) as error:
         split.eval_mask(rows, "k", 0.5)
     assert str(error.value) == (
@@ -49,18 +52,18 @@ def test_mix_is_the_finalizer_of_splitmix64():
     # The first three numbers of SplitMix64 from the state 0; the state grows by the golden ratio.
     golden = 0x9E3779B97F4A7C15
     states = np.array([0, golden, 2 * golden % 2**64], np.uint64)
-    assert [hex(n) for n in row_order.mix(states).tolist()] == [
+    assert [hex(n) for n in split.mix(states).tolist()] == [
         "0xe220a8397b1dcdaf", "0x6e789e6aa1b965f4", "0x6c45d188009454f",
     ]  # fmt: skip
 
 
 def test_rows_are_dealt_evenly_and_the_same_in_pieces():
-    whole = row_order.random_numbers(0, 10_000, seed=7)
-    pieces = [row_order.random_numbers(i, 2500, seed=7) for i in range(0, 10_000, 2500)]
+    whole = split.random_numbers(0, 10_000, seed=7)
+    pieces = [split.random_numbers(i, 2500, seed=7) for i in range(0, 10_000, 2500)]
     assert np.concatenate(pieces).tolist() == whole.tolist()
-    assert row_order.random_numbers(0, 10_000, seed=8).tolist() != whole.tolist()
-    shards = row_order.shards_of(whole, 7)
+    assert split.random_numbers(0, 10_000, seed=8).tolist() != whole.tolist()
+    shards = split.shards_of(whole, 7)
     counts = np.bincount(shards, minlength=7)
     assert len(counts) == 7 and counts.min() > 1300 and counts.max() < 1560
-    assert len(set(row_order.places(whole).tolist())) == 10_000
-    assert row_order.random_numbers(0, 3, seed=-1).dtype == np.uint64
+    assert len(set(split.places(whole).tolist())) == 10_000
+    assert split.random_numbers(0, 3, seed=-1).dtype == np.uint64

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.convert import row_order, split
+from input_pipelines.prepare.convert import split
 from input_pipelines.prepare.convert.options import ConvertOptions
 from input_pipelines.prepare.tables import reader
 
@@ -96,10 +96,10 @@ def test_splits_that_cannot_be_made(tmp_path, values, options, message):
 
 def test_the_number_of_a_row_decides(tmp_path):
     found, _ = sides(tmp_path, list(range(20_000)), split_rows=True, eval_fraction=0.1)
-    expected = row_order.mix(row_order.mix(row_order.mix(np.arange(20_000, dtype=np.uint64))))
+    expected = split.mix(split.mix(split.mix(np.arange(20_000, dtype=np.uint64))))
     assert found == (expected / 2.0**64 < 0.1).tolist()
     assert abs(sum(found) - 2000) < 130  # Three standard deviations are 127.
     # The shuffled order puts the rows of each side into all shards.
-    numbers = row_order.random_numbers(0, 20_000, seed=0)
-    counts = np.bincount(row_order.shards_of(numbers, 4)[found], minlength=4)
+    numbers = split.random_numbers(0, 20_000, seed=0)
+    counts = np.bincount(split.shards_of(numbers, 4)[found], minlength=4)
     assert counts.min() > 400

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import beam_pipeline, found_columns
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.reader import open_table
 from tests.beam import FLAGS, needs_beam
@@ -60,23 +59,3 @@ def test_the_same_errors(tmp_path):
         "must have one type"
     )
     assert errors == [message, message]
-
-
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_what_a_worker_says_of_a_file(tmp_path, kind):
-    for path in written(tmp_path, kind):
-        look = found_columns.JsonLook(path, None)
-        if kind == "csv":
-            with open(path) as file:
-                names = tuple(file.readline().strip().split(","))
-            look = found_columns.CsvLook(path, CsvOptions(list_separator=" "), names, ("d",))
-        found, rows = found_columns.look_through(look)
-        piece = beam_pipeline._piece(look)
-        copy, its_rows = beam_pipeline._found(
-            beam_pipeline._File.of_text(beam_pipeline._work(b"", piece), "")
-        )
-        assert its_rows == rows
-        if kind == "csv":
-            assert {n: vars(c) for n, c in copy.items()} == {n: vars(c) for n, c in found.items()}
-        else:
-            assert vars(copy) == vars(found)

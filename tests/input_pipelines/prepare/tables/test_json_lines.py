@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import json_depth, json_files, reader
+from input_pipelines.prepare.tables import json_files, json_texts, reader
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -112,7 +112,7 @@ def test_mistakes(tmp_path, monkeypatch, block, lines, message):
 )
 def test_lines_with_too_many_levels(lines, expected):
     for end in ("\n", ""):
-        assert json_depth.first_too_deep(("\n".join(lines) + end).encode()) == expected
+        assert json_texts.first_too_deep(("\n".join(lines) + end).encode()) == expected
 
 
 def test_text_that_is_not_utf8(tmp_path):

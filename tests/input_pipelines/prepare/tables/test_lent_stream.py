@@ -9,8 +9,8 @@ import types
 import pytest
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import csv_files, lent_stream
-from input_pipelines.prepare.tables.lent_stream import LentStream
+from input_pipelines.prepare.tables import csv_files, library
+from input_pipelines.prepare.tables.library import LentStream
 from input_pipelines.prepare.tables.options import CsvOptions
 
 pytestmark = pytest.mark.no_tensorflow
@@ -33,7 +33,7 @@ def test_the_end_waits_for_a_read_that_has_begun(monkeypatch):
 
     # The read goes on only when the end of the block waits for it.
     clock = types.SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: go.set())
-    monkeypatch.setattr(lent_stream, "time", clock)
+    monkeypatch.setattr(library, "time", clock)
     with LentStream(Stream()) as lent:
         thread = threading.Thread(target=read_ahead, args=([lent.feed()],))
         thread.start()

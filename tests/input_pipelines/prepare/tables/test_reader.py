@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from input_pipelines.errors import DataError, MissingPackageError
-from input_pipelines.prepare.tables import reader
+from input_pipelines.prepare.tables import formats, reader
+from input_pipelines.prepare.tables.formats.parquet import Parquet
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.record_files import kinds
 
@@ -61,6 +65,27 @@ def test_options_for_files_that_are_not_csv():
         "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment, --csv_missing and "
         "--csv_list_separator are only for CSV files, but a.parquet is Parquet by its name"
     )
+
+
+class Named(Parquet):
+    """A fourth format, which names rows in its own way."""
+
+    def where(self, part, row):
+        return f"entry {row} of {part.path}"
+
+
+def test_a_new_format_is_a_class_and_a_line_in_the_table(tmp_path, monkeypatch):
+    monkeypatch.setitem(kinds.TABLES, "Named", kinds.TableKind("named", (".named",)))
+    monkeypatch.setitem(formats._FORMATS, "Named", Named())
+    path = f"{tmp_path}/a.named"
+    pq.write_table(pa.table({"x": pa.array([1, 2, 2**63], pa.uint64())}), path)
+    table = reader.open_table([path])
+    assert (table.kind, table.cut_anywhere, table.row_groups(path)) == ("Named", True, [3])
+    (rows,) = reader.read(table.rows_of(path, 1, 2, [3]))
+    assert (rows.batch.to_pydict(), rows.where(0)) == ({"x": [2]}, f"entry 2 of {path}")
+    with pytest.raises(DataError, match=rf"^entry 3 of {re.escape(path)}: column 'x'"):
+        list(reader.read(table.rows_of(path, 0, 3, [3])))
+    assert kinds.table_suffixes() == ".csv, .tsv, .json, .jsonl, .parquet or .named"
 
 
 def test_the_package_that_is_not_installed(monkeypatch):

@@ -1,0 +1,254 @@
+"""What a warm start takes of its source, and how it is named there: variables and tables.
+
+Dynamic embeddings and tables of the model are taken whole. A value has the same key in every model,
+so rows do not move. With the rows of a table, the warm start takes the counts that decide which
+values have a row. It reduces the stored steps by the source's step, so that every value that the
+new training reads counts as more recent. It takes optimizer slots if it takes the slots of
+variables. This module reads only specs, names and shapes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import Optional
+
+import tensorflow as tf
+
+from estimator_kit.checkpoints import run_record
+from estimator_kit.checkpoints.model_outline import ModelOutline, Shapes
+from estimator_kit.checkpoints.reading import have_equal_shapes
+from estimator_kit.checkpoints.warm_start.place_moves import Record
+from estimator_kit.checkpoints.warm_start.row_moves import ColumnsOfTables, is_new_column
+from estimator_kit.checkpoints.warm_start.variable_moves import base_of
+from estimator_kit.embeddings import dynamic_tables
+from estimator_kit.errors import ConfigError
+from estimator_kit.optimizers.gradient_changes import ACCUMULATED
+from feature_specs.kinds.base import Sourced
+from feature_specs.spec import FeatureSpec
+
+_log = logging.getLogger(__name__)
+
+STEP = "global_step"
+
+# The variables of `model.objectives.item_frequency`.
+_ITEM_FREQUENCY = re.compile(r"(^|/)item_frequency/(last_step|gap)$")
+
+
+def kept_spec(source: str) -> Optional[FeatureSpec]:
+    """The spec stored with a model directory, a checkpoint or an export, or None."""
+    folder = _kept_folder(source)
+    return None if folder is None else run_record.kept_spec(folder)
+
+
+def kept_places(source: str) -> Optional[Record]:
+    """What owns each row and column of a kernel in a source. None if it has not stored that."""
+    folder = _kept_folder(source)
+    return None if folder is None else run_record.kept_places(folder)
+
+
+def _kept_folder(source: str) -> Optional[str]:
+    for folder in (source, os.path.dirname(source), os.path.join(source, "assets.extra")):
+        kept = os.path.join(folder, "feature_spec")
+        if tf.io.gfile.exists(os.path.join(kept, "spec.json")):
+            return kept
+    return None
+
+
+def weights_to_take(
+    outline: ModelOutline, spec: FeatureSpec, mode: str, pattern: str
+) -> Iterator[str]:
+    """The names of the weights to take. `mode` and `pattern` are as in `warm_start.plan`."""
+    columns = ColumnsOfTables(spec)
+    for name in outline.weights:
+        # A frozen table is neither a trainable variable nor a statistic.
+        is_weight = name in outline.trainable or _is_embedding(spec, columns.of(name))
+        if (is_weight or mode != "weights") and re.fullmatch(pattern, name):
+            yield name
+
+
+def _is_embedding(spec: FeatureSpec, column: Optional[str]) -> bool:
+    return column is not None and spec.columns[column].dense == "embedding"
+
+
+def more_to_take(
+    weights: list[str],
+    outline: ModelOutline,
+    shapes: Shapes,
+    names: dict[str, str],
+    mode: str,
+    pattern: str,
+) -> Iterator[str]:
+    """The names to take in addition to weights."""
+    if not mode.startswith("all"):
+        yield from _ftrl_slots(weights, outline, shapes, names)
+        return
+    chosen = set(weights)
+    for name in sorted({*outline.variables} - outline.weights - {STEP}):
+        if name.startswith(ACCUMULATED):
+            continue  # Gradients of the source's last batches, which it has not applied yet.
+        if mode != "all" and _ITEM_FREQUENCY.search(name):
+            continue  # They count steps, which start at 0 again.
+        base = base_of(name, outline)
+        if base in chosen if base is not None else re.fullmatch(pattern, name):
+            yield name
+    if mode == "all":
+        yield STEP
+
+
+def _ftrl_slots(
+    wanted: list[str], outline: ModelOutline, shapes: Shapes, names: dict[str, str]
+) -> list[str]:
+    """FTRL's slots of the variables to take, if the source has them.
+
+    FTRL does not store a weight between steps. It computes the weight from its slots at each step
+    (McMahan et al., 2013, algorithm 1). So without its slots a weight is nearly lost at the first
+    step.
+    """
+    stored = [name for name in wanted if names.get(name, name) in shapes]
+    slots = [f"{name}/{slot}" for name in stored for slot in ("Ftrl", "Ftrl_1")]
+    slots = [slot for slot in slots if slot in outline.variables]
+    fitting = [slot for slot in slots if names.get(slot, slot) in shapes]
+    if len(fitting) < len(slots):
+        _log.warning(
+            "warm start: the source lacks some of FTRL's slots for this model, so FTRL will "
+            "forget the weights without slots at their first step. Start from a checkpoint that "
+            "FTRL trained, or train with another optimizer, such as adagrad."
+        )
+    return fitting
+
+
+def names_in_source(
+    renames: Iterable[str], shapes: Shapes, outline: ModelOutline
+) -> dict[str, str]:
+    """For each renamed variable of the model and its slots, its name in the source."""
+    names: dict[str, str] = {}
+    renamed = set()
+    for rename in renames:
+        old, _, new = rename.rpartition("=")
+        matches = {name: re.fullmatch(old, name) for name in shapes}
+        if not any(matches.values()):
+            raise ConfigError(
+                f"--warm_start_rename={rename}: {old!r} matches none of the source's variables: "
+                f"{', '.join(sorted(shapes))}"
+            )
+        results = set()
+        for name, match in matches.items():
+            if match is None or name in renamed:
+                continue
+            renamed.add(name)
+            try:
+                result = match.expand(new)
+            except (re.error, IndexError) as error:
+                raise ConfigError(f"--warm_start_rename={rename}: {new!r}: {error}") from error
+            results.add(result)
+            if names.setdefault(result, name) != name:
+                raise ConfigError(
+                    f"--warm_start_rename={rename}: {name} and {names[result]} of the source both "
+                    f"become {result}. Give each a different name."
+                )
+        if not results & set(outline.variables):
+            raise ConfigError(
+                f"--warm_start_rename={rename}: expected names of the model's variables, got "
+                f"{', '.join(sorted(results)) or 'none, since earlier renames matched first'}"
+            )
+    # A renamed variable can no longer be found under its old name.
+    for name in renamed:
+        names.setdefault(name, f"{name} (renamed)")
+    for name in outline.variables:
+        base = base_of(name, outline)
+        if base is not None and base in names:  # A slot is renamed with its variable.
+            names.setdefault(name, names[base] + name[len(base) :])
+    return names
+
+
+@dataclasses.dataclass(frozen=True)
+class TakenTables:
+    """The names of the checkpoint tensors to take, and the reasons why some cannot be taken."""
+
+    names: frozenset[str]
+    problems: tuple[str, ...]
+
+
+def tables_to_take(
+    outline: ModelOutline,
+    shapes: Shapes,
+    old: Optional[FeatureSpec],
+    new: FeatureSpec,
+    *,
+    mode: str,
+    pattern: str,
+) -> TakenTables:
+    """Decides which tables that grow a new training takes.
+
+    Args:
+      outline: the outline of the new model.
+      shapes: the shapes in the source.
+      old, new: the specs of the source (None if unknown) and of the new model.
+      mode, pattern: see `warm_start.plan`. A table is taken if its name matches the pattern; its
+        counts and slots are taken with it.
+    """
+    names: set[str] = set()
+    problems: list[str] = []
+    for column in dynamic_tables.columns(new):
+        if old is not None and is_new_column(old, new, column):
+            continue
+        own = re.compile(rf"{re.escape(new.canned_name(column))}_table(_\d+)?/(.+)_mht_.*")
+        rows = {n: m[2] for n in outline.growing & outline.weights if (m := own.fullmatch(n))}
+        taken = {name for name in rows if re.fullmatch(pattern, name)}
+        tables = {rows[name] for name in taken}
+        counts = _of(outline, {f"{table[: -len('_table')]}_seen_mht_" for table in tables})
+        slots = _of(outline, {f"{table}_" for table in tables}) - set(rows)
+        if not mode.startswith("all"):
+            # FTRL computes a row from its slots at each step.
+            slots = {name for name in slots if "_Ftrl_" in name and name in shapes}
+        for name in sorted({*taken, *counts, *slots}):
+            if name not in shapes:
+                in_no_export = ". An export does not store it, so use a checkpoint."
+                hint = in_no_export if name in counts else ""
+                problems.append(f"{name}: not in the source{hint}")
+            elif not have_equal_shapes(shapes[name], outline.variables[name]):
+                widths = f"[*, {shapes[name][-1]}] in the source, [*, "
+                problems.append(f"{name}: {widths}{outline.variables[name][-1]}] in the model")
+            else:
+                names.add(name)
+        problems += _meaning(old, new, column)
+    for name in sorted(_own_tables(outline)):
+        if mode == "weights" or not re.fullmatch(pattern, name.rpartition("-")[0]):
+            continue
+        if name not in shapes:
+            problems.append(f"{name}: not in the source")
+        elif not have_equal_shapes(shapes[name], outline.variables[name]):
+            problems.append(f"{name}: {list(shapes[name])} in the source has another shape here")
+        else:
+            names.add(name)
+    return TakenTables(frozenset(names), tuple(problems))
+
+
+def _own_tables(outline: ModelOutline) -> set[str]:
+    """The tensors of tables that the model itself makes, such as a `MutableHashTable`."""
+    return {name for name in outline.growing & outline.weights if "_mht_" not in name}
+
+
+def _of(outline: ModelOutline, prefixes: set[str]) -> set[str]:
+    """The growing tensors whose names, after the scope of their op, start with a prefix."""
+    return {name for name in outline.growing if name.partition("/")[2].startswith(tuple(prefixes))}
+
+
+def _meaning(old: Optional[FeatureSpec], new: FeatureSpec, column: str) -> Iterator[str]:
+    before = old.columns.get(column) if old is not None else None
+    if old is None or not isinstance(before, Sourced):
+        return
+    feature = dynamic_tables.column_of(new, column).source
+    dtypes = [
+        spec.features[name].dtype if name in spec.features else None
+        for spec, name in ((old, before.source), (new, feature))
+    ]
+    if before.source != feature or dtypes[0] != dtypes[1]:
+        yield (
+            f"{column}: its rows mean something else: it reads {before.source!r} ({dtypes[0]}) in "
+            f"the source, and {feature!r} ({dtypes[1]}) in the model"
+        )

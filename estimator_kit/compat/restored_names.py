@@ -1,0 +1,203 @@
+"""Restores the names under which TensorFlow 2.15 has the modules of tensorflow-estimator.
+
+- `tf.estimator`, `tf.compat.v1.estimator`, `tf.compat.v2.estimator`, and the same names in the
+  nested `compat` modules. `import tensorflow.estimator` and
+  `from tensorflow.compat.v1.estimator import ...` also work: the names are in `sys.modules`.
+- `tensorflow.python.estimator`, the second path to each module, from which old libraries import
+  private names: `from tensorflow.python.estimator.canned.head import _Head`. Each path leads to the
+  module itself, not to a copy as in TensorFlow 2.15. So a class is the same under both paths.
+  `MODULES` lists the modules in the wheel of TensorFlow 2.15.1. Any other name there raises
+  ModuleNotFoundError, as it does in TensorFlow 2.15.
+- The API name "estimator" of TensorFlow's export decorator, with which tensorflow-estimator marks
+  each public symbol: `tf_export.api_export(api_name="estimator")`. TensorFlow 2.16 has removed the
+  entry from two tables. Only its API generator and documentation use the marks.
+
+Names that even TensorFlow 2.15 no longer has are explained, but not replaced: `tf.contrib`,
+`import tensorflow.contrib` and `tf.estimator.BoostedTrees*` raise the same errors as without this
+package, but the message says what to use instead. `hasattr` and `try: import` give the same
+results.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from types import ModuleType
+from typing import Any, Optional
+
+_API = "tensorflow_estimator.python.estimator.api"
+
+# The public modules of TensorFlow that have an `estimator`, and which version of the API it is.
+_PUBLIC = {"tensorflow": "_v2", "tensorflow.compat.v1": "_v1", "tensorflow.compat.v2": "_v2"}
+
+# TensorFlow's copies of these modules, for example `tf.compat.v1.compat.v1`. Not every TensorFlow
+# has all of them.
+_COPIES = {
+    f"tensorflow._api.v2.{name}": version
+    for name, version in {
+        "compat.v1": "_v1",
+        "compat.v2": "_v2",
+        "compat.v1.compat.v1": "_v1",
+        "compat.v1.compat.v2": "_v2",
+        "compat.v2.compat.v1": "_v1",
+        "compat.v2.compat.v2": "_v2",
+    }.items()
+}
+
+
+def import_holders() -> None:
+    """Imports the modules that get an `estimator`. TensorFlow loads some of them only on demand."""
+    for name in _PUBLIC:
+        importlib.import_module(name)
+
+
+def install_namespaces(undo: contextlib.ExitStack) -> None:
+    """Imports tensorflow-estimator and sets its API on TensorFlow's modules."""
+    apis = {name: importlib.import_module(f"{_API}.{name}.estimator") for name in ("_v1", "_v2")}
+    for name, version in {**_PUBLIC, **_COPIES}.items():
+        holder = sys.modules.get(name)
+        if holder is not None and not hasattr(holder, "estimator"):
+            holder.estimator = apis[version]  # type: ignore[attr-defined]
+            undo.callback(delattr, holder, "estimator")
+    for name, version in _PUBLIC.items():
+        _alias(f"{_API}.{version}.estimator", f"{name}.estimator")
+
+
+def _alias(real: str, alias: str) -> None:
+    """Makes `real` and its submodules importable under the name `alias`."""
+    for name, module in list(sys.modules.items()):
+        if name == real or name.startswith(real + "."):
+            sys.modules.setdefault(alias + name[len(real) :], module)
+
+
+_OLD = "tensorflow.python.estimator"
+_NOW = "tensorflow_estimator.python.estimator"
+
+_PACKAGES = ("", ".canned", ".export", ".inputs", ".inputs.queues")
+
+# Module names below the old path. All except `keras` have the same name below the new path.
+MODULES = (
+    "canned.baseline",
+    "canned.dnn",
+    "canned.dnn_linear_combined",
+    "canned.head",
+    "canned.linear",
+    "canned.metric_keys",
+    "canned.optimizers",
+    "canned.parsing_utils",
+    "canned.prediction_keys",
+    "estimator",
+    "estimator_lib",
+    "export.export",
+    "export.export_lib",
+    "export.export_output",
+    "exporter",
+    "gc",
+    "inputs.inputs",
+    "inputs.numpy_io",
+    "inputs.pandas_io",
+    "inputs.queues.feeding_functions",
+    "inputs.queues.feeding_queue_runner",
+    "keras",
+    "model_fn",
+    "run_config",
+    "training",
+    "util",
+)
+_RENAMED = {"keras": "keras_lib"}
+
+
+def install_old_paths(undo: contextlib.ExitStack) -> None:
+    """Makes every old path importable; `undo` reverts that. Needs tensorflow-estimator's API."""
+    if _OLD in sys.modules:
+        return
+    for package in _PACKAGES:
+        module = ModuleType(_OLD + package, f"The old path of {_NOW}{package}.")
+        module.__path__ = []
+        _put(_OLD + package, module, undo)
+    for name in MODULES:
+        _put(f"{_OLD}.{name}", importlib.import_module(f"{_NOW}.{_RENAMED.get(name, name)}"), undo)
+
+
+def _put(path: str, module: ModuleType, undo: contextlib.ExitStack) -> None:
+    parent, _, attribute = path.rpartition(".")
+    sys.modules[path] = module
+    undo.callback(sys.modules.pop, path, None)
+    holder = importlib.import_module(parent)
+    setattr(holder, attribute, module)
+    undo.callback(delattr, holder, attribute)
+
+
+_NAME = "estimator"
+
+
+def install_export_names(undo: contextlib.ExitStack) -> None:
+    """Adds the entries; `undo` removes them again."""
+    from tensorflow.python.util import tf_export
+
+    for table, suffix in ((tf_export.API_ATTRS, ""), (tf_export.API_ATTRS_V1, "_v1")):
+        if _NAME not in table:
+            table[_NAME] = tf_export._Attributes(
+                f"_estimator_api_names{suffix}", f"_estimator_api_constants{suffix}"
+            )
+            undo.callback(table.pop, _NAME)
+    if not hasattr(tf_export, "ESTIMATOR_API_NAME"):
+        tf_export.ESTIMATOR_API_NAME = _NAME
+        undo.callback(delattr, tf_export, "ESTIMATOR_API_NAME")
+
+
+_TENSORFLOWS = ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")
+
+_CONTRIB = (
+    "tf.contrib ended with TensorFlow 1.15. docs/guides/longevity.md lists the replacements, such "
+    "as tf.estimator for contrib.learn and contrib.estimator, and the package tf_slim for "
+    "contrib.layers and contrib.slim."
+)
+_BOOSTED_TREES = (
+    "tensorflow-estimator 2.15 no longer has boosted trees. Train them with YDF (pip install "
+    "ydf), XGBoost or LightGBM."
+)
+
+
+def explain_removed_names(undo: contextlib.ExitStack) -> None:
+    """Adds the messages to the modules; `undo` removes them."""
+    for name in _TENSORFLOWS:
+        module = importlib.import_module(name)
+        _explain(module, lambda missing: _CONTRIB if missing == "contrib" else None, undo)
+        _explain(
+            module.estimator,
+            lambda missing: _BOOSTED_TREES if missing.startswith("BoostedTrees") else None,
+            undo,
+        )
+    finder = _ContribFinder()
+    sys.meta_path.append(finder)
+    undo.callback(sys.meta_path.remove, finder)
+
+
+def _explain(
+    module: Any, message_of: Callable[[str], Optional[str]], undo: contextlib.ExitStack
+) -> None:
+    """Adds a module's messages for missing names."""
+    plain = vars(module).get("_tfmw_wrapped_module", module)
+    if type(plain) is not ModuleType or "__getattr__" in vars(plain):
+        return
+
+    def missing(name: str) -> Any:
+        message = message_of(name)
+        end = f": {message}" if message else ""
+        raise AttributeError(f"module {plain.__name__!r} has no attribute {name!r}{end}")
+
+    plain.__getattr__ = missing  # type: ignore[method-assign]
+    undo.callback(delattr, plain, "__getattr__")
+
+
+class _ContribFinder(MetaPathFinder):
+    """The last finder: Python asks it only for modules that no other finder knows."""
+
+    def find_spec(self, name: str, path: Optional[Sequence[str]], target: Any = None) -> None:
+        for parent in _TENSORFLOWS:
+            if name == f"{parent}.contrib":
+                raise ModuleNotFoundError(f"No module named {name!r}: {_CONTRIB}", name=name)

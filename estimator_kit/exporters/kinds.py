@@ -1,0 +1,164 @@
+"""`Exporter`: after which evaluations a SavedModel is written, and which of them stay.
+
+    for exporter in exporters_of(config, meaning):
+        if exporter.due(now):
+            exporter.begin(now)
+            exporter.done(now, write(exporter.name))
+        exporter.delete_old()
+
+`config.areas.exports.EXPORTERS` lists all of them. To add one, write its class and list it
+there. A process may die between any two of these calls, and the next start makes a new `Exporter`
+from the files in its folder. So `begin` writes what a start needs to find an export that has its
+name, but was not recorded.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple, Optional
+
+from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
+from estimator_kit.config.areas.exports import EXPORTERS
+from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.exporters.saved_model import export_folder
+from estimator_kit.exporters.versions import delete_old, kept
+from feature_specs.files import documents, staged, versions
+
+
+class Evaluated(NamedTuple):
+    """An evaluated checkpoint: its global step, and its metrics as floats."""
+
+    step: int
+    metrics: Mapping[str, float]
+
+
+class Written(NamedTuple):
+    """An export: the global step of its model, and the name of its version."""
+
+    step: int
+    version: str
+
+
+class Exporter:
+    """Exports of one kind, in their own folder. By default, after every evaluation.
+
+    Args:
+      name: its name in --exporters.
+      config: the config of the run.
+      meaning: what the scores of this start mean.
+
+    Raises:
+      ConfigError: its folder cannot be written, or a file in it is damaged.
+    """
+
+    # Whether it is asked once after the last evaluation, and not after each one.
+    at_end: ClassVar[bool] = False
+
+    def __init__(self, name: str, config: ModelDirConfig, meaning: ScoresMeaning):
+        self.name, self.meaning = name, meaning
+        self.folder = export_folder(config.model_dir, name)
+        self._exports_to_keep = config.exports_to_keep
+        staged.check_writable(self.folder, flag="--model_dir")
+        kept(self.folder)  # A damaged keep.json is found before training, not after it.
+
+    def due(self, now: Evaluated) -> bool:
+        """Whether the model is exported."""
+        return True
+
+    def begin(self, now: Evaluated) -> None:
+        """Records that an export begins, before it is written."""
+
+    def done(self, now: Evaluated, path: str) -> None:
+        """Records an export, and deletes those that it replaces."""
+
+    def delete_old(self) -> None:
+        """Deletes all but the newest --exports_to_keep versions. Runs after each evaluation."""
+        delete_old(self.folder, self._exports_to_keep)
+
+    @property
+    def newest(self) -> Optional[str]:
+        """The path of the export that `result.json` names, or None."""
+        return next(reversed(versions.paths(self.folder)), None)
+
+    def of_other_outputs(self, now: Evaluated) -> list[Written]:
+        """The exports to write again if the outputs of exports mean something else."""
+        return []
+
+    def replace(self, old: Written, path: str) -> None:
+        """Records the export that was written again in place of another one."""
+
+
+class Latest(Exporter):
+    """The exporter latest: after every evaluation."""
+
+    def of_other_outputs(self, now: Evaluated) -> list[Written]:
+        return [Written(now.step, "")]
+
+    def replace(self, old: Written, path: str) -> None:
+        self.delete_old()
+
+
+class _LastStep(documents.Document):
+    last: int
+
+
+class Step(Exporter):
+    """The exporter step: every --export_every_steps steps, whatever the metrics are.
+
+    Evaluations come with checkpoints, so it takes the first evaluated checkpoint at or after each
+    multiple. `step.json` has the last step for the next start. Its exports are a record of their
+    steps, so they are never written again.
+    """
+
+    def __init__(self, name: str, config: ModelDirConfig, meaning: ScoresMeaning):
+        super().__init__(name, config, meaning)
+        assert config.export_every_steps is not None
+        self._every = config.export_every_steps
+        self._path = os.path.join(self.folder, "step.json")
+        stored = _LastStep.load(self._path)
+        self._last = 0 if stored is None else stored.last
+
+    def due(self, now: Evaluated) -> bool:
+        return now.step // self._every > self._last // self._every
+
+    def done(self, now: Evaluated, path: str) -> None:
+        self._last = now.step
+        _LastStep(last=now.step).save(self._path)
+
+
+class Final(Exporter):
+    """The exporter final: once, of the last checkpoint. All its versions stay."""
+
+    at_end = True
+
+    def __init__(self, name: str, config: ModelDirConfig, meaning: ScoresMeaning):
+        super().__init__(name, config, meaning)
+        self._path: Optional[str] = None
+
+    def done(self, now: Evaluated, path: str) -> None:
+        self._path = path
+
+    def delete_old(self) -> None:
+        pass
+
+    @property
+    def newest(self) -> Optional[str]:
+        return self._path  # An earlier one is of another checkpoint.
+
+
+def exporters_of(config: ModelDirConfig, meaning: ScoresMeaning) -> list[Exporter]:
+    """The exporters that a config lists, in the order of `EXPORTERS`."""
+    return [
+        class_of(name)(name, config, meaning) for name in EXPORTERS if name in config.exporter_names
+    ]
+
+
+def class_of(name: str) -> type[Exporter]:
+    """The class of an exporter."""
+    module, _, class_name = EXPORTERS[name].code.partition(":")
+    kind: type[Exporter] = getattr(
+        importlib.import_module(f"estimator_kit.exporters.{module}"), class_name
+    )
+    return kind

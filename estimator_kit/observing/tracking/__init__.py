@@ -1,1 +1,0 @@
-"""Logs runs to a tracking service such as MLflow: `--tracking`. See `tracker`."""

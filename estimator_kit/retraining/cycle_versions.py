@@ -1,0 +1,88 @@
+"""Finds out whether a cycle went live, even if it died just after that.
+
+    begin(folder, serving)      writes `publishing.json`, and returns a token for `Serving.publish`
+    find(folder, serving)       the version that the cycle went live as, or None
+    owner(version, serving, cycles)     the cycle that made the model of a version, or None
+
+A cycle may die after the rename that makes its model live, and before the file that records it. A
+user may also have rolled back since. The version of a cycle has the random token of
+`publishing.json` in its mark. The name of the cycle is not enough: another model directory may
+publish in the same serving directory, or this one was deleted and started again, and each has a
+cycle 0001. An older kit wrote no token. Then the mark names the cycle, and the number of the
+version is above all numbers that there were. This module does not change what is served.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Optional
+
+from estimator_kit.retraining.promotion import Serving, Version
+from estimator_kit.retraining.state import CycleFile, CycleFolder, StageFile
+
+
+class Publishing(CycleFile):
+    """The largest number of a version before a cycle goes live, and the token of its version."""
+
+    NAME = "publishing.json"
+    above: int
+    token: Optional[str] = None
+
+
+class Promoted(StageFile):
+    """The version that a cycle went live as, with its folder; None if it was refused."""
+
+    NAME = "promote.json"
+    version: Optional[int]
+    path: Optional[str] = None
+
+
+def begin(folder: CycleFolder, serving: Serving) -> Optional[str]:
+    """Records that a cycle is about to go live. Keeps the record of an earlier start.
+
+    Returns the token that identifies its version; None if an older kit began.
+    """
+    publishing = folder.load(Publishing)
+    if publishing is None:
+        numbers = [version.number for version in _all(serving)]
+        publishing = Publishing(above=max(numbers, default=0), token=uuid.uuid4().hex)
+        folder.save(publishing)
+    return publishing.token
+
+
+def find(folder: CycleFolder, serving: Serving) -> Optional[Version]:
+    """The version that a cycle went live as. It may have been removed or rolled back since."""
+    publishing = folder.load(Publishing)
+    if publishing is None:
+        return None
+    for version in _all(serving):
+        is_own = version.cycle == folder.name and version.rollback_of is None
+        if is_own and version.number > publishing.above and version.token == publishing.token:
+            return version
+    return None
+
+
+def owner(
+    version: Optional[Version], serving: Serving, cycles: Sequence[CycleFolder]
+) -> Optional[CycleFolder]:
+    """The cycle that made the model of a version, or None if it is not one of `cycles`.
+
+    After a rollback, it is the cycle that made the version that was copied.
+    """
+    numbered = {each.number: each for each in _all(serving)}
+    while version is not None and version.rollback_of is not None:
+        version = numbered.get(version.rollback_of)
+    for cycle in cycles:
+        if version is not None and version.cycle == cycle.name:
+            own = find(cycle, serving)
+            return cycle if own is not None and own.number == version.number else None
+    return None
+
+
+def _all(serving: Serving) -> list[Version]:
+    """The existing versions, and the removed ones."""
+    existing = serving.versions()
+    numbers = {version.number for version in existing}
+    gone = [entry for entry in serving.past() if entry.version not in numbers]
+    return [*existing, *(serving.version(entry.version, entry) for entry in gone)]

@@ -1,0 +1,182 @@
+"""Reads each section of a spec into its models, one after the other: the closed table `SECTIONS`.
+
+A section or an entry that cannot be read raises `ProblemError`, or adds all problems of the entry
+to `Reading.problems`, so that a user sees the problems of the other entries, too. Whether entries
+fit each other is checked later (`validation`). This module does not import TensorFlow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Optional
+
+import pydantic
+
+from feature_specs.entry import NAME_PATTERN
+from feature_specs.errors import Path, Problem, ProblemError, did_you_mean, nearest, value_text
+from feature_specs.feature import Feature
+from feature_specs.heads import HEADS
+from feature_specs.kinds import COLUMN_KINDS
+from feature_specs.label import Label
+from feature_specs.parser.entry_messages import entry_problems, field_names
+from feature_specs.parser.statistics_references import StatisticsReferences
+from feature_specs.sections.records import Drift, Filter, Measures, Tables
+from feature_specs.sections.retraining import Retraining
+
+
+@dataclasses.dataclass
+class Reading:
+    """The reading of one document.
+
+    Attributes:
+      references: the statistics files that its columns refer to.
+      problems: what is wrong so far.
+    """
+
+    references: StatisticsReferences
+    problems: list[Problem] = dataclasses.field(default_factory=list)
+
+    def section(self, name: str, value: Any) -> Any:
+        """The value of a section as `FeatureSpec` has it; None if nothing of it can be read."""
+        return self.attempt(SECTIONS[name].read, value, (name,))
+
+    def attempt(self, read: _Read, value: Any, path: Path) -> Any:
+        """The result of `read`, or None if it raises `ProblemError`, whose problem is added."""
+        try:
+            return read(self, value, path)
+        except ProblemError as error:
+            self.problems.append(error.problem)
+            return None
+
+    def entry(self, model: type[pydantic.BaseModel], value: Any, path: Path) -> Any:
+        """One entry of a model, or None if it has problems, which are added."""
+        if not isinstance(value, Mapping):
+            fields = ", ".join(field_names(model))
+            raise ProblemError(path, f"got {value_text(value)}, expected a mapping of {fields}")
+        try:
+            return model.model_validate(dict(value))
+        except pydantic.ValidationError as error:
+            self.problems += entry_problems(model, value, error, path)
+            return None
+
+
+# Reads a value at a path of the document.
+_Read = Callable[[Reading, Any, Path], Any]
+
+
+class Section(NamedTuple):
+    """How a section is read, and whether a spec without it is refused."""
+
+    read: _Read
+    required: bool = False
+
+
+def _entry_of(model: type[pydantic.BaseModel]) -> _Read:
+    return lambda reading, value, path: reading.entry(model, value, path)
+
+
+def _named(read_entry: _Read) -> _Read:
+    """Reads a section of names, each with an entry."""
+
+    def read(reading: Reading, value: Any, path: Path) -> dict[str, Any]:
+        if not isinstance(value, Mapping) or not value:
+            raise ProblemError(path, f"got {value_text(value)}, expected names with entries")
+        entries = {}
+        for name, entry in value.items():
+            if not isinstance(name, str) or not re.fullmatch(NAME_PATTERN, name):
+                message = (
+                    "a name must start with a letter or digit, and may then contain letters, "
+                    "digits, _, - and ."
+                )
+                reading.problems.append(Problem((*path, name), message))
+            else:
+                entries[name] = reading.attempt(read_entry, entry, (*path, name))
+        return _without_none(entries)
+
+    return read
+
+
+def _list_of_names(what: str) -> _Read:
+    def read(reading: Reading, value: Any, path: Path) -> tuple[str, ...]:
+        names = isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
+        if not names:
+            raise ProblemError(path, f"got {value_text(value)}, expected a list of {what}")
+        return tuple(value)
+
+    return read
+
+
+def _column(reading: Reading, value: Any, path: Path) -> Any:
+    kinds = [key for key in COLUMN_KINDS if isinstance(value, Mapping) and key in value]
+    if len(kinds) != 1:
+        keys = list(value) if isinstance(value, Mapping) else [value]
+        got = f"the kinds {' and '.join(kinds)}" if kinds else value_text(value)
+        near = [hint for hint in (nearest(key, COLUMN_KINDS) for key in keys) if hint]
+        hint = "" if kinds else near[0] if near else did_you_mean("", COLUMN_KINDS)
+        raise ProblemError(path, f"got {got}, expected one column kind, as in {{numeric: x}}{hint}")
+    return reading.entry(COLUMN_KINDS[kinds[0]], reading.references.resolved(value, path), path)
+
+
+def _objective(reading: Reading, value: Any, path: Path) -> Any:
+    head = value.get("head") if isinstance(value, Mapping) else None
+    if head is None:
+        got = value_text(value)
+        raise ProblemError(path, f"got {got}, expected a head{did_you_mean('', HEADS)}")
+    if not isinstance(head, str) or head not in HEADS:
+        hint = did_you_mean(head, HEADS)
+        raise ProblemError((*path, "head"), f"got {value_text(head)}, expected a head{hint}")
+    return reading.entry(HEADS[head], value, path)
+
+
+def _drift(reading: Reading, value: Any, path: Path) -> Optional[Drift]:
+    if not isinstance(value, Mapping):
+        fields = ", ".join(Drift.model_fields)
+        raise ProblemError(path, f"got {value_text(value)}, expected a mapping of {fields}")
+    parts = {key: reading.attempt(_drift_part, part, (*path, key)) for key, part in value.items()}
+    return None if reading.problems else Drift(**_without_none(parts))
+
+
+def _drift_part(reading: Reading, value: Any, path: Path) -> Any:
+    key = path[-1]
+    if key == "default":
+        return reading.entry(Measures, value, path)
+    if key not in ("features", "labels"):
+        raise ProblemError(path, f"unknown key{did_you_mean(key, Drift.model_fields)}")
+    if not isinstance(value, Mapping):
+        raise ProblemError(path, f"got {value_text(value)}, expected names with thresholds")
+    measures = _entry_of(Measures)
+    return _without_none(
+        {name: reading.attempt(measures, entry, (*path, name)) for name, entry in value.items()}
+    )
+
+
+def _filter(reading: Reading, value: Any, path: Path) -> tuple[Filter, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise ProblemError(
+            path, f"got {value_text(value)}, expected a list, as in - {{feature: age, min: 18}}"
+        )
+    condition = _entry_of(Filter)
+    entries = [reading.attempt(condition, entry, (*path, i)) for i, entry in enumerate(value)]
+    return tuple(entry for entry in entries if entry is not None)
+
+
+def _without_none(entries: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {name: entry for name, entry in entries.items() if entry is not None}
+
+
+# The sections of a spec. They are read in this order, in which messages list them, too.
+SECTIONS = {
+    "features": Section(_named(_entry_of(Feature)), required=True),
+    "columns": Section(_named(_column), required=True),
+    "groups": Section(_named(_list_of_names("column names")), required=True),
+    "labels": Section(_named(_entry_of(Label)), required=True),
+    "objectives": Section(_named(_objective), required=True),
+    "raw": Section(_list_of_names("features")),
+    "ignored": Section(_list_of_names("features")),
+    "drift": Section(_drift),
+    "filter": Section(_filter),
+    "retraining": Section(_entry_of(Retraining)),
+    "tables": Section(_entry_of(Tables)),
+}

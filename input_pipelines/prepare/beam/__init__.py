@@ -1,1 +1,0 @@
-"""Apache Beam: spreads pieces of work over many machines."""
