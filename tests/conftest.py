@@ -64,28 +64,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]):
 
 
 @pytest.fixture(autouse=True)
-def only_declared_settings(monkeypatch):
-    """Fails if a mode reads a setting that the table of modes does not give to it."""
-    from estimator_kit.config.experiment_config import ExperimentConfig
-    from estimator_kit.config.modes import settings_of
-
-    construct = ExperimentConfig.model_construct.__func__
-
-    def watched(kind, _fields_set=None, **values):
-        declared = settings_of(values["mode"])
-
-        class Watched(kind):
-            def __getattribute__(self, name):
-                assert name in declared or name not in values, (values["mode"], name)
-                return super().__getattribute__(name)
-
-        return construct(Watched, _fields_set, **values)
-
-    # `complete` makes the config of every mode with it.
-    monkeypatch.setattr(ExperimentConfig, "model_construct", classmethod(watched))
-
-
-@pytest.fixture(autouse=True)
 def determinism_ends():
     """Turns op determinism off after each test. TensorFlow keeps it on until the process ends."""
     yield

@@ -17,6 +17,7 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.commands import validated_data as data
+from estimator_kit.config.modes import command_of
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.training import records
 from feature_specs import statistics
@@ -133,7 +134,7 @@ def validated(spec, files, folder):
     config = ek.ExperimentConfig(
         mode="validate", spec=f"{folder}/spec.yaml", train_files=files, baseline=files
     )
-    first = data.drift_report(config).splitlines()[0]
+    first = data.drift_report(command_of(config)).splitlines()[0]
     both = f"{len(COUNTED)} of 60 records"
     assert first == f"drift of {both} against {both} of the baseline"
     yield data._summary(spec, files, scan.CsvOptions()).rows

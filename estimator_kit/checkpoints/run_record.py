@@ -35,7 +35,7 @@ from estimator_kit.checkpoints import kept_files
 from estimator_kit.checkpoints.warm_start import place_moves
 from estimator_kit.checkpoints.warm_start.place_moves import Record
 from estimator_kit.config.flags import resolved_flags, values_in
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import Trained
 from estimator_kit.errors import CheckpointError, ConfigError
 from estimator_kit.model.model_params import ModelParams, changes_of
 from estimator_kit.model.places.places import AxisPlaces
@@ -75,20 +75,20 @@ _PACKAGES = (
 _SECTIONS = ("features", "columns", "labels", "objectives")
 
 
-def write_record(
-    config: ModelDirConfig, spec: FeatureSpec, places: Optional[Record] = None
-) -> None:
+def write_record(command: Trained, spec: FeatureSpec, places: Optional[Record] = None) -> None:
     """Writes flags, versions and spec into the model directory.
 
     Args:
-      config: what is trained.
+      command: what is trained.
       spec: the feature spec.
       places: the places of the model's variables, or None; see `input_places`.
     """
-    documents.write_text(os.path.join(config.model_dir, "flags.txt"), resolved_flags(config))
+    documents.write_text(
+        os.path.join(command.run.model_dir, "flags.txt"), resolved_flags(command.settings)
+    )
     used = {**versions(), "feature_spec": spec.fingerprint()}
-    Versions(used).save(os.path.join(config.model_dir, "versions.json"))
-    folder = os.path.join(config.model_dir, "feature_spec")
+    Versions(used).save(os.path.join(command.run.model_dir, "versions.json"))
+    folder = os.path.join(command.run.model_dir, "feature_spec")
     for file in _files(spec):
         # With unchanged line breaks, because their digests are compared.
         with open(spec.directory / file, encoding="utf-8", newline="") as words:
@@ -109,12 +109,14 @@ def read_flags(model_dir: str) -> list[str]:
     return [line for line in lines if line.startswith("--")]
 
 
-def changed_flags(config: ModelDirConfig, names: Collection[str]) -> list[str]:
+def changed_flags(command: Trained, names: Collection[str]) -> list[str]:
     """How settings differ since the last start, by `flags.txt`: a sentence for each."""
-    kept = read_flags(config.model_dir)
+    kept = read_flags(command.run.model_dir)
     if not kept:
         return []
-    sides = (values_in(lines, names) for lines in (kept, resolved_flags(config).splitlines()))
+    sides = (
+        values_in(lines, names) for lines in (kept, resolved_flags(command.settings).splitlines())
+    )
     return differences(*({f"--{name}": value for name, value in side.items()} for side in sides))
 
 

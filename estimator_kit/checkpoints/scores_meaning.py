@@ -30,8 +30,9 @@ from typing import Any, Optional
 from pydantic import JsonValue
 
 from estimator_kit.checkpoints import run_record
-from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.modes import counted
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.reading import Reading
+from estimator_kit.config.modes import Trained, counted
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.model_params import changes_of
 from feature_specs.files import documents, file_systems
@@ -74,7 +75,7 @@ class ScoresMeaning:
     @classmethod
     def of(
         cls,
-        config: ModelDirConfig,
+        command: Trained,
         spec: FeatureSpec,
         model: ModelFn,
         files: Sequence[str],
@@ -90,12 +91,12 @@ class ScoresMeaning:
         Raises:
           ConfigError: `eval_meaning.json` is damaged.
         """
-        names = _counted_settings(config, spec, model)
+        names = _counted_settings(command.data, command.reading, spec, model)
         # Before `eval_meaning.json`: a chief writes that first, and then `flags.txt`.
-        spelled = run_record.changed_flags(config, {*names, "eval_files", "eval_days"})
+        spelled = run_record.changed_flags(command, {*names, "eval_files", "eval_days"})
         values = {
-            **{f"--{name}": getattr(config, name) for name in sorted(names)},
-            **_of_rows(config, files, left_out),
+            **{f"--{name}": getattr(command.settings, name) for name in sorted(names)},
+            **_of_rows(command.data, files, left_out),
             **{
                 f"--model_params {name}": value
                 for name, value in model.params.model_dump(mode="json").items()
@@ -106,7 +107,7 @@ class ScoresMeaning:
             **spec.meaning(("values",), ("features", "labels", "filter")),
         }
         values = json.loads(json.dumps(values, sort_keys=True))  # As it will be read.
-        kept = _Kept.load(_path(config.model_dir))
+        kept = _Kept.load(_path(command.run.model_dir))
         if kept is None:
             digest = _digest(values)
             return cls(digest, _digest(spelled) if spelled else digest, values, spelled)
@@ -129,19 +130,17 @@ class ScoresMeaning:
         kept.save(_path(model_dir))
 
 
-def _counted_settings(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn) -> set[str]:
+def _counted_settings(data: Data, reading: Reading, spec: FeatureSpec, model: ModelFn) -> set[str]:
     names = {*counted("train_and_evaluate", compared.SCORES.aspects)} - _CHOOSING
-    if config.eval_steps is None and not _sees_batches(spec, model):
+    if reading.eval_steps is None and not _sees_batches(spec, model):
         names -= {"eval_batch_size"}  # With --eval_steps it decides how many rows are evaluated.
-    return names - {"input_version"} if config.eval_files else names
+    return names - {"input_version"} if data.eval_files else names
 
 
-def _of_rows(
-    config: ModelDirConfig, files: Sequence[str], left_out: Mapping[str, str]
-) -> dict[str, Any]:
+def _of_rows(data: Data, files: Sequence[str], left_out: Mapping[str, str]) -> dict[str, Any]:
     sizes = sizes_of(files)
     rows: dict[str, Any]
-    if config.eval_files:
+    if data.eval_files:
         samples = samples_of(sizes)
         content = _digest(sorted([sizes[path], samples[path]] for path in files))
         rows = {

@@ -12,15 +12,14 @@ import contextlib
 import importlib
 import logging
 import sys
-import typing
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, Optional, TextIO
 
 from estimator_kit.config.areas.program import TRAINING_MODES
-from estimator_kit.config.experiment_config import ExperimentConfig, complete
-from estimator_kit.config.modes import MODES, module_of
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.modes import MODES, command_of, module_of
 from estimator_kit.errors import ConfigError
 from estimator_kit.result import RunResult
 
@@ -61,10 +60,9 @@ def run(
             "launch_local."
         )
     module = load(config.mode)
-    kind = typing.get_type_hints(module.run)["config"]
     more: dict[str, Any] = {"answers": answers} if mode.answers else {}
     with _eagerly(), _own_rows(config):
-        result: RunResult = module.run(complete(config, kind), tell, **more)
+        result: RunResult = module.run(command_of(config), tell, **more)
         return result
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from estimator_kit.config import table_settings
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.modes import Analyze
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing.progress import ShardProgress
 from estimator_kit.result import RunResult
@@ -20,13 +20,13 @@ from input_pipelines.prepare.beam_runner import BeamFlagsError
 from input_pipelines.reading import files
 
 
-def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
+def run(command: Analyze, tell: Callable[[str], None]) -> RunResult:
     """Runs the mode; see `run_analysis`."""
-    tell(run_analysis(config))
-    return RunResult(mode=config.mode)
+    tell(run_analysis(command))
+    return RunResult(mode=command.program.mode)
 
 
-def run_analysis(config: ExperimentConfig) -> str:
+def run_analysis(command: Analyze) -> str:
     """Analyzes `config.train_files`, writes the files, and returns the text for the user.
 
     Several processes read large data. They import the program's main module again, so your program
@@ -38,23 +38,30 @@ def run_analysis(config: ExperimentConfig) -> str:
       DataError: the records cannot be used; nothing was written.
       SpecError: the spec cannot be used, or not with the new files; nothing was written.
     """
-    paths = files.expand(config.train_files, flag="--train_files", days=config.days_of("train"))
-    beam = config.beam_flags()
-    spec = parser.load(config.spec) if config.spec else None
-    csv = table_settings.csv_options(config, spec, paths)
-    reads = ShardProgress("analyze", "{} groups of files", config.log_every_secs)
+    paths = files.expand(
+        command.data.train_files, flag="--train_files", days=command.data.days_of("train")
+    )
+    beam = command.tables.beam_flags()
+    spec = parser.load(command.run.spec) if command.run.spec else None
+    csv = table_settings.csv_options(command.tables, spec, paths)
+    reads = ShardProgress("analyze", "{} groups of files", command.program.log_every_secs)
     how: dict[str, Any] = {
-        "min_count": config.min_count, "csv": csv, "beam": beam, "on_progress": reads,
+        "min_count": command.analysis.min_count, "csv": csv, "beam": beam, "on_progress": reads,
     }  # fmt: skip
     try:
         with reads:
-            if config.spec:
-                return refresh.refresh(config.spec, paths, **how)
-            assert config.analysis_dir is not None
+            if command.run.spec:
+                return refresh.refresh(command.run.spec, paths, **how)
+            assert command.analysis.analysis_dir is not None
             return first_spec.write(
-                paths, labels=config.labels, directory=config.analysis_dir, **how
+                paths,
+                labels=command.analysis.labels,
+                directory=command.analysis.analysis_dir,
+                **how,
             )
     except BeamFlagsError as error:
         raise ConfigError(f"--beam_options: {error}") from error
     except FolderError as error:
-        raise ConfigError(f"{'--spec' if config.spec else '--analysis_dir'}: {error}") from error
+        raise ConfigError(
+            f"{'--spec' if command.run.spec else '--analysis_dir'}: {error}"
+        ) from error

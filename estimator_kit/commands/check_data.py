@@ -11,7 +11,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.program import Program
+from estimator_kit.config.areas.run import Run
+from estimator_kit.config.modes import CheckData
 from estimator_kit.observing.progress import ScanProgress
 from estimator_kit.result import RunResult, read_result, result_path
 from estimator_kit.training import bad_data
@@ -31,14 +34,14 @@ _PRINTED = 3
 _MB = 10**6
 
 
-def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
+def run(command: CheckData, tell: Callable[[str], None]) -> RunResult:
     """Runs the mode; see `run_check`."""
-    result, text = run_check(config)
+    result, text = run_check(command.program, command.run, command.data)
     tell(text)
     return result
 
 
-def run_check(config: ExperimentConfig) -> tuple[RunResult, str]:
+def run_check(program: Program, run: Run, data: Data) -> tuple[RunResult, str]:
     """Checks all files of `--train_files` or `--train_mix`, `--eval_files` and `--predict_files`.
 
     Returns the result, and the text for the user. The result is written to `result.json` in
@@ -50,16 +53,16 @@ def run_check(config: ExperimentConfig) -> tuple[RunResult, str]:
       MissingPackageError: TensorFlow has no file system for a path.
       SpecError: the spec cannot be used.
     """
-    if config.model_dir is not None:
-        staged.check_writable(config.model_dir, flag="--model_dir")
-    spec = parser.load(config.spec) if config.spec else None
-    learned = _expand(config, ("train_files", "train_mix", "eval_files"))
-    predicted = _expand(config, ("predict_files",))
+    if run.model_dir is not None:
+        staged.check_writable(run.model_dir, flag="--model_dir")
+    spec = parser.load(run.spec) if run.spec else None
+    learned = _expand(data, ("train_files", "train_mix", "eval_files"))
+    predicted = _expand(data, ("predict_files",))
     both = set(files.shared(predicted, learned))
     predicted = [path for path in predicted if path not in both]
     size = sum(map(file_bytes.size, [*learned, *predicted]))
     started = time.perf_counter()
-    with ScanProgress("check_data", size, config.log_every_secs) as progress:
+    with ScanProgress("check_data", size, program.log_every_secs) as progress:
         reports = _scan(learned, spec, True, progress) + _scan(predicted, spec, False, progress)
     text = _report(reports, time.perf_counter() - started, spec is not None)
     bad = [report for report in reports if report.bad_records]
@@ -73,9 +76,9 @@ def run_check(config: ExperimentConfig) -> tuple[RunResult, str]:
     }
     error = text.splitlines()[-1] if bad else None
     status = "failed" if bad else "done"
-    result = RunResult(mode=config.mode, status=status, bad_data=counts, error=error)
-    if config.model_dir is not None:
-        path = _kept_at(config.model_dir)
+    result = RunResult(mode=program.mode, status=status, bad_data=counts, error=error)
+    if run.model_dir is not None:
+        path = _kept_at(run.model_dir)
         result.save(path)
         text += f"\nwritten to {path}"
     if bad:
@@ -83,15 +86,15 @@ def run_check(config: ExperimentConfig) -> tuple[RunResult, str]:
     return result, text
 
 
-def _expand(config: ExperimentConfig, flags: Sequence[str]) -> list[str]:
-    given = [flag for flag in flags if getattr(config, flag)]
+def _expand(data: Data, flags: Sequence[str]) -> list[str]:
+    given = [flag for flag in flags if getattr(data, flag)]
     found: list[str] = []
     for flag in given:
-        days = config.days_of(flag.partition("_")[0]) if flag != "predict_files" else ()
+        days = data.days_of(flag.partition("_")[0]) if flag != "predict_files" else ()
         if flag == "train_mix":
-            found += Mix.of(config.train_mix, days=days, flag="--train_mix").files
+            found += Mix.of(data.train_mix, days=days, flag="--train_mix").files
         else:
-            found += files.expand(getattr(config, flag), flag=f"--{flag}", days=days)
+            found += files.expand(getattr(data, flag), flag=f"--{flag}", days=days)
     return files.unique(found)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Optional, Union
 
 from estimator_kit.config import table_settings
-from estimator_kit.config.mode_configs import ConvertConfig
+from estimator_kit.config.modes import Convert
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.observing.progress import ShardProgress
 from estimator_kit.result import RunResult
@@ -24,13 +24,13 @@ from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.reading import files
 
 
-def run(config: ConvertConfig, tell: Callable[[str], None]) -> RunResult:
+def run(command: Convert, tell: Callable[[str], None]) -> RunResult:
     """Runs the mode; see `run_conversion`."""
-    tell(run_conversion(config))
-    return RunResult(mode=config.mode)
+    tell(run_conversion(command))
+    return RunResult(mode=command.program.mode)
 
 
-def run_conversion(config: ConvertConfig) -> str:
+def run_conversion(command: Convert) -> str:
     """Converts `config.convert_files`, and returns the text for the user.
 
     Several processes convert large data. They import the program's main module again, so your
@@ -45,35 +45,35 @@ def run_conversion(config: ConvertConfig) -> str:
       OSError: a file cannot be written.
       SpecError: the spec cannot be used.
     """
-    file_systems.check(config.convert_dir, flag="--convert_dir")
-    paths = files.expand(config.convert_files, flag="--convert_files")
-    spec = parser.load(config.spec) if config.spec else None
-    csv = table_settings.csv_options(config, spec, paths, written=True)
+    file_systems.check(command.conversion.convert_dir, flag="--convert_dir")
+    paths = files.expand(command.conversion.convert_files, flag="--convert_files")
+    spec = parser.load(command.run.spec) if command.run.spec else None
+    csv = table_settings.csv_options(command.tables, spec, paths, written=True)
     try:
-        with ShardProgress("convert", "{} shards", config.log_every_secs) as progress:
-            result = _converted(config, paths, spec, csv, progress)
+        with ShardProgress("convert", "{} shards", command.program.log_every_secs) as progress:
+            result = _converted(command, paths, spec, csv, progress)
     except FolderError as error:
         raise ConfigError(f"--convert_dir: {error}") from error
     except BeamFlagsError as error:
         raise ConfigError(f"--beam_options: {error}") from error
     if result.already_done:
         raise NothingToDo(
-            f"--convert_dir: {config.convert_dir!r} has all {len(result.shards):,} shards of this "
-            "conversion. Nothing was changed."
+            f"--convert_dir: {command.conversion.convert_dir!r} has all {len(result.shards):,} "
+            "shards of this conversion. Nothing was changed."
         )
     return result.text()
 
 
 def _converted(
-    config: ConvertConfig,
+    command: Convert,
     paths: Sequence[str],
     spec: Optional[FeatureSpec],
     csv: CsvOptions,
     progress: ShardProgress,
 ) -> Union[conversion.Result, sequences.SequenceResult]:
     """Writes the rows as records or, with --sequence_by, as sequences."""
-    options = config.convert_options(config.seed)
-    folder = config.convert_dir
+    options = command.conversion.convert_options(command.choice.seed)
+    folder = command.conversion.convert_dir
     if options.sequences is not None:
         return sequences.convert(
             paths, directory=folder, options=options, spec=spec, csv=csv, on_progress=progress
@@ -84,7 +84,7 @@ def _converted(
         options=options,
         spec=spec,
         csv=csv,
-        workers=config.processes,
-        beam=config.beam_flags(),
+        workers=command.program.processes,
+        beam=command.tables.beam_flags(),
         on_progress=progress,
     )

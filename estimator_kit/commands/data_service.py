@@ -21,7 +21,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.areas.cluster import Cluster
+from estimator_kit.config.areas.data_service import DataService
+from estimator_kit.config.modes import ServeData
 from estimator_kit.distributed import servers
 from estimator_kit.errors import ConfigError
 from estimator_kit.exit_codes import until_signalled
@@ -35,13 +37,13 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _WORKER_GIVES_UP = 3600
 
 
-def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
+def run(command: ServeData, tell: Callable[[str], None]) -> RunResult:
     """Serves until the process is stopped; see `serve`."""
-    serve(config, tell)
-    return RunResult(mode=config.mode)
+    serve(command.service, command.cluster, tell)
+    return RunResult(mode=command.program.mode)
 
 
-def serve(config: ExperimentConfig, tell: Callable[[str], None]) -> None:
+def serve(service: DataService, cluster: Cluster, tell: Callable[[str], None]) -> None:
     """Runs a worker or a dispatcher until a signal ends it; tells its address.
 
     Raises:
@@ -49,30 +51,30 @@ def serve(config: ExperimentConfig, tell: Callable[[str], None]) -> None:
       tf.errors.UnavailableError: a worker cannot reach its dispatcher.
     """
     with until_signalled() as ended:
-        if config.data_service is None:
-            server, address = _dispatcher(config)
+        if service.data_service is None:
+            server, address = _dispatcher(service)
         else:
-            server, address = _worker(config, ended)
+            server, address = _worker(service, cluster, ended)
         if server is None:
             return
-        tell(f"{'dispatcher' if config.data_service is None else 'worker'}: {address}")
+        tell(f"{'dispatcher' if service.data_service is None else 'worker'}: {address}")
         while not ended.wait(1.0):  # In short waits, because one long wait can delay signals.
             pass
-        if _stops(config):
+        if _stops(service):
             server.stop()
         else:
             servers.STARTED.append(server)  # `main` ends the process without stopping it.
 
 
-def _stops(config: ExperimentConfig) -> bool:
+def _stops(service: DataService) -> bool:
     """Whether the server can be stopped. A worker asks its dispatcher for as long as it takes."""
-    return config.data_service is None or data_service.answers(config.data_service, seconds=1.0)
+    return service.data_service is None or data_service.answers(service.data_service, seconds=1.0)
 
 
-def _dispatcher(config: ExperimentConfig) -> tuple[Any, str]:
+def _dispatcher(service_settings: DataService) -> tuple[Any, str]:
     service = tf.data.experimental.service
-    folder = config.data_service_dir
-    port = config.data_service_port
+    folder = service_settings.data_service_dir
+    port = service_settings.data_service_port
     if folder is not None and not port:
         port = _port_of_before(folder)
     server = _started(
@@ -89,18 +91,20 @@ def _dispatcher(config: ExperimentConfig) -> tuple[Any, str]:
     bound = int(server.target.rpartition(":")[2])
     if folder is not None:
         _keep_port(folder, bound)
-    return server, f"grpc://{config.data_service_host or socket.gethostname()}:{bound}"
+    return server, f"grpc://{service_settings.data_service_host or socket.gethostname()}:{bound}"
 
 
-def _worker(config: ExperimentConfig, ended: threading.Event) -> tuple[Any, str]:
+def _worker(
+    service_settings: DataService, cluster: Cluster, ended: threading.Event
+) -> tuple[Any, str]:
     """The server and its address. The server is None if a signal came before it could start."""
     service = tf.data.experimental.service
-    assert config.data_service is not None
-    dispatcher = config.data_service.partition("://")[2]
-    data_service.wait_for_service(config, workers=False, ended=ended)
+    assert service_settings.data_service is not None
+    dispatcher = service_settings.data_service.partition("://")[2]
+    data_service.wait_for_service(service_settings, cluster, workers=False, ended=ended)
     if ended.is_set():
         return None, ""
-    host = config.data_service_host
+    host = service_settings.data_service_host
     if host is None:  # The trainer gets this name, and connects to it.
         is_here = dispatcher.rpartition(":")[0] in _LOOPBACK
         host = "localhost" if is_here else socket.gethostname()
@@ -109,16 +113,16 @@ def _worker(config: ExperimentConfig, ended: threading.Event) -> tuple[Any, str]
             service.WorkerConfig(
                 dispatcher_address=dispatcher,
                 worker_address=f"{host}:%port%",
-                port=config.data_service_port,
+                port=service_settings.data_service_port,
                 protocol="grpc",
                 heartbeat_interval_ms=1000,
                 dispatcher_timeout_ms=_WORKER_GIVES_UP * 1000,
             )
         ),
-        config.data_service_port,
+        service_settings.data_service_port,
     )
     bound = server._address.rpartition(":")[2]
-    return server, f"grpc://{host}:{bound} of {config.data_service}"
+    return server, f"grpc://{host}:{bound} of {service_settings.data_service}"
 
 
 def _started(make: Any, port: int) -> Any:

@@ -7,8 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Optional, TextIO
 
-from estimator_kit.config.experiment_config import ExperimentConfig, complete
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import Evaluate, TrainedEvaluate
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.names import read_metrics
 from estimator_kit.model.session_errors import explained
@@ -26,7 +25,7 @@ _log = logging.getLogger("estimator_kit")
 
 
 def run(
-    config: ExperimentConfig, tell: Callable[[str], None], answers: Optional[TextIO] = None
+    command: Evaluate, tell: Callable[[str], None], answers: Optional[TextIO] = None
 ) -> RunResult:
     """Evaluates the latest checkpoint or an export; writes `evaluation-<eval_name>.json`.
 
@@ -36,41 +35,50 @@ def run(
       SpecError, ConfigError: see `preparation.prepared`; or there is nothing to evaluate.
       DataError: the files cannot be read, or a record cannot be used.
     """
-    if config.export_dir is not None:
-        check_surroundings(config)
-        evaluated = export_evaluation.evaluate(config)
+    if command.export.export_dir is not None:
+        check_surroundings(command)
+        evaluated = export_evaluation.evaluate(command)
         tell(evaluated.text)
         if evaluated.path is None and answers is not None:
             print(json.dumps(evaluated.result.as_json(), indent=2, sort_keys=True), file=answers)
         return evaluated.result
-    return _of_checkpoint(complete(config, ModelDirConfig), tell)
+    return _of_checkpoint(TrainedEvaluate.of(command.settings), tell)
 
 
-def _of_checkpoint(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
-    with prepared(config) as made:
-        trained = trained_estimator(config, made.spec, made.model)
-        result = _evaluate(config, made.spec, made.model, trained)
-    tell(report.summary(config, made.spec, result))
+def _of_checkpoint(command: TrainedEvaluate, tell: Callable[[str], None]) -> RunResult:
+    with prepared(command) as made:
+        trained = trained_estimator(command, made.spec, made.model)
+        result = _evaluate(command, made.spec, made.model, trained)
+    tell(report.summary(command.run, command.data, made.spec, result))
     return result
 
 
-def _evaluate(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained: Any) -> RunResult:
-    input_cache.check(config, spec)
-    screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config, spec)})
-    given = EvalInput.of(config, spec, screened)
+def _evaluate(
+    command: TrainedEvaluate, spec: FeatureSpec, model: ModelFn, trained: Any
+) -> RunResult:
+    input_cache.check(command.program, command.data, command.reading, spec)
+    screened = bad_data.screen(
+        command.program,
+        command.reading,
+        spec,
+        {"--eval_files": eval_paths(command.program, command.data, spec)},
+    )
+    given = EvalInput.of(command, spec, screened)
     with (
-        input_cache.opened(config) as cache,
+        input_cache.opened(command.program, command.reading) as cache,
         explained(spec, given.files, damaged=given.damaged, model=model, cache=cache),
     ):
         hooks = [
-            CurvesHook(config.model_dir, config.eval_name),
-            EvaluationProgressHook(every_secs=config.log_every_secs),
+            CurvesHook(command.run.model_dir, command.reading.eval_name),
+            EvaluationProgressHook(every_secs=command.program.log_every_secs),
         ]
-        evaluation = trained.evaluate(given.input_fn(cache), hooks=hooks, name=config.eval_name)
+        evaluation = trained.evaluate(
+            given.input_fn(cache), hooks=hooks, name=command.reading.eval_name
+        )
         metrics = read_metrics(evaluation)
     result = EvaluationResult(
-        mode=config.mode,
-        eval_name=config.eval_name,
+        mode=command.program.mode,
+        eval_name=command.reading.eval_name,
         eval_files=given.names,
         checkpoint=trained.latest_checkpoint(),
         global_step=int(metrics["global_step"]),
@@ -80,7 +88,7 @@ def _evaluate(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained
         input_cache=input_cache.summary(cache),
         bad_data=screened.counts,
     )
-    path = evaluation_path(config.model_dir, config.eval_name)
+    path = evaluation_path(command.run.model_dir, command.reading.eval_name)
     result.save(path)
     _log.info("the metrics of this evaluation are in %s", path)
     return result

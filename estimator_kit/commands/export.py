@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from estimator_kit.checkpoints import reading
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import Export
 from estimator_kit.exporters.saved_model import RunExports
 from estimator_kit.exporters.signatures import check_default
 from estimator_kit.model.model_fn import ModelFn
@@ -21,33 +21,34 @@ from input_pipelines.integrity import stored_records
 from input_pipelines.record_files import tfrecords
 
 
-def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
+def run(command: Export, tell: Callable[[str], None]) -> RunResult:
     """Writes the export, and checks it with rows of --eval_files or --input_fn if given."""
-    with prepared(config) as made:
-        trained = trained_estimator(config, made.spec, made.model)
-        result = _export(config, made.spec, made.model, trained)
-    tell(report.summary(config, made.spec, result))
+    with prepared(command) as made:
+        trained = trained_estimator(command, made.spec, made.model)
+        result = _export(command, made.spec, made.model, trained)
+    tell(report.summary(command.run, command.data, made.spec, result))
     return result
 
 
-def _export(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained: Any) -> RunResult:
+def _export(command: Export, spec: FeatureSpec, model: ModelFn, trained: Any) -> RunResult:
     """Exports the latest checkpoint; without rows to evaluate on, it cannot be checked."""
-    check_default(config.default_signature, model)
+    check_default(command.exports.default_signature, model)
     paths: list[str] = []
     damaged = tfrecords.NO_DAMAGE
-    if config.eval_files or config.input_fn is not None:
+    if command.data.eval_files or command.data.input_fn is not None:
         screened = bad_data.screen(
-            config,
+            command.program,
+            command.reading,
             spec,
-            {"--eval_files": eval_paths(config, spec)},
+            {"--eval_files": eval_paths(command.program, command.data, spec)},
             with_labels=False,
             filtered=True,
         )
         paths, damaged = screened.files["--eval_files"], screened.damaged
         stored_records.check_kind(spec, tfrecords.first_records(paths, damaged=damaged))
-    step = reading.latest_step(config.model_dir)
-    evaluated = {e.global_step: e for e in EvaluationHistory(config.model_dir).read()}
+    step = reading.latest_step(command.run.model_dir)
+    evaluated = {e.global_step: e for e in EvaluationHistory(command.run.model_dir).read()}
     metrics = evaluated[step].metrics if step in evaluated else {}
-    exports = RunExports(config, spec, paths, damaged)
+    exports = RunExports(command, spec, paths, damaged)
     path = exports.write(trained, "final", metrics=metrics)
-    return RunResult(mode=config.mode, global_step=step, exports={"final": path})
+    return RunResult(mode=command.program.mode, global_step=step, exports={"final": path})

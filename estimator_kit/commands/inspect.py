@@ -24,9 +24,9 @@ from google.protobuf import text_format
 from estimator_kit.checkpoints import model_outline, reading, run_record
 from estimator_kit.commands.inspected_model import describe, statistics_beside
 from estimator_kit.compat.tf_estimator import ModeKeys
-from estimator_kit.config.experiment_config import ExperimentConfig, complete
+from estimator_kit.config.areas.run import ModelChoice, Run
 from estimator_kit.config.flags import config_from_flagfile
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import InFolder, Inspect
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.extra_files import Lineage
 from estimator_kit.exporters.saved_model_graph import (
@@ -51,33 +51,33 @@ from feature_specs.spec import FeatureSpec
 _OPS = 20
 
 
-def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
+def run(command: Inspect, tell: Callable[[str], None]) -> RunResult:
     """Runs the mode; see `inspect`."""
     for flag in ("export_dir", "model_dir"):
-        if getattr(config, flag) is not None:
-            file_systems.check(getattr(config, flag), flag=f"--{flag}")
-    if config.graph_dir is not None:
-        staged.check_writable(config.graph_dir, flag="--graph_dir")
-    tell(inspect(config))
-    return RunResult(mode=config.mode)
+        if getattr(command.settings, flag) is not None:
+            file_systems.check(getattr(command.settings, flag), flag=f"--{flag}")
+    if command.looking.graph_dir is not None:
+        staged.check_writable(command.looking.graph_dir, flag="--graph_dir")
+    tell(inspect(command))
+    return RunResult(mode=command.program.mode)
 
 
-def inspect(config: ExperimentConfig) -> str:
+def inspect(command: Inspect) -> str:
     """Describes `export_dir`, else `model_dir`, else the model of `spec`; can write the graph.
 
     Raises:
       ConfigError: the folder has no export, no checkpoint and no cycle.
     """
     graph: Any = None
-    flag = "export_dir" if config.export_dir is not None else "model_dir"
-    folder = getattr(config, flag)
-    path = (folder or config.spec).rstrip("/") or "/"
-    if config.export_dir is not None:
+    flag = "export_dir" if command.export.export_dir is not None else "model_dir"
+    folder = getattr(command.settings, flag)
+    path = (folder or command.run.spec).rstrip("/") or "/"
+    if command.export.export_dir is not None:
         path = newest(path)
     if folder is None:
-        lines, graph = _model(config)
+        lines, graph = _model(command.run, command.choice)
     elif flag == "model_dir" and state.cycles(path):
-        lines = modes.history(complete(config, ModelDirConfig)).splitlines()
+        lines = modes.history(InFolder.of(command.run), command.retraining).splitlines()
     elif tf.io.gfile.isdir(path) and saved_model_file(path) is not None:
         lines, graph = _export(path)
     elif tf.io.gfile.exists(f"{path}.index"):
@@ -90,10 +90,10 @@ def inspect(config: ExperimentConfig) -> str:
             "without .index), or a folder of a training or of cycles. For the model of --spec, "
             "give an empty --model_dir=."
         )
-    if config.graph_dir is not None:
+    if command.looking.graph_dir is not None:
         if graph is None:
             raise ConfigError(f"--graph_dir: {path} has no graph. Remove --graph_dir.")
-        lines.append(f"graph for TensorBoard: {write_graph(graph, config.graph_dir)}")
+        lines.append(f"graph for TensorBoard: {write_graph(graph, command.looking.graph_dir)}")
     return "\n".join(lines)
 
 
@@ -141,9 +141,9 @@ def _export(path: str) -> tuple[list[str], Any]:
     return lines, meta.graph_def
 
 
-def _model(config: ExperimentConfig) -> tuple[list[str], Any]:
-    lines, graph = _described(config, parser.load(config.spec))
-    return [f"spec {config.spec}", *lines], graph
+def _model(run: Run, choice: ModelChoice) -> tuple[list[str], Any]:
+    lines, graph = _described(run, choice, parser.load(run.spec))
+    return [f"spec {run.spec}", *lines], graph
 
 
 def _trained_model(path: str, spec: Optional[FeatureSpec]) -> tuple[list[str], Any]:
@@ -152,15 +152,16 @@ def _trained_model(path: str, spec: Optional[FeatureSpec]) -> tuple[list[str], A
     if spec is None or not tf.io.gfile.exists(flags):
         return ["no flags and spec of a training, so the parts of the model are unknown"], None
     try:
-        return _described(config_from_flagfile(flags), spec)
+        config = config_from_flagfile(flags)
+        return _described(config, config, spec)
     except ConfigError as error:
         return [f"the parts of the model are unknown: {error}"], None
 
 
-def _described(config: ExperimentConfig, spec: FeatureSpec) -> tuple[list[str], Any]:
+def _described(run: Run, choice: ModelChoice, spec: FeatureSpec) -> tuple[list[str], Any]:
     """The lines about a model, and its training graph."""
-    model = make_model(config, spec)
-    lines = describe(model, config.model, statistics_beside(config.spec))
+    model = make_model(choice, spec)
+    lines = describe(model, choice.model, statistics_beside(run.spec))
     graph, _ = model_outline.build(model, ModeKeys.TRAIN)
     return lines, graph.as_graph_def()
 

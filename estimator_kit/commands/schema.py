@@ -11,7 +11,8 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_kit.config.mode_configs import SchemaConfig
+from estimator_kit.config.areas.run import Run
+from estimator_kit.config.modes import OfSchema, Schema
 from estimator_kit.errors import ConfigError
 from estimator_kit.result import RunResult
 from feature_specs.files import documents, file_systems, staged
@@ -21,13 +22,13 @@ from input_pipelines.prepare.metadata_schema import from_spec, to_spec
 from input_pipelines.prepare.metadata_schema.proto import SchemaError
 
 
-def run(config: SchemaConfig, tell: Callable[[str], None]) -> RunResult:
+def run(command: Schema, tell: Callable[[str], None]) -> RunResult:
     """Runs the mode; see `exchange`."""
-    tell(exchange(config))
-    return RunResult(mode=config.mode)
+    tell(exchange(command.run, command.analysis))
+    return RunResult(mode=command.program.mode)
 
 
-def exchange(config: SchemaConfig) -> str:
+def exchange(run: Run, analysis: OfSchema) -> str:
     """Imports or exports, and returns the text for the user; what was lost comes last.
 
     Raises:
@@ -35,14 +36,14 @@ def exchange(config: SchemaConfig) -> str:
       SpecError: the spec cannot be used.
       MissingPackageError: tensorflow-metadata is not installed, or does not fit.
     """
-    return _import(config) if config.analysis_dir is not None else _export(config)
+    return _import(analysis) if analysis.analysis_dir is not None else _export(run, analysis)
 
 
-def _import(config: SchemaConfig) -> str:
-    assert config.analysis_dir is not None
+def _import(analysis: OfSchema) -> str:
+    assert analysis.analysis_dir is not None
     try:
         return to_spec.write(
-            config.schema_file, labels=config.labels, directory=config.analysis_dir
+            analysis.schema_file, labels=analysis.labels, directory=analysis.analysis_dir
         )
     except FolderError as error:
         raise ConfigError(f"--analysis_dir: {error}") from error
@@ -51,19 +52,19 @@ def _import(config: SchemaConfig) -> str:
         raise ConfigError(text if text.startswith("--") else f"--schema_file: {text}") from error
 
 
-def _export(config: SchemaConfig) -> str:
-    staged.check_writable(config.schema_file, flag="--schema_file", is_file=True)
-    spec = parser.load(config.spec)
+def _export(run: Run, analysis: OfSchema) -> str:
+    staged.check_writable(analysis.schema_file, flag="--schema_file", is_file=True)
+    spec = parser.load(run.spec)
     text, lost = from_spec.text(spec)
-    path = file_systems.absolute(config.schema_file)
+    path = file_systems.absolute(analysis.schema_file)
     if _content(path) not in (None, text.encode()):
         raise ConfigError(
-            f"--schema_file: {config.schema_file!r} exists and holds something else. "
+            f"--schema_file: {analysis.schema_file!r} exists and holds something else. "
             "Name another file, or move it away."
         )
     documents.write_text(path, text)
     count = len(spec.features) + len(spec.labels)
-    lines = [f"{config.schema_file}: a Schema of {count} features, from {config.spec}"]
+    lines = [f"{analysis.schema_file}: a Schema of {count} features, from {run.spec}"]
     return "\n".join([*lines, *(f"  not in the Schema: {line}" for line in lost)])
 
 

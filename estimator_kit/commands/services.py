@@ -14,8 +14,9 @@ import logging
 import os
 import time
 
-from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.modes import settings_of
+from estimator_kit.config.areas.program import Program
+from estimator_kit.config.areas.watching import Watching
+from estimator_kit.config.modes import InFolder, settings_of
 from estimator_kit.observing import prometheus, run_log
 from estimator_kit.observing.page import page
 from estimator_kit.result import read_result
@@ -36,16 +37,16 @@ class Services:
       MissingPackageError: a package is not installed.
     """
 
-    def __init__(self, config: ModelDirConfig):
-        self._model_dir = config.model_dir
+    def __init__(self, program: Program, run: InFolder, watching: Watching):
+        self._model_dir = run.model_dir
         self._prometheus_file = None  # A rollback tells only the tracking service.
-        if "prometheus_file" in settings_of(config.mode):
-            self._prometheus_file = config.prometheus_file
+        if "prometheus_file" in settings_of(program.mode):
+            self._prometheus_file = watching.prometheus_file
         if self._prometheus_file is not None:
             prometheus.check(self._prometheus_file)
         self._tracker = None
-        if config.tracking is not None:
-            self._tracker = run_log.make(config.tracking, config.model_dir)
+        if watching.tracking is not None:
+            self._tracker = run_log.make(watching.tracking, run.model_dir)
 
     def training(self, status: str) -> None:
         """Tells that a training has ended: `done`, `stopped` or `failed`.

@@ -9,7 +9,7 @@ from typing import Optional
 
 from estimator_kit.commands.services import Services
 from estimator_kit.config.cluster import view_of
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import Train
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import NothingToDo, Stopped
 from estimator_kit.observing import report
@@ -25,46 +25,48 @@ from feature_specs.spec import FeatureSpec
 _log = logging.getLogger("estimator_kit")
 
 
-def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
+def run(command: Train, tell: Callable[[str], None]) -> RunResult:
     """Trains, alone or as a task of a cluster (see `training.run`), and writes the report page.
 
     The last line names the command that starts TensorBoard.
     """
-    spec = parser.load(config.spec)
-    if config.mode == "train_and_evaluate":
-        measured.check(spec, by=config.slices, with_importance=config.importance)
-    services = Services(config)
+    spec = parser.load(command.run.spec)
+    if command.program.mode == "train_and_evaluate":
+        measured.check(spec, by=command.exports.slices, with_importance=command.exports.importance)
+    services = Services(command.program, command.run, command.watching)
     try:
-        result = tasks.train(config, spec)
+        result = tasks.train(command, spec)
     except NothingToDo:
         # If an earlier start was killed before it had reported the end, that is still to do.
-        if config.mode == "train" or starts.unfinished_step(config.model_dir) is None:
+        if command.program.mode == "train" or starts.unfinished_step(command.run.model_dir) is None:
             raise
-        result = read_result(config.model_dir) or RunResult(mode=config.mode)
+        result = read_result(command.run.model_dir) or RunResult(mode=command.program.mode)
     except BaseException as error:
-        view = view_of(config, os.environ)
+        view = view_of(command.settings, os.environ)
         if view is None or view.is_chief:
             services.training("stopped" if isinstance(error, Stopped) else "failed")
         raise
-    tell(report.summary(config, spec, result))
+    tell(report.summary(command.run, command.data, spec, result, command.training))
     problem: Optional[Exception] = None
-    if result.exports and config.mode == "train_and_evaluate":
+    if result.exports and command.program.mode == "train_and_evaluate":
         try:
-            _measure(config, spec, result)
+            _measure(command, spec, result)
         except Exception as error:  # The training has ended, so page and services come first.
             problem = error
-    if config.report == "on" and result.export_path is not None:
-        _count_flops(config.model_dir, result.export_path)
+    if command.watching.report == "on" and result.export_path is not None:
+        _count_flops(command.run.model_dir, result.export_path)
     if result.task is None or result.metrics:  # In a cluster, the task that has evaluated.
-        if config.report == "on":
-            tell(page.attempt(lambda: page.write(config.model_dir)))
+        if command.watching.report == "on":
+            tell(page.attempt(lambda: page.write(command.run.model_dir)))
         services.training("done")
-        measured_slices = config.mode == "train_and_evaluate" and bool(config.slices)
+        measured_slices = command.program.mode == "train_and_evaluate" and bool(
+            command.exports.slices
+        )
         with_slices = measured_slices and bool(result.exports) and problem is None
         step = result.global_step or 0
-        tell(ending.finish(config.model_dir, spec, step, with_slices=with_slices))
+        tell(ending.finish(command.run.model_dir, spec, step, with_slices=with_slices))
         if problem is None:
-            starts.end_work(config.model_dir)
+            starts.end_work(command.run.model_dir)
     if problem is not None:
         raise problem
     return result
@@ -78,18 +80,25 @@ def _count_flops(model_dir: str, export: str) -> None:
         _log.warning("the operations of %s could not be counted: %s", export, error)
 
 
-def _measure(config: ModelDirConfig, spec: FeatureSpec, result: RunResult) -> None:
+def _measure(command: Train, spec: FeatureSpec, result: RunResult) -> None:
     assert result.export_path is not None
-    if not config.slices and not config.importance:
+    if not command.exports.slices and not command.exports.importance:
         return
-    measured.forget(config.model_dir, by=config.slices, with_importance=config.importance)
-    screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config, spec)})
+    measured.forget(
+        command.run.model_dir, by=command.exports.slices, with_importance=command.exports.importance
+    )
+    screened = bad_data.screen(
+        command.program,
+        command.reading,
+        spec,
+        {"--eval_files": eval_paths(command.program, command.data, spec)},
+    )
     measured.write(
-        config.model_dir,
+        command.run.model_dir,
         spec,
         result.export_path,
         screened.files["--eval_files"],
         damaged=screened.damaged,
-        by=config.slices,
-        with_importance=config.importance,
+        by=command.exports.slices,
+        with_importance=command.exports.importance,
     )

@@ -22,8 +22,9 @@ from typing import Any, Optional
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.mode_configs import TransformConfig
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.transforming import Transforming
+from estimator_kit.config.modes import Transform
 from estimator_kit.embeddings import dynamic_package, dynamic_problems
 from estimator_kit.errors import ConfigError, ExportError
 from estimator_kit.exporters import comparison, skew
@@ -58,13 +59,13 @@ from input_pipelines.record_files import tfrecords
 SAVED_MODEL_FORMS = ("freeze", "optimize", "text", "binary")
 
 
-def run(config: TransformConfig, tell: Callable[[str], None]) -> RunResult:
+def run(command: Transform, tell: Callable[[str], None]) -> RunResult:
     """Runs the mode; see `transform`."""
-    tell(transform(config))
-    return RunResult(mode=config.mode)
+    tell(transform(command))
+    return RunResult(mode=command.program.mode)
 
 
-def transform(config: ExperimentConfig) -> str:
+def transform(command: Transform) -> str:
     """Writes `transform_dir` from `export_dir`; returns the text for the user.
 
     Raises:
@@ -72,29 +73,31 @@ def transform(config: ExperimentConfig) -> str:
       DataError: a record cannot be read; the message names it.
       ExportError: the result cannot predict, or predicts something else; it is deleted.
     """
-    source, target = str(config.export_dir), str(config.transform_dir)
+    source, target = str(command.export.export_dir), str(command.transforming.transform_dir)
     file_systems.check(source, flag="--export_dir")
     staged.check_writable(target, flag="--transform_dir")
     if tf.io.gfile.exists(target):
         raise ConfigError(f"--transform_dir={target} exists already. Name a new folder.")
     versions.remove_left(os.path.dirname(file_systems.absolute(target)))
-    if config.transform in item_files.KINDS:
-        return item_files.write(config)
-    dynamic_problems.check_transform(source, str(config.transform))
+    if command.transforming.transform in item_files.KINDS:
+        return item_files.write(command)
+    dynamic_problems.check_transform(source, str(command.transforming.transform))
     dynamic_package.load_ops_of(source)
-    if config.transform not in SAVED_MODEL_FORMS:
-        return conversion.convert(config)
+    if command.transforming.transform not in SAVED_MODEL_FORMS:
+        return conversion.convert(command.export, command.data, command.transforming)
     saved = read_saved_model(source)
     before = serving_graph(saved, source)
-    records = _records(config, kept_spec(source))
+    records = _records(command.data, kept_spec(source))
     with staged.folder(target) as staging:
-        _write(saved, source, staging, str(config.transform))
+        _write(saved, source, staging, str(command.transforming.transform))
         after = serving_graph(read_saved_model(staging), staging)
-        largest = _difference(before, source, staging, records, config.transform_tolerance)
-        changes = _quality_changes(config, before, source, staging)
+        largest = _difference(
+            before, source, staging, records, command.transforming.transform_tolerance
+        )
+        changes = _quality_changes(command.data, command.transforming, before, source, staging)
     counts = [sum(op_counts(meta.graph_def).values()) for meta in (before, after)]
     return (
-        f"{config.transform}: {target}\n"
+        f"{command.transforming.transform}: {target}\n"
         f"  bytes {folder_bytes(source):,} -> {folder_bytes(target):,}\n"
         f"  ops   {counts[0]:,} -> {counts[1]:,}\n"
         f"  largest difference on {len(records):,} rows: {largest:.2g}"
@@ -127,11 +130,11 @@ def _write(saved: Any, source: str, staging: str, kind: str) -> None:
         file.write(text_format.MessageToString(saved) if text else saved.SerializeToString())
 
 
-def _records(config: ExperimentConfig, spec: Optional[FeatureSpec]) -> list[bytes]:
+def _records(data: Data, spec: Optional[FeatureSpec]) -> list[bytes]:
     """The first records of `predict_files`; if there is a spec, they fit it."""
     if spec is not None:
-        return list(sample(config, spec, "predict_files", ROWS).records)
-    paths = record_files(config, "predict_files")
+        return list(sample(data, spec, "predict_files", ROWS).records)
+    paths = record_files(data, "predict_files")
     with tfrecords.naming_what_is_corrupt(paths):
         blocks = tfrecords.blocks(paths).as_numpy_iterator()
         found = list(itertools.islice(itertools.chain.from_iterable(blocks), ROWS))
@@ -154,9 +157,11 @@ def _difference(
         raise ExportError(f"the result of --mode=transform was refused: {error}") from error
 
 
-def _quality_changes(config: ExperimentConfig, meta: Any, source: str, staging: str) -> list[str]:
+def _quality_changes(
+    data: Data, transforming: Transforming, meta: Any, source: str, staging: str
+) -> list[str]:
     """The lines of `check_quality` for the result, or that it was not measured."""
-    if not config.eval_files:
+    if not data.eval_files:
         return [NOT_MEASURED]
     spec = kept_spec(source)
     if spec is None:
@@ -165,6 +170,6 @@ def _quality_changes(config: ExperimentConfig, meta: Any, source: str, staging: 
             "labels are. Remove --eval_files."
         )
     name, key = records_signature(meta, source)
-    records = list(sample(config, spec, "eval_files", comparison.QUALITY_ROWS).records)
+    records = list(sample(data, spec, "eval_files", comparison.QUALITY_ROWS).records)
     before, after = (answers_of(path, name, key, records) for path in (source, staging))
-    return check_quality(config, spec, records, before, after)
+    return check_quality(data, transforming, spec, records, before, after)

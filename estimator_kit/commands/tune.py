@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Optional
 
 from estimator_kit.commands.validate import checked_files
-from estimator_kit.config.mode_configs import TuneConfig
+from estimator_kit.config.modes import InFolder, Searching, Tune
 from estimator_kit.errors import NothingToDo
 from estimator_kit.exit_codes import Signalled, until_signalled
 from estimator_kit.observing.page import page as report_page
@@ -31,7 +31,7 @@ from input_pipelines.errors import DataError
 _log = logging.getLogger("estimator_kit")
 
 
-def run(config: TuneConfig, tell: Callable[[str], None]) -> RunResult:
+def run(command: Tune, tell: Callable[[str], None]) -> RunResult:
     """Runs the trials of a search, or goes on with it, and writes its results.
 
     Raises:
@@ -42,66 +42,66 @@ def run(config: TuneConfig, tell: Callable[[str], None]) -> RunResult:
       Stopped: SIGTERM came; the same command goes on.
     """
     optuna()
-    search = search_file.load(config.search)
-    spec = parser.load(config.spec)
-    preparation.check_surroundings(config)
-    configs = checks.check_names(config, search, spec)
-    preparation.generate_data(config, None)
+    search = search_file.load(command.tuning.search)
+    spec = parser.load(command.run.spec)
+    preparation.check_surroundings(command)
+    configs = checks.check_names(command, search, spec)
+    preparation.generate_data(command.data, None)
     # The default data exist now, so their files can be checked.
     written = configs[0][1].model_copy(update={"generate_default_data": None})
     for line in checked_files(written):
         _log.info("%s", line.strip())
-    test_files = checks.check_test_files(config)
+    test_files = checks.check_test_files(command.data, command.tuning)
     checks.check_models(configs, search, spec)
-    checks.check_folder(config.model_dir)
+    checks.check_folder(command.run.model_dir)
     models = [made.model for _, made in configs]
     study = SearchStudy(
-        config.model_dir,
+        command.run.model_dir,
         search,
-        definition(config, spec, models),
+        definition(command, spec, models),
     )
-    _check_left(config, study)
-    page.write_board(os.path.join(config.model_dir, "trials"), search, spec)
+    _check_left(command.run, command.tuning, study)
+    page.write_board(os.path.join(command.run.model_dir, "trials"), search, spec)
     with study.locked():
-        test = results.read(config.model_dir).test
-        results.write(config.model_dir, study, test, is_done=False)
+        test = results.read(command.run.model_dir).test
+        results.write(command.run.model_dir, study, test, is_done=False)
     with until_signalled() as ended:
         loop = SearchLoop(
             study,
-            lambda claim: _start(config, claim, search.metric),
-            processes=config.processes or 1,
+            lambda claim: _start(command, claim, search.metric),
+            processes=command.program.processes or 1,
             ended=ended,
-            every_secs=config.log_every_secs,
+            every_secs=command.program.log_every_secs,
         )
         loop.run()
         with study.locked():
-            return _finish(config, study, test_files, ended, tell)
+            return _finish(command, study, test_files, ended, tell)
 
 
-def _start(config: TuneConfig, claim: Claim, metric: str) -> TrialRun:
-    folder = trial_dir(config.model_dir, claim.number)
+def _start(command: Tune, claim: Claim, metric: str) -> TrialRun:
+    folder = trial_dir(command.run.model_dir, claim.number)
     # A page for each of many trials would take 5 MB; --mode=report draws it from the same files.
-    made = trial_config(config, claim.values, folder).model_copy(update={"report": "off"})
+    made = trial_config(command, claim.values, folder).model_copy(update={"report": "off"})
     return TrialRun.started(made, metric)
 
 
-def _check_left(config: TuneConfig, study: SearchStudy) -> None:
+def _check_left(run: InFolder, tuning: Searching, study: SearchStudy) -> None:
     """Raises NothingToDo if an earlier start has finished the search and its results."""
-    best, written = study.best(), results.read(config.model_dir)
+    best, written = study.best(), results.read(run.model_dir)
     ended = study.is_full() and not study.running()
     told = written.status == "done" and len(written.trials) == len(study.trials())
     scored = best is not None and (
-        not config.test_files or results.is_scored(written.test, best, config)
+        not tuning.test_files or results.is_scored(written.test, best, tuning)
     )
     if ended and told and scored:
         raise NothingToDo(
-            f"{config.model_dir}: the search has ended with {len(study.trials())} trials. Raise "
-            f"`trials` or `seconds` in {config.search} to go on, or choose another --model_dir."
+            f"{run.model_dir}: the search has ended with {len(study.trials())} trials. Raise "
+            f"`trials` or `seconds` in {tuning.search} to go on, or choose another --model_dir."
         )
 
 
 def _finish(
-    config: TuneConfig,
+    command: Tune,
     study: SearchStudy,
     test_files: list[str],
     ended: Signalled,
@@ -109,34 +109,36 @@ def _finish(
 ) -> RunResult:
     """Writes the results, unless another process has scored the best trial already."""
     search, trials, best = study.search, study.trials(), study.best()
-    test, flags = results.read(config.model_dir).test, ""
+    test, flags = results.read(command.run.model_dir).test, ""
     if best is not None:
-        path = results.write_best(config, best)
+        path = results.write_best(command, best)
         with open(path, encoding="utf-8") as file:
             flags = file.read()
         if not test_files:
             test = None
-        elif not results.is_scored(test, best, config):
-            test = results.score(config, best, test_files, search.metric, ended)
+        elif not results.is_scored(test, best, command.tuning):
+            test = results.score(command, best, test_files, search.metric, ended)
     drawn = ""
-    if config.report == "on":
-        drawn = report_page.attempt(lambda: page.write(config.model_dir, study, test, flags))
-    results.write(config.model_dir, study, test, is_done=not study.running())
+    if command.watching.report == "on":
+        drawn = report_page.attempt(lambda: page.write(command.run.model_dir, study, test, flags))
+    results.write(command.run.model_dir, study, test, is_done=not study.running())
     if best is None:
-        raise DataError(_nothing_succeeded(config, trials))
-    tell(_summary(config, study, best, test, drawn))
-    result = read_result(trial_dir(config.model_dir, best.number)) or RunResult(mode=config.mode)
+        raise DataError(_nothing_succeeded(command.run, trials))
+    tell(_summary(command.run, study, best, test, drawn))
+    result = read_result(trial_dir(command.run.model_dir, best.number)) or RunResult(
+        mode=command.program.mode
+    )
     return RunResult(
-        mode=config.mode,
+        mode=command.program.mode,
         global_step=result.global_step,
         metrics=result.metrics,
         exports=result.exports,
     )
 
 
-def _nothing_succeeded(config: TuneConfig, trials: list[Trial]) -> str:
+def _nothing_succeeded(run: InFolder, trials: list[Trial]) -> str:
     failed = [trial for trial in trials if trial.state == "failed"]
-    text = f"{config.model_dir}: no trial of {len(trials)} has finished."
+    text = f"{run.model_dir}: no trial of {len(trials)} has finished."
     if failed:
         last = failed[-1]
         text += f" Trial {name_of(last.number)} failed: {last.reason}"
@@ -144,7 +146,7 @@ def _nothing_succeeded(config: TuneConfig, trials: list[Trial]) -> str:
 
 
 def _summary(
-    config: TuneConfig, study: SearchStudy, best: Trial, test: Optional[results.Score], drawn: str
+    run: InFolder, study: SearchStudy, best: Trial, test: Optional[results.Score], drawn: str
 ) -> str:
     search, trials = study.search, study.trials()
     states = {state: sum(t.state == state for t in trials) for state in ("pruned", "failed")}
@@ -156,7 +158,7 @@ def _summary(
     ]
     if test is not None:
         lines.append(f"on --test_files: {search.metric} {results.shown(test.value)}")
-    flags = shlex.quote(os.path.join(config.model_dir, results.BEST))
+    flags = shlex.quote(os.path.join(run.model_dir, results.BEST))
     lines += [f"best flags: {flags}", *([drawn.replace("report: ", "page: ", 1)] if drawn else [])]
-    lines.append(ending.command(os.path.join(config.model_dir, "trials")))
+    lines.append(ending.command(os.path.join(run.model_dir, "trials")))
     return "\n".join(lines)

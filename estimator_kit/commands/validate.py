@@ -13,8 +13,9 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterable, Iterator
 
-from estimator_kit.config.experiment_config import ExperimentConfig, complete
-from estimator_kit.config.mode_configs import TuneConfig
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.run import Run
+from estimator_kit.config.modes import Tune, Validate
 from estimator_kit.errors import ConfigError
 from estimator_kit.result import RunResult
 from estimator_kit.tuning import search_file
@@ -32,45 +33,45 @@ _NAMED = 12
 _OF_MODELS = ("model", "model_params", "best_metric", "early_stopping_metric")
 
 
-def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
+def run(command: Validate, tell: Callable[[str], None]) -> RunResult:
     """Reports what is in the spec, then the result of each check of rows.
 
     Raises:
       SpecError, ConfigError: something cannot be used; the checks before it have been reported.
       DataError: a file cannot be read.
     """
-    tell(validation_report(config))
-    if config.validate_rows or config.baseline:
+    tell(validation_report(command))
+    if command.looking.validate_rows or command.looking.baseline:
         data = importlib.import_module("estimator_kit.commands.validated_data")
-        for found in data.reports(config):
+        for found in data.reports(command):
             tell(found)
-        tell(f"{config.spec}: the spec, the flags and the data fit together")
-    return RunResult(mode=config.mode)
+        tell(f"{command.run.spec}: the spec, the flags and the data fit together")
+    return RunResult(mode=command.program.mode)
 
 
-def validation_report(config: ExperimentConfig) -> str:
+def validation_report(command: Validate) -> str:
     """Reads the spec and describes it; raises SpecError if it cannot be used.
 
     It also checks pretrained vectors, because a training would refuse them if they were wrong.
     """
-    spec = parser.load(config.spec)
-    with_data = config.validate_rows or config.baseline
+    spec = parser.load(command.run.spec)
+    with_data = command.looking.validate_rows or command.looking.baseline
     heading = "the spec and the flags are correct, as far as the lines below show"
     if with_data:
         heading = "the spec and the flags, before the data"
-    lines = [f"{config.spec}: {heading}"]
+    lines = [f"{command.run.spec}: {heading}"]
     for what in ("features", "columns", "labels", "objectives"):
         names = getattr(spec, what)
         lines.append(f"  {len(names):>3} {what}: {_some(names)}")
     for group, columns in spec.groups.items():
         lines.append(f"  group {group}, {len(columns)} columns: {_some(columns)}")
-    lines += pretrained_lines(config, spec)
-    lines += _checks(config, spec)
+    lines += pretrained_lines(command.run, spec)
+    lines += _checks(command, spec)
     if with_data:
         lines.append("  data: the result comes below")
     else:
         lines.append("  data: not read; --validate_rows=1000 compares rows with the spec")
-    if spec.drift.any and not config.baseline:
+    if spec.drift.any and not command.looking.baseline:
         lines.append(
             "  drift: only its thresholds were checked; --baseline says what to compare records "
             "with"
@@ -85,41 +86,41 @@ def _some(names: Iterable[str]) -> str:
     return ", ".join(every[:_NAMED]) + more
 
 
-def _checks(config: ExperimentConfig, spec: FeatureSpec) -> Iterator[str]:
+def _checks(command: Validate, spec: FeatureSpec) -> Iterator[str]:
     """One line for each check; all checks are done when the last line comes.
 
     Raises:
       ConfigError: a pattern matches no file, the search cannot begin, the model does not accept its
         parameters or the spec, or it has no metric with the name that a flag asks for.
     """
-    yield from checked_files(config)
-    if config.input_fn is not None:
-        yield _input_fn(config)
-    if config.search is not None:
-        yield _search(config, spec)
-    yield _model(config, spec)
+    yield from checked_files(command.data)
+    if command.data.input_fn is not None:
+        yield _input_fn(command.data)
+    if command.tuning.search is not None:
+        yield _search(command, spec)
+    yield _model(command, spec)
 
 
-def checked_files(config: ExperimentConfig) -> Iterator[str]:
+def checked_files(data: Data) -> Iterator[str]:
     """One line for each flag that names files.
 
     Raises:
       ConfigError: a pattern matches no file.
     """
     given = {
-        "train_files": config.train_files,
-        "train_mix": tuple(entry.rpartition("=")[0] for entry in config.train_mix),
-        "eval_files": config.eval_files,
-        "predict_files": config.predict_files,
+        "train_files": data.train_files,
+        "train_mix": tuple(entry.rpartition("=")[0] for entry in data.train_mix),
+        "eval_files": data.eval_files,
+        "predict_files": data.predict_files,
     }
     given = {flag: patterns for flag, patterns in given.items() if patterns}
-    if config.generate_default_data is not None:
+    if data.generate_default_data is not None:
         if given:
             yield "  files: not checked, because --generate_default_data may still write them"
         return
     for flag, patterns in given.items():
         local = [pattern for pattern in patterns if file_systems.scheme_of(pattern) is None]
-        days = config.days_of(flag.partition("_")[0]) if flag != "predict_files" else ()
+        days = data.days_of(flag.partition("_")[0]) if flag != "predict_files" else ()
         found = 0
         for pattern in local:
             try:
@@ -132,45 +133,45 @@ def checked_files(config: ExperimentConfig) -> Iterator[str]:
                 f", and {len(patterns) - len(local)} patterns on other file systems, not checked"
             )
         yield line
-    if not given and config.input_fn is None:
+    if not given and data.input_fn is None:
         yield "  files: not checked, because no flag names any"
 
 
-def _input_fn(config: ExperimentConfig) -> str:
+def _input_fn(data: Data) -> str:
     if importlib.util.find_spec("tensorflow") is None:
-        return f"  --input_fn={config.input_fn}: not checked, because TensorFlow is not installed"
+        return f"  --input_fn={data.input_fn}: not checked, because TensorFlow is not installed"
     importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
-    importlib.import_module("estimator_kit.training.own_input").find(config)
-    return f"  --input_fn={config.input_fn}: can be imported; its rows were not read"
+    importlib.import_module("estimator_kit.training.own_input").find(data)
+    return f"  --input_fn={data.input_fn}: can be imported; its rows were not read"
 
 
-def _search(config: ExperimentConfig, spec: FeatureSpec) -> str:
-    search = search_file.load(str(config.search))
+def _search(command: Validate, spec: FeatureSpec) -> str:
+    search = search_file.load(str(command.tuning.search))
     found = f"  --search: {len(search.parameters)} parameters"
     if importlib.util.find_spec("tensorflow") is None:
         return f"{found}; their names were not checked, because TensorFlow is not installed"
     importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
     checks = importlib.import_module("estimator_kit.tuning.checks")
-    made = config.model_copy(update={"model_dir": config.model_dir or "search"})
-    configs = checks.check_names(complete(made, TuneConfig), search, spec)
+    made = command.settings.model_copy(update={"model_dir": command.run.model_dir or "search"})
+    configs = checks.check_names(Tune.of(made), search, spec)
     checks.check_models(configs, search, spec)
     return f"{found}; the model has them and the metric {search.metric}"
 
 
-def _model(config: ExperimentConfig, spec: FeatureSpec) -> str:
-    if not config.model_fields_set.intersection(_OF_MODELS):
+def _model(command: Validate, spec: FeatureSpec) -> str:
+    if not command.settings.model_fields_set.intersection(_OF_MODELS):
         return "  model: not checked. Name it with --model."
     if importlib.util.find_spec("tensorflow") is None:
-        return f"  model {config.model}: not checked, because TensorFlow is not installed"
+        return f"  model {command.choice.model}: not checked, because TensorFlow is not installed"
     importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
-    importlib.import_module("estimator_kit.commands.validated_data").check_model(config, spec)
+    importlib.import_module("estimator_kit.commands.validated_data").check_model(command, spec)
     return (
-        f"  model {config.model}: accepts its parameters and the spec, and has the metrics that "
-        "flags name"
+        f"  model {command.choice.model}: accepts its parameters and the spec, and has the metrics "
+        "that flags name"
     )
 
 
-def pretrained_lines(config: ExperimentConfig, spec: FeatureSpec) -> list[str]:
+def pretrained_lines(run: Run, spec: FeatureSpec) -> list[str]:
     """A line for each column with pretrained vectors, followed by its warning if it has one.
 
     A run that continues from a checkpoint does not read these files, so they may be missing then.
@@ -181,7 +182,7 @@ def pretrained_lines(config: ExperimentConfig, spec: FeatureSpec) -> list[str]:
     columns = pretrained_files.columns_with(spec)
     if not columns:
         return []
-    if config.model_dir and os.path.exists(os.path.join(config.model_dir, "checkpoint")):
+    if run.model_dir and os.path.exists(os.path.join(run.model_dir, "checkpoint")):
         return [
             "  pretrained vectors: not checked, because the checkpoint in --model_dir has them: "
             f"{', '.join(columns)}"

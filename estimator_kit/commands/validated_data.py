@@ -12,7 +12,11 @@ from typing import Union
 
 from estimator_kit.checkpoints import model_outline
 from estimator_kit.config import table_settings
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.looking import Looking
+from estimator_kit.config.areas.run import Run
+from estimator_kit.config.areas.tables import Tables
+from estimator_kit.config.modes import Validate
 from estimator_kit.embeddings import table_memory
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.computing import Computing
@@ -31,29 +35,29 @@ from input_pipelines.reading import files, row_groups
 from input_pipelines.record_files import kinds, tfrecords
 
 
-def reports(config: ExperimentConfig) -> Iterator[str]:
+def reports(command: Validate) -> Iterator[str]:
     """The report of each check that the flags ask for.
 
     Raises:
       ConfigError: see `data_report` and `drift_report`; earlier reports have been given.
       DataError: a file cannot be read.
     """
-    if config.validate_rows:
-        yield data_report(config)
-    if config.baseline:
-        yield drift_report(config)
+    if command.looking.validate_rows:
+        yield data_report(command.run, command.data, command.looking)
+    if command.looking.baseline:
+        yield drift_report(command)
 
 
-def data_report(config: ExperimentConfig) -> str:
+def data_report(run: Run, data: Data, looking: Looking) -> str:
     """The report on `config.validate_rows` rows of the training files, with warnings last.
 
     Raises:
       ConfigError: records do not fit the spec; the message has the report after the errors.
       DataError: a file cannot be read.
     """
-    paths = files.expand(config.train_files, flag="--train_files", days=config.days_of("train"))
-    spec = parser.load(config.spec)
-    report = spec_check.check(spec, paths, rows=config.validate_rows)
+    paths = files.expand(data.train_files, flag="--train_files", days=data.days_of("train"))
+    spec = parser.load(run.spec)
+    report = spec_check.check(spec, paths, rows=looking.validate_rows)
     errors, warnings = list(report.errors), list(report.warnings)
     text, unusable = row_groups.neighbors(spec, tfrecords.first_records(paths))
     if text:
@@ -61,7 +65,7 @@ def data_report(config: ExperimentConfig) -> str:
     return _text("the data do not fit the spec", report.lines, warnings, errors)
 
 
-def drift_report(config: ExperimentConfig) -> str:
+def drift_report(command: Validate) -> str:
     """How far the training files drifted from the baseline, with warnings last.
 
     Reads all records of the training files, and of the baseline if it is given as files, and
@@ -75,21 +79,23 @@ def drift_report(config: ExperimentConfig) -> str:
       DataError: a file cannot be read, or has no record.
       MissingPackageError: the package for sketches is not installed.
     """
-    spec = parser.load(config.spec)
-    paths = files.expand(config.train_files, flag="--train_files", days=config.days_of("train"))
-    if config.baseline_statistics:
+    spec = parser.load(command.run.spec)
+    paths = files.expand(
+        command.data.train_files, flag="--train_files", days=command.data.days_of("train")
+    )
+    if command.looking.baseline_statistics:
         try:
-            before = statistics.load(pathlib.Path(config.baseline_statistics))
+            before = statistics.load(pathlib.Path(command.looking.baseline_statistics))
         except statistics.StatisticsError as error:
             raise ConfigError(f"--baseline: {error}") from error
-        csv, old_notes = table_settings.csv_options(config, spec, paths), []
+        csv, old_notes = table_settings.csv_options(command.tables, spec, paths), []
     else:
-        baseline = files.expand(config.baseline, flag="--baseline")
-        csv = _options_of(spec, baseline, paths, config)
+        baseline = files.expand(command.looking.baseline, flag="--baseline")
+        csv = _options_of(spec, baseline, paths, command.tables)
         old = _summary(spec, baseline, csv)
         before = old.statistics(len(baseline))
         old_notes = [f"note: the baseline: {note}" for note in old.notes]
-        csv = _options_of(spec, paths, baseline, config)
+        csv = _options_of(spec, paths, baseline, command.tables)
     new = _summary(spec, paths, csv)
     report = drift.compare(spec, before, new.statistics(len(paths)))
     heading = "the data drifted further than the spec allows"
@@ -109,11 +115,11 @@ def _summary(spec: FeatureSpec, paths: Sequence[str], csv: CsvOptions) -> Record
 
 
 def _options_of(
-    spec: FeatureSpec, paths: Sequence[str], others: Sequence[str], config: ExperimentConfig
+    spec: FeatureSpec, paths: Sequence[str], others: Sequence[str], tables: Tables
 ) -> CsvOptions:
     """The CSV options for `paths`; the default ones if only the other files are CSV."""
     only_others = kinds.kind_of_all(paths) != kinds.CSV and kinds.kind_of_all(others) == kinds.CSV
-    return CsvOptions() if only_others else table_settings.csv_options(config, spec, paths)
+    return CsvOptions() if only_others else table_settings.csv_options(tables, spec, paths)
 
 
 def _text(
@@ -126,16 +132,17 @@ def _text(
     return "\n".join(lines)
 
 
-def check_model(config: ExperimentConfig, spec: FeatureSpec) -> None:
+def check_model(command: Validate, spec: FeatureSpec) -> None:
     """Builds the graphs of the model that `config` names; trains nothing.
 
     Raises:
       ConfigError: the model does not accept its parameters or the spec, its tables do not fit into
         memory, or it has no metric with the name that a flag asks for.
     """
-    model = preparation.make_model(config, spec)
-    model.computing = Computing.of(config)
-    if config.strategy is None and not config.worker_hosts:
+    model = preparation.make_model(command.choice, spec)
+    model.computing = Computing.of(command.training)
+    if command.cluster.strategy is None and not command.cluster.worker_hosts:
         table_memory.check(spec, model.groups())
     outline = model_outline.outline(model)
-    plan.check_metrics(config.model_copy(update={"mode": "train_and_evaluate"}), outline)
+    program = command.program.model_copy(update={"mode": "train_and_evaluate"})
+    plan.check_metrics(program, command.training, command.exports, outline)

@@ -6,7 +6,7 @@ makes one itself. Imports no TensorFlow.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import pydantic
 
@@ -62,6 +62,12 @@ class ExperimentConfig(AllSettings):
             raise ConfigError("\n".join(problems))
 
 
+class ModelDirConfig(ExperimentConfig):
+    """A config that the kit makes for one of several trainings, each in its own folder."""
+
+    model_dir: str
+
+
 _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 _TYPES = {
     "tuple_": "a list of strings",
@@ -72,15 +78,6 @@ _TYPES = {
     "bool_": "true or false",
     "dict_": "a mapping",
 }
-
-C = TypeVar("C", bound=ExperimentConfig)
-
-
-def complete(config: ExperimentConfig, kind: type[C]) -> C:
-    """The same config as the type of its mode. It is not checked again."""
-    made = kind.model_construct(_fields_set=set(config.model_fields_set), **dict(config))
-    made._own_function = config._own_function
-    return cast(C, made)
 
 
 def _problem(item: Any, fields: Any) -> str:

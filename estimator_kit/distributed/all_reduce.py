@@ -26,8 +26,10 @@ import tensorflow as tf
 from estimator_kit import exit_codes
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config import cluster
+from estimator_kit.config.areas.cluster import Cluster
+from estimator_kit.config.areas.program import Program
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import Train
 from estimator_kit.distributed import servers
 from estimator_kit.distributed.chief import Chief
 from estimator_kit.distributed.lost_tasks import leave
@@ -50,14 +52,14 @@ from input_pipelines.eager import as_written
 _ROW_BY_ROW = {"adadelta", "adamw", "ftrl", "lazy_adam", "momentum", "rmsprop"}
 
 
-def devices(config: ModelDirConfig) -> list[str]:
+def devices(cluster: Cluster) -> list[str]:
     """The devices of this machine that train: its GPUs, or else CPUs (one by default).
 
     Raises:
       ConfigError: this machine has fewer GPUs than --mirrored_devices.
     """
     gpus = len(tf.config.list_physical_devices("GPU"))
-    count = config.mirrored_devices or max(1, gpus)
+    count = cluster.mirrored_devices or max(1, gpus)
     if 0 < gpus < count:
         raise ConfigError(
             f"--mirrored_devices: expected at most {gpus}, the GPUs of this machine, got {count}"
@@ -72,20 +74,20 @@ class Mirrored(Alone):
       ConfigError: this machine has fewer GPUs than --mirrored_devices.
     """
 
-    def __init__(self, config: ModelDirConfig, request: StopRequest):
-        self._devices = devices(config)
+    def __init__(self, command: Train, request: StopRequest):
+        self._devices = devices(command.cluster)
         team = Team(batches_a_step=len(self._devices), ends_together=True)
-        super().__init__(config, request, team=team)
+        super().__init__(command, request, team=team)
 
     def estimator(self, model: ModelFn) -> Any:
         on_cpu = self._devices[0].startswith("/cpu")
         reduction = tf.distribute.ReductionToOneDevice() if on_cpu else None
         with tf.Graph().as_default():  # In eager mode the strategy would use the devices at once.
             strategy = tf.distribute.MirroredStrategy(self._devices, cross_device_ops=reduction)
-        return make_estimator(self._config, model, train_distribute=strategy)
+        return make_estimator(self._command, model, train_distribute=strategy)
 
 
-def check_model(config: ModelDirConfig, model: ModelFn) -> None:
+def check_model(cluster: Cluster, model: ModelFn) -> None:
     """Raises ConfigError for parameters that would give another result on several devices."""
     p = model.params
     wrong = {
@@ -97,26 +99,26 @@ def check_model(config: ModelDirConfig, model: ModelFn) -> None:
     for name, given in wrong.items():
         if given:
             raise ConfigError(
-                f"the model parameter {name} does not work with --strategy={config.strategy}: it "
+                f"the model parameter {name} does not work with --strategy={cluster.strategy}: it "
                 "would apply to the gradients of each device separately. Remove it."
             )
     if not isinstance(model.combination, (Weights, Uncertainty)):
         raise ConfigError(
             f"the model parameter combine={p.combine} does not work with "
-            f"--strategy={config.strategy}: each device would compare the gradients of its "
+            f"--strategy={cluster.strategy}: each device would compare the gradients of its "
             "batch, and learn other weights. Use uncertainty, or remove it."
         )
     for name, entry in model.spec.objectives.items():
         if entry.reduction == "sum":
             raise ConfigError(
                 f"objectives.{name}: reduction: sum does not work with "
-                f"--strategy={config.strategy}: TensorFlow would divide this loss by the number of "
-                "devices. Use another reduction, or train in one process."
+                f"--strategy={cluster.strategy}: TensorFlow would divide this loss by the number "
+                "of devices. Use another reduction, or train in one process."
             )
     named = {_name(choice) for choice in (p.optimizer, *(p.optimizers or {}).values())}
     # With FTRL, rows without gradients stay at 0. It is the default of a linear part.
     named |= {_name(getattr(p, "linear_optimizer", "ftrl"))} - {"ftrl"}
-    other = sorted(named & _ROW_BY_ROW) if config.strategy == "multi_worker_mirrored" else []
+    other = sorted(named & _ROW_BY_ROW) if cluster.strategy == "multi_worker_mirrored" else []
     if other:
         raise ConfigError(
             f"the optimizer {other[0]} does not work with --strategy=multi_worker_mirrored: the "
@@ -138,19 +140,19 @@ class AllReduceChief(Chief):
 
     _strategy: Any  # Set by start_server.
 
-    def devices_of(self, config: ModelDirConfig) -> int:
-        return len(devices(config))
+    def devices_of(self, cluster: Cluster) -> int:
+        return len(devices(cluster))
 
     def start_server(self) -> None:
         if not reachable(self._view.chief):  # Otherwise this is a second chief, by mistake.
             self._marks.remove("ready")
-        self._strategy = start_server(self._config, self._view)
+        self._strategy = start_server(self._command.program, self._command.cluster, self._view)
 
     def make_steps(self, steps: Steps) -> None:
         self._marks.write("ready", max_steps=steps.max_steps)
-        saver = SaverHook(make_run_config(self._config), list(steps.saving_listeners))
+        saver = SaverHook(make_run_config(self._command), list(steps.saving_listeners))
         train(
-            self._config,
+            self._command,
             self._view,
             self._strategy,
             steps.model,
@@ -166,13 +168,11 @@ class AllReduceWorker(Worker):
 
     _strategy: Any  # Set by start_server.
 
-    def __init__(
-        self, config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView
-    ):
-        super().__init__(config, spec, model, view, devices=len(devices(config)))
+    def __init__(self, command: Train, spec: FeatureSpec, model: ModelFn, view: ClusterView):
+        super().__init__(command, spec, model, view, devices=len(devices(command.cluster)))
 
     def start_server(self) -> None:
-        self._strategy = start_server(self._config, self._view)
+        self._strategy = start_server(self._command.program, self._command.cluster, self._view)
 
     def check_restarted_chief(self) -> None:
         raise tf.errors.UnavailableError(
@@ -182,7 +182,7 @@ class AllReduceWorker(Worker):
     def make_steps(self, source: TrainingInput, ready: Mark, hooks: list[Any]) -> Optional[str]:
         assert ready.max_steps is not None  # All tasks end at the step that the chief has computed.
         train(
-            self._config,
+            self._command,
             self._view,
             self._strategy,
             self._model,
@@ -195,9 +195,9 @@ class AllReduceWorker(Worker):
         return ready.id
 
 
-def start_server(config: ModelDirConfig, view: ClusterView) -> Any:
+def start_server(program: Program, cluster_settings: Cluster, view: ClusterView) -> Any:
     """Starts the server of this task, and returns its strategy."""
-    on_cpu = devices(config)[0].startswith("/cpu")
+    on_cpu = devices(cluster_settings)[0].startswith("/cpu")
     communication = tf.distribute.experimental.CommunicationImplementation
     with tf.Graph().as_default(), cluster.set_tf_config(view):
         strategy = tf.distribute.MultiWorkerMirroredStrategy(
@@ -207,13 +207,18 @@ def start_server(config: ModelDirConfig, view: ClusterView) -> Any:
         )
     # So that the coordinator does not start a server.
     strategy.extended._std_server_started = True
-    servers.start(config, view, strategy.update_config_proto(session_config(config)))
+    servers.start(
+        program,
+        cluster_settings,
+        view,
+        strategy.update_config_proto(session_config(program, cluster_settings)),
+    )
     return strategy
 
 
 @as_written
 def train(
-    config: ModelDirConfig,
+    command: Train,
     view: ClusterView,
     strategy: Any,
     model: ModelFn,
@@ -233,7 +238,9 @@ def train(
       tf.errors.UnavailableError: another task did not start in time.
     """
     others = [(name, host) for name, host in view.tasks() if name != view.name]
-    if not wait_for(others, this=view.name, seconds=config.cluster_timeout_secs, over=over):
+    if not wait_for(
+        others, this=view.name, seconds=command.cluster.cluster_timeout_secs, over=over
+    ):
         return
     with (
         tf.Graph().as_default(),
@@ -241,7 +248,7 @@ def train(
         _noticing_losses(view, others, ended),
     ):
         trained = estimator.Estimator(
-            model, config=make_run_config(config, view, train_distribute=strategy), params={}
+            model, config=make_run_config(command, view, train_distribute=strategy), params={}
         )
         estimator.train_and_evaluate(
             trained,

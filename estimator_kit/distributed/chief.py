@@ -19,8 +19,9 @@ import tensorflow as tf
 
 from estimator_kit import exit_codes
 from estimator_kit.checkpoints import reading
+from estimator_kit.config.areas.cluster import Cluster
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import Train
 from estimator_kit.distributed.waiting import CHIEF, DONE, EVALUATOR, FAILED, STOPPED, Marks
 from estimator_kit.errors import ConfigError, NothingToDo, Stopped
 from estimator_kit.result import EARLY_STOPPED, INPUT_EXHAUSTED, RunResult, read_result
@@ -41,7 +42,7 @@ class Chief(Trainer):
     """The chief of a cluster; override `start_server` and `make_steps`.
 
     Args:
-      config, view: the config and the cluster view of this task.
+      command, view: the training and the cluster view of this task.
       request: receives the evaluator's request for an early stop.
       goal: the goal of this start; see `goal_of`.
     """
@@ -50,19 +51,19 @@ class Chief(Trainer):
 
     def __init__(
         self,
-        config: ModelDirConfig,
+        command: Train,
         view: ClusterView,
         request: StopRequest,
         goal: Mapping[str, Any],
     ):
-        team = Team.of(config, view, self.devices_of(config))
-        super().__init__(config, request, team=team, task=view.name)
+        team = Team.of(command.cluster, view, self.devices_of(command.cluster))
+        super().__init__(command, request, team=team, task=view.name)
         self._view, self._goal = view, goal
-        self._marks = Marks(config.model_dir)
+        self._marks = Marks(command.run.model_dir)
         self._had_evaluator = False
         self._scored_by = CHIEF
 
-    def devices_of(self, config: ModelDirConfig) -> int:
+    def devices_of(self, cluster: Cluster) -> int:
         """How many devices of each task train. By default one."""
         return 1
 
@@ -92,8 +93,8 @@ class Chief(Trainer):
             told = True
         except NothingToDo:
             # Tasks that were started with this chief wait only for the task that the mark names.
-            mode = self._config.mode
-            result = read_result(self._config.model_dir) or RunResult(mode=mode)
+            mode = self._command.program.mode
+            result = read_result(self._command.run.model_dir) or RunResult(mode=mode)
             if mode == "train_and_evaluate" and not result.metrics:
                 self._scored_by = EVALUATOR  # The evaluator has not finished yet.
             raise
@@ -109,7 +110,7 @@ class Chief(Trainer):
             if status and started:
                 # If an error is being raised, it must not be hidden by an error here.
                 with contextlib.nullcontext() if told else contextlib.suppress(Exception):
-                    step = reading.latest_step(self._config.model_dir)
+                    step = reading.latest_step(self._command.run.model_dir)
                     self._marks.write(
                         "end",
                         status=status,
@@ -191,7 +192,7 @@ def _rows_of_all(plan: Plan, source: TrainingInput, step: int) -> tuple[int, int
       plan, source: the plan and the input of the chief.
       step: the global step at the end.
     """
-    team, batch_size = source.team, source.config.batch_size
+    team, batch_size = source.team, source.command.training.batch_size
     made = (step - plan.start_step) * team.batches_a_step * batch_size
     if plan.rows is None or plan.stop_reason != INPUT_EXHAUSTED:
         return made, 0

@@ -22,8 +22,9 @@ import tensorflow as tf
 
 from estimator_kit.checkpoints import reading
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
+from estimator_kit.config.areas.program import Program
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import InFolder, Train
 from estimator_kit.distributed.lost_tasks import Watch
 from estimator_kit.distributed.waiting import DONE, EVALUATOR, Mark, Marks, goal_of
 from estimator_kit.errors import Stopped
@@ -48,21 +49,24 @@ _TRIES = 10
 
 
 class _Evaluator:
-    def __init__(
-        self, config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, request: StopRequest
-    ):
-        self.model_dir = config.model_dir
+    def __init__(self, command: Train, spec: FeatureSpec, model: ModelFn, request: StopRequest):
+        self.model_dir = command.run.model_dir
         self.request = request
         self.scored: Optional[str] = None
         self._damaged: Counter[str] = Counter()  # How often a checkpoint could not be read.
-        self._config, self._spec, self._model = config, spec, model
-        self.trained = make_estimator(config, model)
-        screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config, spec)})
-        self._given = given = EvalInput.of(config, spec, screened)
+        self._training, self._spec, self._model = command.training, spec, model
+        self.trained = make_estimator(command, model)
+        screened = bad_data.screen(
+            command.program,
+            command.reading,
+            spec,
+            {"--eval_files": eval_paths(command.program, command.data, spec)},
+        )
+        self._given = given = EvalInput.of(command, spec, screened)
         left_out = screened.left_out("--eval_files")
-        self.meaning = ScoresMeaning.of(config, spec, model, given.files, left_out)
+        self.meaning = ScoresMeaning.of(command, spec, model, given.files, left_out)
         self.after = AfterEvaluation(
-            config, spec, self.request, given.files, given.damaged, meaning=self.meaning
+            command, spec, self.request, given.files, given.damaged, meaning=self.meaning
         )
         self._input = given.input_fn()
         self._last = float("-inf")
@@ -82,7 +86,7 @@ class _Evaluator:
         return str(found)
 
     def is_due(self) -> bool:
-        return time.monotonic() - self._last >= self._config.eval_throttle_secs
+        return time.monotonic() - self._last >= self._training.eval_throttle_secs
 
     def score(self, checkpoint: str) -> None:
         """Evaluates and exports a checkpoint. Skips a checkpoint that was deleted meanwhile."""
@@ -117,7 +121,7 @@ class _Evaluator:
 
 
 def run_evaluator(
-    config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView
+    command: Train, spec: FeatureSpec, model: ModelFn, view: ClusterView
 ) -> RunResult:
     """Scores checkpoints until training is over, then the last one, and writes the exports.
 
@@ -127,27 +131,29 @@ def run_evaluator(
         --cluster_timeout_secs.
       DataError, ConfigError: see their docstrings.
     """
-    request, marks = StopRequest(), Marks(config.model_dir)
+    request, marks = StopRequest(), Marks(command.run.model_dir)
     # The watch starts first, because it sets the evaluator's mark.
     with (
         stop_on_sigterm(request),
         Watch(
             view,
             marks,
-            seconds=config.cluster_timeout_secs,
-            goal=goal_of(config, spec),
+            seconds=command.cluster.cluster_timeout_secs,
+            goal=goal_of(command.settings, spec),
             presence=EVALUATOR,
-            workers_needed=needs_all_workers(config),
+            workers_needed=needs_all_workers(command.cluster),
         ) as watch,
     ):
-        own = _Evaluator(config, spec, model, request)
+        own = _Evaluator(command, spec, model, request)
         said = False
         while True:
             # Checked before `newest`: the last checkpoint is saved before training is over.
             over = watch.over()
-            if over and _is_all_done(config, watch.end, own.meaning):
+            if over and _is_all_done(command.program, command.run, watch.end, own.meaning):
                 _log.info("the last checkpoint is scored, and the exports are written")
-                return RunResult(mode=config.mode, task=view.name, metrics=own.after.metrics)
+                return RunResult(
+                    mode=command.program.mode, task=view.name, metrics=own.after.metrics
+                )
             checkpoint = own.newest()
             if checkpoint is not None and (over or (own.is_due() and not watch.may_be_over())):
                 own.score(checkpoint)
@@ -167,7 +173,7 @@ def run_evaluator(
     if end is not None and end.status == DONE and own.scored is not None:
         own.after.finish(own.trained)
     result = RunResult(
-        mode=config.mode,
+        mode=command.program.mode,
         task=view.name,
         metrics=own.after.metrics,
         exports=own.after.exports,
@@ -180,15 +186,17 @@ def run_evaluator(
     return result
 
 
-def _is_all_done(config: ModelDirConfig, end: Optional[Mark], meaning: ScoresMeaning) -> bool:
+def _is_all_done(
+    program: Program, run: InFolder, end: Optional[Mark], meaning: ScoresMeaning
+) -> bool:
     """Whether the chief, or an earlier start of this task, has scored the last checkpoint."""
     if end is None or end.status != DONE:
         return False
-    kept = read_result(config.model_dir) or RunResult(mode=config.mode)
+    kept = read_result(run.model_dir) or RunResult(mode=program.mode)
     # In a cluster with an evaluator, the evaluator adds the metrics, and does so at the very end.
     completed = bool(kept.metrics) and meaning.is_of(kept.scores)
-    completed = completed and starts.unfinished_step(config.model_dir) is None
-    is_last = kept.global_step == reading.latest_step(config.model_dir)
+    completed = completed and starts.unfinished_step(run.model_dir) is None
+    is_last = kept.global_step == reading.latest_step(run.model_dir)
     return end.scored_by != EVALUATOR or (completed and is_last)
 
 

@@ -20,9 +20,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
-from estimator_kit.config.areas.cluster import local_jobs
+from estimator_kit.config.areas.cluster import Cluster, local_jobs
 from estimator_kit.config.cluster import CHIEF, EVALUATOR, PS, WORKER, ClusterView
-from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.exit_codes import DONE, NOTHING_TO_DO
 from estimator_kit.observing import console
 
@@ -162,15 +161,15 @@ class _Tasks:
             thread.join()
 
 
-def launch(config: ExperimentConfig, arguments: Sequence[str]) -> int:
+def launch(cluster: Cluster, arguments: Sequence[str]) -> int:
     """Runs a cluster until it ends, and returns the exit status.
 
     Args:
       config: `launch_local` lists the tasks.
       arguments: the flags of each task.
     """
-    assert config.launch_local is not None
-    jobs = local_jobs(config.launch_local)
+    assert cluster.launch_local is not None
+    jobs = local_jobs(cluster.launch_local)
     ports = free_ports(jobs[CHIEF] + jobs[WORKER] + jobs[PS])
     received: list[int] = []
 
@@ -180,7 +179,7 @@ def launch(config: ExperimentConfig, arguments: Sequence[str]) -> int:
     before = {n: signal.signal(n, note) for n in (signal.SIGTERM, signal.SIGINT)}
     tasks = _Tasks(views_of(jobs, ports), arguments)
     try:
-        _supervise(tasks, received, spare=_spare_workers(config, jobs))
+        _supervise(tasks, received, spare=_spare_workers(cluster, jobs))
     finally:
         tasks.close()
         for number, handler in before.items():
@@ -188,11 +187,11 @@ def launch(config: ExperimentConfig, arguments: Sequence[str]) -> int:
     return exit_status(tasks.codes)
 
 
-def _spare_workers(config: ExperimentConfig, jobs: Mapping[str, int]) -> int:
+def _spare_workers(cluster: Cluster, jobs: Mapping[str, int]) -> int:
     """How many workers may fail before the training must end. No worker is started again."""
     if not jobs[PS]:
         return 0  # An all-reduce needs every worker.
-    return config.backup_workers if config.strategy == "sync_replicas" else jobs[WORKER]
+    return cluster.backup_workers if cluster.strategy == "sync_replicas" else jobs[WORKER]
 
 
 def _supervise(tasks: _Tasks, received: Sequence[int], *, spare: int) -> None:

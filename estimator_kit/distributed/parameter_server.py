@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import Train
 from estimator_kit.distributed import servers
 from estimator_kit.distributed.chief import Chief
 from estimator_kit.distributed.lost_tasks import Watch
@@ -40,24 +40,24 @@ class ParameterServerChief(Chief):
 
     def __init__(
         self,
-        config: ModelDirConfig,
+        command: Train,
         view: ClusterView,
         request: StopRequest,
         goal: Mapping[str, Any],
     ):
-        super().__init__(config, view, request, goal)
+        super().__init__(command, view, request, goal)
         self._session = ""
         # The time since when each worker is unreachable.
         self._gone: dict[str, float] = {}
 
     def start_server(self) -> None:
-        servers.start(self._config, self._view)
+        servers.start(self._command.program, self._command.cluster, self._view)
 
     def make_steps(self, steps: Steps) -> None:
-        config, view, max_steps = self._config, self._view, steps.max_steps
+        view, max_steps = self._view, steps.max_steps
 
         def attempt(session: ClusterSession) -> None:
-            trained = cluster_estimator(config, steps.model, view)
+            trained = cluster_estimator(self._command, steps.model, view)
             saver = LastToSave(trained.config, lambda step: self._are_done(step, max_steps))
             say_ready = _AfterSession(lambda: self._say_ready(max_steps))
             trained.train(
@@ -70,14 +70,16 @@ class ParameterServerChief(Chief):
         with Watch(
             view,
             self._marks,
-            seconds=config.cluster_timeout_secs,
+            seconds=self._command.cluster.cluster_timeout_secs,
             goal=self._goal,
             on_end=self._say_given_up,
             leaves=True,
             request=self.request,
-            workers_needed=needs_all_workers(config),
+            workers_needed=needs_all_workers(self._command.cluster),
         ):
-            through = keep_training(config, view, attempt, lambda: self.request.reason == SIGTERM)
+            through = keep_training(
+                self._command.cluster, view, attempt, lambda: self.request.reason == SIGTERM
+            )
         if through is None:
             _log.warning(
                 "stopped by SIGTERM while a server was lost. The steps after the last checkpoint "
@@ -86,16 +88,17 @@ class ParameterServerChief(Chief):
 
     def _say_given_up(self) -> None:
         """Writes a failed result now, since the process may be ended before it reports."""
-        error = f"a task could not be reached for {self._config.cluster_timeout_secs:g} seconds"
-        step = reading.latest_step(self._config.model_dir)
+        seconds = self._command.cluster.cluster_timeout_secs
+        error = f"a task could not be reached for {seconds:g} seconds"
+        step = reading.latest_step(self._command.run.model_dir)
         result = RunResult(
-            mode=self._config.mode,
+            mode=self._command.program.mode,
             status="failed",
             global_step=step,
             error=error,
             task=self._view.name,
         )
-        result.save(result_path(self._config.model_dir))
+        result.save(result_path(self._command.run.model_dir))
 
     def _say_ready(self, max_steps: int) -> None:
         self._session = self._marks.write("ready", max_steps=max_steps)
@@ -119,7 +122,9 @@ class ParameterServerChief(Chief):
                 continue
             since = self._gone.setdefault(name, time.monotonic())
             joined = self._marks.look(f"joined-{name}") is not None
-            if time.monotonic() - since < (_GONE if joined else self._config.cluster_timeout_secs):
+            if time.monotonic() - since < (
+                _GONE if joined else self._command.cluster.cluster_timeout_secs
+            ):
                 waiting.append(name)
             elif self._gone[name] > float("-inf"):
                 _log.warning(
@@ -135,23 +140,29 @@ class ParameterServerWorker(Worker):
     """A worker. It trains the variables on the ps with its shard."""
 
     def start_server(self) -> None:
-        servers.start(self._config, self._view)
+        servers.start(self._command.program, self._command.cluster, self._view)
 
     def make_steps(self, source: TrainingInput, ready: Mark, hooks: list[Any]) -> Optional[str]:
         # With backup workers, the workers would go on after the chief has ended, to the ends of
         # their shards. Otherwise every task reads its shard to the end.
-        max_steps = ready.max_steps if self._config.backup_workers else self._config.max_steps
+        max_steps = (
+            ready.max_steps
+            if self._command.cluster.backup_workers
+            else self._command.training.max_steps
+        )
 
         def attempt(session: ClusterSession) -> None:
             input_fn = self.input_from_checkpoint(source)
-            trained = cluster_estimator(self._config, self._model, self._view)
+            trained = cluster_estimator(self._command, self._model, self._view)
             trained.train(input_fn, max_steps=max_steps, hooks=[*hooks, session])
 
         def session_of_chief() -> Optional[str]:
             ready = self._marks.look("ready")
             return ready.id if ready is not None else None
 
-        through = keep_training(self._config, self._view, attempt, self.is_over, session_of_chief)
+        through = keep_training(
+            self._command.cluster, self._view, attempt, self.is_over, session_of_chief
+        )
         return (through.of or ready.id) if through is not None else None
 
 

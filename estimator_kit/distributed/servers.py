@@ -27,8 +27,10 @@ from typing import Any, Union
 
 import tensorflow as tf
 
+from estimator_kit.config.areas.cluster import Cluster
+from estimator_kit.config.areas.program import Program
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import Train
 from estimator_kit.distributed.lost_tasks import Watch
 from estimator_kit.distributed.waiting import Marks, goal_of, reachable
 from estimator_kit.errors import ConfigError, Stopped
@@ -195,11 +197,11 @@ _NAME = 30.0
 STARTED: list[Any] = []
 
 
-def start(config: ModelDirConfig, view: ClusterView, session: Any = None) -> Any:
+def start(program: Program, cluster: Cluster, view: ClusterView, session: Any = None) -> Any:
     """Starts the server of this task, and restricts it to its address.
 
     Args:
-      config: the experiment.
+      command: the training.
       view: this task in its cluster.
       session: the ConfigProto of its sessions; by default the one from the flags.
 
@@ -208,9 +210,9 @@ def start(config: ModelDirConfig, view: ClusterView, session: Any = None) -> Any
     """
     assert view.address is not None
     only: list[Address] = []
-    if not config.listen_on_all_interfaces:
-        only = _own_addresses(view, min(_NAME, config.cluster_timeout_secs))
-    session = session if session is not None else session_config(config)
+    if not cluster.listen_on_all_interfaces:
+        only = _own_addresses(view, min(_NAME, cluster.cluster_timeout_secs))
+    session = session if session is not None else session_config(program, cluster)
     if view.task_type == "ps":
         session.device_count["GPU"] = 0  # A ps stores variables in memory and needs no GPU.
     try:
@@ -247,7 +249,7 @@ def _own_addresses(view: ClusterView, seconds: float) -> list[Address]:
             threading.Event().wait(1)
 
 
-def run_ps(config: ModelDirConfig, spec: FeatureSpec, view: ClusterView) -> RunResult:
+def run_ps(command: Train, spec: FeatureSpec, view: ClusterView) -> RunResult:
     """Serves its variables until training is over.
 
     Raises:
@@ -256,15 +258,15 @@ def run_ps(config: ModelDirConfig, spec: FeatureSpec, view: ClusterView) -> RunR
         --cluster_timeout_secs.
     """
     request = StopRequest()
-    start(config, view)
+    start(command.program, command.cluster, view)
     with (
         stop_on_sigterm(request),
         Watch(
             view,
-            Marks(config.model_dir),
-            seconds=config.cluster_timeout_secs,
-            goal=goal_of(config, spec),
-            workers_needed=needs_all_workers(config),
+            Marks(command.run.model_dir),
+            seconds=command.cluster.cluster_timeout_secs,
+            goal=goal_of(command.settings, spec),
+            workers_needed=needs_all_workers(command.cluster),
         ) as watch,
     ):
         trainers = [host for name, host in view.tasks() if not name.startswith("ps:")]
@@ -278,4 +280,4 @@ def run_ps(config: ModelDirConfig, spec: FeatureSpec, view: ClusterView) -> RunR
     if request.reason == SIGTERM:
         raise Stopped(f"{view.name} was stopped by SIGTERM")
     watch.check()
-    return RunResult(mode=config.mode, task=view.name)
+    return RunResult(mode=command.program.mode, task=view.name)

@@ -23,8 +23,9 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit.config.areas.cluster import Cluster
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import Train
 from estimator_kit.distributed.waiting import wait_for
 from estimator_kit.embeddings import dynamic_tables, table_memory
 from estimator_kit.errors import ConfigError, SessionLost
@@ -146,32 +147,32 @@ class ClusterSession(tf.compat.v1.train.SessionRunHook):
         self.steps += 1
 
 
-def cluster_estimator(config: ModelDirConfig, model: ModelFn, view: ClusterView) -> Any:
+def cluster_estimator(command: Train, model: ModelFn, view: ClusterView) -> Any:
     """The Estimator for one attempt of a task. Its `device_fn` allows only one graph."""
-    model.together = _together(config, view)
-    session = session_config(config)
+    model.together = _together(command.cluster, view)
+    session = session_config(command.program, command.cluster)
     session.device_filters.extend(device_filters(view))
     return make_estimator(
-        config,
+        command,
         model,
         view,
         device_fn=device_fn(view),
         session_config=session,
-        session_creation_timeout_secs=max(1, int(config.cluster_timeout_secs)),
+        session_creation_timeout_secs=max(1, int(command.cluster.cluster_timeout_secs)),
     )
 
 
-def _together(config: ModelDirConfig, view: ClusterView) -> Optional[Synchronous]:
-    team = Team.of(config, view)
+def _together(cluster: Cluster, view: ClusterView) -> Optional[Synchronous]:
+    team = Team.of(cluster, view)
     if not team.ends_together:
         return None
     return Synchronous(team.size, team.batches_a_step, view.is_chief)
 
 
-def check_model(config: ModelDirConfig, model: ModelFn, view: ClusterView) -> None:
+def check_model(cluster: Cluster, model: ModelFn, view: ClusterView) -> None:
     """Raises ConfigError for a model that cannot train in a cluster."""
     wrong = ["accumulate"] if model.params.accumulate > 1 else []
-    if Team.of(config, view).ends_together:
+    if Team.of(cluster, view).ends_together:
         for name, entry in model.spec.objectives.items():
             loss = entry.loss if isinstance(entry, NextItem) else None
             if isinstance(loss, SampledSoftmax) and loss.sampled_softmax.negatives == "mixed":
@@ -187,7 +188,7 @@ def check_model(config: ModelDirConfig, model: ModelFn, view: ClusterView) -> No
                 "the other tasks of --strategy=sync_replicas. Use another --strategy, or remove "
                 "the method."
             )
-    if config.partition_mib is not None and model.params.moving_average is not None:
+    if cluster.partition_mib is not None and model.params.moving_average is not None:
         raise ConfigError(
             "the model parameter moving_average does not work with --partition_mib: the averages "
             "of pieces would not be saved as whole tables. Remove one of them."
@@ -200,7 +201,7 @@ def check_model(config: ModelDirConfig, model: ModelFn, view: ClusterView) -> No
 
 
 def keep_training(
-    config: ModelDirConfig,
+    cluster: Cluster,
     view: ClusterView,
     attempt: Callable[[ClusterSession], None],
     over: Callable[[], bool],
@@ -209,7 +210,7 @@ def keep_training(
     """Trains until an attempt succeeds, with a new attempt whenever a server is lost.
 
     Args:
-      config: the experiment; `cluster_timeout_secs` limits the wait for lost servers.
+      cluster: its `cluster_timeout_secs` limits the wait for lost servers.
       view: the task that trains.
       attempt: trains from the last checkpoint on, with the given hook among its hooks.
       over: whether the training is over, so no further attempt is needed.
@@ -221,13 +222,13 @@ def keep_training(
     fruitless = 0
     ps = [task for task in view.tasks() if task[0].startswith("ps:")]
     while not over() and wait_for(
-        ps, this=view.name, seconds=config.cluster_timeout_secs, over=over
+        ps, this=view.name, seconds=cluster.cluster_timeout_secs, over=over
     ):
         session = ClusterSession(ready)
         try:
             with (
                 _quick_sessions(),
-                table_memory.split_above(config.partition_mib),
+                table_memory.split_above(cluster.partition_mib),
                 dynamic_tables.on_servers(len(ps)),
             ):
                 attempt(session)

@@ -9,7 +9,7 @@ from typing import Optional
 
 from estimator_kit.config.areas.cluster import ALL_REDUCE
 from estimator_kit.config.cluster import EVALUATOR, PS, ClusterView, strategy_of
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import Train
 from estimator_kit.distributed import all_reduce, evaluation, servers, sessions
 from estimator_kit.distributed.all_reduce import AllReduceChief, AllReduceWorker, Mirrored
 from estimator_kit.distributed.chief import Chief
@@ -36,11 +36,11 @@ _CLUSTERS: dict[Optional[str], tuple[type[Chief], type[Worker]]] = {
 }
 
 
-def train(config: ModelDirConfig, spec: Optional[FeatureSpec] = None) -> RunResult:
+def train(command: Train, spec: Optional[FeatureSpec] = None) -> RunResult:
     """Runs `train` or `train_and_evaluate`, as the task that TF_CONFIG names or alone.
 
     Args:
-      config: the experiment.
+      command: the training.
       spec: the spec of `config.spec`, if it is already read.
 
     Raises:
@@ -48,32 +48,32 @@ def train(config: ModelDirConfig, spec: Optional[FeatureSpec] = None) -> RunResu
       NothingToDo, Stopped, DataError, LossError, CheckpointError, tf.errors.UnavailableError: see
         `Training.run` and `Worker.run`.
     """
-    with prepared(config, spec) as made:
-        return _live(config, made.spec, made.model, made.view)
+    with prepared(command, spec) as made:
+        return _live(command, made.spec, made.model, made.view)
 
 
 def _live(
-    config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, view: Optional[ClusterView]
+    command: Train, spec: FeatureSpec, model: ModelFn, view: Optional[ClusterView]
 ) -> RunResult:
-    dynamic_problems.check_strategy(spec, config.strategy)
+    dynamic_problems.check_strategy(spec, command.cluster.strategy)
     if view is not None and view.task_type == PS:
-        return servers.run_ps(config, spec, view)
+        return servers.run_ps(command, spec, view)
     if view is not None and view.task_type == EVALUATOR:
-        return evaluation.run_evaluator(config, spec, model, view)
-    if config.strategy in ALL_REDUCE:
-        all_reduce.check_model(config, model)
+        return evaluation.run_evaluator(command, spec, model, view)
+    if command.cluster.strategy in ALL_REDUCE:
+        all_reduce.check_model(command.cluster, model)
     elif view is not None:
-        sessions.check_model(config, model, view)
+        sessions.check_model(command.cluster, model, view)
     if view is None or view.is_chief:
-        return Training(config, spec, model, trainer_of(config, spec, view)).run()
-    _, worker = _CLUSTERS[strategy_of(config, view)]
-    return worker(config, spec, model, view).run()
+        return Training(command, spec, model, trainer_of(command, spec, view)).run()
+    _, worker = _CLUSTERS[strategy_of(command.cluster, view)]
+    return worker(command, spec, model, view).run()
 
 
-def trainer_of(config: ModelDirConfig, spec: FeatureSpec, view: Optional[ClusterView]) -> Trainer:
+def trainer_of(command: Train, spec: FeatureSpec, view: Optional[ClusterView]) -> Trainer:
     """The trainer of the chief, or of a process without a cluster."""
     request = StopRequest()
     if view is None:
-        return _ALONE[config.strategy](config, request)
-    chief, _ = _CLUSTERS[strategy_of(config, view)]
-    return chief(config, view, request, goal_of(config, spec))
+        return _ALONE[command.cluster.strategy](command, request)
+    chief, _ = _CLUSTERS[strategy_of(command.cluster, view)]
+    return chief(command, view, request, goal_of(command.settings, spec))

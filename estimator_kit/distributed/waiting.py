@@ -30,7 +30,7 @@ from typing import Any, Optional
 import tensorflow as tf
 from pydantic import JsonValue
 
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.areas import AllSettings
 from estimator_kit.config.modes import counted, settings_of
 from estimator_kit.errors import ConfigError
 from feature_specs.files import documents, file_systems
@@ -137,7 +137,7 @@ _NAMED = {
 }
 
 
-def goal_of(config: ModelDirConfig, spec: FeatureSpec) -> dict[str, Any]:
+def goal_of(config: AllSettings, spec: FeatureSpec) -> dict[str, Any]:
     """What a training is to reach: mode, settings and content of the spec.
 
     A training that has reached another goal goes on, so its end is not the end of this start. If a

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import Train
 from estimator_kit.distributed.lost_tasks import Watch
 from estimator_kit.distributed.waiting import Mark, Marks, goal_of, wait_for, wait_until
 from estimator_kit.errors import SessionLost, Stopped
@@ -54,17 +54,17 @@ class Worker(abc.ABC):
 
     def __init__(
         self,
-        config: ModelDirConfig,
+        command: Train,
         spec: FeatureSpec,
         model: ModelFn,
         view: ClusterView,
         *,
         devices: int = 1,
     ):
-        self._config, self._spec, self._model, self._view = config, spec, model, view
-        self._model_dir = config.model_dir
-        self._team = Team.of(config, view, devices)
-        self._marks, self._request = Marks(config.model_dir), StopRequest()
+        self._command, self._spec, self._model, self._view = command, spec, model, view
+        self._model_dir = command.run.model_dir
+        self._team = Team.of(command.cluster, view, devices)
+        self._marks, self._request = Marks(command.run.model_dir), StopRequest()
 
     @abc.abstractmethod
     def start_server(self) -> None:
@@ -95,35 +95,44 @@ class Worker(abc.ABC):
             reached for --cluster_timeout_secs.
           DataError, LossError, ConfigError: see their docstrings.
         """
-        config, view, request = self._config, self._view, self._request
+        view, request = self._view, self._request
 
         def stop() -> None:
             if request.reason is None:
                 request.ask(_OVER)
 
         self.start_server()
-        progress = ProgressHook(config.max_steps, every_secs=config.log_every_secs, shared=True)
+        progress = ProgressHook(
+            self._command.training.max_steps,
+            every_secs=self._command.program.log_every_secs,
+            shared=True,
+        )
         with (
             stop_on_sigterm(request),
             Watch(
                 view,
                 self._marks,
-                seconds=config.cluster_timeout_secs,
-                goal=goal_of(config, self._spec),
+                seconds=self._command.cluster.cluster_timeout_secs,
+                goal=goal_of(self._command.settings, self._spec),
                 on_end=stop,
                 leaves=True,
                 request=request,
-                workers_needed=needs_all_workers(config),
+                workers_needed=needs_all_workers(self._command.cluster),
             ) as self._watch,
         ):
             others = [task for task in view.tasks() if not task[0].startswith("worker:")]
-            wait_for(others, this=view.name, seconds=config.cluster_timeout_secs, over=self.is_over)
+            wait_for(
+                others,
+                this=view.name,
+                seconds=self._command.cluster.cluster_timeout_secs,
+                over=self.is_over,
+            )
             self._train_with_each_session(progress)
             if request.reason == SIGTERM:
                 raise Stopped(f"{view.name} was stopped by SIGTERM; the other tasks go on")
             self._watch.check()
         return RunResult(
-            mode=config.mode,
+            mode=self._command.program.mode,
             task=view.name,
             rows_trained=progress.rows,
             examples_per_second=progress.examples_per_second,
@@ -182,7 +191,7 @@ class Worker(abc.ABC):
                 missing,
                 what="the first session of",
                 this=self._view.name,
-                seconds=self._config.cluster_timeout_secs,
+                seconds=self._command.cluster.cluster_timeout_secs,
                 over=self.is_over,
             )
         else:
@@ -192,8 +201,10 @@ class Worker(abc.ABC):
 
     def _train(self, ready: Mark, progress: ProgressHook) -> Optional[str]:
         """Trains to the end of the shard, and returns the result of `make_steps`."""
-        source = TrainingInput.of(self._config, self._spec, self._team)
-        screened = bad_data.screen(self._config, self._spec, {source.flag: source.files})
+        source = TrainingInput.of(self._command, self._spec, self._team)
+        screened = bad_data.screen(
+            self._command.program, self._command.reading, self._spec, {source.flag: source.files}
+        )
         source = source.without_bad(screened)
         source.first_records()
         hook = StopHook(self._request)

@@ -23,8 +23,8 @@ from typing import Annotated, Any, Generic, Literal, Optional, TypeVar
 from pydantic import Field
 
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
-from estimator_kit.config.areas.exports import metric_of
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.areas.exports import Exports, metric_of
+from estimator_kit.config.modes import InFolder
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.kinds import Evaluated, Exporter, Written
 from estimator_kit.exporters.versions import delete
@@ -96,10 +96,10 @@ class _ByMetric(Exporter, Generic[_L]):
       ConfigError: its file is damaged, or has another metric or direction.
     """
 
-    def __init__(self, name: str, config: ModelDirConfig, meaning: ScoresMeaning):
-        super().__init__(name, config, meaning)
-        metric = metric_of(config.best_metric)
-        empty = self._empty(metric=metric, direction=config.best_direction or "min")
+    def __init__(self, name: str, run: InFolder, exports: Exports, meaning: ScoresMeaning):
+        super().__init__(name, run, exports, meaning)
+        metric = metric_of(exports.best_metric)
+        empty = self._empty(metric=metric, direction=exports.best_direction or "min")
         self._path = path = os.path.join(self.folder, f"{name}.json")
         self._stored = stored = type(empty).load(path) or empty
         if (stored.metric, stored.direction) != (empty.metric, empty.direction):
@@ -205,9 +205,9 @@ class BestK(_ByMetric[_BestK]):
     The number may change from start to start. The file also lists the models that were dropped.
     """
 
-    def __init__(self, name: str, config: ModelDirConfig, meaning: ScoresMeaning):
-        self._count = config.best_k
-        super().__init__(name, config, meaning)
+    def __init__(self, name: str, run: InFolder, exports: Exports, meaning: ScoresMeaning):
+        self._count = exports.best_k
+        super().__init__(name, run, exports, meaning)
         for entry in self._stored.dropped:  # A process may die before it has deleted one.
             delete(self.folder, entry.version)
 

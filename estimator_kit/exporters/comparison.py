@@ -18,7 +18,8 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_kit.checkpoints import run_record
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.transforming import Transforming
 from estimator_kit.errors import ConfigError, ExportError
 from estimator_kit.exporters import c_session, verification
 from estimator_kit.exporters.sample_rows import SampleRows, on_cpu, sample_rows
@@ -108,14 +109,14 @@ def spec_path(source: str) -> str:
     return os.path.join(source, "assets.extra", "feature_spec", "spec.json")
 
 
-def sample(config: ExperimentConfig, spec: FeatureSpec, field: str, count: int) -> SampleRows:
+def sample(data: Data, spec: FeatureSpec, field: str, count: int) -> SampleRows:
     """The first rows of the files of a flag.
 
     Raises:
       ConfigError: the name of a file says that it is a table.
       DataError: a record cannot be read or does not fit the spec, or the files have no records.
     """
-    paths = record_files(config, field)
+    paths = record_files(data, field)
     # A prediction answers every row, but an evaluation reads only those that the filter keeps.
     filtered = field == "eval_files"
     with explained(spec, paths, with_labels=False, filtered=filtered):
@@ -125,8 +126,8 @@ def sample(config: ExperimentConfig, spec: FeatureSpec, field: str, count: int) 
     return rows
 
 
-def record_files(config: ExperimentConfig, field: str) -> list[str]:
-    paths = files.expand(getattr(config, field), flag=f"--{field}")
+def record_files(data: Data, field: str) -> list[str]:
+    paths = files.expand(getattr(data, field), flag=f"--{field}")
     for path in paths:
         kind = kinds.kind_of(path)
         if kind != kinds.TFRECORD:
@@ -144,15 +145,16 @@ def no_record(field: str, paths: list[str], *, filtered: bool = False) -> DataEr
 
 
 def check_quality(
-    config: ExperimentConfig,
+    data: Data,
+    transforming: Transforming,
     spec: FeatureSpec,
     records: list[bytes],
     before: dict[str, np.ndarray],
     after: dict[str, np.ndarray],
 ) -> list[str]:
     """`check` on records of --eval_files; an error names a bad label."""
-    limit = config.transform_max_loss_increase
-    with explained(spec, record_files(config, "eval_files")):
+    limit = transforming.transform_max_loss_increase
+    with explained(spec, record_files(data, "eval_files")):
         return check(spec, records, before, after, limit=limit)
 
 

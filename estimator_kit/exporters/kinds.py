@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from typing import ClassVar, NamedTuple, Optional
 
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
-from estimator_kit.config.areas.exports import EXPORTERS
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.areas.exports import EXPORTERS, Exports
+from estimator_kit.config.modes import InFolder
 from estimator_kit.exporters.saved_model import export_folder
 from estimator_kit.exporters.versions import delete_old, kept
 from feature_specs.files import documents, staged, versions
@@ -46,7 +46,7 @@ class Exporter:
 
     Args:
       name: its name in --exporters.
-      config: the config of the run.
+      run, exports: the folder of the run, and which exports it keeps.
       meaning: what the scores of this start mean.
 
     Raises:
@@ -56,10 +56,10 @@ class Exporter:
     # Whether it is asked once after the last evaluation, and not after each one.
     at_end: ClassVar[bool] = False
 
-    def __init__(self, name: str, config: ModelDirConfig, meaning: ScoresMeaning):
+    def __init__(self, name: str, run: InFolder, exports: Exports, meaning: ScoresMeaning):
         self.name, self.meaning = name, meaning
-        self.folder = export_folder(config.model_dir, name)
-        self._exports_to_keep = config.exports_to_keep
+        self.folder = export_folder(run.model_dir, name)
+        self._exports_to_keep = exports.exports_to_keep
         staged.check_writable(self.folder, flag="--model_dir")
         kept(self.folder)  # A damaged keep.json is found before training, not after it.
 
@@ -112,10 +112,10 @@ class Step(Exporter):
     steps, so they are never written again.
     """
 
-    def __init__(self, name: str, config: ModelDirConfig, meaning: ScoresMeaning):
-        super().__init__(name, config, meaning)
-        assert config.export_every_steps is not None
-        self._every = config.export_every_steps
+    def __init__(self, name: str, run: InFolder, exports: Exports, meaning: ScoresMeaning):
+        super().__init__(name, run, exports, meaning)
+        assert exports.export_every_steps is not None
+        self._every = exports.export_every_steps
         self._path = os.path.join(self.folder, "step.json")
         stored = _LastStep.load(self._path)
         self._last = 0 if stored is None else stored.last
@@ -133,8 +133,8 @@ class Final(Exporter):
 
     at_end = True
 
-    def __init__(self, name: str, config: ModelDirConfig, meaning: ScoresMeaning):
-        super().__init__(name, config, meaning)
+    def __init__(self, name: str, run: InFolder, exports: Exports, meaning: ScoresMeaning):
+        super().__init__(name, run, exports, meaning)
         self._path: Optional[str] = None
 
     def done(self, now: Evaluated, path: str) -> None:
@@ -148,10 +148,12 @@ class Final(Exporter):
         return self._path  # An earlier one is of another checkpoint.
 
 
-def exporters_of(config: ModelDirConfig, meaning: ScoresMeaning) -> list[Exporter]:
+def exporters_of(run: InFolder, exports: Exports, meaning: ScoresMeaning) -> list[Exporter]:
     """The exporters that a config lists, in the order of `EXPORTERS`."""
     return [
-        class_of(name)(name, config, meaning) for name in EXPORTERS if name in config.exporter_names
+        class_of(name)(name, run, exports, meaning)
+        for name in EXPORTERS
+        if name in exports.exporter_names
     ]
 
 

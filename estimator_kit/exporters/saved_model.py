@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from estimator_kit.checkpoints import kept_files
 from estimator_kit.config.flags import resolved_flags
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import Exporting
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import extra_files, verification
 from estimator_kit.exporters.extra_files import Origin
@@ -157,7 +157,7 @@ class RunExports:
     """Writes the exports of a run.
 
     Args:
-      config: the config of the run.
+      command: the command that exports.
       spec: its feature spec.
       files: the files whose first and unusual rows check each export; they are read once, at the
         first export.
@@ -166,13 +166,13 @@ class RunExports:
 
     def __init__(
         self,
-        config: ModelDirConfig,
+        command: Exporting,
         spec: FeatureSpec,
         files: Sequence[str] = (),
         damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     ):
-        self._config = config
-        self._model_dir = config.model_dir
+        self._command = command
+        self._model_dir = command.run.model_dir
         self._spec = spec
         self._files = list(files)
         self._damaged = damaged
@@ -192,7 +192,7 @@ class RunExports:
         If the last export had the same checkpoint, it writes a copy: to make the graph and check
         the answers again would take seconds.
         """
-        config, origin = self._config, self._origin(exporter, metrics)
+        origin = self._origin(exporter, metrics)
         folder = export_folder(self._model_dir, exporter)
         checkpoint = checkpoint or trained.latest_checkpoint()
         last = self._last
@@ -204,7 +204,7 @@ class RunExports:
             folder,
             checkpoint,
             rows=self._sample(),
-            default_signature=config.default_signature,
+            default_signature=self._command.exports.default_signature,
             origin=origin,
         )
         self._last = (checkpoint, path)
@@ -230,16 +230,15 @@ class RunExports:
         return None
 
     def _origin(self, exporter: str, metrics: Optional[Mapping[str, Optional[float]]]) -> Origin:
-        config = self._config
         facts = {
-            "train_files": list(config.train_files or config.train_mix),
-            "eval_files": list(config.eval_files),
-            "warm_start_from": config.warm_start_from,
-            "model": config.model,
+            "train_files": list(self._command.data.train_files or self._command.data.train_mix),
+            "eval_files": list(self._command.data.eval_files),
+            "warm_start_from": self._command.warm_start.warm_start_from,
+            "model": self._command.choice.model,
         }
-        if config.input_fn is not None:
-            facts["input_fn"] = config.input_fn
-        return Origin(exporter, metrics or {}, facts, resolved_flags(config))
+        if self._command.data.input_fn is not None:
+            facts["input_fn"] = self._command.data.input_fn
+        return Origin(exporter, metrics or {}, facts, resolved_flags(self._command.settings))
 
     def _sample(self) -> Optional[SampleRows]:
         if self._rows is None and self._files:

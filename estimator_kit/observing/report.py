@@ -9,7 +9,9 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Optional
 
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.run import Run
+from estimator_kit.config.areas.training import Training
 from estimator_kit.result import ALREADY_DONE, EARLY_STOPPED, INPUT_EXHAUSTED, MAX_STEPS, RunResult
 from feature_specs.spec import FeatureSpec
 
@@ -63,8 +65,14 @@ def _number(value: Optional[float]) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 and value == int(value) else f"{value:.4f}"
 
 
-def summary(config: ExperimentConfig, spec: FeatureSpec, result: RunResult) -> str:
-    """The closing lines of a run."""
+def summary(
+    run: Run,
+    data: Data,
+    spec: FeatureSpec,
+    result: RunResult,
+    training: Optional[Training] = None,
+) -> str:
+    """The closing lines of a run; a training gives its settings."""
     lines = []
     if result.task is not None:
         lines.append(f"{result.task} ends")
@@ -76,8 +84,8 @@ def summary(config: ExperimentConfig, spec: FeatureSpec, result: RunResult) -> s
                 "no model can do better on these rows.",
                 "",
             ]
-    if result.stop_reason is not None:
-        lines.append(f"{_end(config, result.stop_reason)} (step {result.global_step})")
+    if result.stop_reason is not None and training is not None:
+        lines.append(f"{_end(training, result.stop_reason)} (step {result.global_step})")
     if result.rows_trained and result.examples_per_second:
         rate = f"{result.examples_per_second:,.0f} examples a second"
         lines.append(f"trained on {result.rows_trained:,} rows at {rate}")
@@ -87,33 +95,33 @@ def summary(config: ExperimentConfig, spec: FeatureSpec, result: RunResult) -> s
     for exporter, path in result.exports.items():
         lines.append(f"SavedModel ({exporter}): {path}")
     if result.export_path is not None:
-        lines += ["", "Query it with three records:", f"  {_query(config, result.export_path)}"]
+        lines += ["", "Query it with three records:", f"  {_query(run, data, result.export_path)}"]
     return "\n".join(lines)
 
 
-def _end(config: ExperimentConfig, reason: str) -> str:
+def _end(training: Training, reason: str) -> str:
     if reason == INPUT_EXHAUSTED:
-        every = f"all {config.epochs} epochs are" if config.epochs != 1 else "the epoch is"
+        every = f"all {training.epochs} epochs are" if training.epochs != 1 else "the epoch is"
         return f"finished: {every} done"
     if reason == MAX_STEPS:
-        return f"finished: --max_steps={config.max_steps} is reached"
+        return f"finished: --max_steps={training.max_steps} is reached"
     if reason == EARLY_STOPPED:
         return (
-            f"stopped early: {config.early_stopping_metric} did not improve in "
-            f"{config.early_stopping_patience} evaluations"
+            f"stopped early: {training.early_stopping_metric} did not improve in "
+            f"{training.early_stopping_patience} evaluations"
         )
     if reason == ALREADY_DONE:
         return "finished already: nothing was left to train"
     return f"stopped: {reason}"
 
 
-def _query(config: ExperimentConfig, export: str) -> str:
-    files = config.predict_files or config.patterns_of("eval") or config.patterns_of("train")[:1]
+def _query(run: Run, data: Data, export: str) -> str:
+    files = data.predict_files or data.patterns_of("eval") or data.patterns_of("train")[:1]
     records = ",".join(files) or "YOUR_RECORDS"
     arguments = [
         *_program(),
         "--mode=predict",
-        f"--spec={config.spec}",
+        f"--spec={run.spec}",
         f"--export_dir={export}",
         f"--predict_files={records}",
         "--predict_limit=3",

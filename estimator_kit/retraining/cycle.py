@@ -27,7 +27,8 @@ from typing import Optional
 
 from estimator_kit import exit_codes
 from estimator_kit.config.areas.retraining import stage_limits
-from estimator_kit.config.mode_configs import RetrainConfig
+from estimator_kit.config.areas.watching import Watching
+from estimator_kit.config.modes import InFolder, OnDays, Retrain
 from estimator_kit.errors import ConfigError, Locked, NothingToDo, Refused, Stopped, TimedOut
 from estimator_kit.observing import prometheus
 from estimator_kit.result import RunResult
@@ -53,11 +54,11 @@ from input_pipelines.synthetic import impression_log
 _log = logging.getLogger("estimator_kit")
 
 
-def run(config: RetrainConfig, *, clock: Callable[[], float] = time.time) -> tuple[RunResult, str]:
+def run(command: Retrain, *, clock: Callable[[], float] = time.time) -> tuple[RunResult, str]:
     """Runs one cycle, or the rest of a cycle that died. Returns its result and its report.
 
     Args:
-      config: what is retrained.
+      command: what is retrained.
       clock: returns seconds since 1970, for dates. Durations are measured with monotonic time.
 
     Raises:
@@ -68,14 +69,14 @@ def run(config: RetrainConfig, *, clock: Callable[[], float] = time.time) -> tup
       Stopped: the process received SIGTERM.
       DataError: the data are too few or damaged, or a check has stopped the cycle.
     """
-    if config.prometheus_file is not None:
-        prometheus.check(config.prometheus_file)
-    spec = parser.load(config.spec)
+    if command.watching.prometheus_file is not None:
+        prometheus.check(command.watching.prometheus_file)
+    spec = parser.load(command.run.spec)
     with (
-        owners.held(config.model_dir, clock=clock) as lock,
+        owners.held(command.run.model_dir, clock=clock) as lock,
         stoppable() as limits,
     ):
-        return _Command(config, spec, lock, limits, clock).run()
+        return _Command(command, spec, lock, limits, clock).run()
 
 
 class _Command:
@@ -83,43 +84,47 @@ class _Command:
 
     def __init__(
         self,
-        config: RetrainConfig,
+        command: Retrain,
         spec: FeatureSpec,
         lock: owners.Lock,
         limits: Limits,
         clock: Callable[[], float],
     ):
-        self._config = config
+        self._command = command
         self._spec = spec
         self._lock = lock
         self._limits = limits
-        self._seconds = stage_limits(config)
+        self._seconds = stage_limits(command.retraining)
         self._clock = clock
-        self._facts = Facts(os.path.join(config.model_dir, "facts"), spec)
+        self._facts = Facts(os.path.join(command.run.model_dir, "facts"), spec)
 
     def run(self) -> tuple[RunResult, str]:
-        config, spec = self._config, self._spec
-        if config.generate_default_data is not None:
+        spec = self._spec
+        if self._command.data.generate_default_data is not None:
             try:
-                impression_log.generate(config.generate_default_data)
+                impression_log.generate(self._command.data.generate_default_data)
             except ValueError as error:
                 raise ConfigError(f"--generate_default_data: {error}") from error
-        cycles = state.cycles(config.model_dir)
+        cycles = state.cycles(self._command.run.model_dir)
         last = _last(cycles)
         begun, cpu = time.monotonic(), _cpu_seconds()
-        with _reported(config, None):  # The cycle has no folder yet for a report.
+        with _reported(
+            self._command.run, self._command.watching, self._command.retraining, None
+        ):  # The cycle has no folder yet for a report.
             window = self._choose_window(last)
         pretrained = file_systems.stamps(pretrained_files.files_of(spec))
         identity = lineage.identity(
-            config, spec.fingerprint(CYCLE.aspects), window.content, pretrained
+            self._command.settings, spec.fingerprint(CYCLE.aspects), window.content, pretrained
         )
-        died = _died_when_judged(config, cycles, identity)
+        died = _died_when_judged(self._command.run, self._command.retraining, cycles, identity)
         if died is not None:
             self._finish(died, last)
             last = died
             window = compared(window, stages.window_of(last))
-        limits_now = lineage.verdict_digest(config, spec)
-        folder = _folder(config, cycles, last, identity, limits_now)
+        limits_now = lineage.verdict_digest(self._command.settings, spec)
+        folder = _folder(
+            self._command.run, self._command.retraining, cycles, last, identity, limits_now
+        )
         if folder is last:  # It is judged again.
             last = _last(cycles)
             window = compared(window, stages.window_of(last))
@@ -129,20 +134,22 @@ class _Command:
                 digest=window.content,
                 identity=identity,
                 limits=limits_now,
-                made_with=lineage.made_with(config),
+                made_with=lineage.made_with(self._command.settings),
                 seconds=time.monotonic() - begun,
                 cpu_seconds=round(_cpu_seconds() - cpu, 3),
             )
             folder.save(cycle_window)
-        with _reported(config, folder):
+        with _reported(self._command.run, self._command.watching, self._command.retraining, folder):
             return self._run_stages(folder, window, last)
 
     def _choose_window(self, last: Optional[CycleFolder]) -> Window:
         today = datetime.date.fromtimestamp(self._clock())
-        as_of = self._config.as_of
+        as_of = self._command.retraining.as_of
         with self._limits.stage("window", self._seconds.get("window")):
             return choose(
-                self._config,
+                self._command.data,
+                self._command.reading,
+                self._command.retraining,
                 self._spec,
                 self._facts,
                 as_of=datetime.date.fromisoformat(as_of) if as_of else today,
@@ -152,15 +159,18 @@ class _Command:
     def _finish(self, folder: CycleFolder, last: Optional[CycleFolder]) -> None:
         """Finishes a cycle that was judged or went live, from its stored outputs."""
         _log.warning("cycle %s died after its gate, so it is finished first", folder.name)
-        with contextlib.suppress(Refused), _reported(self._config, folder):
+        with (
+            contextlib.suppress(Refused),
+            _reported(self._command.run, self._command.watching, self._command.retraining, folder),
+        ):
             self._run_stages(folder, folder.output(CycleWindow), last)
 
     def _run_stages(
         self, folder: CycleFolder, window: Window, last: Optional[CycleFolder]
     ) -> tuple[RunResult, str]:
         """Runs the stages that have not finished, and reports the cycle."""
-        serving = stages.serving_of(self._config, self._lock)
-        cycle = stages.Cycle(self._config, self._spec, folder, window, serving, self._facts, last)
+        serving = stages.serving_of(self._command.run, self._command.retraining, self._lock)
+        cycle = stages.Cycle(self._command, self._spec, folder, window, serving, self._facts, last)
         stages.look_again_at_live(cycle)
         for form, function in _stage_functions():
             if folder.load(form) is not None:
@@ -182,7 +192,7 @@ class _Command:
         cycle_report.write(folder, ended)
         folder.save(Done(outcome=outcome, ended=self._clock()))
         try:
-            _tell(self._config, ended)
+            _tell(self._command.run, self._command.watching, self._command.retraining, ended)
         except Exception as error:  # The cycle has ended all the same. The text may have a secret.
             _log.warning("cycle %s could not be reported: %s", folder.name, type(error).__name__)
         text = cycle_report.markdown(ended)
@@ -213,7 +223,9 @@ def _stage_functions() -> Sequence[tuple[type[StageFile], Callable[[stages.Cycle
 
 
 @contextlib.contextmanager
-def _reported(config: RetrainConfig, folder: Optional[CycleFolder]) -> Iterator[None]:
+def _reported(
+    run: InFolder, watching: Watching, retraining: OnDays, folder: Optional[CycleFolder]
+) -> Iterator[None]:
     """Reports a cycle that fails in the block, unless it has ended, was refused or must wait."""
     try:
         yield
@@ -222,7 +234,7 @@ def _reported(config: RetrainConfig, folder: Optional[CycleFolder]) -> Iterator[
     except BaseException as error:
         if folder is None or folder.outcome is None:
             outcome = "stopped" if isinstance(error, (Stopped, TimedOut)) else "failed"
-            _tell_of_failure(config, folder, outcome, _words(error))
+            _tell_of_failure(run, watching, retraining, folder, outcome, _words(error))
         raise
 
 
@@ -239,7 +251,7 @@ def _last(cycles: list[CycleFolder]) -> Optional[CycleFolder]:
 
 
 def _died_when_judged(
-    config: RetrainConfig, cycles: list[CycleFolder], identity: str
+    run: InFolder, retraining: OnDays, cycles: list[CycleFolder], identity: str
 ) -> Optional[CycleFolder]:
     """A cycle that died after it was judged or went live, and has another identity, or None."""
     for cycle in reversed(cycles):
@@ -248,20 +260,21 @@ def _died_when_judged(
         window = stages.window_of(cycle)
         if window is None or window.identity == identity:
             continue
-        if _is_judged(config, cycle):
+        if _is_judged(run, retraining, cycle):
             return cycle
     return None
 
 
-def _is_judged(config: RetrainConfig, cycle: CycleFolder) -> bool:
+def _is_judged(run: InFolder, retraining: OnDays, cycle: CycleFolder) -> bool:
     """Whether a cycle was judged or went live, so that its verdict stays."""
     if cycle.load(Promoted) is not None:
         return True
-    return cycle_versions.find(cycle, stages.serving_of(config)) is not None
+    return cycle_versions.find(cycle, stages.serving_of(run, retraining)) is not None
 
 
 def _folder(
-    config: RetrainConfig,
+    run: InFolder,
+    retraining: OnDays,
     cycles: list[CycleFolder],
     last: Optional[CycleFolder],
     identity: str,
@@ -274,7 +287,7 @@ def _folder(
         window = stages.window_of(cycle)
         if window is not None and window.identity == identity:
             _log.info("cycle %s goes on where it stopped", cycle.name)
-            if not _is_judged(config, cycle):
+            if not _is_judged(run, retraining, cycle):
                 _forget_verdicts(cycle, window, limits)
             return cycle
         if window is not None:
@@ -282,7 +295,7 @@ def _folder(
                 "cycle %s is abandoned, because window, spec, code or flags changed", cycle.name
             )
             cycle.save(Done(outcome="abandoned"))
-    if last is not None and not config.force:
+    if last is not None and not retraining.force:
         before = stages.window_of(last)
         if before is not None and before.identity == identity:
             if last.outcome == "refused" and _forget_verdicts(last, before, limits):
@@ -292,7 +305,7 @@ def _folder(
                 f"cycle {last.name} with the same days, spec, code and flags was "
                 f"{last.outcome}{by_gate}. Use --force to run another cycle."
             )
-    return state.new(config.model_dir)
+    return state.new(run.model_dir)
 
 
 def _forget_verdicts(cycle: CycleFolder, window: CycleWindow, limits: str) -> bool:
@@ -316,26 +329,31 @@ def _cpu_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def _tell(config: RetrainConfig, ended: Report) -> None:
-    if config.prometheus_file is not None:
-        ends = [cycle.load(Done) for cycle in state.cycles(config.model_dir)]
+def _tell(run: InFolder, watching: Watching, retraining: OnDays, ended: Report) -> None:
+    if watching.prometheus_file is not None:
+        ends = [cycle.load(Done) for cycle in state.cycles(run.model_dir)]
         last = max((done.ended for done in ends if done and done.ended is not None), default=None)
-        text = notices.prometheus_text(ended, model_dir=config.model_dir, last_success=last)
-        prometheus.write(config.prometheus_file, text)
-    if config.webhook_url_file is not None:
-        notices.call_webhook(config.webhook_url_file, ended)
+        text = notices.prometheus_text(ended, model_dir=run.model_dir, last_success=last)
+        prometheus.write(watching.prometheus_file, text)
+    if retraining.webhook_url_file is not None:
+        notices.call_webhook(retraining.webhook_url_file, ended)
 
 
 def _tell_of_failure(
-    config: RetrainConfig, folder: Optional[CycleFolder], outcome: str, problem: str
+    run: InFolder,
+    watching: Watching,
+    retraining: OnDays,
+    folder: Optional[CycleFolder],
+    outcome: str,
+    problem: str,
 ) -> None:
     """Reports a cycle that failed. An error here must not hide the error of the cycle."""
     try:
-        live = stages.serving_of(config).live
+        live = stages.serving_of(run, retraining).live
         number = live.number if live is not None else None
-        failed = Report.of(folder or state.new(config.model_dir), outcome, number, problem)
+        failed = Report.of(folder or state.new(run.model_dir), outcome, number, problem)
         if folder is not None:
             cycle_report.write(folder, failed)
-        _tell(config, failed)
+        _tell(run, watching, retraining, failed)
     except Exception as error:
         _log.warning("could not write the report of a cycle that %s: %s", outcome, error)

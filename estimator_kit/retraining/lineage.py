@@ -15,8 +15,8 @@ from pydantic import Field
 
 from estimator_kit.checkpoints import run_record
 from estimator_kit.config import code_digests
+from estimator_kit.config.areas import AllSettings
 from estimator_kit.config.areas.retraining import STAGES
-from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.modes import counted
 from estimator_kit.model.model_params import checked_params
@@ -91,7 +91,7 @@ class Lineage(CycleFile):
     by: Optional[By] = None
 
 
-def verdict_digest(config: ExperimentConfig, spec: FeatureSpec) -> str:
+def verdict_digest(config: AllSettings, spec: FeatureSpec) -> str:
     """A hash of what accepts or refuses a cycle's data and candidate, and changes no number."""
     values = {
         name: getattr(config, name) for name in sorted(counted("retrain", compared.VERDICT.aspects))
@@ -101,7 +101,7 @@ def verdict_digest(config: ExperimentConfig, spec: FeatureSpec) -> str:
 
 
 def identity(
-    config: ExperimentConfig, spec_fingerprint: str, window_digest: str, pretrained: str = ""
+    config: AllSettings, spec_fingerprint: str, window_digest: str, pretrained: str = ""
 ) -> str:
     """A hash of window, spec, code and settings. Cycles with the same identity are the same.
 
@@ -136,7 +136,7 @@ def code(model: str) -> str:
     return digest.hexdigest()
 
 
-def made_with(config: ExperimentConfig) -> MadeWith:
+def made_with(config: AllSettings) -> MadeWith:
     """What a start stores for the lineage, since a later start may have to write the lineage."""
     return MadeWith(
         code=code(config.model),

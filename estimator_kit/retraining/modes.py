@@ -18,8 +18,10 @@ import tensorflow as tf
 
 from estimator_kit import tensorflow_errors
 from estimator_kit.checkpoints import kept_files, run_record
+from estimator_kit.config.areas.retraining import Retraining
+from estimator_kit.config.experiment_config import ModelDirConfig
 from estimator_kit.config.flags import config_from_flagfile
-from estimator_kit.config.mode_configs import ModelDirConfig, ReproduceConfig, RollbackConfig
+from estimator_kit.config.modes import InFolder, OfCycle, ToVersion, TrainAndEvaluate
 from estimator_kit.distributed import tasks
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
@@ -32,7 +34,7 @@ from feature_specs.parser import parser
 from input_pipelines.row_cache.digests import Digests
 
 
-def roll_back(config: RollbackConfig) -> str:
+def roll_back(run: InFolder, retraining: ToVersion) -> str:
     """Makes the version `config.to` live again as a new version, and returns a sentence about it.
 
     Raises:
@@ -40,16 +42,17 @@ def roll_back(config: RollbackConfig) -> str:
       ExportError: the version does not load.
       Locked: a cycle is running.
     """
-    serving = serving_of(config)
-    serving.find(config.to)  # An error must come before the lock makes a folder.
-    with owners.held(config.model_dir) as lock:
-        serving = serving_of(config, lock)
-        version = serving.find(config.to)
+    serving = serving_of(run, retraining)
+    serving.find(retraining.to)  # An error must come before the lock makes a folder.
+    with owners.held(run.model_dir) as lock:
+        serving = serving_of(run, retraining, lock)
+        version = serving.find(retraining.to)
         live = serving.live
         assert live is not None
         if live.number == version.number:
             raise ConfigError(
-                f"--to={config.to}: version {config.to} is already live. Choose another version."
+                f"--to={retraining.to}: version {retraining.to} is already live. Choose another "
+                "version."
             )
         published = serving.publish(
             version.path, cycle=version.cycle, verify=_loads, rollback_of=version.number
@@ -70,11 +73,11 @@ def _loads(path: str) -> None:
         raise ConfigError(f"{path} has no signature serving_default")
 
 
-def history(config: ModelDirConfig) -> str:
+def history(run: InFolder, retraining: Retraining) -> str:
     """The table of all cycles, and the list of versions in the serving directory."""
-    serving = serving_of(config)
+    serving = serving_of(run, retraining)
     live = serving.live
-    cycles = state.cycles(config.model_dir)
+    cycles = state.cycles(run.model_dir)
     lines = [cycle_report.history(cycles, live.number if live is not None else None), ""]
     for version in serving.versions():
         what = f"cycle {version.cycle}" if version.cycle else "from another program"
@@ -89,22 +92,22 @@ def history(config: ModelDirConfig) -> str:
 _NAMED = 5
 
 
-def reproduce(config: ReproduceConfig) -> str:
+def reproduce(run: InFolder, retraining: OfCycle) -> str:
     """Repeats the training of `config.cycle`, and returns a table of the metrics of both trainings.
 
     Raises:
       ConfigError: the cycle, its spec, its data or its start do not exist or have changed.
       Locked: a cycle is running.
     """
-    folder = state.find(config.model_dir, config.cycle)
+    folder = state.find(run.model_dir, retraining.cycle)
     kept = folder.load(Lineage)
     if kept is None:
         raise ConfigError(
-            f"--cycle={config.cycle}: cycle {folder.name} has no lineage.json yet. Choose a cycle "
-            "that has ended."
+            f"--cycle={retraining.cycle}: cycle {folder.name} has no lineage.json yet. Choose a "
+            "cycle that has ended."
         )
-    with owners.held(config.model_dir):
-        _check_unchanged(kept, os.path.join(config.model_dir, "facts"))
+    with owners.held(run.model_dir):
+        _check_unchanged(kept, os.path.join(run.model_dir, "facts"))
         flags = os.path.join(folder.train_dir, "flags.txt")
         if not os.path.exists(flags):
             raise ConfigError(
@@ -113,7 +116,7 @@ def reproduce(config: ReproduceConfig) -> str:
             )
         target = folder.at("reproduction")
         shutil.rmtree(target, ignore_errors=True)
-        again = tasks.train(_config(flags, target))
+        again = tasks.train(TrainAndEvaluate.of(_config(flags, target)))
         starts.end_work(target)
         text = compared(kept, again.metrics, lineage.code(config_model(kept)))
         documents.write_text(os.path.join(target, "reproduction.txt"), text + "\n")

@@ -12,7 +12,8 @@ import logging
 import os
 from typing import Optional
 
-from estimator_kit.config.mode_configs import ModelDirConfig, RetrainConfig
+from estimator_kit.config.areas.retraining import Retraining
+from estimator_kit.config.modes import InFolder, Retrain
 from estimator_kit.errors import Locked
 from estimator_kit.retraining import (
     cycle_versions,
@@ -36,10 +37,12 @@ from input_pipelines.errors import DataError
 _log = logging.getLogger("estimator_kit")
 
 
-def serving_of(config: ModelDirConfig, lock: Optional[owners.Lock] = None) -> Serving:
+def serving_of(
+    run: InFolder, retraining: Retraining, lock: Optional[owners.Lock] = None
+) -> Serving:
     """The serving directory of a config. With `lock`, nothing goes live after it is lost."""
-    folder = state.chosen_serving_dir(config.serving_dir, config.model_dir)
-    return Serving(folder, config.model_dir, *([lock.check] if lock is not None else []))
+    folder = state.chosen_serving_dir(retraining.serving_dir, run.model_dir)
+    return Serving(folder, run.model_dir, *([lock.check] if lock is not None else []))
 
 
 @dataclasses.dataclass
@@ -56,7 +59,7 @@ class Cycle:
       answers: what the candidate answered in the gate, if that ran in this process.
     """
 
-    config: RetrainConfig
+    command: Retrain
     spec: FeatureSpec
     folder: CycleFolder
     window: Window
@@ -116,7 +119,7 @@ def check(cycle: Cycle) -> data_checks.Checked:
         facts,
         before=before,
         drift_found=measured,
-        other_files=bool(cycle.config.eval_files),
+        other_files=bool(cycle.command.data.eval_files),
     )
     for finding in findings:
         if finding.verdict == "warn":
@@ -137,7 +140,7 @@ def grow_vocabularies(cycle: Cycle) -> vocabularies.Vocabularies:
         cycle.spec,
         cycle.folder.at("spec"),
         files=[file.path for file in cycle.window.train_files],
-        min_count=cycle.config.min_count,
+        min_count=cycle.command.analysis.min_count,
         summary=lambda: cycle.facts.summary(cycle.window.train_files),
         live=of_live,
         start={"live": of_live, "last": of_last}.get(start.kind),
@@ -154,7 +157,7 @@ def _spec_folder(cycle: Cycle, live: Version) -> str:
 
 
 def _owner(cycle: Cycle, live: Optional[Version]) -> Optional[CycleFolder]:
-    return cycle_versions.owner(live, cycle.serving, state.cycles(cycle.config.model_dir))
+    return cycle_versions.owner(live, cycle.serving, state.cycles(cycle.command.run.model_dir))
 
 
 def _start(cycle: Cycle) -> Start:
@@ -164,13 +167,13 @@ def _start(cycle: Cycle) -> Start:
         live=live,
         owner=_owner(cycle, live),
         last=cycle.last,
-        cycles=state.cycles(cycle.config.model_dir),
+        cycles=state.cycles(cycle.command.run.model_dir),
     )
 
 
 def train(cycle: Cycle) -> Trained:
     return training_stage.train(
-        cycle.config,
+        cycle.command.settings,
         cycle.folder,
         cycle.window,
         spec=cycle.folder.output(vocabularies.Vocabularies).spec,
@@ -189,7 +192,7 @@ def judge(cycle: Cycle) -> gate_stage.Judged:
         export,
         cycle.serving.live,
         [file.path for file in cycle.window.eval_files],
-        batch_size=cycle.config.eval_batch_size,
+        batch_size=cycle.command.reading.eval_batch_size,
         known_days=_known_days(cycle),
     )
     return judged
@@ -201,7 +204,7 @@ def _known_days(cycle: Cycle) -> list[str]:
     There are such days if no new data came, if days were removed, or if --as_of went back. A model
     was also trained on the days of the models that it started from.
     """
-    cycles = {folder.name: folder for folder in state.cycles(cycle.config.model_dir)}
+    cycles = {folder.name: folder for folder in state.cycles(cycle.command.run.model_dir)}
     live = cycle.serving.live
     owner = _owner(cycle, live)
     if live is not None and owner is None:
@@ -210,7 +213,7 @@ def _known_days(cycle: Cycle) -> list[str]:
             "unknown",
             live.number,
             cycle.serving.folder,
-            cycle.config.model_dir,
+            cycle.command.run.model_dir,
         )
     own = cycle.folder.output(Trained).start.cycle
     names = {own, owner.name if owner is not None else None}
@@ -223,7 +226,7 @@ def _known_days(cycle: Cycle) -> list[str]:
         if window is None:
             _log.warning(
                 "%s is missing, so the days on which that cycle was trained are unknown",
-                CycleFolder(cycle.config.model_dir, name or "").at("window.json"),
+                CycleFolder(cycle.command.run.model_dir, name or "").at("window.json"),
             )
             continue
         newest = max(newest, window.train[-1].name)
@@ -265,11 +268,11 @@ def _check_judged_against(judged: gate_stage.Judged, cycle: Cycle, live: Optiona
 
 
 def clean(cycle: Cycle) -> retention.Cleaned:
-    config = cycle.config
+    retraining = cycle.command.retraining
     cycle.facts.keep_summaries([*cycle.window.train_files, *cycle.window.eval_files])
     return retention.clean(
-        state.cycles(config.model_dir),
+        state.cycles(cycle.command.run.model_dir),
         cycle.serving,
-        newest=config.keep_cycles,
-        versions=config.keep_versions,
+        newest=retraining.keep_cycles,
+        versions=retraining.keep_versions,
     )

@@ -18,10 +18,10 @@ import tensorflow as tf
 from pydantic import Field
 
 from estimator_kit.checkpoints import reading
+from estimator_kit.config.areas import AllSettings
 from estimator_kit.config.areas.retraining import Retraining
-from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.modes import settings_of
+from estimator_kit.config.experiment_config import ExperimentConfig, ModelDirConfig
+from estimator_kit.config.modes import TrainAndEvaluate, settings_of
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import CheckpointError, NothingToDo
 from estimator_kit.result import RunResult, read_result
@@ -149,7 +149,7 @@ def _checkpoint(cycle: CycleFolder) -> Optional[str]:
 
 
 def training_config(
-    config: ExperimentConfig,
+    config: AllSettings,
     *,
     spec: str,
     model_dir: str,
@@ -179,7 +179,7 @@ def training_config(
 
 
 def train(
-    config: ExperimentConfig,
+    config: AllSettings,
     folder: CycleFolder,
     window: Window,
     *,
@@ -226,7 +226,7 @@ def _run(config: ModelDirConfig, folder: CycleFolder, start: Start, is_new: bool
     if is_new:
         folder.save(start)
     try:
-        tasks.train(config)
+        tasks.train(TrainAndEvaluate.of(config))
     except NothingToDo:
         # An earlier start finished the training, and died after that.
         _log.info("%s is already trained", folder.train_dir)

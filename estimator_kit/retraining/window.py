@@ -23,7 +23,9 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_kit.config.mode_configs import RetrainConfig
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.reading import Reading
+from estimator_kit.config.modes import OnDays
 from estimator_kit.retraining import facts as data_facts
 from estimator_kit.retraining.facts import Facts, FileFacts, label_rate_problem
 from estimator_kit.retraining.state import StageFile
@@ -115,7 +117,9 @@ class CycleWindow(Window, StageFile):
 
 
 def choose(
-    config: RetrainConfig,
+    data: Data,
+    reading: Reading,
+    retraining: OnDays,
     spec: FeatureSpec,
     facts: Facts,
     *,
@@ -136,28 +140,28 @@ def choose(
         --corrupt_data_policy=fail.
     """
     oldest = datetime.date.min
-    if config.window_max_age_days is not None:
-        oldest = as_of - datetime.timedelta(days=config.window_max_age_days)
-    existing = _folders(config.train_files)
+    if retraining.window_max_age_days is not None:
+        oldest = as_of - datetime.timedelta(days=retraining.window_max_age_days)
+    existing = _folders(data.train_files)
     first, last = oldest.isoformat(), as_of.isoformat()
     in_time = [name for name in sorted(existing, reverse=True) if first <= name <= last]
-    wanted = config.window_days + config.eval_window_days
+    wanted = retraining.window_days + retraining.eval_window_days
     left_out: dict[str, str] = {}
     chosen: list[Day] = []
-    _read_together(config, facts, in_time[:wanted])
+    _read_together(data, facts, in_time[:wanted])
     for name in in_time:
         if len(chosen) == wanted:
             break
-        for_evaluation = len(chosen) < config.eval_window_days
-        day = _day(config, spec, facts, name, for_evaluation, left_out)
+        for_evaluation = len(chosen) < retraining.eval_window_days
+        day = _day(data, reading, spec, facts, name, for_evaluation, left_out)
         if day is not None:
             chosen.append(day)
-    evaluate = tuple(reversed(chosen[: config.eval_window_days]))
-    train = tuple(reversed(chosen[config.eval_window_days :]))
+    evaluate = tuple(reversed(chosen[: retraining.eval_window_days]))
+    train = tuple(reversed(chosen[retraining.eval_window_days :]))
     left_out.update(_gaps(chosen, existing, as_of))
     left_out = {day: left_out[day] for day in sorted(left_out)}
     window = Window(as_of=as_of, train=train, evaluate=evaluate, left_out=left_out)
-    _check_size(config, window)
+    _check_size(retraining, window)
     return compared(window, before)
 
 
@@ -167,11 +171,11 @@ def compared(window: Window, before: Optional[Window]) -> Window:
     return window.model_copy(update={"late": late, "rewritten": rewritten})
 
 
-def _read_together(config: RetrainConfig, facts: Facts, names: Sequence[str]) -> None:
+def _read_together(data: Data, facts: Facts, names: Sequence[str]) -> None:
     """Scans the files of the likely days at once, which is faster than day by day."""
     paths: set[str] = set()
     for name in names:
-        for pattern in config.train_files:
+        for pattern in data.train_files:
             if not tf.io.gfile.exists(os.path.join(_folder_of(pattern, name), "_SUCCESS")):
                 continue
             with contextlib.suppress(DataError):
@@ -207,7 +211,8 @@ def _folder_of(pattern: str, day: str) -> str:
 
 
 def _day(
-    config: RetrainConfig,
+    data: Data,
+    reading: Reading,
     spec: FeatureSpec,
     facts: Facts,
     name: str,
@@ -215,7 +220,7 @@ def _day(
     left_out: dict[str, str],
 ) -> Optional[Day]:
     """Returns a day if it can be used, or None. Adds the reason to `left_out`."""
-    patterns = (for_evaluation and config.eval_files) or config.train_files
+    patterns = (for_evaluation and data.eval_files) or data.train_files
     folders = [_folder_of(pattern, name) for pattern in patterns]
     for folder in folders:
         if not tf.io.gfile.exists(os.path.join(folder, "_SUCCESS")):
@@ -236,7 +241,7 @@ def _day(
             left_out[name] = problem
             return None
     bad = [file for file in all_facts if file.bad is not None]
-    if bad and config.corrupt_data_policy == "fail":
+    if bad and reading.corrupt_data_policy == "fail":
         raise DataError(f"{bad[0].path}: {bad[0].bad}")
     good = [file for file in all_facts if file.bad is None]
     if bad:
@@ -276,19 +281,22 @@ def _gaps(chosen: Sequence[Day], existing: set[str], as_of: datetime.date) -> di
     return {name: "it does not exist" for name in names if name not in existing}
 
 
-def _check_size(config: RetrainConfig, window: Window) -> None:
+def _check_size(retraining: OnDays, window: Window) -> None:
     reasons = "".join(f"\n  {day}: {reason}" for day, reason in window.left_out.items())
     rows, dropped = sum(d.rows for d in window.train), sum(d.dropped for d in window.train)
-    if len(window.evaluate) < config.eval_window_days or len(window.train) < config.window_min_days:
+    if (
+        len(window.evaluate) < retraining.eval_window_days
+        or len(window.train) < retraining.window_min_days
+    ):
         raise DataError(
-            f"--train_files: expected at least {config.eval_window_days} complete days for "
-            f"evaluation (--eval_window_days) and {config.window_min_days} for training "
+            f"--train_files: expected at least {retraining.eval_window_days} complete days for "
+            f"evaluation (--eval_window_days) and {retraining.window_min_days} for training "
             f"(--window_min_days) up to {window.as_of}, got "
             f"{len(window.train) + len(window.evaluate)}{reasons}"
         )
-    if rows < config.window_min_rows:
+    if rows < retraining.window_min_rows:
         raise DataError(
-            f"--train_files: expected at least {config.window_min_rows:,} records "
+            f"--train_files: expected at least {retraining.window_min_rows:,} records "
             f"(--window_min_rows) in the {len(window.train)} days from {window.train[0].name} to "
             f"{window.train[-1].name}, got {population(rows, dropped, 'record')}{reasons}"
         )

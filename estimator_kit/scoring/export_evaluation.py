@@ -20,7 +20,11 @@ from typing import Any, NamedTuple, Optional, TypeVar
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.program import Program
+from estimator_kit.config.areas.reading import Reading
+from estimator_kit.config.areas.run import Run
+from estimator_kit.config.modes import Evaluate
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.extra_files import Lineage, Metrics
 from estimator_kit.exporters.sample_rows import on_cpu
@@ -67,7 +71,7 @@ class Evaluated:
     text: str
 
 
-def evaluate(config: ExperimentConfig) -> Evaluated:
+def evaluate(command: Evaluate) -> Evaluated:
     """Evaluates `config.export_dir` on `config.eval_files`.
 
     The spec is `config.spec`, which must mean the same as the spec that the export keeps; if it is
@@ -79,33 +83,37 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
       DataError: a record cannot be used, or has no label; the message names it.
       ExportError: the export does not load, or does not answer for each row.
     """
-    assert config.export_dir is not None
-    preparation.write_default_data(config)
-    file_systems.check(config.export_dir, flag="--export_dir")
-    path = exports.newest(config.export_dir)
-    kept_at = _place(config, path)
-    export = exports.read(path, config.spec)
+    assert command.export.export_dir is not None
+    preparation.write_default_data(command.data)
+    file_systems.check(command.export.export_dir, flag="--export_dir")
+    path = exports.newest(command.export.export_dir)
+    kept_at = _place(command.run, command.reading, path)
+    export = exports.read(path, command.run.spec)
     spec = exports.spec_of(export, "what the labels are")
-    if config.spec:  # Means the same, but may filter rows and add metrics.
-        spec = parser.load(config.spec)
+    if command.run.spec:  # Means the same, but may filter rows and add metrics.
+        spec = parser.load(command.run.spec)
     heads = make_heads(spec)
     _check_outputs(export, heads)
     lineage, kept = _extra(path, Lineage), _extra(path, Metrics)
     step = lineage.global_step if lineage is not None else None
-    if config.input_cache_dir is not None:
+    if command.reading.input_cache_dir is not None:
         _log.info("--input_cache_dir is ignored: an export reads records")
     screened = bad_data.screen(
-        config, spec, {"--eval_files": eval_paths(config, spec)}, remedy=exports.RECORD_REMEDY
+        command.program,
+        command.reading,
+        spec,
+        {"--eval_files": eval_paths(command.program, command.data, spec)},
+        remedy=exports.RECORD_REMEDY,
     )
-    given = EvalInput.of(config, spec, screened)
+    given = EvalInput.of(command, spec, screened)
     files, damaged, counts = given.files, given.damaged, given.counts
     with explained(spec, files, damaged=damaged, remedy=exports.RECORD_REMEDY):
-        metrics = _metrics(config, export, spec, heads, files, damaged)
+        metrics = _metrics(command.program, command.reading, export, spec, heads, files, damaged)
     if step is not None:
         metrics["global_step"] = float(step)
     result = EvaluationResult(
-        mode=config.mode,
-        eval_name=config.eval_name,
+        mode=command.program.mode,
+        eval_name=command.reading.eval_name,
         export_dir=path,
         spec=spec.source,
         eval_files=given.names,
@@ -118,30 +126,34 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
     )
     if kept_at is not None:
         result.save(kept_at)
-    return Evaluated(result, kept_at, _text(config, spec, path, result, kept_at))
+    return Evaluated(
+        result,
+        kept_at,
+        _text(command.run, command.data, spec, path, result, kept_at),
+    )
 
 
-def _place(config: ExperimentConfig, export: str) -> Optional[str]:
+def _place(run: Run, reading: Reading, export: str) -> Optional[str]:
     """The path of the file for the numbers; None without a model directory.
 
     Raises:
       ConfigError: the model directory is inside the export or cannot be written, or the file has
         an evaluation of a checkpoint.
     """
-    if config.model_dir is None:
+    if run.model_dir is None:
         return None
-    staged.check_writable(config.model_dir, flag="--model_dir")
+    staged.check_writable(run.model_dir, flag="--model_dir")
     inside, outside = (
         folder.rstrip("/") if file_systems.scheme_of(folder) else os.path.realpath(folder)
-        for folder in (config.model_dir, export)
+        for folder in (run.model_dir, export)
     )
     if f"{inside}/".startswith(f"{outside}/"):
         raise ConfigError(
-            f"--model_dir={config.model_dir} is inside the export {export}. The kit never writes "
+            f"--model_dir={run.model_dir} is inside the export {export}. The kit never writes "
             "into an export, because a server may use it. Name another folder, or remove "
             "--model_dir."
         )
-    path = evaluation_path(config.model_dir, config.eval_name)
+    path = evaluation_path(run.model_dir, reading.eval_name)
     kept = EvaluationResult.load(path)
     if kept is not None and kept.checkpoint is not None:
         raise ConfigError(
@@ -204,7 +216,8 @@ def _metric_graph(spec: FeatureSpec, heads: Mapping[str, Head]) -> _MetricGraph:
 
 
 def _metrics(
-    config: ExperimentConfig,
+    program: Program,
+    reading: Reading,
     export: Export,
     spec: FeatureSpec,
     heads: Mapping[str, Head],
@@ -215,11 +228,11 @@ def _metrics(
     made = _metric_graph(spec, heads)
     outputs = {name: f"{name}/{o.logits_output}" for name, o in heads.items()}
     batches = input_fns.eval_records(
-        spec, files, batch_size=config.eval_batch_size, limit=config.eval_steps, damaged=damaged
+        spec, files, batch_size=reading.eval_batch_size, limit=reading.eval_steps, damaged=damaged
     )
     model = exports.load(
         export.path,
-        threads=config.threads,
+        threads=program.threads,
     )
     # Not entered, which would end the eager execution that reads the files.
     session = tf.compat.v1.Session(graph=made.graph, config=on_cpu())
@@ -276,13 +289,14 @@ def _extra(export: str, kind: type[_Extra]) -> Optional[_Extra]:
 
 
 def _text(
-    config: ExperimentConfig,
+    run: Run,
+    data: Data,
     spec: FeatureSpec,
     export: str,
     result: EvaluationResult,
     kept_at: Optional[str],
 ) -> str:
-    lines = [report.summary(config, spec, result), f"the export is {export}"]
+    lines = [report.summary(run, data, spec, result), f"the export is {export}"]
     lines += [f"not computed: {name}: {why}" for name, why in result.metrics_left_out.items()]
     if kept_at is not None:
         lines.append(f"the metrics of this evaluation are in {kept_at}")

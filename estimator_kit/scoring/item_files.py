@@ -20,7 +20,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.prediction import Prediction
+from estimator_kit.config.areas.transforming import Transforming
+from estimator_kit.config.modes import Transform
 from estimator_kit.errors import ConfigError, ExportError
 from estimator_kit.exporters.comparison import ROWS, kept_spec, sample, spec_path
 from estimator_kit.exporters.saved_model_graph import read_saved_model, serving_graph
@@ -37,7 +40,7 @@ from input_pipelines.reading import files
 KINDS = ("item_vectors", "item_vectors_parquet", "item_index")
 
 
-def write(config: ExperimentConfig) -> str:
+def write(command: Transform) -> str:
     """Writes `transform_dir` from `export_dir`; returns the text for the user.
 
     Raises:
@@ -46,9 +49,12 @@ def write(config: ExperimentConfig) -> str:
       ExportError: products of vectors are not the scores, or the index finds too few items;
         nothing is left of the result.
     """
-    if config.transform == "item_index":
+    if command.transforming.transform == "item_index":
         item_index.library()  # Before the export is read.
-    path, target = exports.newest(str(config.export_dir)), str(config.transform_dir)
+    path, target = (
+        exports.newest(str(command.export.export_dir)),
+        str(command.transforming.transform_dir),
+    )
     meta = serving_graph(read_saved_model(path), path)
     source, spec = item_vectors.find(path, meta), kept_spec(path)
     if spec is None:
@@ -57,40 +63,53 @@ def write(config: ExperimentConfig) -> str:
             "export of estimator_kit."
         )
     with contextlib.closing(exports.load(path)) as model, staged.folder(target) as folder:
-        items, lines = _items(config, model, meta, source, spec)
-        if config.transform == "item_index":
-            lines += _write_index(config, model, source, spec, items, folder)
+        items, lines = _items(
+            command.data, command.prediction, command.transforming, model, meta, source, spec
+        )
+        if command.transforming.transform == "item_index":
+            lines += _write_index(
+                command.data, command.transforming, model, source, spec, items, folder
+            )
         else:
-            _write_vectors(config, items, folder)
+            _write_vectors(command.transforming, items, folder)
     count, n = items.vectors.shape
-    first = f"{config.transform}: {target}, {count:,} items with vectors of {n} numbers"
+    first = (
+        f"{command.transforming.transform}: {target}, {count:,} items with vectors of {n} numbers"
+    )
     return "\n".join([first, *(f"  {line}" for line in lines)])
 
 
 def _items(
-    config: ExperimentConfig, model: LoadedModel, meta: Any, source: Source, spec: FeatureSpec
+    data: Data,
+    prediction: Prediction,
+    transforming: Transforming,
+    model: LoadedModel,
+    meta: Any,
+    source: Source,
+    spec: FeatureSpec,
 ) -> tuple[Items, list[str]]:
     """The items, and lines about them for the user."""
     if source.objective is None:
-        name = item_rows.check_name(spec, config.keep_columns)
-        paths = files.expand(config.predict_files, flag="--predict_files")
+        name = item_rows.check_name(spec, prediction.keep_columns)
+        paths = files.expand(data.predict_files, flag="--predict_files")
         items = item_vectors.of_rows(model, meta, spec, paths, name)
         return items, [f"the items of {len(paths):,} files, by {name}"]
-    if config.keep_columns:
+    if prediction.keep_columns:
         raise ConfigError(
-            f"--keep_columns={','.join(config.keep_columns)}: the items of {source.path} are the "
-            f"catalogue of the objective {source.objective!r}, which has names. Remove the flag."
+            f"--keep_columns={','.join(prediction.keep_columns)}: the items of {source.path} are "
+            f"the catalogue of the objective {source.objective!r}, which has names. Remove the "
+            "flag."
         )
-    records = sample(config, spec, "predict_files", ROWS).records
+    records = sample(data, spec, "predict_files", ROWS).records
     items = item_vectors.of_catalogue(model, source, spec)
     rows, largest = item_vectors.check_scores(
-        model, source, items, records, config.transform_tolerance
+        model, source, items, records, transforming.transform_tolerance
     )
     return items, [f"largest difference of products and scores on {rows:,} rows: {largest:.2g}"]
 
 
-def _write_vectors(config: ExperimentConfig, items: Items, folder: str) -> None:
-    if config.transform == "item_vectors_parquet":
+def _write_vectors(transforming: Transforming, items: Items, folder: str) -> None:
+    if transforming.transform == "item_vectors_parquet":
         pa, parquet = arrow(), arrow("parquet")
         flat = pa.array(items.vectors.reshape(-1))
         vectors = pa.FixedSizeListArray.from_arrays(flat, items.vectors.shape[1])
@@ -127,7 +146,8 @@ def _texts(items: Items) -> list[str]:
 
 
 def _write_index(
-    config: ExperimentConfig,
+    data: Data,
+    transforming: Transforming,
     model: LoadedModel,
     source: Source,
     spec: FeatureSpec,
@@ -135,8 +155,8 @@ def _write_index(
     folder: str,
 ) -> list[str]:
     """Writes the files of the index; returns lines for the user."""
-    field = "eval_files" if config.eval_files else "predict_files"
-    users = item_vectors.of_users(model, source, sample(config, spec, field, ROWS).records)
+    field = "eval_files" if data.eval_files else "predict_files"
+    users = item_vectors.of_users(model, source, sample(data, spec, field, ROWS).records)
     queries = users[users.any(axis=1)]  # For a user of zeros, all scores are equal.
     if not len(queries):
         raise ExportError(
@@ -144,13 +164,13 @@ def _write_index(
             "with users who have a history."
         )
     index = item_index.build(items.vectors)
-    found = item_index.tuned(index, items.vectors, queries, recall=config.index_recall)
-    if found.recall < config.index_recall:
+    found = item_index.tuned(index, items.vectors, queries, recall=transforming.index_recall)
+    if found.recall < transforming.index_recall:
         raise ExportError(
             f"the result of --transform=item_index was refused: its recall@{item_index.K} is "
             f"{found.recall:.4f} on {found.queries:,} rows of --{field}, expected at least "
-            f"--index_recall={config.index_recall:g}. Accept a lower recall, or use the signature "
-            "top_k of the export, which compares all items."
+            f"--index_recall={transforming.index_recall:g}. Accept a lower recall, or use the "
+            "signature top_k of the export, which compares all items."
         )
     faiss = item_index.library()
     with tf.io.gfile.GFile(os.path.join(folder, "index.faiss"), "wb") as file:

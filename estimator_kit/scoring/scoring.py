@@ -12,7 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from estimator_kit.config import table_settings
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.areas.program import Program
+from estimator_kit.config.areas.reading import Reading
+from estimator_kit.config.areas.run import FromExport
+from estimator_kit.config.areas.tables import Tables
+from estimator_kit.config.modes import Predict
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.observing.progress import ShardProgress
 from estimator_kit.result import RunResult
@@ -46,7 +50,7 @@ _KILLED = (
 )
 
 
-def run(config: ExperimentConfig) -> tuple[RunResult, str]:
+def run(command: Predict) -> tuple[RunResult, str]:
     """Predicts `config.predict_files` into `config.predict_dir` with `config.export_dir`.
 
     Returns what the run did, and the summary for the user. Several processes predict many or large
@@ -62,22 +66,28 @@ def run(config: ExperimentConfig) -> tuple[RunResult, str]:
       NothingToDo: an earlier start predicted everything; nothing was changed.
       OSError: a file cannot be written; no file is incomplete.
     """
-    assert config.predict_dir is not None and config.export_dir is not None
+    assert command.prediction.predict_dir is not None and command.export.export_dir is not None
     for flag in ("export_dir", "predict_dir"):
-        file_systems.check(getattr(config, flag), flag=f"--{flag}")
+        file_systems.check(getattr(command.settings, flag), flag=f"--{flag}")
     try:
-        jobs.check_new(config.predict_dir, PlanDocument.noun)
+        jobs.check_new(command.prediction.predict_dir, PlanDocument.noun)
         export = exports.choose(
-            exports.read(exports.newest(config.export_dir), config.spec, top_k=config.top_k),
-            config.predict_outputs,
+            exports.read(
+                exports.newest(command.export.export_dir),
+                command.run.spec,
+                top_k=command.prediction.top_k,
+            ),
+            command.prediction.predict_outputs,
         )
-        paths = files.expand(config.predict_files, flag="--predict_files")
+        paths = files.expand(command.data.predict_files, flag="--predict_files")
         kind = kinds.kind_of_all(paths)
-        screened = _screened(config, export.spec, paths, kind)
+        screened = _screened(
+            command.program, command.export, command.reading, export.spec, paths, kind
+        )
         paths = screened.files["--predict_files"]
-        table, fields, notes = _table(config, export, paths, kind)
+        table, fields, notes = _table(command.tables, export, paths, kind)
         notes += _notes_of_empty(paths, kind, screened.damaged)
-        _check_kept(config.keep_columns, export, paths, kind, table, screened.damaged)
+        _check_kept(command.prediction.keep_columns, export, paths, kind, table, screened.damaged)
         names = output_names(paths)
         shards = tuple(
             ScoredFile(
@@ -93,26 +103,34 @@ def run(config: ExperimentConfig) -> tuple[RunResult, str]:
             export,
             kind,
             shards,
-            config.keep_columns,
+            command.prediction.keep_columns,
             csv,
-            config.predict_outputs,
+            command.prediction.predict_outputs,
             screened.left_out("--predict_files"),
         )
-        output = jobs.Job(config.predict_dir, plan.document())
+        output = jobs.Job(command.prediction.predict_dir, plan.document())
         output.check()
         with output.held():
-            return _predicted(config, plan, output, table, fields, screened, notes)
+            return _predicted(
+                command.program, command.reading, plan, output, table, fields, screened, notes
+            )
     except jobs.FolderError as error:
         raise ConfigError(f"--predict_dir: {error}") from error
 
 
 def _screened(
-    config: ExperimentConfig, spec: Optional[FeatureSpec], paths: list[str], kind: str
+    program: Program,
+    export: FromExport,
+    reading: Reading,
+    spec: Optional[FeatureSpec],
+    paths: list[str],
+    kind: str,
 ) -> bad_data.Screened:
     """The files that `--corrupt_data_policy` leaves."""
     if kind == kinds.TFRECORD and spec is not None:
         screened = bad_data.screen(
-            config,
+            program,
+            reading,
             spec,
             {"--predict_files": paths},
             with_labels=False,
@@ -122,14 +140,14 @@ def _screened(
             spec, kept.first_records(screened.files["--predict_files"], screened.damaged)
         )
         return screened
-    if config.corrupt_data_policy != "fail":
-        policy = f"--corrupt_data_policy={config.corrupt_data_policy}"
+    if reading.corrupt_data_policy != "fail":
+        policy = f"--corrupt_data_policy={reading.corrupt_data_policy}"
         if kind != kinds.TFRECORD:
             raise ConfigError(
                 f"{policy} works only with TFRecord files, got {kind} files. Remove the flag."
             )
         raise ConfigError(
-            f"{policy} needs a feature spec, and --export_dir={config.export_dir} has none. Pass "
+            f"{policy} needs a feature spec, and --export_dir={export.export_dir} has none. Pass "
             "the spec that it was made with as --spec."
         )
     return bad_data.Screened({"--predict_files": paths})
@@ -152,10 +170,10 @@ def _others(paths: Sequence[str]) -> str:
 
 
 def _table(
-    config: ExperimentConfig, export: Export, paths: Sequence[str], kind: str
+    tables: Tables, export: Export, paths: Sequence[str], kind: str
 ) -> tuple[Optional[Table], tuple[Field, ...], list[str]]:
     """The files as a table, the features of its records, and notes about how it is read."""
-    csv = config.csv_options()
+    csv = tables.csv_options()
     if kind == kinds.TFRECORD:
         if csv != CsvOptions():
             raise ConfigError(
@@ -168,7 +186,7 @@ def _table(
     used = spec.used_features()
     known = field_rules.dtypes_of(spec)
     dtypes = {name: known[name] for name in used}
-    csv = table_settings.csv_options(config, spec, paths)
+    csv = table_settings.csv_options(tables, spec, paths)
     table = reader.open_table(
         paths,
         csv=csv,
@@ -212,7 +230,8 @@ def _check_kept(
 
 
 def _predicted(
-    config: ExperimentConfig,
+    program: Program,
+    reading: Reading,
     plan: Plan,
     output: jobs.Job[PlanDocument],
     table: Optional[Table],
@@ -228,12 +247,12 @@ def _predicted(
             f"--predict_dir: {output.folder!r} already has the predictions of all {len(whole):,} "
             "files. Nothing was changed."
         )
-    workers = _processes(config, missing)
-    context = _context(config, plan, output, fields, screened.damaged, workers)
+    workers = _processes(program, missing)
+    context = _context(program, reading, plan, output, fields, screened.damaged, workers)
     written: dict[str, Written] = dict(whole)
     rounded: Rounded = Counter()
 
-    progress = ShardProgress("predict", "{} files", config.log_every_secs)
+    progress = ShardProgress("predict", "{} files", program.log_every_secs)
 
     def on_rows(rows: int) -> None:
         progress(rows, len(written), len(plan.shards))
@@ -253,7 +272,7 @@ def _predicted(
         work.release()
     output.finish(output.plan.manifest(plan.export, written))
     result = RunResult(
-        mode=config.mode,
+        mode=program.mode,
         rows_evaluated=sum(file.rows for file in written.values()),
         bad_data=screened.counts,
     )
@@ -268,15 +287,16 @@ def _part(table: Optional[Table], file: ScoredFile) -> Any:
     return table.rows_of(file.path, 0, file.rows or 0, table.row_groups(file.path))
 
 
-def _processes(config: ExperimentConfig, missing: Sequence[ScoredFile]) -> int:
-    count = config.processes
+def _processes(program: Program, missing: Sequence[ScoredFile]) -> int:
+    count = program.processes
     if count is None:
         count = min(cores(), 1 + sum(file.stamp[0] for file in missing) // _BYTES_OF_A_PROCESS)
     return max(1, min(count, len(missing)))
 
 
 def _context(
-    config: ExperimentConfig,
+    program: Program,
+    reading: Reading,
     plan: Plan,
     output: jobs.Job[PlanDocument],
     fields: tuple[Field, ...],
@@ -298,9 +318,9 @@ def _context(
         fields=fields,
         keep=plan.keep,
         csv=plan.csv,
-        batch_size=config.eval_batch_size,
+        batch_size=reading.eval_batch_size,
         damaged=damaged,
-        threads=config.threads or share,
+        threads=program.threads or share,
     )
 
 

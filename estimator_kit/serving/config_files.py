@@ -21,8 +21,7 @@ from google.protobuf import text_format
 
 from estimator_kit.client import messages
 from estimator_kit.client.base import BATCH_ROWS
-from estimator_kit.config.areas.serving import ServedModel, served_models
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.areas.serving import ServedModel, Serving, served_models
 from feature_specs.files import documents, staged
 from input_pipelines.errors import MissingPackageError
 
@@ -35,7 +34,7 @@ _PROMETHEUS_PATH = "/monitoring/prometheus/metrics"
 _BATCH_TIMEOUT_MICROS = 1000
 
 
-def write(config: ExperimentConfig) -> str:
+def write(serving: Serving) -> str:
     """Writes the files to `config.serving_config_dir`; returns the summary for the user.
 
     Raises:
@@ -43,17 +42,17 @@ def write(config: ExperimentConfig) -> str:
       MissingPackageError: the extra `serving` is not installed, or TensorFlow has no file system
         for the folder.
     """
-    folder = config.serving_config_dir
+    folder = serving.serving_config_dir
     assert folder is not None, "without it, --mode=serve serves"
     staged.check_writable(folder, flag="--serving_config_dir")
-    models = served_models(config)
+    models = served_models(serving)
     files = {
         "models.config": models_config(models),
         "monitoring.config": monitoring_config(),
     }
     reason = reason_against_splitting(models)
-    if config.serving_batch_rows:
-        parameters = batching_parameters(config, splits=reason is None)
+    if serving.serving_batch_rows:
+        parameters = batching_parameters(serving, splits=reason is None)
         files["batching_parameters.txt"] = parameters
     for name, text in sorted(files.items()):
         documents.write_text(os.path.join(folder, name), _HEAD + text)
@@ -61,10 +60,10 @@ def write(config: ExperimentConfig) -> str:
     for model in models:
         lines.append(f"  {model.name}: {model.path}, {_policy_text(model)}")
         lines += [f"  warning: {text}" for text in _missing_versions(model)]
-    if config.serving_batch_rows and reason is not None:
-        rows = max(config.serving_batch_rows, BATCH_ROWS)
+    if serving.serving_batch_rows and reason is not None:
+        rows = max(serving.serving_batch_rows, BATCH_ROWS)
         lines.append(f"  batches of up to {rows} rows, without splitting requests: {reason}")
-    lines.append(f"  flags, with {folder} at {_CONFIG}: {' '.join(arguments(config, models))}")
+    lines.append(f"  flags, with {folder} at {_CONFIG}: {' '.join(arguments(serving, models))}")
     return "\n".join(lines)
 
 
@@ -104,7 +103,7 @@ def models_config(models: Sequence[ServedModel]) -> str:
     return _checked(message)
 
 
-def batching_parameters(config: ExperimentConfig, *, splits: bool) -> str:
+def batching_parameters(serving: Serving, *, splits: bool) -> str:
     """`BatchingParameters` in text format.
 
     If the server `splits` requests (see `reason_against_splitting`), the model gets at most
@@ -115,10 +114,10 @@ def batching_parameters(config: ExperimentConfig, *, splits: bool) -> str:
     """
     message = messages.message("tensorflow.serving.BatchingParameters")()
     # The server refuses larger requests, and the client sends BATCH_ROWS rows.
-    message.max_batch_size.value = max(config.serving_batch_rows, BATCH_ROWS)
+    message.max_batch_size.value = max(serving.serving_batch_rows, BATCH_ROWS)
     if splits:
         message.enable_large_batch_splitting.value = True
-        message.max_execution_batch_size.value = config.serving_batch_rows
+        message.max_execution_batch_size.value = serving.serving_batch_rows
     message.batch_timeout_micros.value = _BATCH_TIMEOUT_MICROS
     message.max_enqueued_batches.value = 100
     return _checked(message)
@@ -171,13 +170,13 @@ def monitoring_config() -> str:
     return _checked(message)
 
 
-def arguments(config: ExperimentConfig, models: Sequence[ServedModel]) -> list[str]:
+def arguments(serving: Serving, models: Sequence[ServedModel]) -> list[str]:
     """The flags of TensorFlow Serving that name the files, with their folder at `/config`."""
     flags = [
         f"--model_config_file={_CONFIG}/models.config",
         f"--monitoring_config_file={_CONFIG}/monitoring.config",
     ]
-    if config.serving_batch_rows:
+    if serving.serving_batch_rows:
         flags += [
             "--enable_batching=true",
             f"--batching_parameters_file={_CONFIG}/batching_parameters.txt",

@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Optional
 
-from estimator_kit.config.areas.serving import served_models
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.areas.program import Program
+from estimator_kit.config.areas.serving import Serving, served_models
 from estimator_kit.errors import ConfigError
 from estimator_kit.exit_codes import until_signalled
 from input_pipelines.errors import MissingPackageError
@@ -116,15 +116,15 @@ _LAST_LOOK = 1.0
 LEFT: list[threading.Thread] = []
 
 
-def serve(config: ExperimentConfig, tell: Callable[[str], None]) -> None:
+def serve(program: Program, serving: Serving, tell: Callable[[str], None]) -> None:
     """Runs both servers until a signal ends them; tells their addresses.
 
     Raises:
       ConfigError: a folder does not exist, or a port cannot be bound.
       MissingPackageError: the extra `serving` is not installed.
     """
-    models = _models(config)  # Looks at folders, so signals still end the process here.
-    with until_signalled() as ended, _bound(config, models) as server:
+    models = _models(program, serving)  # Looks at folders, so signals still end the process here.
+    with until_signalled() as ended, _bound(serving, models) as server:
         looks = _Looks(models, server, tell, ended.set)
         ended.wait()
         has_started = looks.stop()
@@ -137,23 +137,23 @@ def serve(config: ExperimentConfig, tell: Callable[[str], None]) -> None:
 
 
 @contextmanager
-def running(config: ExperimentConfig) -> Iterator[tuple[Server, Any]]:
+def running(program: Program, serving: Serving) -> Iterator[tuple[Server, Any]]:
     """Starts the servers of a config, after two polls of their models.
 
     Yields the servers and the models. The caller then calls `poll`. At the end, the server answers
     open requests and closes all versions.
     """
-    models = _models(config)
-    with _bound(config, models) as server:
+    models = _models(program, serving)
+    with _bound(serving, models) as server:
         _look_twice(models, wait=lambda seconds: False)
         server.start()
         yield server, models
 
 
 @contextmanager
-def _bound(config: ExperimentConfig, models: Any) -> Iterator[Server]:
+def _bound(serving: Serving, models: Any) -> Iterator[Server]:
     """The servers with bound ports. At the end, stops them and closes the models."""
-    server = Server(config, models)
+    server = Server(serving, models)
     try:
         yield server
     finally:
@@ -237,25 +237,25 @@ class Server:
       addresses: `host:port` of gRPC and `http://host:port` of REST.
     """
 
-    def __init__(self, config: ExperimentConfig, models: Any):
+    def __init__(self, serving: Serving, models: Any):
         from estimator_kit.serving.grpc_server import GrpcServer
         from estimator_kit.serving.rest_server import RestApp, RestServer
 
-        host = config.serving_host
+        host = serving.serving_host
         limits = {
             "threads": _THREADS,
             "max_bytes": _MOST_BYTES,
             "connections": most_connections(),
         }
-        sock = bound_socket(host, config.serving_rest_port, flag="--serving_rest_port")
+        sock = bound_socket(host, serving.serving_rest_port, flag="--serving_rest_port")
         place = address_of_socket(sock)
-        address = with_port(place, config.serving_grpc_port)
+        address = with_port(place, serving.serving_grpc_port)
         try:
             self._grpc = GrpcServer(models, address=address, **limits)
         except RuntimeError as error:
             sock.close()
             raise ConfigError(
-                f"--serving_grpc_port={config.serving_grpc_port}: {host} cannot be bound: {error}"
+                f"--serving_grpc_port={serving.serving_grpc_port}: {host} cannot be bound: {error}"
             ) from error
         name = host if ipaddress.ip_address(place.partition("%")[0]).is_loopback else None
         app = RestApp(models, limits["max_bytes"], only_as=name)
@@ -289,7 +289,7 @@ def most_connections() -> int:
     return min(max((files - _OTHER_FILES) // 2, 16), _MOST_CONNECTIONS)
 
 
-def _models(config: ExperimentConfig) -> Any:
+def _models(program: Program, serving: Serving) -> Any:
     """The models of a config. Does not load them yet."""
     try:
         import grpc_health.v1.health_pb2_grpc  # noqa: F401
@@ -305,7 +305,7 @@ def _models(config: ExperimentConfig) -> Any:
     from estimator_kit.serving.live_versions import Models
     from estimator_kit.serving.loaded_model import LoadedModel
 
-    served = served_models(config)
+    served = served_models(serving)
     for model in served:
         if not os.path.isdir(model.path) and "://" not in model.path:
             raise ConfigError(
@@ -316,7 +316,7 @@ def _models(config: ExperimentConfig) -> Any:
         return LoadedModel(
             path,
             version,
-            threads=config.threads,
+            threads=program.threads,
             longest_run_secs=_LONGEST_RUN,
         )
 

@@ -18,7 +18,7 @@ from estimator_kit.checkpoints import reading
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config.areas.exports import metric_of
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import Train
 from estimator_kit.exporters.best import watched
 from estimator_kit.exporters.kinds import Evaluated, exporters_of
 from estimator_kit.exporters.saved_model import RunExports
@@ -83,7 +83,7 @@ class AfterEvaluation(estimator.Exporter):
 
     def __init__(
         self,
-        config: ModelDirConfig,
+        command: Train,
         spec: FeatureSpec,
         request: StopRequest,
         files: Sequence[str] = (),
@@ -91,27 +91,31 @@ class AfterEvaluation(estimator.Exporter):
         *,
         meaning: Optional[ScoresMeaning] = None,
     ):
-        self._config = config
-        self._model_dir = config.model_dir
-        self._exports = RunExports(config, spec, files, damaged)
+        self._command = command
+        self._model_dir = command.run.model_dir
+        self._exports = RunExports(command, spec, files, damaged)
         self._request = request
-        self._history = EvaluationHistory(config.model_dir)
+        self._history = EvaluationHistory(command.run.model_dir)
         # Whether an earlier start may have written some of the exports.
-        before = read_result(config.model_dir)
+        before = read_result(command.run.model_dir)
         ended = before is not None and before.status == "done"
-        self._repeats = not ended or starts.unfinished_step(config.model_dir) is not None
+        self._repeats = not ended or starts.unfinished_step(command.run.model_dir) is not None
         self._meaning = meaning
         # This also finds a damaged history before training, not after it.
         self._say_changes(self._history.latest())
         self.read_records()
         self.metrics: dict[str, float] = {}
-        self._progress = EvaluationProgressHook(every_secs=config.log_every_secs)
+        self._progress = EvaluationProgressHook(every_secs=command.program.log_every_secs)
 
     def read_records(self) -> None:
         """Reads the records of the exporters again, since an evaluator may have changed them."""
         # `--mode=train` evaluates and exports nothing, and reads no setting of exporters.
-        of_evaluations = self._config.mode != "train"
-        self.exporters = exporters_of(self._config, self._means) if of_evaluations else []
+        of_evaluations = self._command.program.mode != "train"
+        self.exporters = (
+            exporters_of(self._command.run, self._command.exports, self._means)
+            if of_evaluations
+            else []
+        )
 
     def metrics_of(self, step: int) -> Optional[dict[str, float]]:
         """The metrics of an earlier evaluation of a step, or None. They mean the same as now."""
@@ -163,10 +167,10 @@ class AfterEvaluation(estimator.Exporter):
         entries = self._history.add(step, self.metrics, self._means)
         self._say(step, [entry.metrics for entry in entries[:-1]])
         self._run_exporters(trained, checkpoint_path, at_end=False)
-        metric = self._config.early_stopping_metric
+        metric = self._command.training.early_stopping_metric
         if metric is not None:
             watched(self.metrics, metric_of(metric))
-        if stops(self._config, entries):
+        if stops(self._command.training, entries):
             self._request.ask(EARLY_STOPPED)
 
     def recall(self, step: int) -> None:
@@ -247,8 +251,8 @@ class AfterEvaluation(estimator.Exporter):
 
     def _say(self, step: int, before: Sequence[Mapping[str, Optional[float]]]) -> None:
         """Logs the evaluation as one line, compared with the metrics `before` it."""
-        metric = metric_of(self._config.best_metric)
-        direction = self._config.best_direction or "min"
+        metric = metric_of(self._command.exports.best_metric)
+        direction = self._command.exports.best_direction or "min"
         earlier = [metrics.get(metric) for metrics in before]
         line = evaluation_line(step, self.metrics, metric, direction, earlier)
         seconds = self._progress.seconds

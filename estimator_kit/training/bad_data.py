@@ -20,7 +20,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.areas.program import Program
+from estimator_kit.config.areas.reading import Reading
 from estimator_kit.observing.progress import ScanProgress
 from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
@@ -67,7 +68,8 @@ class Screened:
 
 
 def screen(
-    config: ExperimentConfig,
+    program: Program,
+    reading: Reading,
     spec: FeatureSpec,
     files: Mapping[str, Sequence[str]],
     *,
@@ -78,7 +80,8 @@ def screen(
     """Scans the files of a run if its policy requires that.
 
     Args:
-      config: the policy and its limits. The limits apply to the files of each flag separately.
+      program, reading: the policy and its limits. The limits apply to the files of each flag
+        separately.
       spec: the feature spec.
       files: paths by flag.
       with_labels: whether the run reads labels.
@@ -88,13 +91,13 @@ def screen(
     Raises:
       DataError: the files have more bad data than the limits allow, or no good record.
     """
-    policy = config.corrupt_data_policy
+    policy = reading.corrupt_data_policy
     if policy == "fail":
         return Screened({flag: list(paths) for flag, paths in files.items()})
     every = sorted({path for paths in files.values() for path in paths})
     _log.info("looking for bad records in %d files (--corrupt_data_policy=%s)", len(every), policy)
     size = sum(map(file_bytes.size, every))
-    with ScanProgress("check_data", size, config.log_every_secs) as progress:
+    with ScanProgress("check_data", size, program.log_every_secs) as progress:
         found = data_scan.scan(
             every,
             spec=spec,
@@ -114,7 +117,7 @@ def screen(
         mine = [reports[path] for path in paths]
         sums = _Sums(mine, policy)
         counts[flag.removeprefix("--")] = sums.as_dict()
-        sums.check(config, flag)
+        sums.check(reading, flag)
         kept[flag] = [path for path in paths if not sums.in_quarantine(reports[path])]
         records[flag] = sums.read
     bad = [report for report in reports.values() if report.bad_records]
@@ -181,12 +184,12 @@ class _Sums:
             "quarantined": [r.path for r in self.reports if self.in_quarantine(r)],
         }
 
-    def check(self, config: ExperimentConfig, flag: str) -> None:
+    def check(self, reading: Reading, flag: str) -> None:
         limits = []
-        most = config.max_bad_records
+        most = reading.max_bad_records
         if most is not None and self.bad_records > most:
             limits.append(f"{self.bad_records:,} bad records, more than --max_bad={most}")
-        share = config.max_bad_share
+        share = reading.max_bad_share
         if share is not None and self.fraction > share:
             limits.append(f"{self.fraction:.2%} unreadable data, more than --max_bad={share}")
         if not self.read and self.bad_records:

@@ -22,7 +22,9 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit import tensorflow_errors
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.areas.cluster import Cluster
+from estimator_kit.config.areas.data_service import DataService
+from estimator_kit.config.areas.training import Training
 from estimator_kit.errors import ConfigError
 from input_pipelines import data_service
 from input_pipelines.reading import shuffling
@@ -77,7 +79,11 @@ def answers(address: str, *, seconds: float) -> bool:
 
 
 def wait_for_service(
-    config: ExperimentConfig, *, workers: bool = True, ended: Optional[threading.Event] = None
+    service: DataService,
+    cluster: Cluster,
+    *,
+    workers: bool = True,
+    ended: Optional[threading.Event] = None,
 ) -> None:
     """Returns when the dispatcher answers and, with `workers`, when it has a worker.
 
@@ -91,7 +97,7 @@ def wait_for_service(
     """
     import grpc  # TensorFlow requires it, but some builds of TensorFlow do not.
 
-    address, seconds = config.data_service, config.cluster_timeout_secs
+    address, seconds = service.data_service, cluster.cluster_timeout_secs
     assert address is not None
     end = time.monotonic() + seconds
     said = False
@@ -130,7 +136,9 @@ def wait_for_service(
 
 
 def input_fn(
-    config: ExperimentConfig,
+    service: DataService,
+    training: Training,
+    cluster: Cluster,
     source: Files,
     skip_rows: int,
     counts: Optional[Sequence[RowCounts]],
@@ -139,7 +147,7 @@ def input_fn(
 
     After `skip_rows` rows it starts again at the first row of the current epoch.
     """
-    assert config.data_service is not None
+    assert service.data_service is not None
     first = 0
     if skip_rows and counts is not None:
         first = shuffling.epoch_of(skip_rows, counts[0].rows_an_epoch)[0]
@@ -149,19 +157,19 @@ def input_fn(
             first + 1,
         )
     worker_input = data_service.WorkerInput(
-        source, batch_size=config.batch_size, first_epoch=first, epochs=config.epochs
+        source, batch_size=training.batch_size, first_epoch=first, epochs=training.epochs
     )
     rows: Optional[int] = None  # The rows up to the end of the epochs, if --epochs is set.
-    if config.epochs is not None and counts is not None:
-        rows = sum(part.in_epochs(config.epochs) for part in counts) - skip_rows
-    registered = data_service.register(config.data_service, worker_input.dataset())
+    if training.epochs is not None and counts is not None:
+        rows = sum(part.in_epochs(training.epochs) for part in counts) - skip_rows
+    registered = data_service.register(service.data_service, worker_input.dataset())
 
     def read() -> Any:
         return data_service.read(
             registered,
-            batch_size=config.batch_size,
+            batch_size=training.batch_size,
             rows=rows,
-            lost_after_secs=config.cluster_timeout_secs,
+            lost_after_secs=cluster.cluster_timeout_secs,
         )
 
     return read
@@ -178,15 +186,15 @@ class StepTimeout(tf.compat.v1.train.SessionRunHook):
         return tf.compat.v1.train.SessionRunArgs(None, options=options)
 
 
-def hooks(config: ExperimentConfig) -> list[StepTimeout]:
+def hooks(service: DataService, cluster: Cluster) -> list[StepTimeout]:
     """The hooks that end a step that gets no batch. Empty without a service."""
-    if config.data_service is None:
+    if service.data_service is None:
         return []
-    return [StepTimeout(_STEP_TIMEOUTS * config.cluster_timeout_secs)]
+    return [StepTimeout(_STEP_TIMEOUTS * cluster.cluster_timeout_secs)]
 
 
 @contextlib.contextmanager
-def naming_the_service(config: ExperimentConfig) -> Iterator[None]:
+def naming_the_service(service: DataService, cluster: Cluster) -> Iterator[None]:
     """Replaces errors of the service by one that names it, and has the status of a temporary error.
 
     A step waited too long, or the dispatcher was started again without what it knew.
@@ -194,32 +202,32 @@ def naming_the_service(config: ExperimentConfig) -> Iterator[None]:
     try:
         yield
     except tf.errors.DeadlineExceededError as error:
-        if config.data_service is None:
+        if service.data_service is None:
             raise
-        seconds = _STEP_TIMEOUTS * config.cluster_timeout_secs
+        seconds = _STEP_TIMEOUTS * cluster.cluster_timeout_secs
         raise tf.errors.UnavailableError(
             None,
             None,
-            f"--data_service={config.data_service}: a step got no batch within {seconds:g} "
+            f"--data_service={service.data_service}: a step got no batch within {seconds:g} "
             "seconds, three times --cluster_timeout_secs. Check that the dispatcher and a "
             "worker run, then start again to go on from the last checkpoint.",
         ) from error
     except tf.errors.OpError as error:
         reason = tensorflow_errors.reason(error)
-        if config.data_service is None or _FORGOTTEN.search(reason) is None:
+        if service.data_service is None or _FORGOTTEN.search(reason) is None:
             raise
         raise tf.errors.UnavailableError(
             None,
             None,
-            f"--data_service={config.data_service}: the dispatcher does not know this training any "
-            f"more ({reason.rstrip('.')}.) Was it started again without --data_service_dir? Start "
-            "this training again to go on from the last checkpoint.",
+            f"--data_service={service.data_service}: the dispatcher does not know this training "
+            f"any more ({reason.rstrip('.')}.) Was it started again without --data_service_dir? "
+            "Start this training again to go on from the last checkpoint.",
         ) from error
 
 
-def lost_rows(config: ExperimentConfig, expected: Optional[int], read: int) -> int:
+def lost_rows(service: DataService, expected: Optional[int], read: int) -> int:
     """Returns how many rows were lost with a worker, and logs a warning if any were."""
-    if config.data_service is None or expected is None or read >= expected:
+    if service.data_service is None or expected is None or read >= expected:
         return 0
     lost = expected - read
     _log.warning(

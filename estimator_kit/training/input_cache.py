@@ -15,7 +15,9 @@ import logging
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.program import Program
+from estimator_kit.config.areas.reading import Reading
 from estimator_kit.errors import ConfigError, Stopped
 from estimator_kit.observing.progress import ShardProgress
 from estimator_kit.result import SIGTERM
@@ -34,46 +36,51 @@ DEFAULT_GIB = 20.0
 
 
 def check(
-    config: ExperimentConfig, spec: FeatureSpec, *, negatives: Optional[Negatives] = None
+    program: Program,
+    data: Data,
+    reading: Reading,
+    spec: FeatureSpec,
+    *,
+    negatives: Optional[Negatives] = None,
 ) -> None:
     """Checks that the rows can be cached, and makes the folder if it does not exist.
 
     Raises:
       ConfigError: the folder cannot be used, or a cache cannot hold the rows of this config.
     """
-    if not config.input_cache_dir:
+    if not reading.input_cache_dir:
         return
-    if "://" in config.input_cache_dir:
+    if "://" in reading.input_cache_dir:
         raise ConfigError(
-            f"--input_cache_dir: expected a folder on a local disk, got {config.input_cache_dir!r}"
+            f"--input_cache_dir: expected a folder on a local disk, got {reading.input_cache_dir!r}"
         )
     try:
         # An evaluation reads no mix.
-        mixed = config.mode != "evaluate" and bool(config.train_mix)
+        mixed = program.mode != "evaluate" and bool(data.train_mix)
         check_cacheable(spec, mixed=mixed, negatives=negatives)
         RowLayout.of(spec, Transform(spec))
     except ValueError as error:
         raise ConfigError(f"--input_cache_dir: {error}. Remove --input_cache_dir.") from error
     try:
-        RowCache(config.input_cache_dir, limit=1).close()
+        RowCache(reading.input_cache_dir, limit=1).close()
     except DataError as error:
         raise ConfigError(f"--input_cache_dir: {error}") from error
 
 
 @contextlib.contextmanager
 def opened(
-    config: ExperimentConfig, *, stopped: Optional[StopRequest] = None
+    program: Program, reading: Reading, *, stopped: Optional[StopRequest] = None
 ) -> Iterator[Optional[RowCache]]:
     """Opens the cache of --input_cache_dir, or gives None. Logs its counts at the end.
 
     Args:
-      config: the experiment.
+      program, reading: the folder and its limit.
       stopped: on SIGTERM it makes a running transformation raise Stopped.
 
     Raises:
       DataError: the folder cannot be used.
     """
-    if not config.input_cache_dir:
+    if not reading.input_cache_dir:
         yield None
         return
 
@@ -84,10 +91,10 @@ def opened(
                 "same command again to transform the missing files."
             )
 
-    gib = DEFAULT_GIB if config.input_cache_gib is None else config.input_cache_gib
+    gib = DEFAULT_GIB if reading.input_cache_gib is None else reading.input_cache_gib
     limit = int(gib * 2**30)
-    progress = ShardProgress("input cache", "{} files", config.log_every_secs)
-    folder = config.input_cache_dir
+    progress = ShardProgress("input cache", "{} files", program.log_every_secs)
+    folder = reading.input_cache_dir
     with RowCache(folder, limit=limit, check=look, on_progress=progress) as cache:
         try:
             yield cache

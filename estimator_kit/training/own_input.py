@@ -18,7 +18,8 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.config import choices
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.program import Program
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing.progress import ShardProgress
 from estimator_kit.training.position import InputPosition
@@ -43,14 +44,14 @@ _stored: dict[str, str] = {}
 _folders: list[tempfile.TemporaryDirectory[str]] = []
 
 
-def find(config: ExperimentConfig) -> Callable[[str], Any]:
+def find(data: Data) -> Callable[[str], Any]:
     """The function of --input_fn.
 
     Raises:
       ConfigError: it does not exist, cannot be imported, or does not take a mode.
     """
-    name = str(config.input_fn)
-    function = config.own_function or _imported(name)
+    name = str(data.input_fn)
+    function = data.own_function or _imported(name)
     place = place_of_function(function, name)
     if not callable(function):
         raise ConfigError(f"--input_fn={name}: expected a function, got {function!r}.")
@@ -80,13 +81,13 @@ def _imported(name: str) -> Any:
     return function
 
 
-def rows_to_train_on(config: ExperimentConfig, spec: FeatureSpec, team: Team) -> OwnRows:
+def rows_to_train_on(data: Data, spec: FeatureSpec, team: Team) -> OwnRows:
     """The rows that a training reads.
 
     Raises:
       ConfigError: see `find`; or several processes cannot share the rows.
     """
-    rows = _rows(config, spec, TRAIN)
+    rows = _rows(data, spec, TRAIN)
     if team.size > 1 and spec.kept_together is not None:
         raise ConfigError(
             "--input_fn: processes share its rows one by one, but the head ranking needs the rows "
@@ -102,9 +103,9 @@ def rows_to_train_on(config: ExperimentConfig, spec: FeatureSpec, team: Team) ->
     return rows
 
 
-def _rows(config: ExperimentConfig, spec: FeatureSpec, mode: str) -> OwnRows:
-    name = str(config.input_fn)
-    return OwnRows(spec, find(config), name=name, mode=mode, version=config.input_version)
+def _rows(data: Data, spec: FeatureSpec, mode: str) -> OwnRows:
+    name = str(data.input_fn)
+    return OwnRows(spec, find(data), name=name, mode=mode, version=data.input_version)
 
 
 def checked_first_rows(rows: OwnRows, spec: FeatureSpec) -> list[bytes]:
@@ -217,18 +218,18 @@ def stored_until_the_end() -> Iterator[None]:
             _folders.pop().cleanup()
 
 
-def stored_rows(config: ExperimentConfig, spec: FeatureSpec) -> str:
+def stored_rows(program: Program, data: Data, spec: FeatureSpec) -> str:
     """The path of a file with the rows for evaluations. The first call of a run writes it.
 
     Raises:
       DataError: see `OwnRows.blocks`.
     """
-    rows = _rows(config, spec, EVAL)
+    rows = _rows(data, spec, EVAL)
     if rows.name not in _stored:
         folder = tempfile.TemporaryDirectory(prefix="estimator_kit-rows-")
         _folders.append(folder)
         path = os.path.join(folder.name, "rows.tfrecord")
-        progress = ShardProgress("evaluation rows", "{} files", config.log_every_secs)
+        progress = ShardProgress("evaluation rows", "{} files", program.log_every_secs)
         number = 0
         with tf.io.TFRecordWriter(path) as writer:
             for block in rows.blocks():

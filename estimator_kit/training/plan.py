@@ -18,9 +18,11 @@ from estimator_kit.checkpoints.model_outline import ModelOutline
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start import warm_start
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
-from estimator_kit.config.areas.exports import compare_best_metric, metric_of
-from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.areas.exports import Exports, compare_best_metric, metric_of
+from estimator_kit.config.areas.program import Program
+from estimator_kit.config.areas.training import Training
+from estimator_kit.config.areas.warm_start import WarmStart as WarmStartSettings
+from estimator_kit.config.modes import InFolder, Train
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.model_params import ModelParams
@@ -82,12 +84,14 @@ def check_apart(train_files: list[str], eval_files: list[str]) -> None:
         )
 
 
-def check_metrics(config: ExperimentConfig, outline: ModelOutline) -> None:
-    if config.mode != "train_and_evaluate":
+def check_metrics(
+    program: Program, training: Training, exports: Exports, outline: ModelOutline
+) -> None:
+    if program.mode != "train_and_evaluate":
         return
-    asked = {"early_stopping_metric": config.early_stopping_metric}
-    if compare_best_metric(config.exporter_names):
-        asked["best_metric"] = config.best_metric
+    asked = {"early_stopping_metric": training.early_stopping_metric}
+    if compare_best_metric(exports.exporter_names):
+        asked["best_metric"] = exports.best_metric
     for flag, metric in asked.items():
         if metric is not None and metric_of(metric) not in outline.metrics:
             raise ConfigError(
@@ -97,46 +101,50 @@ def check_metrics(config: ExperimentConfig, outline: ModelOutline) -> None:
 
 
 def check_start(
-    config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, outline: ModelOutline
+    run: InFolder, spec: FeatureSpec, model: ModelFn, outline: ModelOutline
 ) -> Optional[int]:
     """The step to go on from, or None. Raises an error for a checkpoint that does not fit."""
-    checkpoint = reading.latest(config.model_dir)
+    checkpoint = reading.latest(run.model_dir)
     if checkpoint is None:
         return None
-    run_record.check_spec_unchanged(config.model_dir, spec, outline.places)
+    run_record.check_spec_unchanged(run.model_dir, spec, outline.places)
     reading.check_fit(checkpoint, outline.variables)
-    run_record.check_params(config.model_dir, type(model).__name__, model.params)
-    return reading.latest_step(config.model_dir)
+    run_record.check_params(run.model_dir, type(model).__name__, model.params)
+    return reading.latest_step(run.model_dir)
 
 
 def find_warm_start(
-    config: ModelDirConfig, spec: FeatureSpec, params: ModelParams, outline: ModelOutline
+    training: Training,
+    warm_start_settings: WarmStartSettings,
+    spec: FeatureSpec,
+    params: ModelParams,
+    outline: ModelOutline,
 ) -> Optional[WarmStart]:
     """The plan of the warm start, or None without --warm_start_from."""
-    if config.warm_start_from is None:
+    if warm_start_settings.warm_start_from is None:
         return None
     warm = warm_start.plan(
-        config.warm_start_from,
+        warm_start_settings.warm_start_from,
         outline,
         spec,
-        mode=config.warm_start_mode,
-        pattern=config.warm_start_vars,
-        renames=config.warm_start_rename,
+        mode=warm_start_settings.warm_start_mode,
+        pattern=warm_start_settings.warm_start_vars,
+        renames=warm_start_settings.warm_start_rename,
     )
     folder, counts = os.path.dirname(warm.checkpoint), compared.WARM_START.aspects
     for change in run_record.params_changes(folder, params, counts):
         _log.warning("warm start: the model uses its variables in another way: %s", change)
-    if config.max_steps is not None and warm.step >= config.max_steps:
+    if training.max_steps is not None and warm.step >= training.max_steps:
         raise ConfigError(
             f"--warm_start_mode=all takes over step {warm.step} from {warm.checkpoint}, but "
-            f"--max_steps={config.max_steps} is not above it. Raise --max_steps, or use "
+            f"--max_steps={training.max_steps} is not above it. Raise --max_steps, or use "
             "--warm_start_mode=all_but_step."
         )
     return warm
 
 
 def make_plan(
-    config: ModelDirConfig,
+    training: Training,
     source: TrainingInput,
     start_step: Optional[int],
     first_step: int,
@@ -149,23 +157,24 @@ def make_plan(
         start = first_step
         position = position.beginning_at(start)
     first = source.first_records()
-    if config.shuffle and first:
+    if training.shuffle and first:
         for warning in label_order.warnings(source.spec, first, damaged=source.damaged):
             _log.warning(warning)
-    goes_on = start < (config.max_steps or math.inf)
+    goes_on = start < (training.max_steps or math.inf)
     skips = position.steps_read and goes_on
     each: list[tuple[list[RowCounts], int]] = []
-    if config.epochs is not None or skips or source.must_be_counted:
+    if training.epochs is not None or skips or source.must_be_counted:
         each = _count_team(source, position)
     ends: list[tuple[int, str]] = []
-    if config.max_steps is not None:
-        ends.append((config.max_steps, MAX_STEPS))
+    if training.max_steps is not None:
+        ends.append((training.max_steps, MAX_STEPS))
     rows: Optional[int] = None
-    if config.epochs is not None:
-        end = source.end_of(position, config.epochs, [one for one, _ in each])
+    if training.epochs is not None:
+        end = source.end_of(position, training.epochs, [one for one, _ in each])
         ends.append((end, INPUT_EXHAUSTED))
         rows = sum(
-            max(0, sum(part.in_epochs(config.epochs) for part in one) - skip) for one, skip in each
+            max(0, sum(part.in_epochs(training.epochs) for part in one) - skip)
+            for one, skip in each
         )
     max_steps, reason = min(ends)
     counts = each[0][0] if each else None
@@ -180,7 +189,7 @@ def _count_team(
 
     The shards of other processes are left out if the plan does not need them.
     """
-    epochs, team = source.config.epochs, source.team
+    epochs, team = source.command.training.epochs, source.team
     with explained(source.spec, source.files, damaged=source.damaged):
         skip_rows = source.own_skip(position)
         each = [(source.count(epochs=epochs, skip_rows=skip_rows), skip_rows)]
@@ -193,28 +202,28 @@ def _count_team(
     return each
 
 
-def is_unfinished(config: ModelDirConfig, plan: Plan) -> bool:
+def is_unfinished(run: InFolder, plan: Plan) -> bool:
     """Whether an earlier start was killed while it evaluated or exported the latest checkpoint."""
-    before, step = read_result(config.model_dir), starts.unfinished_step(config.model_dir)
+    before, step = read_result(run.model_dir), starts.unfinished_step(run.model_dir)
     is_done = before is not None and before.status == "done"
     return not is_done and step is not None and step == plan.resumed_at
 
 
 def has_stalled_before(
-    config: ModelDirConfig, plan: Plan, meaning: Optional[ScoresMeaning]
+    run: InFolder, training: Training, plan: Plan, meaning: Optional[ScoresMeaning]
 ) -> bool:
     """Whether an earlier start was killed after the evaluation with which it stops early."""
-    before = read_result(config.model_dir)
+    before = read_result(run.model_dir)
     if meaning is None or before is None or before.status == "done":
         return False
-    evaluations = EvaluationHistory(config.model_dir).alike(meaning)
+    evaluations = EvaluationHistory(run.model_dir).alike(meaning)
     if not evaluations or evaluations[-1].global_step != plan.start_step:
         return False
-    return stops(config, evaluations)
+    return stops(training, evaluations)
 
 
 def trained_before(
-    config: ModelDirConfig,
+    command: Train,
     spec: FeatureSpec,
     model: ModelFn,
     plan: Plan,
@@ -230,48 +239,48 @@ def trained_before(
       NothingToDo: the earlier start has also evaluated and exported, and its scores and outputs
         mean the same.
     """
-    before = read_result(config.model_dir)
+    before = read_result(command.run.model_dir)
     if before is None or before.status != "done" or before.global_step != plan.start_step:
         return None
-    if before.mode not in (config.mode, "train_and_evaluate") or not plan.start_step:
+    if before.mode not in (command.program.mode, "train_and_evaluate") or not plan.start_step:
         return None
     measured = meaning is None or meaning.is_of(before.scores)
     if before.rows_lost and before.steps_planned == plan.max_steps:
         reason = (
-            f"{config.model_dir} is already trained to the end of its epochs, at step "
+            f"{command.run.model_dir} is already trained to the end of its epochs, at step "
             f"{plan.start_step}, except for {before.rows_lost:,} rows that were lost with a "
             "worker. Raise --max_steps or --epochs, or choose another --model_dir."
         )
     elif not plan.has_steps:
         reason = (
-            f"{config.model_dir} is already trained to step {plan.start_step} of "
+            f"{command.run.model_dir} is already trained to step {plan.start_step} of "
             f"{plan.max_steps}. Raise --max_steps or --epochs, or choose another --model_dir."
         )
-    elif measured and before.stop_reason == EARLY_STOPPED and _stays(config, meaning):
+    elif measured and before.stop_reason == EARLY_STOPPED and _stays(command, meaning):
         reason = (
-            f"{config.model_dir} was stopped early at step {plan.start_step}. Raise "
+            f"{command.run.model_dir} was stopped early at step {plan.start_step}. Raise "
             "--early_stopping_patience or remove --early_stopping_metric to go on, or choose "
             "another --model_dir."
         )
     else:
         return None
     if measured:
-        outputs = starts.other_outputs(config, spec, model)
+        outputs = starts.other_outputs(command, spec, model)
         if not outputs:
             raise NothingToDo(reason)
         _log.info("exports are written again with other outputs: %s", "; ".join(outputs))
     return before
 
 
-def _stays(config: ModelDirConfig, meaning: Optional[ScoresMeaning]) -> bool:
+def _stays(command: Train, meaning: Optional[ScoresMeaning]) -> bool:
     """Whether an early stop is one by the settings of this start, too.
 
     With the same settings it is, even if the last checkpoint, which an evaluator scores after the
     stop, has turned out to be better.
     """
-    if meaning is None or config.early_stopping_metric is None:
+    if meaning is None or command.training.early_stopping_metric is None:
         return False
     names = {"early_stopping_metric", "early_stopping_patience"}
-    return not run_record.changed_flags(config, names) or stops(
-        config, EvaluationHistory(config.model_dir).alike(meaning)
+    return not run_record.changed_flags(command, names) or stops(
+        command.training, EvaluationHistory(command.run.model_dir).alike(meaning)
     )

@@ -22,7 +22,9 @@ from typing import Annotated, Any, Optional, Union
 
 from pydantic import Field
 
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.areas.run import ModelChoice
+from estimator_kit.config.areas.training import Training
+from estimator_kit.config.modes import InFolder
 from estimator_kit.errors import ConfigError
 from feature_specs.files import documents, file_systems
 from feature_specs.sections.records import Filter
@@ -94,7 +96,9 @@ class InputPosition(documents.Document):
 
 
 def find_position(
-    config: ModelDirConfig,
+    run: InFolder,
+    choice: ModelChoice,
+    training: Training,
     train_files: list[str],
     start_step: int,
     left_out: Mapping[str, str] = MappingProxyType({}),
@@ -106,7 +110,7 @@ def find_position(
     """The position at which a start at `start_step` reads.
 
     Args:
-      config: the experiment.
+      run, choice, training: the training.
       train_files: the files that are read.
       start_step: the step of the checkpoint that training goes on from, 0 without one.
       left_out: for each damaged file, a digest of the records that are not read.
@@ -119,15 +123,15 @@ def find_position(
     """
     sizes = sizes_of(train_files) if sizes is None else sizes
     now = InputPosition(
-        batch_size=config.batch_size,
-        seed=config.seed,
-        shuffle=config.shuffle,
+        batch_size=training.batch_size,
+        seed=choice.seed,
+        shuffle=training.shuffle,
         files=_by_name(sizes),
         samples=_by_name(samples_of(sizes) if samples is None else samples),
         left_out=_by_name(left_out),
         **selection,
     ).beginning_at(0)
-    written = InputPosition.load(_path(config.model_dir)) if start_step else None
+    written = InputPosition.load(_path(run.model_dir)) if start_step else None
     if written is None:
         return now.at(start_step)
     kept, drawn = _with_names(written), now.keep_negatives
@@ -147,7 +151,7 @@ def find_position(
     other = [path for path, name in names_of.items() if path != name]
     if other:
         raise ConfigError(
-            f"--keep_negatives: {_path(config.model_dir)} is from an earlier version, which drew "
+            f"--keep_negatives: {_path(run.model_dir)} is from an earlier version, which drew "
             f"negatives by whole paths, got {other[0]!r}. This version draws by names in the "
             "folder of the files, so it would go on with other rows. Finish this training with the "
             "earlier version, or change --seed: then rows and epochs are counted again from 0."

@@ -27,10 +27,11 @@ import tensorflow as tf
 
 from estimator_kit.checkpoints import model_outline, reading, run_record
 from estimator_kit.config import cluster, user_errors
+from estimator_kit.config.areas import AllSettings
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.run import ModelChoice
 from estimator_kit.config.cluster import view_problems
-from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.modes import settings_of
+from estimator_kit.config.modes import OneModel, Trained, settings_of
 from estimator_kit.embeddings import table_memory
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import user_code
@@ -45,16 +46,16 @@ from input_pipelines import eager
 from input_pipelines.synthetic import impression_log
 
 
-def write_default_data(config: ExperimentConfig) -> None:
+def write_default_data(data: Data) -> None:
     """Writes the days that are missing.
 
     Raises:
       ConfigError: the folder holds something else.
     """
-    if config.generate_default_data is None:
+    if data.generate_default_data is None:
         return
     try:
-        impression_log.generate(config.generate_default_data, progress=_log_day)
+        impression_log.generate(data.generate_default_data, progress=_log_day)
     except ValueError as error:
         raise ConfigError(f"--generate_default_data: {error}") from error
 
@@ -91,43 +92,43 @@ class Prepared:
 
 
 @contextlib.contextmanager
-def prepared(config: ExperimentConfig, spec: Optional[FeatureSpec] = None) -> Iterator[Prepared]:
+def prepared(command: OneModel, spec: Optional[FeatureSpec] = None) -> Iterator[Prepared]:
     """What a run works with. Inside the block, errors name a checkpoint that cannot be read.
 
     Raises:
       SpecError, ConfigError: the run cannot start. Nothing was written.
     """
-    spec = parser.load(config.spec) if spec is None else spec
-    view = check_surroundings(config)
-    model = make_model(config, spec)
+    spec = parser.load(command.run.spec) if spec is None else spec
+    view = check_surroundings(command)
+    model = make_model(command.choice, spec)
     if view is None:
         table_memory.check(spec, model.groups())
-    generate_data(config, view)
-    with reading.naming_damage(*_checkpoints_of(config)):
+    generate_data(command.data, view)
+    with reading.naming_damage(*_checkpoints_of(command.settings)):
         yield Prepared(spec, view, model)
 
 
-def _checkpoints_of(config: ExperimentConfig) -> list[Optional[str]]:
+def _checkpoints_of(config: AllSettings) -> list[Optional[str]]:
     """The folders of the checkpoints that the mode reads."""
     read = settings_of(config.mode)
     return [getattr(config, flag) for flag in ("model_dir", "warm_start_from") if flag in read]
 
 
-def check_surroundings(config: ExperimentConfig) -> Optional[cluster.ClusterView]:
+def check_surroundings(command: OneModel) -> Optional[cluster.ClusterView]:
     """Checks cluster and file systems, and returns the cluster. Applies --deterministic."""
-    view = cluster.view_of(config, os.environ)
-    problems = view_problems(config, view)
+    view = cluster.view_of(command.settings, os.environ)
+    problems = view_problems(command.settings, view)
     if problems:
         raise ConfigError("\n".join(problems))
-    _check_file_systems(config)
+    _check_file_systems(command.settings)
     if view is not None:
         print(view.text(), file=sys.stderr, flush=True)
-    if config.deterministic:
-        make_deterministic(config.seed)
+    if command.program.deterministic:
+        make_deterministic(command.choice.seed)
     return view
 
 
-def _check_file_systems(config: ExperimentConfig) -> None:
+def _check_file_systems(config: AllSettings) -> None:
     """Checks that TensorFlow can reach every path in the flags, except the input files.
 
     Also checks that the model directory is writable, if the mode writes to it.
@@ -147,19 +148,19 @@ def _check_file_systems(config: ExperimentConfig) -> None:
         staged.check_writable(config.model_dir, flag="--model_dir")
 
 
-def generate_data(config: ExperimentConfig, view: Optional[cluster.ClusterView]) -> None:
+def generate_data(data: Data, view: Optional[cluster.ClusterView]) -> None:
     """Generates the default data with --generate_default_data, where they are missing.
 
     In a cluster the chief writes them, or the evaluator, which needs them from its start; only one
     process writes at a time. Workers wait for the chief.
     """
     if view is None or view.is_chief or view.task_type == cluster.EVALUATOR:
-        write_default_data(config)
+        write_default_data(data)
 
 
-def make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:
+def make_model(choice: ModelChoice, spec: FeatureSpec) -> ModelFn:
     """Builds the model of a config for a spec. Raises ConfigError if that fails."""
-    model = model_of(config.model, find_model(config.model), spec, config.model_params)
+    model = model_of(choice.model, find_model(choice.model), spec, choice.model_params)
     with user_code.explained(model, "groups"):
         read = model.groups()
         unknown = [group for group in read if group not in spec.groups]
@@ -176,7 +177,7 @@ def make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:
             )
     unused = [group for group in spec.groups if group not in read]
     if unused:
-        _log.info("the model %s does not read the group %s", config.model, ", ".join(unused))
+        _log.info("the model %s does not read the group %s", choice.model, ", ".join(unused))
     return model
 
 
@@ -214,16 +215,16 @@ def model_of(
     return model
 
 
-def trained_estimator(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn) -> Any:
+def trained_estimator(command: Trained, spec: FeatureSpec, model: ModelFn) -> Any:
     """The Estimator of a model directory. Checks that its latest checkpoint fits the model."""
-    checkpoint = reading.latest(config.model_dir)
+    checkpoint = reading.latest(command.run.model_dir)
     if checkpoint is None:
         raise ConfigError(
-            f"--model_dir={config.model_dir} has no checkpoint. Train the model first, or check "
-            "the path."
+            f"--model_dir={command.run.model_dir} has no checkpoint. Train the model first, or "
+            "check the path."
         )
     weights = model_outline.weights_of(model)
-    run_record.check_spec_unchanged(config.model_dir, spec, weights.places)
+    run_record.check_spec_unchanged(command.run.model_dir, spec, weights.places)
     reading.check_fit(checkpoint, weights.shapes, ignore_extra=True)
-    run_record.check_params(config.model_dir, type(model).__name__, model.params)
-    return make_estimator(config, model)
+    run_record.check_params(command.run.model_dir, type(model).__name__, model.params)
+    return make_estimator(command, model)

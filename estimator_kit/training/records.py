@@ -14,7 +14,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.program import Program
+from estimator_kit.config.modes import OneModel
 from estimator_kit.model.session_errors import explained
 from estimator_kit.training import own_input
 from estimator_kit.training.bad_data import Screened
@@ -82,11 +84,11 @@ def log_kept(flag: str, counts: Sequence[RowCounts], *, first_epoch: bool = Fals
     _log.info("%s: %s of %s rows are kept%s", flag, f"{kept:,}", f"{read:,}", end)
 
 
-def eval_paths(config: ExperimentConfig, spec: FeatureSpec) -> list[str]:
+def eval_paths(program: Program, data: Data, spec: FeatureSpec) -> list[str]:
     """The files of --eval_files, for the selected days; without it, the rows of --input_fn."""
-    if not config.eval_files and config.input_fn is not None:
-        return [own_input.stored_rows(config, spec)]
-    return files.expand(config.eval_files, flag="--eval_files", days=config.days_of("eval"))
+    if not data.eval_files and data.input_fn is not None:
+        return [own_input.stored_rows(program, data, spec)]
+    return files.expand(data.eval_files, flag="--eval_files", days=data.days_of("eval"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +96,7 @@ class EvalInput:
     """The input of the evaluations of a run.
 
     Attributes:
-      config: the experiment.
+      command: the training.
       spec: its feature spec.
       files: the files that are read, without files that the policy leaves out.
       damaged: the files in `files` of which only the good records are read.
@@ -102,7 +104,7 @@ class EvalInput:
       counts: the row counts if the spec has a filter, else None.
     """
 
-    config: ExperimentConfig
+    command: OneModel
     spec: FeatureSpec
     files: list[str]
     damaged: tfrecords.Damaged
@@ -110,7 +112,7 @@ class EvalInput:
     counts: Optional[RowCounts]
 
     @classmethod
-    def of(cls, config: ExperimentConfig, spec: FeatureSpec, screened: Screened) -> EvalInput:
+    def of(cls, command: OneModel, spec: FeatureSpec, screened: Screened) -> EvalInput:
         """The input of screened files. Checks the first records of each file.
 
         Raises:
@@ -120,22 +122,22 @@ class EvalInput:
         check_records(spec, paths, "--eval_files", damaged)
         with explained(spec, paths, damaged=damaged):
             counts = _count(spec, paths, damaged)
-        return cls(config, spec, paths, damaged, screened.left_out("--eval_files"), counts)
+        return cls(command, spec, paths, damaged, screened.left_out("--eval_files"), counts)
 
     @property
     def names(self) -> list[str]:
         """What is read, for a person: the files, or the function of the rows."""
-        if self.config.eval_files:
+        if self.command.data.eval_files:
             return self.files
-        return [f"--input_fn={self.config.input_fn}"]
+        return [f"--input_fn={self.command.data.input_fn}"]
 
     def input_fn(self, cache: Optional[RowCache] = None) -> input_fns.InputFn:
         """The input_fn of an evaluation."""
         return input_fns.eval_input_fn(
             self.spec,
             self.files,
-            batch_size=self.config.eval_batch_size,
-            limit=self.config.eval_steps,
+            batch_size=self.command.reading.eval_batch_size,
+            limit=self.command.reading.eval_steps,
             damaged=self.damaged,
             cache=cache,
         )

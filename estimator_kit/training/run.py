@@ -27,7 +27,7 @@ from estimator_kit.checkpoints.model_outline import ModelOutline
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.compat.tf_estimator import estimator
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import Train
 from estimator_kit.errors import ConfigError, Stopped
 from estimator_kit.exporters.signatures import check_default
 from estimator_kit.model import pretrained_tables
@@ -113,10 +113,10 @@ class Training:
     # Set while train and finish run.
     _cache: Optional[RowCache]
 
-    def __init__(self, config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trainer: Trainer):
-        self._config, self._spec, self._model, self._trainer = config, spec, model, trainer
-        self._model_dir = config.model_dir
-        self._evaluates = config.mode == "train_and_evaluate"
+    def __init__(self, command: Train, spec: FeatureSpec, model: ModelFn, trainer: Trainer):
+        self._command, self._spec, self._model, self._trainer = command, spec, model, trainer
+        self._model_dir = command.run.model_dir
+        self._evaluates = command.program.mode == "train_and_evaluate"
 
     def run(self) -> RunResult:
         """Runs all stages.
@@ -139,84 +139,113 @@ class Training:
 
     def check(self) -> None:
         """Checks that flags, files, model and checkpoint fit together. Writes nothing."""
-        config, spec = self._config, self._spec
-        if config.data_service is not None:
+        spec = self._spec
+        if self._command.service.data_service is not None:
             data_service.check_process()
-        source = TrainingInput.of(config, spec, self._trainer.team)
-        eval_files = eval_paths(config, spec) if self._evaluates else []
+        source = TrainingInput.of(self._command, spec, self._trainer.team)
+        eval_files = (
+            eval_paths(self._command.program, self._command.data, spec) if self._evaluates else []
+        )
         check_apart(source.files, eval_files)
-        input_cache.check(config, spec, negatives=source.negatives)
+        input_cache.check(
+            self._command.program,
+            self._command.data,
+            self._command.reading,
+            spec,
+            negatives=source.negatives,
+        )
         starts.check_folder(self._model_dir)
-        self._model.computing = Computing.of(config)
-        if config.mixed_precision is not None:
-            run_config.warn_of_slow_precision(config.mixed_precision)
+        self._model.computing = Computing.of(self._command.training)
+        if self._command.training.mixed_precision is not None:
+            run_config.warn_of_slow_precision(self._command.training.mixed_precision)
         self._outline = model_outline.outline(self._model)
-        check_metrics(config, self._outline)
-        if self._evaluates and config.exporters:
-            check_default(config.default_signature, self._model)
+        check_metrics(
+            self._command.program, self._command.training, self._command.exports, self._outline
+        )
+        if self._evaluates and self._command.exports.exporters:
+            check_default(self._command.exports.default_signature, self._model)
             if self._outline.not_exportable is not None:
                 raise ConfigError(
                     f"{self._outline.not_exportable} To train without exports, remove --exporters."
                 )
-        self._start_step = check_start(config, spec, self._model, self._outline)
+        self._start_step = check_start(self._command.run, spec, self._model, self._outline)
         self._warm = None
         if self._start_step is None:
-            self._warm = find_warm_start(config, spec, self._model.params, self._outline)
+            self._warm = find_warm_start(
+                self._command.training,
+                self._command.warm_start,
+                spec,
+                self._model.params,
+                self._outline,
+            )
         files = {source.flag: source.files, "--eval_files": eval_files}
-        self._screened = bad_data.screen(config, spec, files)
+        self._screened = bad_data.screen(self._command.program, self._command.reading, spec, files)
         self._source = source.without_bad(self._screened)
         self._eval_input = self._meaning = None
         if self._evaluates:
-            self._eval_input = read = EvalInput.of(config, spec, self._screened)
-            self._meaning = ScoresMeaning.of(config, spec, self._model, read.files, read.left_out)
+            self._eval_input = read = EvalInput.of(self._command, spec, self._screened)
+            self._meaning = ScoresMeaning.of(
+                self._command, spec, self._model, read.files, read.left_out
+            )
 
     def plan(self) -> None:
         """Computes the first and the last step. Writes nothing."""
-        config = self._config
         first_step = self._warm.step if self._warm is not None else 0
-        self._plan = make_plan(config, self._source, self._start_step, first_step)
-        self._before = trained_before(config, self._spec, self._model, self._plan, self._meaning)
+        self._plan = make_plan(self._command.training, self._source, self._start_step, first_step)
+        self._before = trained_before(
+            self._command, self._spec, self._model, self._plan, self._meaning
+        )
         # In a cluster, the evaluator asks again.
         alone = self._evaluates and not self._trainer.shared
-        self._unfinished = alone and is_unfinished(config, self._plan)
-        self._stalled = alone and has_stalled_before(config, self._plan, self._meaning)
-        if config.data_service is not None and self._plan.has_steps and self._before is None:
-            data_service.wait_for_service(config)
+        self._unfinished = alone and is_unfinished(self._command.run, self._plan)
+        self._stalled = alone and has_stalled_before(
+            self._command.run, self._command.training, self._plan, self._meaning
+        )
+        if (
+            self._command.service.data_service is not None
+            and self._plan.has_steps
+            and self._before is None
+        ):
+            data_service.wait_for_service(self._command.service, self._command.cluster)
         if self._start_step is None:
             restored = self._warm.restored if self._warm is not None else frozenset()
             pretrained_tables.check(self._spec, self._outline.variables, restored)
 
     def begin(self) -> None:
         """Writes what a later start needs."""
-        config, screened, warm, read = self._config, self._screened, self._warm, self._eval_input
+        _config, screened, warm, read = self._command, self._screened, self._warm, self._eval_input
         self._model.warm_start = warm
         self._model.last_step = self._plan.max_steps
         if self._evaluates and not self._trainer.shared:  # In a cluster, an evaluator may write.
             EvaluationHistory(self._model_dir).forget_after(self._plan.start_step)
         self._after_evaluation = AfterEvaluation(
-            config,
+            self._command,
             self._spec,
             self._trainer.request,
             read.files if read is not None else (),
             screened.damaged,
             meaning=self._meaning,
         )
-        self._profile = Profile.of(config)
+        self._profile = Profile.of(self._command.run, self._command.service, self._command.watching)
         self._progress = ProgressHook(
-            self._plan.max_steps, every_secs=config.log_every_secs, shared=self._trainer.shared
+            self._plan.max_steps,
+            every_secs=self._command.program.log_every_secs,
+            shared=self._trainer.shared,
         )
         self._trainer.begin()
         if self._start_step is not None and self._trains:
-            starts.say_changes(config, self._spec, self._model, self._start_step)
+            starts.say_changes(self._command, self._spec, self._model, self._start_step)
         if self._meaning is not None:
             self._meaning.begin(self._model_dir)
         if self._before is not None:  # A start after a kill does not see other outputs any more.
             starts.begin_work(self._model_dir, self._plan.start_step)
-        self._result = RunResult(mode=config.mode, status="running", bad_data=screened.counts)
+        self._result = RunResult(
+            mode=self._command.program.mode, status="running", bad_data=screened.counts
+        )
         self._result.save(result_path(self._model_dir))
-        run_record.write_record(config, self._spec, self._outline.places)
+        run_record.write_record(self._command, self._spec, self._outline.places)
         run_record.write_params(self._model_dir, self._model.params)
-        self._plan.position.write(self._model_dir, config.epochs)
+        self._plan.position.write(self._model_dir, self._command.training.epochs)
         screened.write(self._model_dir)
         if warm is not None:
             _log.info(warm.table())
@@ -236,7 +265,7 @@ class Training:
                 starts.end_work(self._model_dir)
             request.check()
         if self._before is not None or not plan.has_steps:
-            before = self._before or RunResult(mode=self._config.mode)
+            before = self._before or RunResult(mode=self._command.program.mode)
             early = before.stop_reason == EARLY_STOPPED
             reason = EARLY_STOPPED if early else ALREADY_DONE
             self._record(stop_reason=reason, rows_lost=before.rows_lost)
@@ -282,7 +311,7 @@ class Training:
                 self._model.params.accumulate,
                 batches,
             )
-        return batches * self._config.batch_size
+        return batches * self._command.training.batch_size
 
     def finish(self) -> None:
         """Evaluates the last checkpoint if that is still to do, and writes the final export."""
@@ -315,10 +344,14 @@ class Training:
 
     def _steps(self) -> Steps:
         """The steps for the trainer."""
-        config, request = self._config, self._trainer.request
+        request = self._trainer.request
         log = TrainingLog(self._model_dir, self._start_step or 0)
         watching = [self._progress, TrainingLogHook(log, self._progress), self._summaries()]
-        hooks = [*watching, StopHook(request), *data_service.hooks(config)]
+        hooks = [
+            *watching,
+            StopHook(request),
+            *data_service.hooks(self._command.service, self._command.cluster),
+        ]
         if self._profile is not None:
             hooks.append(self._profile)
         eval_spec = None
@@ -327,7 +360,7 @@ class Training:
                 self._eval_input.input_fn(self._cache),
                 steps=None,  # Until the input_fn ends. TensorFlow's default is 100 batches.
                 start_delay_secs=0,
-                throttle_secs=config.eval_throttle_secs,
+                throttle_secs=self._command.training.eval_throttle_secs,
                 hooks=self._after_evaluation.hooks(),
                 exporters=[self._after_evaluation],
             )
@@ -345,9 +378,9 @@ class Training:
         return SummariesHook(
             self._model_dir,
             self._progress,
-            lambda: summaries.values_of_a_start(self._config, self._spec, self._model),
-            every_steps=self._config.summary_steps,
-            histograms=self._config.histograms,
+            lambda: summaries.values_of_a_start(self._command, self._spec, self._model),
+            every_steps=self._command.watching.summary_steps,
+            histograms=self._command.watching.histograms,
         )
 
     def _input(self) -> Any:
@@ -356,7 +389,11 @@ class Training:
         planned = self._plan.position
         position = planned if step is None else planned.at(step)
         counts = self._plan.counts
-        if position != planned and self._source.negatives is not None and not self._config.epochs:
+        if (
+            position != planned
+            and self._source.negatives is not None
+            and not self._command.training.epochs
+        ):
             counts = None  # The plan has counted only as many epochs as it needed.
         return self._source.input_from(position, counts=counts, cache=self._cache)
 
@@ -368,8 +405,10 @@ class Training:
         damaged = self._screened.damaged
         with (
             stop_on_sigterm(request),
-            input_cache.opened(self._config, stopped=request) as cache,
-            data_service.naming_the_service(self._config),
+            input_cache.opened(
+                self._command.program, self._command.reading, stopped=request
+            ) as cache,
+            data_service.naming_the_service(self._command.service, self._command.cluster),
             explained(self._spec, files, damaged=damaged, model=self._model, cache=cache),
             self._source.naming_problems(),
         ):

@@ -17,9 +17,12 @@ from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config import cluster
-from estimator_kit.config.areas.program import TRAINING_MODES
+from estimator_kit.config.areas.cluster import Cluster
+from estimator_kit.config.areas.program import Program
+from estimator_kit.config.areas.training import Training
+from estimator_kit.config.areas.watching import Watching
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import Train, Trained
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.names import TOTAL_LOSS
 
@@ -41,64 +44,65 @@ def over_rows(trained: Any) -> Any:
 _DEFAULT_CHECKPOINT_SECS = 600
 
 
-def session_config(config: ModelDirConfig) -> Any:
+def session_config(program: Program, devices: Optional[Cluster] = None) -> Any:
     """The session settings for threads, memory and devices from the flags."""
     session = tf.compat.v1.ConfigProto(
         allow_soft_placement=True,
-        intra_op_parallelism_threads=config.threads,
-        inter_op_parallelism_threads=config.threads,
+        intra_op_parallelism_threads=program.threads,
+        inter_op_parallelism_threads=program.threads,
     )
     # TensorFlow would optimize a graph twice. The second time finds next to nothing, and takes a
     # tenth of a short run with 400 columns.
     session.graph_options.rewrite_options.meta_optimizer_iterations = RewriterConfig.ONE
     session.gpu_options.allow_growth = True  # TF_FORCE_GPU_ALLOW_GROWTH overrides it.
-    if config.mode in TRAINING_MODES and config.mirrored_devices:
-        session.device_count["CPU"] = config.mirrored_devices
+    if devices is not None and devices.mirrored_devices:
+        session.device_count["CPU"] = devices.mirrored_devices
     return session
 
 
-def make_run_config(config: ModelDirConfig, view: Optional[ClusterView] = None, **more: Any) -> Any:
+def make_run_config(command: Trained, view: Optional[ClusterView] = None, **more: Any) -> Any:
     """The RunConfig with checkpoints, seed and threads from the flags, without the step log.
 
     Args:
-      config: the experiment.
+      command: the training.
       view: the cluster task of this process. With None the process trains, evaluates or exports
         alone, and TF_CONFIG is ignored.
       more: more arguments of the RunConfig. They replace the arguments from the flags.
     """
+    trains = command if isinstance(command, Train) else None
     arguments = {
-        "model_dir": config.model_dir,
-        "tf_random_seed": config.seed,
-        "session_config": session_config(config),
+        "model_dir": command.run.model_dir,
+        "tf_random_seed": command.choice.seed,
+        "session_config": session_config(command.program, trains.cluster if trains else None),
         # `hooks.progress` shows the progress; TensorFlow's step log would repeat it.
         "log_step_count_steps": None,
-        **(_saving(config) if config.mode in TRAINING_MODES else {}),
+        **(_saving(trains.training, trains.watching) if trains else {}),
         **more,
     }
     with cluster.set_tf_config(view):
         return estimator.RunConfig(**arguments)
 
 
-def _saving(config: ModelDirConfig) -> dict[str, Any]:
+def _saving(training: Training, watching: Watching) -> dict[str, Any]:
     """When to save checkpoints and summaries, and how many checkpoints to keep."""
-    seconds = config.save_checkpoints_secs
-    if config.save_checkpoints_steps is None and seconds is None:
+    seconds = training.save_checkpoints_secs
+    if training.save_checkpoints_steps is None and seconds is None:
         seconds = _DEFAULT_CHECKPOINT_SECS
     return {
-        "save_checkpoints_steps": config.save_checkpoints_steps,
+        "save_checkpoints_steps": training.save_checkpoints_steps,
         "save_checkpoints_secs": seconds,
-        "keep_checkpoint_max": config.keep_checkpoint_max,
-        "save_summary_steps": config.summary_steps,
+        "keep_checkpoint_max": training.keep_checkpoint_max,
+        "save_summary_steps": watching.summary_steps,
     }
 
 
 def make_estimator(
-    config: ModelDirConfig, model: ModelFn, view: Optional[ClusterView] = None, **more: Any
+    command: Trained, model: ModelFn, view: Optional[ClusterView] = None, **more: Any
 ) -> Any:
     """The Estimator of a model in its model directory; see `make_run_config` for the arguments."""
     trained = estimator.Estimator(
         model,
-        config=make_run_config(config, view, **more),
+        config=make_run_config(command, view, **more),
         params={},  # The model has its own parameters, and None would cause a warning.
     )
     return over_rows(trained)

@@ -15,7 +15,7 @@ from typing import Any, Optional, Union
 import tensorflow as tf
 
 from estimator_kit.config.areas.data_service import kept_together_problem
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import Train
 from estimator_kit.errors import ConfigError
 from estimator_kit.training import data_service, own_input
 from estimator_kit.training.bad_data import Screened
@@ -49,7 +49,7 @@ class TrainingInput:
     """The input of one training.
 
     Attributes:
-      config: the experiment.
+      command: the training.
       source: the rows and their order, with their feature spec.
       team: the processes that train together, each on its shard.
       left_out: for each damaged file, a digest of the records that are not read.
@@ -58,7 +58,7 @@ class TrainingInput:
       samples: a sample of the content of each file, at the start; see `samples_of`.
     """
 
-    config: ModelDirConfig
+    command: Train
     source: RowSource
     team: Team = ALONE
     left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -67,7 +67,7 @@ class TrainingInput:
     samples: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, config: ModelDirConfig, spec: FeatureSpec, team: Team = ALONE) -> TrainingInput:
+    def of(cls, command: Train, spec: FeatureSpec, team: Team = ALONE) -> TrainingInput:
         """The input that the flags describe.
 
         Raises:
@@ -76,38 +76,38 @@ class TrainingInput:
           DataError: a pattern matches no file.
         """
         negatives = None
-        if config.keep_negatives is not None:
+        if command.training.keep_negatives is not None:
             try:
-                negatives = Negatives.of(config.keep_negatives, spec)
+                negatives = Negatives.of(command.training.keep_negatives, spec)
             except ValueError as error:
                 raise ConfigError(f"--keep_negatives: {error}") from error
-        problem = kept_together_problem(config, spec.kept_together)
+        problem = kept_together_problem(command.service, spec.kept_together)
         if problem is not None:
             raise ConfigError(problem)
-        if config.train_mix and spec.kept_together is not None:
+        if command.data.train_mix and spec.kept_together is not None:
             raise ConfigError(
                 "--train_mix: the head ranking needs the rows of one "
                 f"{spec.kept_together!r} together, but a mix takes single rows from its parts. "
                 "Use --train_files."
             )
-        order = config.seed, config.shuffle, negatives
-        if config.input_fn is not None:
-            rows = own_input.rows_to_train_on(config, spec, team)
-            return FunctionInput(config, OfFunction(spec, rows, *order), team)
-        days = config.days_of("train")
+        order = command.choice.seed, command.training.shuffle, negatives
+        if command.data.input_fn is not None:
+            rows = own_input.rows_to_train_on(command.data, spec, team)
+            return FunctionInput(command, OfFunction(spec, rows, *order), team)
+        days = command.data.days_of("train")
         source: Union[Files, Mixed]
-        if config.train_mix:
-            mix = Mix.of(config.train_mix, days=days, flag=Mixed.flag)
+        if command.data.train_mix:
+            mix = Mix.of(command.data.train_mix, days=days, flag=Mixed.flag)
             source = Mixed(spec, mix, *order)
         else:
-            paths = files.expand(config.train_files, flag=Files.flag, days=days)
+            paths = files.expand(command.data.train_files, flag=Files.flag, days=days)
             source = Files(spec, paths, *order)
             if source.runs and len(paths) < team.size:
                 raise ConfigError(f"{Files.flag}: {_too_few(team, len(paths), spec.kept_together)}")
         stamps = _stamps(source.files)
         sizes = {path: size for path, (size, _) in stamps.items()}
         source = dataclasses.replace(source, sizes=sizes)
-        return cls(config, source, team, stamps=stamps, samples=samples_of(sizes))
+        return cls(command, source, team, stamps=stamps, samples=samples_of(sizes))
 
     @property
     def spec(self) -> FeatureSpec:
@@ -142,7 +142,9 @@ class TrainingInput:
     def position(self, start_step: int) -> InputPosition:
         """The position at which a start at a global step reads."""
         position = find_position(
-            self.config,
+            self.command.run,
+            self.command.choice,
+            self.command.training,
             self.files,
             start_step,
             self.left_out,
@@ -150,7 +152,7 @@ class TrainingInput:
             sizes={path: self.stamps[path][0] for path in self.files},
             samples={path: self.samples[path] for path in self.files},
         )
-        before, now = position.epochs, self.config.epochs
+        before, now = position.epochs, self.command.training.epochs
         if before is not None and before != now and start_step == self._end_of(position, before):
             position = position.model_copy(update={"whole": (start_step, before)})
         return position
@@ -158,7 +160,7 @@ class TrainingInput:
     def own_skip(self, position: InputPosition) -> int:
         """How many rows of this process's shard were read before a position."""
         step, epochs = position.whole
-        rows = self.team.own_rows(max(0, position.step - step), self.config.batch_size)
+        rows = self.team.own_rows(max(0, position.step - step), self.command.training.batch_size)
         if epochs:
             rows += sum(c.in_epochs(epochs) for c in self.count(epochs=epochs, skip_rows=0))
         return rows
@@ -175,7 +177,7 @@ class TrainingInput:
         """
         step, whole = position.whole
         rows = [sum(c.in_epochs(epochs) - c.in_epochs(whole) for c in one) for one in counts]
-        return step + self.team.steps_of(rows, self.config.batch_size)
+        return step + self.team.steps_of(rows, self.command.training.batch_size)
 
     def _end_of(self, position: InputPosition, epochs: int) -> int:
         counts = [
@@ -243,7 +245,7 @@ class TrainingInput:
         if self.negatives is not None:
             identity["keep_negatives"] = [self.negatives.label, self.negatives.share, BY_NAME]
         identity.update(self.source.identity())
-        if self.config.data_service is not None:
+        if self.command.service.data_service is not None:
             identity["data_service"] = True  # The service reads rows in another order.
         if self.team.size > 1:
             identity["trainers"] = self.team.size
@@ -281,21 +283,28 @@ class TrainingInput:
         """The input_fn from a position on. Counts the rows if they are needed and not given."""
         skip_rows = self.own_skip(position)
         if counts is None and (skip_rows or self.must_be_counted):
-            counts = self.count(epochs=self.config.epochs, skip_rows=skip_rows)
+            counts = self.count(epochs=self.command.training.epochs, skip_rows=skip_rows)
         team, source = self.team, self.source
-        if self.config.data_service is not None:
+        if self.command.service.data_service is not None:
             assert isinstance(source, Files)
-            return data_service.input_fn(self.config, source, skip_rows, counts)
+            return data_service.input_fn(
+                self.command.service,
+                self.command.training,
+                self.command.cluster,
+                source,
+                skip_rows,
+                counts,
+            )
         if cache is not None:
             assert isinstance(source, Files)
             source = Cached.of(source, cache)
-        epochs = None if team.ends_together and not team.pads else self.config.epochs
+        epochs = None if team.ends_together and not team.pads else self.command.training.epochs
         if epochs is not None and counts is not None and (team.size > 1 or team.pads):
             # Other shards may have more rows, so the step may be beyond the end of this shard.
             skip_rows = min(skip_rows, sum(c.in_epochs(epochs) for c in counts))
         return input_fns.training_batches(
             source,
-            batch_size=self.config.batch_size,
+            batch_size=self.command.training.batch_size,
             span=Span(skip_rows, epochs, [part.rows_an_epoch for part in counts or ()]),
             shard=team.shard,
             pad=team.pads,
@@ -314,7 +323,9 @@ class FunctionInput(TrainingInput):
     def position(self, start_step: int) -> InputPosition:
         position = super().position(start_step)
         if position.steps_read:
-            own_input.warn_of_restart(self.function, position, self.team, self.config.batch_size)
+            own_input.warn_of_restart(
+                self.function, position, self.team, self.command.training.batch_size
+            )
         return position
 
     def first_records(self) -> dict[str, list[bytes]]:

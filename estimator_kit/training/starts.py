@@ -24,8 +24,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_kit.checkpoints import reading, run_record
-from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.modes import counted
+from estimator_kit.config.modes import Train, counted
 from estimator_kit.errors import ConfigError, Locked
 from estimator_kit.model.model_fn import ModelFn
 from feature_specs.files import documents, owners
@@ -102,30 +101,30 @@ _log = logging.getLogger("estimator_kit")
 
 
 def changes(
-    config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, aspects: Collection[str]
+    command: Train, spec: FeatureSpec, model: ModelFn, aspects: Collection[str]
 ) -> list[str]:
     """A sentence for each setting, parameter of the model and field of the spec that differs.
 
     Only those count that change one of these aspects.
     """
-    folder = os.path.join(config.model_dir, "feature_spec")
+    folder = os.path.join(command.run.model_dir, "feature_spec")
     return [
-        *run_record.changed_flags(config, counted(config.mode, aspects)),
-        *run_record.params_changes(config.model_dir, model.params, aspects),
+        *run_record.changed_flags(command, counted(command.program.mode, aspects)),
+        *run_record.params_changes(command.run.model_dir, model.params, aspects),
         *run_record.changes_since(folder, spec, aspects),
     ]
 
 
-def other_outputs(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn) -> list[str]:
+def other_outputs(command: Train, spec: FeatureSpec, model: ModelFn) -> list[str]:
     """How the outputs of the exports that training writes differ; empty if it writes none."""
-    if config.mode == "train" or not config.exporters:
+    if command.program.mode == "train" or not command.exports.exporters:
         return []
-    return changes(config, spec, model, compared.EXPORTS.aspects)
+    return changes(command, spec, model, compared.EXPORTS.aspects)
 
 
-def say_changes(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, step: int) -> None:
+def say_changes(command: Train, spec: FeatureSpec, model: ModelFn, step: int) -> None:
     """Logs how a training that goes on at a step finds its numbers otherwise than before."""
-    differences = changes(config, spec, model, compared.RESUMED.aspects)
+    differences = changes(command, spec, model, compared.RESUMED.aspects)
     if differences:
         _log.info(
             "training goes on at step %d otherwise than before: %s", step, "; ".join(differences)

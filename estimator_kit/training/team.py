@@ -8,9 +8,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from estimator_kit.config.areas.cluster import TOGETHER
+from estimator_kit.config.areas.cluster import TOGETHER, Cluster
 from estimator_kit.config.cluster import ClusterView, strategy_of
-from estimator_kit.config.experiment_config import ExperimentConfig
 from input_pipelines.record_files.sharding import Shard
 
 
@@ -32,12 +31,12 @@ class Team:
     ends_together: bool = False
 
     @classmethod
-    def of(cls, config: ExperimentConfig, view: ClusterView, devices: int = 1) -> Team:
+    def of(cls, cluster: Cluster, view: ClusterView, devices: int = 1) -> Team:
         """The team of a training task in a cluster. In an all-reduce it uses `devices` devices."""
         size, index = view.trainers, view.trainer_index
-        if strategy_of(config, view) not in TOGETHER:
+        if strategy_of(cluster, view) not in TOGETHER:
             return cls(size, index)
-        return cls(size, index, size * devices - config.backup_workers, True)
+        return cls(size, index, size * devices - cluster.backup_workers, True)
 
     @property
     def shard(self) -> Shard:
@@ -76,9 +75,9 @@ class Team:
         return -(-sum(batches) // self.batches_a_step)
 
 
-def needs_all_workers(config: ExperimentConfig) -> bool:
+def needs_all_workers(cluster: Cluster) -> bool:
     """Whether every step of a cluster needs all of its workers."""
-    return config.strategy in TOGETHER and not config.backup_workers
+    return cluster.strategy in TOGETHER and not cluster.backup_workers
 
 
 # The team of a process that trains alone.

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Optional
 
 from estimator_kit.compat.tf_estimator import estimator
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import Train
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.training import data_service
 from estimator_kit.training.hooks.stop import OneSession, SaverHook, StopRequest
@@ -94,7 +94,7 @@ class Trainer(abc.ABC):
     Override `train` and `rows`, and any other method that differs from training in one process.
 
     Args:
-      config: the experiment.
+      command: the training.
       request: receives every request to stop.
       team: the processes that train together.
       task: the name of this task in its cluster.
@@ -107,13 +107,13 @@ class Trainer(abc.ABC):
 
     def __init__(
         self,
-        config: ModelDirConfig,
+        command: Train,
         request: StopRequest,
         *,
         team: Team = ALONE,
         task: Optional[str] = None,
     ):
-        self._config = config
+        self._command = command
         self.request, self.team, self.task = request, team, task
 
     def announcing_the_end(self) -> AbstractContextManager[None]:
@@ -125,7 +125,7 @@ class Trainer(abc.ABC):
 
     def estimator(self, model: ModelFn) -> Any:
         """The Estimator that trains, or that evaluates and exports the trained model."""
-        return make_estimator(self._config, model)
+        return make_estimator(self._command, model)
 
     @abc.abstractmethod
     def train(self, steps: Steps) -> None:
@@ -176,8 +176,8 @@ class Alone(Trainer):
         self, source: TrainingInput, plan: Plan, *, read: int, step: int, exhausted: bool
     ) -> tuple[int, int]:
         planned = plan.rows if exhausted else None
-        if self._config.data_service is not None:
-            return read, data_service.lost_rows(self._config, planned, read)
+        if self._command.service.data_service is not None:
+            return read, data_service.lost_rows(self._command.service, planned, read)
         lost = max(0, planned - read) if planned is not None else 0
         if lost:
             raise fewer_than_counted(source, plan, lost, step, source.changed_files())

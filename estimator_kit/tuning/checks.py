@@ -15,9 +15,12 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.checkpoints import model_outline
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.run import ModelChoice
+from estimator_kit.config.areas.training import Training
 from estimator_kit.config.cluster import view_problems
-from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.mode_configs import ModelDirConfig, TuneConfig
+from estimator_kit.config.experiment_config import ExperimentConfig, ModelDirConfig
+from estimator_kit.config.modes import Searching, Tune
 from estimator_kit.embeddings import table_memory
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_params import checked_params
@@ -33,7 +36,7 @@ from input_pipelines.reading import files
 
 
 def check_names(
-    config: TuneConfig, search: Search, spec: FeatureSpec
+    command: Tune, search: Search, spec: FeatureSpec
 ) -> list[tuple[Values, ModelDirConfig]]:
     """The configs of trials that together try every value at the ends of the search.
 
@@ -41,8 +44,8 @@ def check_names(
       ConfigError: a name is neither a flag that a search may set nor a parameter of the model, or a
         value is refused. The message lists the first problem of each parameter.
     """
-    _check_pruner(config, search)
-    params = _known_params(config, search)
+    _check_pruner(command.training, search)
+    params = _known_params(command.choice, search)
     problems: dict[str, ConfigError] = {}
     for name in search.parameters:
         message = _name_problem(name, params)
@@ -54,7 +57,7 @@ def check_names(
         if name in problems:
             continue
         try:
-            trial = _checked(config, values, spec)
+            trial = _checked(command, values, spec)
         except ConfigError as error:
             text = f"with {value_text(values.get(name))}: {error}"
             problems[name] = search.error(("parameters", name), text)
@@ -89,7 +92,7 @@ def check_models(
                 ("metric",),
                 f"got {search.metric!r}, but the model {config.model} has no such metric{hint}",
             )
-        plan.check_metrics(config, outline)
+        plan.check_metrics(config, config, config, outline)
 
 
 def check_folder(model_dir: str) -> None:
@@ -104,18 +107,18 @@ def check_folder(model_dir: str) -> None:
         )
 
 
-def check_test_files(config: TuneConfig) -> list[str]:
+def check_test_files(data: Data, tuning: Searching) -> list[str]:
     """The files of --test_files.
 
     Raises:
       ConfigError: a pattern matches no file, or a trial reads one of the files.
     """
-    if not config.test_files:
+    if not tuning.test_files:
         return []
     try:
-        paths = files.expand(config.test_files, flag="--test_files")
+        paths = files.expand(tuning.test_files, flag="--test_files")
         for flag in ("train", "eval"):
-            patterns = config.patterns_of(flag)
+            patterns = data.patterns_of(flag)
             read = files.expand(patterns, flag=f"--{flag}_files") if patterns else []
             shared = files.shared(paths, read)
             if shared:
@@ -128,8 +131,8 @@ def check_test_files(config: TuneConfig) -> list[str]:
     return paths
 
 
-def _check_pruner(config: TuneConfig, search: Search) -> None:
-    if search.pruner != "none" and config.save_checkpoints_steps is None:
+def _check_pruner(training: Training, search: Search) -> None:
+    if search.pruner != "none" and training.save_checkpoints_steps is None:
         raise search.error(
             ("pruner",),
             f"the pruner {search.pruner} compares trials at equal rows, but checkpoints are saved "
@@ -137,10 +140,10 @@ def _check_pruner(config: TuneConfig, search: Search) -> None:
         )
 
 
-def _known_params(config: TuneConfig, search: Search) -> set[str]:
+def _known_params(choice: ModelChoice, search: Search) -> set[str]:
     """The parameters of the models that trials can have."""
     parameter = search.parameters.get("model")
-    names = [config.model] if parameter is None or parameter.when else []
+    names = [choice.model] if parameter is None or parameter.when else []
     chosen = [str(each) for each in (parameter.choice or ())] if parameter is not None else []
     found: set[str] = set()
     for name in (*names, *chosen):
@@ -168,8 +171,8 @@ def _name_problem(name: str, params: set[str]) -> Optional[str]:
     return f"unknown flag or parameter of the model{did_you_mean(name, [*FLAGS, *sorted(params)])}"
 
 
-def _checked(config: TuneConfig, values: Values, spec: FeatureSpec) -> ModelDirConfig:
-    trial = trial_config(config, values, trial_dir(config.model_dir, 0))
+def _checked(command: Tune, values: Values, spec: FeatureSpec) -> ModelDirConfig:
+    trial = trial_config(command, values, trial_dir(command.run.model_dir, 0))
     kind: Any = find_model(trial.model)
     checked_params(trial.model, kind.Params, trial.model_params)  # Names the model.
     # It also checks optimizers and schedules.

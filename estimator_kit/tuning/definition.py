@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from estimator_kit.config import code_digests
-from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.modes import counted
+from estimator_kit.config.areas.run import ModelChoice
+from estimator_kit.config.modes import Tune, counted
 from estimator_kit.tuning.search_file import Search
 from estimator_kit.tuning.space import stored
 from feature_specs.embeddings import pretrained_files
@@ -81,9 +81,7 @@ def _smallest_batch(search: Search, flags: Mapping[str, Any]) -> int:
     return int(min(parameter.choice or parameter.span))
 
 
-def definition(
-    config: ExperimentConfig, spec: FeatureSpec, models: Iterable[str] = ()
-) -> dict[str, Any]:
+def definition(command: Tune, spec: FeatureSpec, models: Iterable[str] = ()) -> dict[str, Any]:
     """What all trials share, by name: every start of a search needs the same.
 
     These are the settings that change the metric of a trial. What a setting points at counts, and
@@ -91,24 +89,25 @@ def definition(
     user's code of a model counts, and the kit's does not.
 
     Args:
-      config: the settings of the search.
+      command: the search.
       spec: its feature spec.
       models: the models of its trials, as `--model` names them.
     """
     values = {
-        name: getattr(config, name) for name in sorted(counted("tune", compared.SEARCH.aspects))
+        name: getattr(command.settings, name)
+        for name in sorted(counted("tune", compared.SEARCH.aspects))
     }
     named = ("model", "corrupt_data_policy", "warm_start_from")
-    days = {part: config.days_of(part) for part in ("train", "eval")}
+    days = {part: command.data.days_of(part) for part in ("train", "eval")}
     facts: dict[str, Any] = {}
     for flag, part in (("train_files", "train"), ("eval_files", "eval")):
-        patterns = getattr(config, flag)
+        patterns = getattr(command.settings, flag)
         paths = files.expand(patterns, flag=f"--{flag}", days=days[part]) if patterns else []
         facts[f"files of --{flag}"] = file_systems.stamps(paths)
-    if config.train_mix:
+    if command.data.train_mix:
         from input_pipelines.reading.mixing import Mix  # It imports TensorFlow.
 
-        mix = Mix.of(config.train_mix, days=days["train"], flag="--train_mix")
+        mix = Mix.of(command.data.train_mix, days=days["train"], flag="--train_mix")
         facts["files of --train_mix"] = [
             [part.share, file_systems.stamps(part.files)] for part in mix.parts
         ]
@@ -123,14 +122,14 @@ def definition(
         )
     return {
         **values,
-        **{name: getattr(config, name) for name in named},
-        "model_params": _params(config, models),
+        **{name: getattr(command.settings, name) for name in named},
+        "model_params": _params(command.choice, models),
         "meaning of --spec": spec.fingerprint(compared.SEARCH.aspects, OF_TRAINING)[:16],
         **facts,
     }
 
 
-def _params(config: ExperimentConfig, models: Iterable[str]) -> dict[str, Any]:
+def _params(choice: ModelChoice, models: Iterable[str]) -> dict[str, Any]:
     """The values of --model_params, without those that change only what a search may change."""
     from estimator_kit.model.model_params import changes_of  # They import TensorFlow.
     from estimator_kit.models import find_model
@@ -139,10 +138,10 @@ def _params(config: ExperimentConfig, models: Iterable[str]) -> dict[str, Any]:
         aspects = changes_of(kind, name) if name in kind.model_fields else None
         return not aspects or not aspects.isdisjoint(compared.SEARCH.aspects)
 
-    kinds = [find_model(model).Params for model in models or [config.model]]
+    kinds = [find_model(model).Params for model in models or [choice.model]]
     return {
         name: value
-        for name, value in config.model_params.items()
+        for name, value in choice.model_params.items()
         if any(counts(name, kind) for kind in kinds)
     }
 

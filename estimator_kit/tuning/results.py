@@ -17,7 +17,7 @@ from typing import Optional
 from pydantic import Field, JsonValue
 
 from estimator_kit.config.flags import resolved_flags
-from estimator_kit.config.mode_configs import TuneConfig
+from estimator_kit.config.modes import Searching, Tune
 from estimator_kit.exit_codes import Signalled
 from estimator_kit.result import EvaluationResult, evaluation_path
 from estimator_kit.tuning.search import stopped
@@ -99,28 +99,26 @@ def write(model_dir: str, study: SearchStudy, test: Optional[Score], *, is_done:
     return results
 
 
-def write_best(config: TuneConfig, best: Trial) -> str:
+def write_best(command: Tune, best: Trial) -> str:
     """Writes the flagfile of the best trial, and returns its path."""
-    folder = os.path.join(config.model_dir, "best")
-    path = os.path.join(config.model_dir, BEST)
+    folder = os.path.join(command.run.model_dir, "best")
+    path = os.path.join(command.run.model_dir, BEST)
     head = f"# The flags of trial {name_of(best.number)}, which train it again in {folder}.\n"
-    documents.write_text(path, head + resolved_flags(trial_config(config, best.values, folder)))
+    documents.write_text(path, head + resolved_flags(trial_config(command, best.values, folder)))
     return path
 
 
-def score(
-    config: TuneConfig, best: Trial, files: Sequence[str], metric: str, ended: Signalled
-) -> Score:
+def score(command: Tune, best: Trial, files: Sequence[str], metric: str, ended: Signalled) -> Score:
     """Scores the last checkpoint of the best trial on the test files, in a separate process.
 
     Raises:
       DataError: the evaluation failed.
       Stopped, KeyboardInterrupt: a signal came.
     """
-    folder = trial_dir(config.model_dir, best.number)
-    of_trial = trial_config(config, best.values, folder)
-    evaluation = evaluation_config(of_trial, config.test_files, _EVAL_NAME)
-    flags, log = (os.path.join(config.model_dir, name) for name in (TEST, "test.log"))
+    folder = trial_dir(command.run.model_dir, best.number)
+    of_trial = trial_config(command, best.values, folder)
+    evaluation = evaluation_config(of_trial, command.tuning.test_files, _EVAL_NAME)
+    flags, log = (os.path.join(command.run.model_dir, name) for name in (TEST, "test.log"))
     _log.info("scoring trial %s on %d test files", name_of(best.number), len(files))
     run = ProgramRun(evaluation, flags, log)
     try:
@@ -138,7 +136,7 @@ def score(
     metrics = dict(scored.metrics) if scored is not None else {}
     return Score(
         trial=name_of(best.number),
-        files=list(config.test_files),
+        files=list(command.tuning.test_files),
         value=metrics.get(metric),
         metrics=metrics,
     )
@@ -149,7 +147,7 @@ def shown(value: Optional[float]) -> str:
     return "undefined" if value is None else f"{value:.5f}"
 
 
-def is_scored(test: Optional[Score], best: Trial, config: TuneConfig) -> bool:
+def is_scored(test: Optional[Score], best: Trial, tuning: Searching) -> bool:
     """Whether `search.json` has the score of this trial on these files."""
-    wanted = (name_of(best.number), list(config.test_files))
+    wanted = (name_of(best.number), list(tuning.test_files))
     return test is not None and (test.trial, test.files) == wanted

@@ -15,8 +15,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from estimator_kit.config.mode_configs import ModelDirConfig, TuneConfig
-from estimator_kit.config.modes import settings_of
+from estimator_kit.config.areas import AllSettings
+from estimator_kit.config.experiment_config import ModelDirConfig
+from estimator_kit.config.modes import Tune, settings_of
 from estimator_kit.tuning.parameter import Parameter, allowed, on_step, text_of
 from estimator_kit.tuning.search_file import Search
 
@@ -151,11 +152,11 @@ def name_of(number: int) -> str:
     return f"{number:04}"
 
 
-def trial_config(config: TuneConfig, values: Mapping[str, Any], model_dir: str) -> ModelDirConfig:
+def trial_config(command: Tune, values: Mapping[str, Any], model_dir: str) -> ModelDirConfig:
     """The config of a training with the values of a trial.
 
     Args:
-      config: the config of the search.
+      command: the search.
       values: the values of flags and of parameters of the model.
       model_dir: the folder of the training.
 
@@ -163,20 +164,20 @@ def trial_config(config: TuneConfig, values: Mapping[str, Any], model_dir: str) 
       ConfigError: a flag cannot have its value.
     """
     read = settings_of("train_and_evaluate") & settings_of("tune")
-    flags = config.model_dump(include=set(read))
+    flags = command.settings.model_dump(include=set(read))
     params = {name: value for name, value in values.items() if name not in FLAGS}
     changes = {
         **{name: value for name, value in values.items() if name in FLAGS},
         "mode": "train_and_evaluate",
         "model_dir": model_dir,
-        "model_params": {**config.model_params, **params},
+        "model_params": {**command.choice.model_params, **params},
         "exit_code_style": "kit",
         "log_format": "text",
     }
     return ModelDirConfig(**{**flags, **changes})
 
 
-def evaluation_config(config: ModelDirConfig, files: tuple[str, ...], name: str) -> ModelDirConfig:
+def evaluation_config(config: AllSettings, files: tuple[str, ...], name: str) -> ModelDirConfig:
     """The config that evaluates a trial on other files."""
     read = settings_of("train_and_evaluate") & settings_of("evaluate")
     flags = config.model_dump(include=set(read))

@@ -15,8 +15,8 @@ import subprocess
 from typing import IO, Optional
 
 from estimator_kit import exit_codes
+from estimator_kit.config.experiment_config import ModelDirConfig
 from estimator_kit.config.flags import resolved_flags
-from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import launcher
 from estimator_kit.observing.histories import EvaluationHistory
 from estimator_kit.result import RunResult, read_result

@@ -30,9 +30,8 @@ from estimator_kit.commands import convert
 from estimator_kit.config.areas import AllSettings
 from estimator_kit.config.areas.base import changes_of
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.experiment_config import complete
-from estimator_kit.config.mode_configs import ModelDirConfig, RetrainConfig
-from estimator_kit.config.modes import settings_of
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.modes import command_of, settings_of
 from estimator_kit.distributed.lost_tasks import Watch
 from estimator_kit.distributed.waiting import DONE, Marks, goal_of
 from estimator_kit.errors import CheckpointError, NothingToDo, Refused
@@ -179,7 +178,7 @@ class Start:
     def files(self, *days: str) -> tuple[str, ...]:
         return tuple(f"{self.data}/dt={day}/part-0.tfrecord" for day in days)
 
-    def config(self, mode: str, kind: Any = ModelDirConfig, **given: Any) -> Any:
+    def config(self, mode: str, kind: Any = ExperimentConfig, **given: Any) -> Any:
         """The config of a mode, with the change if the mode reads it."""
         values: dict[str, Any] = {"mode": mode, **given}
         if "model" in settings_of(mode) and "export_dir" not in given:
@@ -189,7 +188,7 @@ class Start:
             values[change.name] = change.value
         if change is not None and change.of == "parameter":
             values["model_params"] = {**values["model_params"], change.name: change.value}
-        return complete(ek.ExperimentConfig(**values), kind)
+        return ek.ExperimentConfig(**values)
 
     def training(self, model_dir: str) -> Any:
         return self.config(
@@ -332,7 +331,7 @@ class WarmStart(Artifact):
         )
         params = make_model(config, start.spec).params
         with mock.patch.object(warm_start, "logger") as log, mock.patch.object(plan, "_log", log):
-            found = plan.find_warm_start(config, start.spec, params, start.outline)
+            found = plan.find_warm_start(config, config, start.spec, params, start.outline)
         said = [str(call.args) for call in log.warning.call_args_list]
         assert all(self.named(start.change) in text for text in said), said
         if said:
@@ -350,7 +349,7 @@ class Position(Artifact):
     def read(self, folder, start):
         config = start.training(f"{folder}/model")
         step = reading.latest_step(config.model_dir)
-        found = TrainingInput.of(config, start.spec).position(step)
+        found = TrainingInput.of(command_of(config), start.spec).position(step)
         assert found.steps_read in (0, step) and step == 2
         return None if found.steps_read else "counted again from 0"
 
@@ -358,7 +357,7 @@ class Position(Artifact):
 def scores_of(folder: pathlib.Path, start: Start) -> ScoresMeaning:
     config = start.training(f"{folder}/model")
     model = make_model(config, start.spec)
-    return ScoresMeaning.of(config, start.spec, model, [*config.eval_files], {})
+    return ScoresMeaning.of(command_of(config), start.spec, model, [*config.eval_files], {})
 
 
 def is_finished(folder: pathlib.Path, start: Start, scores: ScoresMeaning) -> bool:
@@ -367,7 +366,7 @@ def is_finished(folder: pathlib.Path, start: Start, scores: ScoresMeaning) -> bo
     finished = Plan(2, 2, "max_steps", None, mock.sentinel.position)
     try:
         model = make_model(config, start.spec)
-        assert trained_before(config, start.spec, model, finished, scores) is not None
+        assert trained_before(command_of(config), start.spec, model, finished, scores) is not None
     except NothingToDo:
         return True
     return False
@@ -388,7 +387,7 @@ class Scores(Artifact):
         scores = scores_of(folder, start)
         history = EvaluationHistory(f"{folder}/model")
         config = Start(start.data).training(f"{folder}/model")
-        best = kinds.exporters_of(config, scores)[0]
+        best = kinds.exporters_of(config, config, scores)[0]
         goes_on = is_finished(folder, Start(start.data), scores)
         assert len(history.read()) == 1
         assert bool(history.alike(scores)) == (best.newest is not None) == goes_on
@@ -415,7 +414,7 @@ class Resumed(Artifact):
         config = start.training(f"{folder}/model")
         model = make_model(config, start.spec)
         with mock.patch.object(starts, "_log") as log:
-            starts.say_changes(config, start.spec, model, 2)
+            starts.say_changes(command_of(config), start.spec, model, 2)
         if not log.info.called:
             return None
         (call,) = log.info.call_args_list
@@ -463,12 +462,14 @@ class Conversion(Artifact):
         )  # fmt: skip
 
     def make(self, folder, start):
-        convert.run_conversion(self._config(folder, start))
+        convert.run_conversion(command_of(self._config(folder, start)))
         for name in ("_SUCCESS", "eval-00000-of-00001.tfrecord"):
             (folder / "records" / name).unlink()
 
     def read(self, folder, start):
-        assert "  1 shard existed already" in convert.run_conversion(self._config(folder, start))
+        assert "  1 shard existed already" in convert.run_conversion(
+            command_of(self._config(folder, start))
+        )
         return None
 
 
@@ -488,13 +489,13 @@ class Predictions(Artifact):
         )  # fmt: skip
 
     def make(self, folder, start):
-        scoring.run(self._config(folder, start))
+        scoring.run(command_of(self._config(folder, start)))
         for name in ("_SUCCESS", "table-1.csv"):
             (folder / "predicted" / name).unlink()
 
     def read(self, folder, start):
         with mock.patch.object(scoring, "_predicted") as predicted:  # After the checks.
-            scoring.run(self._config(folder, start))
+            scoring.run(command_of(self._config(folder, start)))
         assert predicted.called
         return None
 
@@ -506,14 +507,14 @@ class Cycle(Artifact):
 
     def _config(self, folder, start):
         return start.config(
-            "retrain", RetrainConfig, model_dir=f"{folder}/model", batch_size=10, max_steps=2,
+            "retrain", ExperimentConfig, model_dir=f"{folder}/model", batch_size=10, max_steps=2,
             train_files=(f"{start.data}/dt=*/*.tfrecord",), window_days=2, as_of=DAYS[2],
             report="off",
         )  # fmt: skip
 
     def make(self, folder, start):
         try:
-            cycle.run(self._config(folder, start))
+            cycle.run(command_of(self._config(folder, start)))
         except Refused:
             return
         raise AssertionError("the gate has not refused the cycle")
@@ -525,7 +526,7 @@ class Cycle(Artifact):
         run_stages = lambda start, folder, *rest: ran.append(folder)  # noqa: E731
         with mock.patch.object(cycle._Command, "_run_stages", run_stages):
             try:
-                cycle.run(config)
+                cycle.run(command_of(config))
             except NothingToDo:
                 return "same"
         (folder,) = ran
@@ -595,7 +596,9 @@ class Search(Artifact):
         search = search_file.parse({
             "metric": "loss", "trials": 2, "parameters": {"learning_rate": {"range": [0.1, 0.2]}},
         })  # fmt: skip
-        return SearchStudy(config.model_dir, search, definition(config, start.spec, [config.model]))
+        return SearchStudy(
+            config.model_dir, search, definition(command_of(config), start.spec, [config.model])
+        )
 
     def make(self, folder, start):
         study = self._study(folder, start)

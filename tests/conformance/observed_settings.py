@@ -14,7 +14,7 @@ import os
 import pathlib
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Callable, Optional
 from unittest import mock
 
@@ -25,7 +25,7 @@ import estimator_kit as ek
 from estimator_kit.checkpoints import model_outline
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.commands import convert, predict
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import MODES, areas_of
 from estimator_kit.distributed import all_reduce, tasks
 from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.saved_model import RunExports
@@ -111,15 +111,22 @@ class OfConfig:
         config, self.memo, self.own = ek.ExperimentConfig(**values), memo, {}
         given, reading = dict(config), [{}]
 
-        class Noted(ModelDirConfig):
-            def __getattribute__(self, name: str) -> Any:
-                if name in given:
-                    reading[-1].setdefault(f"--{name}", given[name])
-                elif name in _ALL:
-                    reading[-1].update({f"--{name}": value for name, value in given.items()})
-                return super().__getattribute__(name)
+        def noted(kind: type[Any], names: Iterable[str]) -> Any:
+            class Noted(kind):
+                def __getattribute__(self, name: str) -> Any:
+                    if name in given:
+                        reading[-1].setdefault(f"--{name}", given[name])
+                    elif name in _ALL and len(kind.model_fields) == len(given):
+                        reading[-1].update({f"--{name}": value for name, value in given.items()})
+                    return super().__getattribute__(name)
 
-        self.config = Noted.model_construct(config.model_fields_set, **given)
+            values = {name: given[name] for name in names}
+            return Noted.model_construct(config.model_fields_set & values.keys(), **values)
+
+        self.config = noted(ek.ExperimentConfig, given)
+        kind = MODES[config.mode]
+        areas = {name: noted(area, area.model_fields) for name, area in areas_of(kind).items()}
+        self.command = kind.model_construct(settings=self.config, **areas)
         self.given, self.reading = given, reading
 
     def made(self, make: Callable[[Any], Any], memo: Memo) -> tuple[dict[str, Any], Any]:
@@ -184,15 +191,15 @@ class OfEvaluation(OfConfig):
 
     @part
     def files(self) -> dict[str, list[str]]:
-        return {"--eval_files": eval_paths(self.config, self.spec)}
+        return {"--eval_files": eval_paths(self.config, self.config, self.spec)}
 
     @part
     def screened(self):
-        return bad_data.screen(self.config, self.spec, self.files)
+        return bad_data.screen(self.config, self.config, self.spec, self.files)
 
     @own_part
     def evaluated(self):
-        return EvalInput.of(self.config, self.spec, self.screened)
+        return EvalInput.of(self.command, self.spec, self.screened)
 
     @part
     def scores(self) -> Any:
@@ -203,7 +210,7 @@ class OfEvaluation(OfConfig):
         """The rows that are evaluated, and the metrics of their answers."""
         numbers, model, evaluated = [], self.model, self.evaluated
         with (
-            input_cache.opened(self.config) as cache,
+            input_cache.opened(self.config, self.config) as cache,
             tf.Graph().as_default(),
             quick_session() as session,
         ):
@@ -230,11 +237,11 @@ class OfTraining(OfEvaluation):
 
     @part
     def view(self):
-        return preparation.check_surroundings(self.config)
+        return preparation.check_surroundings(self.command)
 
     @own_part
     def trainer(self):
-        return tasks.trainer_of(self.config, self.spec, None)
+        return tasks.trainer_of(self.command, self.spec, None)
 
     @part
     def team(self):
@@ -246,11 +253,11 @@ class OfTraining(OfEvaluation):
 
     @own_part
     def source(self) -> TrainingInput:
-        return TrainingInput.of(self.config, self.spec, self.team)
+        return TrainingInput.of(self.command, self.spec, self.team)
 
     @part
     def files(self) -> dict[str, list[str]]:
-        evaluated = eval_paths(self.config, self.spec)
+        evaluated = eval_paths(self.config, self.config, self.spec)
         return {self.source.flag: self.source.files, "--eval_files": evaluated}
 
     @part
@@ -270,7 +277,9 @@ class OfTraining(OfEvaluation):
         model = preparation.make_model(self.config, self.spec)
         model.computing = Computing.of(self.config)
         outline = self.outline if self.config.warm_start_from is not None else None
-        model.warm_start = find_warm_start(self.config, self.spec, model.params, outline)
+        model.warm_start = find_warm_start(
+            self.config, self.config, self.spec, model.params, outline
+        )
         return model
 
     @part
@@ -288,8 +297,10 @@ class OfTraining(OfEvaluation):
         """The numbers of the rows that two epochs of this process read, in their order."""
         source, plan = self.source.without_bad(self.screened), self.plan
         count = sum(part.in_epochs(2) for part in plan.counts)
-        input_cache.check(self.config, self.spec, negatives=source.negatives)
-        with input_cache.opened(self.config) as cache:
+        input_cache.check(
+            self.config, self.config, self.config, self.spec, negatives=source.negatives
+        )
+        with input_cache.opened(self.config, self.config) as cache:
             batches = source.input_from(plan.position, counts=plan.counts, cache=cache)()
             real = (f for f, labels in batches if not np.any(labels.get(PADDING, False)))
             numbers = (n for features in real for n in features["number/raw"].numpy().ravel())
@@ -324,8 +335,8 @@ class OfTraining(OfEvaluation):
         """The fixed evaluations that the exporter `best` takes, and after which one it stops."""
         config, request = self.config, StopRequest()
         files = self.screened.files["--eval_files"]
-        meaning = ScoresMeaning.of(config, self.spec, self.model, files, {})
-        after = AfterEvaluation(config, self.spec, request, meaning=meaning)
+        meaning = ScoresMeaning.of(self.command, self.spec, self.model, files, {})
+        after = AfterEvaluation(self.command, self.spec, request, meaning=meaning)
         best, stopped = [], None
 
         def write(trained, exporter, checkpoint):
@@ -352,12 +363,12 @@ class OfTraining(OfEvaluation):
     @own_part
     def _steps(self) -> Any:
         """What the trainer is told."""
-        training = Training(self.config, self.spec, self.trained, self.trainer)
+        training = Training(self.command, self.spec, self.trained, self.trainer)
         training._source, training._plan = self.source, self.plan
         training._evaluated, training._start_step, training._profile = self.evaluated, None, None
         training._progress = ProgressHook(training._plan.max_steps, every_secs=1.0, shared=False)
         training._after_evaluation = AfterEvaluation(
-            self.config, self.spec, self.trainer.request,
+            self.command, self.spec, self.trainer.request,
             meaning=ScoresMeaning("", "", {}),
         )  # fmt: skip
         training._cache = training._estimator = None
@@ -366,7 +377,7 @@ class OfTraining(OfEvaluation):
     @part
     def training(self) -> Any:
         """The steps at which it starts, saves, evaluates and ends; and the first step."""
-        plan, saved = self.plan, make_run_config(self.config, self.view)
+        plan, saved = self.plan, make_run_config(self.command, self.view)
         assert saved.tf_random_seed == self.config.seed
         return {
             "plan": (plan.start_step, plan.max_steps, plan.stop_reason),
@@ -388,7 +399,7 @@ class OfTraining(OfEvaluation):
             return "refused"
         screened = self.screened
         paths = screened.files["--eval_files"]
-        exports = RunExports(self.config, self.spec, paths, screened.damaged)
+        exports = RunExports(self.command, self.spec, paths, screened.damaged)
         with mock.patch.object(saved_model, "unusual_rows", lambda *_, count, **__: count):
             return exports._sample()
 
@@ -403,7 +414,12 @@ class OfCycle(OfConfig):
         facts = Facts(os.path.join(self.config.model_dir, "facts"), self.spec)
         try:
             return window.choose(
-                self.config, self.spec, facts, as_of=datetime.date.fromisoformat(self.config.as_of)
+                self.config,
+                self.config,
+                self.config,
+                self.spec,
+                facts,
+                as_of=datetime.date.fromisoformat(self.config.as_of),
             )
         except DataError:
             return None
@@ -443,7 +459,7 @@ class OfConversion(OfConfig):
         """The bytes of each file."""
         folder = pathlib.Path(self.config.convert_dir)
         shutil.rmtree(folder, ignore_errors=True)
-        convert.run_conversion(self.config)
+        convert.run_conversion(self.command)
         return {
             str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.tfrecord*")
         }
@@ -457,7 +473,7 @@ class OfPrediction(OfConfig):
     @part
     def outputs(self) -> Any:
         """The lines that it writes."""
-        predict._with_checkpoint(self.config, None)
+        predict._with_checkpoint(self.command, None)
         lines = pathlib.Path(self.config.predict_output).read_text().splitlines()
         return Common(enumerate(lines))
 

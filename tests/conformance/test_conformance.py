@@ -19,6 +19,7 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.client import GrpcClient, RestClient
 from estimator_kit.commands import transform
+from estimator_kit.config.modes import command_of
 from estimator_kit.exporters import c_session, example_requests, sample_rows, saved_model
 from estimator_kit.model.names import read_metrics
 from estimator_kit.models import MODELS
@@ -345,4 +346,4 @@ def test_every_kind_of_column_answers_the_same_elsewhere(served, tmp_path):
         transform_dir=str(tmp_path / "optimized"),
     )  # fmt: skip
     (tmp_path / "cities.txt").unlink()
-    assert "largest difference on 24 rows" in transform.transform(config)
+    assert "largest difference on 24 rows" in transform.transform(command_of(config))

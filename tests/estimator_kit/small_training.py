@@ -7,6 +7,7 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.checkpoints import run_record
+from estimator_kit.config.modes import command_of
 from estimator_kit.models import find_model
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
@@ -36,5 +37,5 @@ def trained_wide_deep(folder, document, rows, *, steps):
     made = tf.estimator.Estimator(model, config=config)
     made.train(batch_of(spec, rows), steps=steps)
     fields = {"spec": "s", "model_dir": config.model_dir, "train_files": ("t",), "max_steps": 1}
-    run_record.write_record(ek.ExperimentConfig(mode="train", **fields), spec)
+    run_record.write_record(command_of(ek.ExperimentConfig(mode="train", **fields)), spec)
     return made, spec

@@ -13,6 +13,7 @@ import shutil
 import pytest
 
 import estimator_kit as ek
+from estimator_kit.config.modes import command_of
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def first_cycle(once):
             retraining_data.write_day(folder, day)
         with pytest.MonkeyPatch.context() as patched:
             patched.chdir(folder)
-            result, text = cycle.run(retraining_data.config())
+            result, text = cycle.run(command_of(retraining_data.config()))
         kept = {"exports": result.exports, "report": text, "pid": os.getpid()}
         (folder / "first.json").write_text(json.dumps(kept))
 

@@ -13,6 +13,8 @@ import os
 import signal
 import sys
 
+from estimator_kit.config.modes import command_of
+
 _CHANGES = {"os.rename", "os.remove", "os.mkdir", "shutil.copyfile", "shutil.rmtree"}
 
 
@@ -58,7 +60,7 @@ def main() -> int:
 
     documents.write_text = counted  # TensorFlow writes, which no audit event tells.
     sys.addaudithook(killer.hook)
-    cycle.run(config)
+    cycle.run(command_of(config))
     print(killer.count)
     return 0
 

@@ -19,6 +19,7 @@ import tensorflow as tf
 from estimator_kit import exit_codes
 from estimator_kit.commands.convert import run_conversion
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.modes import command_of
 from estimator_kit.errors import ConfigError, NothingToDo
 from examples.adult import prepare
 from feature_specs.files import file_systems
@@ -103,7 +104,7 @@ def test_the_statistics_are_those_of_the_table(tmp_path, kind):
     config = ExperimentConfig(
         mode="convert", convert_files=(path,), convert_dir=f"{tmp_path}/out", **options
     )
-    run_conversion(config)
+    run_conversion(command_of(config))
     texts = []
     for files, csv_options in (([path], {"csv": config.csv_options()}),
                                ([str(next((tmp_path / "out").glob("data-*")))], {})):  # fmt: skip
@@ -307,9 +308,11 @@ def test_flags_that_do_not_go_together(values, message):
 def test_nothing_left_to_do(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.csv").write_text("a,b\n1,x\n")
-    assert run_conversion(config()).startswith("x: 1 row of 1 file as Examples of 2 features\n")
+    assert run_conversion(command_of(config())).startswith(
+        "x: 1 row of 1 file as Examples of 2 features\n"
+    )
     with pytest.raises(NothingToDo) as error:
-        run_conversion(config())
+        run_conversion(command_of(config()))
     assert str(error.value) == (
         "--convert_dir: 'x' has all 1 shards of this conversion. Nothing was changed."
     )

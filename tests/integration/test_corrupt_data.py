@@ -170,7 +170,7 @@ def test_a_restart_goes_on_behind_the_rows_that_were_read(config, tmp_path):
 
 def screened(config, data):
     files = {"--train_files": sorted(map(str, data.glob("train-*")))}
-    return bad_data.screen(config, ek.load_spec(config.spec), files)
+    return bad_data.screen(config, config, ek.load_spec(config.spec), files)
 
 
 def test_what_is_left_out_is_part_of_the_input(config, data, caplog):
@@ -178,12 +178,12 @@ def test_what_is_left_out_is_part_of_the_input(config, data, caplog):
     found = screened(run, data)
     files, before = found.files["--train_files"], found.left_out("--train_files")
     assert sorted(before) == files[1:3]
-    find_position(run, files, 0, before).write(run.model_dir, None)
-    assert find_position(run, files, 2, before).steps_read == 2
+    find_position(run, run, run, files, 0, before).write(run.model_dir, None)
+    assert find_position(run, run, run, files, 2, before).steps_read == 2
     flip(data / "train-1.tfrecord", 7)  # The size of the file stays the same.
     after = screened(run, data).left_out("--train_files")
     with caplog.at_level("WARNING", "estimator_kit"):
-        assert find_position(run, files, 2, after).steps_read == 0
+        assert find_position(run, run, run, files, 2, after).steps_read == 0
     content = f"files: 1 with other content: {data}/train-1.tfrecord"
     assert f"the input changed since step 2 ({content}, left_out), so counting" in caplog.text
 

@@ -173,7 +173,7 @@ def test_servers_say_what_is_missing_and_come_back(processes, rows, tmp_path, ca
     first.kill()
     first.wait(LIMIT)
     with pytest.raises(tf.errors.UnavailableError) as error:
-        data_service.wait_for_service(config)
+        data_service.wait_for_service(config, config)
     assert error.value.message.startswith(
         f"--data_service={address}: the dispatcher did not answer within 0.5 seconds ("
     )
@@ -248,7 +248,7 @@ def test_a_dispatcher_that_forgot_is_one_line(rows, tmp_path, text):
     )
     with (
         pytest.raises(tf.errors.UnavailableError) as error,
-        data_service.naming_the_service(config),
+        data_service.naming_the_service(config, config),
     ):
         raise tf.errors.NotFoundError(None, None, long)
     assert error.value.message == (
@@ -259,7 +259,7 @@ def test_a_dispatcher_that_forgot_is_one_line(rows, tmp_path, text):
     assert exit_codes.exit_code(error.value) == exit_codes.TEMPORARY
     without = config.model_copy(update={"data_service": None})
     for given, message in ((without, long), (config, "x/model.ckpt not found")):
-        with pytest.raises(tf.errors.NotFoundError), data_service.naming_the_service(given):
+        with pytest.raises(tf.errors.NotFoundError), data_service.naming_the_service(given, given):
             raise tf.errors.NotFoundError(None, None, message)
 
 
@@ -268,7 +268,7 @@ def test_a_worker_ends_while_it_waits_for_its_dispatcher(rows, tmp_path):
     ended = threading.Event()
     ended.set()
     config = ek.ExperimentConfig(mode="data_service", data_service="grpc://localhost:1")
-    assert commands._worker(config, ended) == (None, "")
+    assert commands._worker(config, config, ended) == (None, "")
     assert not commands._stops(config)
     assert commands._stops(config.model_copy(update={"data_service": None}))
 
@@ -278,11 +278,13 @@ def test_a_step_without_a_batch_ends_the_run(rows, tmp_path):
                       cluster_timeout_secs=0.05)  # fmt: skip
     with (
         pytest.raises(tf.errors.UnavailableError) as error,
-        data_service.naming_the_service(config),
+        data_service.naming_the_service(config, config),
         tf.Graph().as_default(),
     ):
         element = tf.queue.FIFOQueue(1, [tf.int64]).dequeue()  # The queue stays empty.
-        with tf.compat.v1.train.MonitoredSession(hooks=data_service.hooks(config)) as session:
+        with tf.compat.v1.train.MonitoredSession(
+            hooks=data_service.hooks(config, config)
+        ) as session:
             session.run(element)
     assert error.value.message == (
         "--data_service=grpc://localhost:1: a step got no batch within 0.15 seconds, three times "

@@ -79,7 +79,7 @@ def run(mode, ads, **settings):
 def serve(export, ads, tmp_path):
     folder = tmp_path / "versions"
     shutil.copytree(export, folder / "1")
-    with server.running(small_models.config(folder)) as (_, models):
+    with server.running(*[small_models.config(folder)] * 2) as (_, models):
         assert models.live() == {"ads": []}
         (state,) = models.states("ads").values()
     assert state.name == "END"

@@ -205,7 +205,7 @@ def serving(home, monkeypatch):
     define_flags(values)
     ports = ["--serving_grpc_port=0", "--serving_rest_port=0"]
     values([command[0], *command_line.with_mode(command[1:]), *more, *ports])
-    with server.running(config_from_flags(values)) as (made, _):
+    with server.running(*[config_from_flags(values)] * 2) as (made, _):
         yield made.addresses
 
 

@@ -14,6 +14,7 @@ import tensorflow as tf
 import feature_specs
 from estimator_kit.checkpoints import run_record
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.modes import command_of
 from estimator_kit.models import find_model
 from feature_specs.files import versions
 from input_pipelines.record_files import writing
@@ -45,7 +46,7 @@ def trained(tmp_path_factory):
     config = tf.estimator.RunConfig(f"{folder}/model", save_summary_steps=None)
     tf.estimator.Estimator(model, config=config).train(input_fn, steps=1)
     fields = {"spec": "s", "model_dir": config.model_dir, "train_files": ("t",), "max_steps": 1}
-    run_record.write_record(ExperimentConfig(mode="train", **fields), spec)
+    run_record.write_record(command_of(ExperimentConfig(mode="train", **fields)), spec)
     return config.model_dir, f"{folder}/rows.tfrecord"
 
 

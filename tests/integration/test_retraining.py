@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.commands import inspect
+from estimator_kit.config.modes import command_of
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import Refused, TimedOut
 from estimator_kit.retraining import cycle, gate_stage, modes, notices, state
@@ -81,7 +82,7 @@ def test_the_same_command_again_changes_nothing(promoted):
         {"as_of": "2026-01-09", "report": "on", "summary_steps": 7},
     ):
         with pytest.raises(ek.NothingToDo) as error:
-            cycle.run(config(**same))
+            cycle.run(command_of(config(**same)))
         assert str(error.value) == (
             "cycle 0001 with the same days, spec, code and flags was promoted. Use --force to run "
             "another cycle."
@@ -106,11 +107,11 @@ def test_a_live_model_that_cannot_read_the_new_rows(tmp_path, monkeypatch):
     write(2)
     for day in (1, 2, 3):
         write_day(tmp_path, day, shop=1)
-    cycle.run(config())
+    cycle.run(command_of(config()))
     write(10)
     write_day(tmp_path, 4, shop=5)
     with pytest.raises(Refused) as error:
-        cycle.run(config(as_of="2026-01-04"))
+        cycle.run(command_of(config(as_of="2026-01-04")))
     said = str(error.value)
     assert said.startswith("cycle 0002 was refused by the gate: version 1 stays live\n")
     assert "- not judged: auc/click max_loss 0.5" in said
@@ -120,7 +121,7 @@ def test_a_live_model_that_cannot_read_the_new_rows(tmp_path, monkeypatch):
     )
     assert "shop" in said.partition("cannot read the evaluation rows: ")[2].splitlines()[0]
     write(10, promote_unjudged=True)
-    _, text = cycle.run(config(as_of="2026-01-04"))
+    _, text = cycle.run(command_of(config(as_of="2026-01-04")))
     assert text.startswith("# cycle 0002 was promoted: version 2 is live\n")
 
 
@@ -132,12 +133,12 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     never = {"conditions": [{"metric": "log_loss/click", "max": 0}]}
     write_spec(folder, gate=never)
     with pytest.raises(Refused):
-        cycle.run(config(as_of="2026-01-04", keep_cycles=1))
+        cycle.run(command_of(config(as_of="2026-01-04", keep_cycles=1)))
     assert served(folder) == [1]
     result = folder / "model/cycles/0002/train/result.json"
     trained = result.stat().st_mtime_ns
     write_spec(folder)  # A looser gate judges the same model again, without a training.
-    _, text = cycle.run(config(as_of="2026-01-04", keep_cycles=1))
+    _, text = cycle.run(command_of(config(as_of="2026-01-04", keep_cycles=1)))
     assert result.stat().st_mtime_ns == trained
     judged = of_cycle(folder, "2").output(Judged)
     assert "started from live (0001)" in text
@@ -149,21 +150,21 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     write_spec(folder, gate=never)
     changed = config(as_of="2026-01-04")
     with pytest.raises(ek.NothingToDo, match=r"cycle 0002 .* was promoted"):
-        cycle.run(changed)
+        cycle.run(command_of(changed))
     with pytest.raises(Refused) as error:
-        cycle.run(config(as_of="2026-01-04", force=True))
+        cycle.run(command_of(config(as_of="2026-01-04", force=True)))
     assert str(error.value).startswith("cycle 0003 was refused by the gate: version 2 stays live\n")
     assert served(folder) == [1, 2]
     assert (folder / "model/cycles/0003/train/export/final").is_dir()
     with pytest.raises(ek.NothingToDo, match=r"cycle 0003 .* was refused by the gate\. Use --f"):
-        cycle.run(changed)
+        cycle.run(command_of(changed))
 
-    assert modes.roll_back(config(mode="rollback", to=1)) == (
+    assert modes.roll_back(*[config(mode="rollback", to=1)] * 2) == (
         "version 3 is live. It is a copy of version 1 of cycle 0001, and replaces version 2."
     )
     with pytest.raises(ek.ConfigError, match="--to=3: version 3 is already live"):
-        modes.roll_back(config(mode="rollback", to=3))
-    lines = inspect.inspect(config(mode="inspect")).splitlines()
+        modes.roll_back(*[config(mode="rollback", to=3)] * 2)
+    lines = inspect.inspect(command_of(config(mode="inspect"))).splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["0001", "0002", "0003"]
     assert "version 3: cycle 0001, copy of version 1, live" in lines
     with open(notices.write_pages(f"{folder}/model"), encoding="utf-8") as file:
@@ -172,12 +173,12 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     assert "<td>log_loss/click max 0</td>" in page
     assert "<h2>Gate</h2>" in (folder / "model/cycles/0003/report.html").read_text()
 
-    text = modes.reproduce(config(cycle="2"))
+    text = modes.reproduce(*[config(cycle="2")] * 2)
     assert text.startswith("cycle 0002, trained again:\n")
     assert float(text.split()[-1]) < 1e-3
     (folder / "data/dt=2026-01-02/part-1.tfrecord").write_bytes(b"")
     with pytest.raises(ek.ConfigError, match=r"cannot be reproduced: \S*part-1.tfrecord has chan"):
-        modes.reproduce(config(cycle="2"))
+        modes.reproduce(*[config(cycle="2")] * 2)
 
 
 @pytest.mark.nightly
@@ -191,9 +192,9 @@ def test_a_warm_start_fits_with_boundaries_from_statistics(fresh):
     path.write_text(json.dumps(document))
     first = scan([str(fresh / "data/dt=2026-01-01/part-0.tfrecord")]).statistics(1)
     (fresh / "statistics.json").write_text(first.as_text())
-    cycle.run(config(fresh))
+    cycle.run(command_of(config(fresh)))
     write_day(fresh, 4, price=9.5)
-    _, text = cycle.run(config(fresh, as_of="2026-01-04"))
+    _, text = cycle.run(command_of(config(fresh, as_of="2026-01-04")))
     assert "- started from live (0001); weights: " in text
     assert "- statistics.json: statistics of the model that training starts from\n" in text
 
@@ -216,7 +217,7 @@ def test_a_cycle_that_died_goes_on_where_it_stopped(fresh, monkeypatch, caplog):
     with monkeypatch.context() as patched:
         patched.setattr(gate_stage, "run", full)
         with pytest.raises(OSError, match="No space left"):
-            cycle.run(config(fresh))
+            cycle.run(command_of(config(fresh)))
     report = json.loads((fresh / "model/cycles/0001/report.json").read_text())
     assert report["outcome"] == "failed" and "No space left" in report["problem"]
     assert served(fresh) == []
@@ -224,11 +225,11 @@ def test_a_cycle_that_died_goes_on_where_it_stopped(fresh, monkeypatch, caplog):
         patched.setattr(tasks, "train", full)  # It must not be called again.
         patched.setattr(Serving, "_record_versions", full)  # After the rename.
         with pytest.raises(OSError, match="No space left"):
-            cycle.run(config(fresh))
+            cycle.run(command_of(config(fresh)))
     assert served(fresh) == [1]  # It is live, but no stage has recorded that yet.
     with monkeypatch.context() as patched:
         patched.setattr(tasks, "train", full)
-        cycle.run(config(fresh))
+        cycle.run(command_of(config(fresh)))
     assert served(fresh) == [1]
     assert [c.outcome for c in state.cycles(str(fresh / "model"))] == ["promoted"]
 
@@ -244,21 +245,21 @@ def test_a_stage_over_its_time_ends_with_its_state_saved(fresh, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(gate_stage, "run", slow)
         with pytest.raises(TimedOut) as error:
-            cycle.run(config(fresh, stage_limits=("gate=0.01",)))
+            cycle.run(command_of(config(fresh, stage_limits=("gate=0.01",))))
     assert str(error.value) == (
         "the stage gate took longer than its limit of 0.01 s (--stage_limits). Run the same "
         "command again to go on with it."
     )
     # New data come before the next start, so it abandons the cycle and begins a new one.
     write_day(fresh, 4)
-    cycle.run(config(fresh, as_of="2026-01-04"))
+    cycle.run(command_of(config(fresh, as_of="2026-01-04")))
     assert [c.outcome for c in state.cycles(str(fresh / "model"))] == ["abandoned", "promoted"]
 
 
 def test_a_check_that_stops_trains_nothing(fresh):
     write_spec(fresh, label_rate={"click": {"max": 0.01, "otherwise": "stop"}})
     with pytest.raises(ek.DataError) as error:
-        cycle.run(config(fresh))
+        cycle.run(command_of(config(fresh)))
     lines = str(error.value).splitlines()
     assert lines[0] == "the checks before training stopped this cycle:"
     assert lines[1].startswith("2026-01-01: the mean of label 'click' is 0.")
@@ -272,7 +273,7 @@ def test_a_warm_start_that_does_not_fit_becomes_one_from_scratch(promoted):
     text = (promoted / "spec.yaml").read_text()
     # With another hash size the shapes do not allow a warm start.
     (promoted / "spec.yaml").write_text(text.replace('"size": 20', '"size": 25'))
-    cycle.run(config(as_of="2026-01-04"))
+    cycle.run(command_of(config(as_of="2026-01-04")))
     start = of_cycle(promoted, "2").output(Trained).start
     assert (start.kind, start.source) == ("scratch", None)
     assert start.reason.startswith("a warm start does not fit: cannot warm start from ")
@@ -283,7 +284,7 @@ def test_a_warm_start_that_does_not_fit_becomes_one_from_scratch(promoted):
 def test_too_few_days_are_told_though_there_is_no_cycle_yet(fresh):
     told = config(fresh, as_of="2026-01-01", prometheus_file=str(fresh / "ads.prom"))
     with pytest.raises(ek.DataError, match="expected at least 1 complete days for evaluation"):
-        cycle.run(told)
+        cycle.run(command_of(told))
     text = (fresh / "ads.prom").read_text()
     assert f'failed{{model="model",model_dir="{fresh}/model"}} 1.0\n' in text
     assert not (fresh / "model" / "cycles").exists()

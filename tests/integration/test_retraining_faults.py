@@ -17,6 +17,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
+from estimator_kit.config.modes import command_of
 from estimator_kit.retraining import cycle, state
 from estimator_kit.retraining.promotion import Serving
 from estimator_kit.retraining.training_stage import Trained
@@ -114,7 +115,7 @@ def test_killed_at_any_place_the_next_start_ends_as_if_nothing_had_been(ready, u
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert whole_versions()[:1] == [1]
     with contextlib.suppress(ek.NothingToDo):  # It was killed after its last stage.
-        cycle.run(config(as_of="2026-01-04"))
+        cycle.run(command_of(config(as_of="2026-01-04")))
     found = end_state()
     assert found.pop("loss") == pytest.approx(expected["loss"], rel=1e-3)
     assert found == {key: value for key, value in expected.items() if key != "loss"}

@@ -17,6 +17,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
+from estimator_kit.config.modes import command_of
 from estimator_kit.distributed.evaluation import _Evaluator
 from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.saved_model import RunExports
@@ -221,7 +222,7 @@ def test_an_evaluator_ends_the_evaluation_that_it_has_begun(config, killed):
     def start():
         tf.compat.v1.train.update_checkpoint_state(model_dir, f"model.ckpt-{saved[-1]}")
         given = config()
-        own = _Evaluator(given, spec, make_model(given, spec), StopRequest())
+        own = _Evaluator(command_of(given), spec, make_model(given, spec), StopRequest())
         while own.newest() is not None:
             own.score(own.newest())
 

@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.run import FromExport
+from estimator_kit.config.areas.transforming import Transforming
 from estimator_kit.errors import ConfigError, ExportError
 from estimator_kit.exporters import comparison, skew
 from estimator_kit.exporters.comparison import (
@@ -49,7 +51,7 @@ REPRESENTATIVE_ROWS = 500
 _SIGNATURE = "predict"
 
 
-def convert(config: ExperimentConfig) -> str:
+def convert(export: FromExport, data: Data, transforming: Transforming) -> str:
     """Writes `transform_dir` from `export_dir`; returns the summary for the user.
 
     Raises:
@@ -58,23 +60,27 @@ def convert(config: ExperimentConfig) -> str:
       ExportError: the runtime cannot express or run the model, or its answers differ; nothing is
         left of the result.
     """
-    source, target, kind = str(config.export_dir), str(config.transform_dir), str(config.transform)
+    source, target, kind = (
+        str(export.export_dir),
+        str(transforming.transform_dir),
+        str(transforming.transform),
+    )
     if kind == "onnx":
         onnx_graph.packages()
     meta = serving_graph(read_saved_model(source), source)
     spec = _spec(source)
-    rows = sample(config, spec, "predict_files", ROWS)
-    inputs = inputs_of(meta, source, spec, config.transform_inputs)
+    rows = sample(data, spec, "predict_files", ROWS)
+    inputs = inputs_of(meta, source, spec, transforming.transform_inputs)
     _check_sendable(inputs, rows, "predict_files")
     with staged.folder(target) as folder:
-        content, inputs = _content(config, source, folder, meta, spec, inputs)
+        content, inputs = _content(data, transforming, source, folder, meta, spec, inputs)
         name = "model.onnx" if kind == "onnx" else "model.tflite"
         with tf.io.gfile.GFile(os.path.join(folder, name), "wb") as file:
             file.write(content)
         model: Any = onnx_graph.Model(content) if kind == "onnx" else lite.Model(content)
         answers = model.ask([{k: row[k] for k in inputs.tensors} for row in inputs.rows(rows)])
-        largest = _difference(config, source, meta, rows, inputs, answers)
-        changes = _quality_changes(config, source, meta, spec, inputs, model)
+        largest = _difference(transforming, source, meta, rows, inputs, answers)
+        changes = _quality_changes(data, transforming, source, meta, spec, inputs, model)
         needs = [] if kind == "onnx" else model.flex
         documents.write_json(
             os.path.join(folder, "signature.json"), _signature(inputs, answers, needs)
@@ -111,22 +117,28 @@ def convert(config: ExperimentConfig) -> str:
 
 
 def _content(
-    config: ExperimentConfig, source: str, within: str, meta: Any, spec: FeatureSpec, inputs: Inputs
+    data: Data,
+    transforming: Transforming,
+    source: str,
+    within: str,
+    meta: Any,
+    spec: FeatureSpec,
+    inputs: Inputs,
 ) -> tuple[bytes, Inputs]:
     """The content of the model file, and the inputs that the model has."""
-    if config.transform == "onnx":
+    if transforming.transform == "onnx":
         graph, inputs = placed(frozen(source, meta), inputs)
         return onnx_graph.convert(graph, inputs), inputs
     representative = []
-    if config.transform == "tflite_int8":
-        rows = sample(config, spec, "predict_files", REPRESENTATIVE_ROWS)
+    if transforming.transform == "tflite_int8":
+        rows = sample(data, spec, "predict_files", REPRESENTATIVE_ROWS)
         representative = inputs.rows(rows)
     folder, signature = source, "predict_raw"
     if inputs.form == "columns":
         graph, inputs = placed(frozen(source, meta), inputs)
         folder, signature = os.path.join(within, "columns"), _SIGNATURE
         _save(graph, inputs, folder)
-    kind = str(config.transform)
+    kind = str(transforming.transform)
     content = lite.convert(folder, signature, kind, representative, inputs.tensors)
     if folder != source:
         tf.io.gfile.rmtree(folder)
@@ -149,7 +161,7 @@ def _save(graph_def: Any, inputs: Inputs, folder: str) -> None:
 
 
 def _difference(
-    config: ExperimentConfig,
+    transforming: Transforming,
     source: str,
     meta: Any,
     sample: SampleRows,
@@ -159,33 +171,39 @@ def _difference(
     name, key = records_signature(meta, source)
     before = answers_of(source, name, key, list(sample.records))
     before = {k: v[inputs.sendable(sample)] for k, v in before.items() if k in inputs.outputs}
-    sides, what = ("before", "after"), str(config.transform)
+    sides, what = ("before", "after"), str(transforming.transform)
     largest = 0.0
     try:
         largest = skew.check_answers(before, answers, what, np.inf, sides)
-        skew.check_answers(before, answers, what, config.transform_tolerance, sides)
+        skew.check_answers(before, answers, what, transforming.transform_tolerance, sides)
     except skew.Skew as error:
         raise ExportError(
             f"the result of --mode=transform was refused: {error}. The largest difference is "
-            f"{largest:.2g}, and --transform_tolerance={config.transform_tolerance:g}."
-            + (" int8 changes answers." if config.transform in lite.KINDS[1:] else "")
+            f"{largest:.2g}, and --transform_tolerance={transforming.transform_tolerance:g}."
+            + (" int8 changes answers." if transforming.transform in lite.KINDS[1:] else "")
         ) from error
     return largest
 
 
 def _quality_changes(
-    config: ExperimentConfig, source: str, meta: Any, spec: FeatureSpec, inputs: Inputs, model: Any
+    data: Data,
+    transforming: Transforming,
+    source: str,
+    meta: Any,
+    spec: FeatureSpec,
+    inputs: Inputs,
+    model: Any,
 ) -> list[str]:
     """The lines of `check_quality`; without --eval_files, a line that says so."""
-    if not config.eval_files:
+    if not data.eval_files:
         return [NOT_MEASURED]
-    rows = sample(config, spec, "eval_files", comparison.QUALITY_ROWS)
+    rows = sample(data, spec, "eval_files", comparison.QUALITY_ROWS)
     _check_sendable(inputs, rows, "eval_files")
     sent = [record for record, is_sent in zip(rows.records, inputs.sendable(rows)) if is_sent]
     name, key = records_signature(meta, source)
     before = answers_of(source, name, key, sent)
     after = model.ask([{k: row[k] for k in inputs.tensors} for row in inputs.rows(rows)])
-    return check_quality(config, spec, sent, before, after)
+    return check_quality(data, transforming, spec, sent, before, after)
 
 
 def _check_sendable(inputs: Inputs, rows: SampleRows, field: str) -> None:

@@ -24,8 +24,8 @@ import numpy as np
 import tensorflow as tf
 import yaml
 
-from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.modes import settings_of
+from estimator_kit.config.areas import AllSettings
+from estimator_kit.config.modes import Train, settings_of
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.observing import curves
 from estimator_kit.observing.tensorboard import plugin_data
@@ -99,19 +99,19 @@ _FIRST, _LAST = ".first", ".last"
 _TRAINING = ("learning_rate", "gradient_norm", "examples_per_second")
 
 
-def values_of_a_start(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn) -> list[Any]:
+def values_of_a_start(command: Train, spec: FeatureSpec, model: ModelFn) -> list[Any]:
     """Writes the hyperparameters, and returns the values for the events of the training."""
     shown = [layout(charts(spec)), text("spec", _indented(spec))]
-    if config.mode == "train":
-        return [*hyperparameter_values(config, spec, model), *shown]
-    folder = os.path.join(config.model_dir, EVALUATIONS)
+    if command.program.mode == "train":
+        return [*hyperparameter_values(command.settings, spec, model), *shown]
+    folder = os.path.join(command.run.model_dir, EVALUATIONS)
     # Once in a run: a file of a restart would hide what an evaluator still adds to an older one.
     if not tf.io.gfile.glob(os.path.join(folder, f"events*{_FIRST}")):
-        write_file(folder, hyperparameter_values(config, spec, model), 0, first=True)
+        write_file(folder, hyperparameter_values(command.settings, spec, model), 0, first=True)
     return shown
 
 
-def hyperparameter_values(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn) -> list[Any]:
+def hyperparameter_values(config: AllSettings, spec: FeatureSpec, model: ModelFn) -> list[Any]:
     """The summary values for the page HParams."""
     parameters = hyperparameters(config, model)
     usual = type(config).model_fields
@@ -132,7 +132,7 @@ def value_of_an_end() -> Any:
     return hparams("session_end_info", plugin_data.session_end(seconds=time.time()))
 
 
-def hyperparameters(config: ModelDirConfig, model: ModelFn) -> dict[str, Any]:
+def hyperparameters(config: AllSettings, model: ModelFn) -> dict[str, Any]:
     """Every flag that the mode reads and parameter of the model that has a value, by name."""
     read = settings_of(config.mode).difference(_NEVER)
     values = {name: getattr(config, name) for name in sorted(read)}

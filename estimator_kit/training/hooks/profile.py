@@ -20,7 +20,9 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.config.areas import watching
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.areas.data_service import DataService
+from estimator_kit.config.areas.run import Run
+from estimator_kit.config.areas.watching import Watching
 from estimator_kit.observing import profile
 from estimator_kit.observing.profile import PICOSECONDS, WAIT, own_times, threads
 from estimator_kit.result import InputProfile
@@ -137,15 +139,15 @@ class Profile(tf.compat.v1.train.SessionRunHook):
         self._earlier: set[str] = set()
 
     @staticmethod
-    def of(config: ExperimentConfig) -> Optional[Profile]:
+    def of(run: Run, service: DataService, watching_settings: Watching) -> Optional[Profile]:
         """The hook for the flags of a training, or None if they ask for no profile."""
-        if config.profile is None:
+        if watching_settings.profile is None:
             return None
         return Profile(
-            str(config.model_dir),
-            watching.steps_of(config.profile),
+            str(run.model_dir),
+            watching.steps_of(watching_settings.profile),
             of_ops=True,
-            of_input=config.data_service is None,  # Else other processes compute the input.
+            of_input=service.data_service is None,  # Else other processes compute the input.
         )
 
     def before_run(self, run_context: Any) -> None:

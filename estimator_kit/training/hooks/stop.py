@@ -30,7 +30,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.config.areas.exports import metric_of
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.areas.training import Training
 from estimator_kit.errors import SessionLost, Stopped
 from estimator_kit.exporters.best import is_better
 from estimator_kit.observing.histories import Evaluation
@@ -225,11 +225,11 @@ class OneSession(tf.compat.v1.train.SessionRunHook):
         self._began = True
 
 
-def stops(config: ModelDirConfig, evaluations: Sequence[Evaluation]) -> bool:
+def stops(training: Training, evaluations: Sequence[Evaluation]) -> bool:
     """Whether a training ends after these evaluations, by its --early_stopping_... flags."""
-    metric, direction = config.early_stopping_metric, config.early_stopping_direction or "min"
+    metric, direction = training.early_stopping_metric, training.early_stopping_direction or "min"
     return metric is not None and has_stalled(
-        evaluations, metric_of(metric), direction, config.early_stopping_patience
+        evaluations, metric_of(metric), direction, training.early_stopping_patience
     )
 
 

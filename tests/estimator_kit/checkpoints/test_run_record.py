@@ -7,6 +7,7 @@ import re
 import feature_specs
 from estimator_kit.checkpoints import run_record
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.modes import command_of
 
 
 def spec_of(folder, **files):
@@ -27,7 +28,7 @@ def spec_of(folder, **files):
 
 def changes_between(folder, before, now):
     config = ExperimentConfig(mode="validate", spec="s", model_dir=str(folder))
-    run_record.write_record(config, spec_of(folder, **before))
+    run_record.write_record(command_of(config), spec_of(folder, **before))
     return run_record.changes_since(f"{folder}/feature_spec", spec_of(folder, **now))
 
 
@@ -64,19 +65,21 @@ def test_settings_are_compared_with_those_of_the_last_start(tmp_path):
         return ExperimentConfig(**{**given, "max_steps": 5, **values})
 
     names = ("batch_size", "shuffle", "train_files", "max_steps", "epochs")
-    assert run_record.changed_flags(config(), names) == []  # Nothing was started here.
-    run_record.write_record(config(), spec_of(tmp_path, tag=("tag.txt", ["a"])))
-    assert run_record.changed_flags(config(), names) == []
+    assert run_record.changed_flags(command_of(config()), names) == []  # Nothing was started here.
+    run_record.write_record(command_of(config()), spec_of(tmp_path, tag=("tag.txt", ["a"])))
+    assert run_record.changed_flags(command_of(config()), names) == []
     other = config(batch_size=7, shuffle=False, train_files=("a", "b"), max_steps=None, epochs=2)
     expected = [
         "--batch_size: was 512, is 7", "--epochs: was absent, is 2",
         "--max_steps: was 5, is absent", "--shuffle: was true, is false",
         '--train_files: was ["t"], is ["a", "b"]',
     ]  # fmt: skip
-    assert run_record.changed_flags(other, names) == expected
+    assert run_record.changed_flags(command_of(other), names) == expected
     # Another version had a flag that is gone, and does not know --batch_size, which has a default.
     (tmp_path / "flags.txt").write_text("--gone=1\n--max_steps=many\n--noshuffle\n")
-    assert run_record.changed_flags(config(shuffle=False), ("batch_size", "shuffle")) == []
+    assert (
+        run_record.changed_flags(command_of(config(shuffle=False)), ("batch_size", "shuffle")) == []
+    )
 
 
 def test_the_answers_and_the_loss_of_a_head_may_change_and_its_items_may_not(tmp_path):
@@ -97,7 +100,7 @@ def test_the_answers_and_the_loss_of_a_head_may_change_and_its_items_may_not(tmp
         )
 
     config = ExperimentConfig(mode="validate", spec="s", model_dir=str(tmp_path))
-    run_record.write_record(config, spec())
+    run_record.write_record(command_of(config), spec())
     folder = f"{tmp_path}/feature_spec"
     answers = spec(exclude_seen=True, top_k=3, metrics=[{"recall": 3}])
     assert run_record.changes_since(folder, answers) == []
@@ -118,12 +121,12 @@ def test_features_that_nothing_reads_may_come_and_go(tmp_path):
 
     config = ExperimentConfig(mode="validate", spec="s", model_dir=str(tmp_path))
     folder = f"{tmp_path}/feature_spec"
-    run_record.write_record(config, spec())
+    run_record.write_record(command_of(config), spec())
     more = spec(features=("note", "city"), ignored=["note", "city"])
     assert run_record.changes_since(folder, more) == []
-    run_record.write_record(config, more)
+    run_record.write_record(command_of(config), more)
     assert run_record.changes_since(folder, spec()) == []
     read = spec(features=("city",), filter=[{"feature": "city", "in": ["rome"]}])
     assert run_record.changes_since(folder, read) == []  # The position compares the filter.
-    run_record.write_record(config, spec())
+    run_record.write_record(command_of(config), spec())
     assert run_record.changes_since(folder, read) == []

@@ -9,7 +9,8 @@ import shutil
 import pytest
 
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.modes import command_of
 from estimator_kit.errors import ConfigError
 from estimator_kit.models import MODELS
 from feature_specs.parser import parser
@@ -23,14 +24,14 @@ def found(tmp_path, document):
         (tmp_path / "data" / name).write_bytes(name.encode() * 100_000)
 
     def find(files=None, params=(), left_out=(), model=MODELS["dnn"], **settings):
-        config = ModelDirConfig(**{
+        config = ExperimentConfig(**{
             "spec": "s.yaml", "model_dir": str(tmp_path / "model"), "train_files": ("t",),
             "eval_files": ("e",), "max_steps": 1, **settings,
         })  # fmt: skip
         files = [str(tmp_path / "data" / name) for name in ("a", "b")] if files is None else files
         spec = parser.parse(document)
         made = model(spec, dict(params))
-        return ScoresMeaning.of(config, spec, made, files, dict(left_out))
+        return ScoresMeaning.of(command_of(config), spec, made, files, dict(left_out))
 
     return find
 

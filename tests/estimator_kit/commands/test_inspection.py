@@ -13,6 +13,7 @@ from estimator_kit.commands import inspect
 from estimator_kit.commands import inspected_model as description
 from estimator_kit.commands.inspected_model import advice
 from estimator_kit.commands.model_parts import parts_of
+from estimator_kit.config.modes import command_of
 from estimator_kit.embeddings import table_memory
 from estimator_kit.models import find_model
 from feature_specs.statistics import Statistics
@@ -225,17 +226,19 @@ def test_the_mode_shows_a_spec_with_its_statistics(ads, tmp_path):
     spec = tmp_path / "spec.yaml"
     spec.write_text((ads / "spec.yaml").read_text())
     fields = {"mode": "inspect", "spec": str(spec), "model_params": {"hidden_units": [4]}}
-    text = inspect.inspect(ek.ExperimentConfig(**fields, graph_dir=str(tmp_path / "graph")))
+    text = inspect.inspect(
+        command_of(ek.ExperimentConfig(**fields, graph_dir=str(tmp_path / "graph")))
+    )
     lines = text.splitlines()
     assert lines[:2] == [f"spec {spec}", "model wide_deep, by part"]
     assert "has no statistics.json" in text
     assert lines[-1].startswith("graph for TensorBoard: ")
     (tmp_path / "statistics.json").write_text(statistics_of(user=(3, [])).as_text())
-    text = inspect.inspect(ek.ExperimentConfig(**fields))
+    text = inspect.inspect(command_of(ek.ExperimentConfig(**fields)))
     assert "has no statistics.json" not in text
     (tmp_path / "statistics.json").write_text("{}")
     with pytest.raises(ek.ConfigError, match="rows is missing"):
-        inspect.inspect(ek.ExperimentConfig(**fields))
+        inspect.inspect(command_of(ek.ExperimentConfig(**fields)))
 
 
 @pytest.mark.ci
@@ -248,12 +251,12 @@ def test_the_mode_shows_the_parts_of_a_trained_model(ads, tmp_path):
         )()
     )  # fmt: skip
     config = ek.ExperimentConfig(mode="inspect", model_dir=str(folder))
-    assert "\nmodel dnn, by part\n" in inspect.inspect(config)
+    assert "\nmodel dnn, by part\n" in inspect.inspect(command_of(config))
     flags = folder / "flags.txt"
     flags.write_text(flags.read_text().replace("--model=dnn", "--model=gone.module:Model"))
-    assert "\nthe parts of the model are unknown: " in inspect.inspect(config)
+    assert "\nthe parts of the model are unknown: " in inspect.inspect(command_of(config))
     flags.unlink()
-    assert inspect.inspect(config).endswith(
+    assert inspect.inspect(command_of(config)).endswith(
         "\nno flags and spec of a training, so the parts of the model are unknown"
     )
     assert json.loads((folder / "result.json").read_text())["global_step"] == 1

@@ -6,6 +6,7 @@ import pytest
 
 from estimator_kit.commands import retrain
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.modes import command_of
 from estimator_kit.errors import Refused
 from estimator_kit.retraining import cycle, notices
 
@@ -28,5 +29,5 @@ def test_a_cycle_ends_as_it_ends_also_if_nobody_reads_its_output(tmp_path, monke
         model_dir=str(tmp_path),
     )  # fmt: skip
     with pytest.raises(Refused):
-        retrain.run(config, nobody_reads)
+        retrain.run(command_of(config), nobody_reads)
     assert len(told) == 1

@@ -9,8 +9,7 @@ import pytest
 import estimator_kit as ek
 from estimator_kit import commands
 from estimator_kit.commands import retrain
-from estimator_kit.config.experiment_config import complete
-from estimator_kit.config.mode_configs import RetrainConfig
+from estimator_kit.config.modes import command_of
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import NothingToDo, Refused, Stopped
 from estimator_kit.result import RunResult
@@ -105,10 +104,10 @@ def retrained(tmp_path, monkeypatch, found, error=None):
     run = cycle_that(given.model_dir, found, error)
     monkeypatch.setattr(retrain.cycle, "run", run)
     if error is None:
-        retrain.run(given, lambda text: None)
+        retrain.run(command_of(given), lambda text: None)
     else:
         with pytest.raises(type(error)):
-            retrain._retrain(complete(given, RetrainConfig), lambda text: None)
+            retrain._retrain(command_of(given), lambda text: None)
     path = tmp_path / "model" / "calls.jsonl"
     return calls(tmp_path / "model") if path.exists() else []
 

@@ -7,6 +7,8 @@ import types
 import pytest
 
 from estimator_kit.commands import train
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.modes import command_of
 from estimator_kit.errors import ConfigError
 from estimator_kit.result import RunResult
 
@@ -32,10 +34,10 @@ def test_page_and_services_come_before_the_error_of_a_measurement(monkeypatch):
     monkeypatch.setattr(
         train.ending, "finish", lambda *arguments, with_slices: f"slices: {with_slices}"
     )
-    config = types.SimpleNamespace(
-        mode="train_and_evaluate", spec="s", model_dir="m", slices=("city",), importance=False,
-        report="on",
+    config = ExperimentConfig(
+        spec="s", model_dir="m", slices=("city",), train_files=("t",), eval_files=("e",),
+        max_steps=1,
     )  # fmt: skip
     with pytest.raises(ConfigError, match="an evaluation file is gone"):
-        train.run(config, told.append)
+        train.run(command_of(config), told.append)
     assert told == ["summary", "page", "done", "slices: False"]

@@ -10,6 +10,7 @@ import feature_specs
 from estimator_kit.commands.convert import run_conversion
 from estimator_kit.config import table_settings
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.modes import command_of
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import SpecError
 from input_pipelines.prepare.tables.options import CsvOptions
@@ -140,7 +141,7 @@ def test_a_conversion_takes_them_from_the_spec(tmp_path):
         mode="convert", spec=f"{tmp_path}/spec.json", convert_files=(f"{tmp_path}/a.csv",),
         convert_dir=f"{tmp_path}/out",
     )  # fmt: skip
-    run_conversion(config)
+    run_conversion(command_of(config))
     manifest = json.loads((tmp_path / "out" / "_MANIFEST.json").read_text())
     assert manifest["csv"]["missing"] == ["?"]
 
@@ -154,4 +155,4 @@ def test_a_line_of_names_is_no_row(tmp_path):
     with pytest.raises(
         ValueError, match=r"a.csv: line 1 has the names of the columns\. Remove --csv_c"
     ):
-        run_conversion(config)
+        run_conversion(command_of(config))

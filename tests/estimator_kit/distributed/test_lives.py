@@ -17,7 +17,7 @@ import tensorflow as tf
 import estimator_kit as ek
 from estimator_kit.config.areas.cluster import local_jobs
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.modes import counted
+from estimator_kit.config.modes import command_of, counted
 from estimator_kit.distributed import all_reduce, evaluation, launcher, servers, sessions
 from estimator_kit.distributed import chief as chief_module
 from estimator_kit.distributed.lost_tasks import Watch
@@ -222,7 +222,7 @@ def test_who_scores_after_a_chief_that_has_nothing_to_do(tmp_path, monkeypatch):
     for metrics, expected in (({}, "evaluator"), ({"loss": 0.5}, "chief")):
         result = RunResult(mode="train_and_evaluate", status="done", metrics=metrics)
         result.save(str(tmp_path / "result.json"))
-        chief = ParameterServerChief(config, chief_at(1), StopRequest(), GOAL)
+        chief = ParameterServerChief(command_of(config), chief_at(1), StopRequest(), GOAL)
         with pytest.raises(ek.NothingToDo), chief.announcing_the_end():
             raise ek.NothingToDo("trained to the end")
         assert Marks(str(tmp_path)).read("end").scored_by == expected
@@ -306,7 +306,7 @@ def test_a_chief_that_is_started_again_leaves_the_exports_to_the_evaluator_that_
 ):
     marks = Marks(str(tmp_path))
     config = ek.ExperimentConfig(mode="validate", spec="s", model_dir=str(tmp_path))
-    chief = ParameterServerChief(config, chief_at(server), StopRequest(), GOAL)
+    chief = ParameterServerChief(command_of(config), chief_at(server), StopRequest(), GOAL)
     assert not chief.leaves_evaluation()
     with Watch(view(server), marks, seconds=60.0, goal=GOAL, presence="evaluator"):
         assert wait_until(
@@ -453,7 +453,7 @@ def test_a_chief_whose_server_does_not_start_ends_nobody(tmp_path, server):
         mode="validate", spec="s", model_dir=str(tmp_path), cluster_timeout_secs=0.1
     )
     lone = ClusterView("nowhere.invalid:2222", (), (f"127.0.0.1:{server}",), (), "chief", 0)
-    chief = ParameterServerChief(config, lone, StopRequest(), GOAL)
+    chief = ParameterServerChief(command_of(config), lone, StopRequest(), GOAL)
     with (
         pytest.raises(ek.ConfigError, match="TF_CONFIG is unknown"),
         chief.announcing_the_end(),

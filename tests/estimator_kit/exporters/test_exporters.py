@@ -15,6 +15,7 @@ import feature_specs
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.areas.exports import EXPORTERS
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.modes import command_of
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import extra_files, kinds, versions
 from estimator_kit.exporters.best import Entry
@@ -132,7 +133,7 @@ def exporter(name, model_dir, meaning=MEANING, *, metric="auc/y", count=2, every
         exporters=(name,), best_metric=metric, best_direction=direction, best_k=count,
         export_every_steps=every if name == "step" else None,
     )  # fmt: skip
-    return kinds.exporters_of(config, meaning)[0]
+    return kinds.exporters_of(config, config, meaning)[0]
 
 
 def add(exporter, value, step, version):
@@ -303,7 +304,9 @@ def evaluate(tmp_path, monkeypatch):
     )  # fmt: skip
 
     def run(*losses):
-        after = after_evaluation.AfterEvaluation(config, None, StopRequest(), meaning=MEANING)
+        after = after_evaluation.AfterEvaluation(
+            command_of(config), None, StopRequest(), meaning=MEANING
+        )
         for step, loss in losses:
             after.export(None, "", f"ckpt-{step}", {"loss": loss, "global_step": step}, False)
         return after

@@ -17,8 +17,8 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.commands import inspect, transform
 from estimator_kit.config.areas.serving import ServedModel
-from estimator_kit.config.experiment_config import ExperimentConfig, complete
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.modes import command_of
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import (
     c_session,
@@ -350,7 +350,7 @@ def test_inspecting_an_export(export, tmp_path):
     config = ek.ExperimentConfig(
         mode="inspect", export_dir=str(export), graph_dir=str(tmp_path / "graph")
     )
-    lines = inspect.inspect(config).splitlines()
+    lines = inspect.inspect(command_of(config)).splitlines()
     assert lines[0] == f"export {export}, of TensorFlow {tf.__version__}"
     assert lines[1] == "  of step 1, exporter best"
     assert lines[2].startswith("  checked with 40 rows; the largest difference was ")
@@ -379,20 +379,20 @@ def test_inspecting_an_export(export, tmp_path):
 
 def test_inspecting_a_checkpoint_and_other_folders(trained, tmp_path):
     checkpoint = trained[0].latest_checkpoint()
-    lines = inspect.inspect(config_of(checkpoint)).splitlines()
+    lines = inspect.inspect(command_of(config_of(checkpoint))).splitlines()
     assert lines[0] == f"checkpoint {checkpoint}"
     assert any(line.split() == ["8", "int64", "[]", "global_step"] for line in lines)
-    lines = inspect.inspect(config_of(trained[0].model_dir)).splitlines()
+    lines = inspect.inspect(command_of(config_of(trained[0].model_dir))).splitlines()
     assert lines[0].endswith("/clicks, latest checkpoint model.ckpt-1")
     with pytest.raises(ek.ConfigError) as error:
-        inspect.inspect(config_of(tmp_path))
+        inspect.inspect(command_of(config_of(tmp_path)))
     assert str(error.value) == (
         f"--model_dir={tmp_path}: expected an export (with saved_model.pb), a checkpoint (a path "
         "without .index), or a folder of a training or of cycles. For the model of --spec, give an "
         "empty --model_dir=."
     )
     with pytest.raises(ek.ConfigError, match=r"--graph_dir: .* has no graph"):
-        inspect.inspect(config_of(checkpoint, graph_dir=str(tmp_path)))
+        inspect.inspect(command_of(config_of(checkpoint, graph_dir=str(tmp_path))))
 
 
 @pytest.mark.parametrize("name", ["saved_model.pb", "saved_model.pbtxt"])
@@ -408,7 +408,7 @@ def test_a_damaged_graph_is_named(export, tmp_path, name):
     }.items():  # fmt: skip
         file.write_bytes(content)
         with pytest.raises(ExportError) as error:
-            inspect.inspect(config_of(tmp_path))
+            inspect.inspect(command_of(config_of(tmp_path)))
         start, end = f"{file} is damaged: ", ". Use another version, or export again."
         assert str(error.value).startswith(start) and str(error.value).endswith(end)
         reasons[what] = str(error.value)[len(start) : -len(end)]
@@ -417,7 +417,7 @@ def test_a_damaged_graph_is_named(export, tmp_path, name):
     file.unlink()
     file.mkdir()
     with pytest.raises(ExportError, match=f"^{file} is damaged: it is a folder. Use another"):
-        inspect.inspect(config_of(tmp_path))
+        inspect.inspect(command_of(config_of(tmp_path)))
     with pytest.raises(ExportError, match=f"^{file} is damaged: it is a folder. Use another"):
         transforming(tmp_path, "rows", "text", tmp_path / "out")
 
@@ -430,7 +430,7 @@ def test_inspecting_a_model_directory_whose_graph_is_damaged(trained, tmp_path, 
     (folder / "flags.txt").unlink()
     (folder / "graph.pbtxt").write_bytes(graph)
     with pytest.raises(ek.ConfigError, match=r"graph\.pbtxt is damaged: .*\. Remove it\.$"):
-        inspect.inspect(config_of(folder))
+        inspect.inspect(command_of(config_of(folder)))
 
 
 def without_a_node(path):
@@ -460,7 +460,7 @@ def transforming(export, path, kind, folder, **fields):
         mode="transform", export_dir=str(export), transform=kind, predict_files=(path,),
         transform_dir=str(folder), **fields,
     )  # fmt: skip
-    return transform.transform(config)
+    return transform.transform(command_of(config))
 
 
 def ops_of(export):
@@ -572,7 +572,7 @@ def test_a_second_export_of_a_checkpoint_is_a_copy_of_the_checked_one(
     config = ExperimentConfig(
         spec="s.yaml", train_files=("a",), eval_files=(path,), model_dir=str(tmp_path), max_steps=9
     )
-    run = RunExports(complete(config, ModelDirConfig), spec, [path])
+    run = RunExports(command_of(config), spec, [path])
     checkpoint = made.latest_checkpoint()
     first = run.write(made, "best", checkpoint, {"loss": 0.5})
     second = run.write(made, "final", None, {"loss": 0.25})

@@ -17,6 +17,7 @@ import feature_specs
 from estimator_kit import exit_codes
 from estimator_kit.checkpoints import run_record
 from estimator_kit.commands import transform as transformation
+from estimator_kit.config.modes import command_of
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import comparison, saved_model
 from estimator_kit.exporters.runtimes import conversion, lite, onnx_graph
@@ -49,7 +50,7 @@ def exported(folder, document, rows, hidden_units):
     trained = tf.estimator.Estimator(model, config=config)
     trained.train(input_fn, steps=20)
     fields = {"spec": "s", "model_dir": config.model_dir, "train_files": ("t",), "max_steps": 1}
-    run_record.write_record(ek.ExperimentConfig(mode="train", **fields), spec)
+    run_record.write_record(command_of(ek.ExperimentConfig(mode="train", **fields)), spec)
     return saved_model.export_saved_model(trained, spec, f"{folder}/export"), path
 
 
@@ -107,7 +108,7 @@ def convert(export, folder, kind, **fields):
         mode="transform", export_dir=source, transform=kind, predict_files=(path,),
         transform_dir=f"{folder}/out", **fields,
     )  # fmt: skip
-    return transformation.transform(config).splitlines()
+    return transformation.transform(command_of(config)).splitlines()
 
 
 def answers(export):

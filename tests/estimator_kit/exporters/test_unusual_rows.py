@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.modes import command_of
 from estimator_kit.exporters import comparison, sample_rows, saved_model
 from estimator_kit.exporters.sample_rows import UnusualRows
 from estimator_kit.training import bad_data
@@ -127,15 +128,15 @@ def test_a_record_without_the_feature_of_the_filter_is_named(tmp_path):
         eval_files=(path,),
         corrupt_data_policy="skip_record",
     )
-    exports = saved_model.RunExports(config, spec, [path])
+    exports = saved_model.RunExports(command_of(config), spec, [path])
     with pytest.raises(DataError, match=r"record 1 at byte \d+: feature 'robot' is missing"):
         exports._sample()
     screened = bad_data.screen(
-        config, spec, {"--eval_files": [path]}, with_labels=False, filtered=True
+        config, config, spec, {"--eval_files": [path]}, with_labels=False, filtered=True
     )
     assert screened.counts["eval_files"]["bad_records"] == 1
     assert screened.damaged[path] == {1}
     # A prediction answers every row, so it needs what the model reads, but not the filter.
     config = config.model_copy(update={"mode": "predict"})
-    screened = bad_data.screen(config, spec, {"--predict_files": [path]}, with_labels=False)
+    screened = bad_data.screen(config, config, spec, {"--predict_files": [path]}, with_labels=False)
     assert screened.damaged[path] == {0}

@@ -13,6 +13,7 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.checkpoints import run_record
 from estimator_kit.checkpoints.model_outline import build, outline
+from estimator_kit.config.modes import command_of
 from estimator_kit.exporters.saved_model_graph import features_of_signatures
 from estimator_kit.exporters.writer import make_graph
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
@@ -305,21 +306,21 @@ def test_what_else_reads_a_spec_knows_its_raw_features(document, tmp_path):
     # A cache of rows stores numbers only.
     config = small_run("data", tmp_path)(max_steps=1, input_cache_dir=str(tmp_path))
     with pytest.raises(ek.ConfigError) as error:
-        input_cache.check(config, spec)
+        input_cache.check(config, config, config, spec)
     assert str(error.value) == (
         "--input_cache_dir: feature 'city', in `raw`, is a string, which the cache cannot store. "
         "Remove --input_cache_dir."
     )
-    input_cache.check(config, feature_specs.parse({**document, "raw": ["price"]}))
+    input_cache.check(config, config, config, feature_specs.parse({**document, "raw": ["price"]}))
 
 
 def test_a_checkpoint_fits_a_spec_with_another_list(document, tmp_path):
     spec = feature_specs.parse(document)
     config = small_run("data", tmp_path)(max_steps=1)
-    run_record.write_record(config, spec, {})
+    run_record.write_record(command_of(config), spec, {})
     changed = feature_specs.parse({**document, "raw": ["user"]})
     run_record.check_spec_unchanged(str(tmp_path), changed, {})
     assert run_record.kept_spec(str(tmp_path / "feature_spec")).raw == ()
-    run_record.write_record(config, changed, {})
+    run_record.write_record(command_of(config), changed, {})
     assert run_record.kept_spec(str(tmp_path / "feature_spec")).raw == ("user",)
     assert build(Asks(changed), ModeKeys.PREDICT)

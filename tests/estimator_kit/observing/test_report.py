@@ -93,12 +93,12 @@ def test_the_end_is_told_in_words(reason, changes, line):
         spec="s.yaml", model_dir="m", train_files=("a",), eval_files=("b",), **changes
     )
     result = RunResult(mode="train", stop_reason=reason, global_step=1404)
-    assert report.summary(config, None, result).splitlines() == [line]
+    assert report.summary(config, config, None, result, config).splitlines() == [line]
 
 
 def test_a_query_of_an_export_without_files_names_what_to_replace():
     config = ExperimentConfig(mode="export", spec="s.yaml", model_dir="m")
-    lines = report.summary(config, None, RunResult(mode="export", exports={"final": "f"}))
+    lines = report.summary(config, config, None, RunResult(mode="export", exports={"final": "f"}))
     assert "--export_dir=f --predict_files=YOUR_RECORDS --predict_limit=3" in lines
 
 

@@ -8,6 +8,7 @@ import logging
 
 import pytest
 
+from estimator_kit.config.modes import command_of
 from estimator_kit.errors import ConfigError, NothingToDo, Stopped, TimedOut
 from estimator_kit.retraining import cycle, lineage, stages, state
 from estimator_kit.retraining.cycle_report import Report
@@ -56,11 +57,11 @@ def test_new_pretrained_vectors_begin_a_new_cycle(folder, without_work, monkeypa
     spec["groups"]["deep"].append("city_emb")
     (folder / "spec.yaml").write_text(json.dumps(spec))
     (folder / "cities.txt").write_text("oslo 3 4\n")
-    cycle.run(config(folder))
+    cycle.run(command_of(config(folder)))
     with pytest.raises(NothingToDo):
-        cycle.run(config(folder))
+        cycle.run(command_of(config(folder)))
     (folder / "cities.txt").write_text("oslo 3 4\nlima 1 1\n")
-    cycle.run(config(folder))
+    cycle.run(command_of(config(folder)))
     assert [each.name for each in state.cycles(str(folder / "model"))] == ["0001", "0002"]
 
 
@@ -74,7 +75,7 @@ def test_once_a_cycle_is_through_nobody_who_is_told_makes_it_fail(
     monkeypatch.setattr(cycle, "_tell", fail)
     monkeypatch.setattr(stages.Serving, "find", lambda *arguments: Version(number=1, path="1"))
     with caplog.at_level(logging.WARNING):
-        _, text = cycle.run(config(folder))
+        _, text = cycle.run(command_of(config(folder)))
     assert text.startswith("# cycle 0001 was promoted: version 1 is live\n")
     (done,) = state.cycles(str(folder / "model"))
     assert done.outcome == "promoted"
@@ -91,7 +92,7 @@ def test_what_fails_after_the_end_of_a_cycle_is_not_reported_as_its_failure(
 
     monkeypatch.setattr(cycle, "_tell", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        cycle.run(config(folder))
+        cycle.run(command_of(config(folder)))
     (done,) = state.cycles(str(folder / "model"))
     assert (done.outcome, done.output(Report).outcome) == ("promoted", "promoted")
 
@@ -115,7 +116,7 @@ def test_what_ends_the_choice_of_days_is_told(folder, monkeypatch, error, outcom
     monkeypatch.setattr(cycle, "choose", fail)
     monkeypatch.setattr(cycle, "_tell", lambda config, found: told.append(found))
     with pytest.raises(type(error)):
-        cycle.run(config(folder))
+        cycle.run(command_of(config(folder)))
     assert [(r.cycle, r.outcome, r.problem) for r in told] == [("0001", outcome, problem)]
     assert state.cycles(str(folder / "model")) == []
 
@@ -129,6 +130,6 @@ def test_a_choice_of_days_over_its_time_is_in_the_textfile(folder, monkeypatch):
     path = folder / "ads.prom"
     changed = config(folder, stage_limits=("window=0.01",), prometheus_file=str(path))
     with pytest.raises(TimedOut, match=r"^the stage window took longer than its limit of 0\.01 s"):
-        cycle.run(changed)
+        cycle.run(command_of(changed))
     (line,) = [text for text in path.read_text().splitlines() if "failed{" in text]
     assert line.endswith("} 1.0")

@@ -8,6 +8,7 @@ import os
 import pytest
 
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.modes import command_of
 from estimator_kit.errors import NothingToDo
 from estimator_kit.retraining import cycle, cycle_versions, gate_stage, modes, stages, state
 from estimator_kit.retraining.cycle_report import Report
@@ -51,7 +52,7 @@ def nights(tmp_path, monkeypatch, document):
             return ExperimentConfig(**fields)
 
         def run(self, night, **changes):
-            return cycle.run(self.config(night, **changes), clock=lambda: 5.0)
+            return cycle.run(command_of(self.config(night, **changes)), clock=lambda: 5.0)
 
         def outcomes(self):
             return [folder.outcome for folder in state.cycles(self.model)]
@@ -143,7 +144,7 @@ def test_one_that_went_live_is_finished_before_the_next_begins(nights, where):
 @pytest.mark.parametrize("night", [3, 4])
 def test_a_rollback_after_its_death_is_not_undone(nights, night):
     die(nights, 3, "rename")
-    modes.roll_back(nights.config(3, mode="rollback", to=1))
+    modes.roll_back(*[nights.config(3, mode="rollback", to=1)] * 2)
     assert [version.cycle for version in nights.serving.versions()] == ["0001", "0002", "0001"]
     nights.passes = False  # For the third cycle, if it is started.
     try:

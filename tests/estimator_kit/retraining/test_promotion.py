@@ -12,7 +12,6 @@ import pytest
 
 from estimator_kit import exit_codes
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError, Locked
 from estimator_kit.retraining import stages
 from estimator_kit.retraining.promotion import Serving
@@ -134,7 +133,7 @@ def test_nothing_goes_live_once_the_lock_is_lost(tmp_path):
         config = ExperimentConfig(mode="inspect", model_dir=str(tmp_path / "model"))
         os.remove(tmp_path / "model" / "lock.json")
         with pytest.raises(Locked):
-            stages.serving_of(config, held).publish(str(tmp_path / "export-a"), cycle=None,
+            stages.serving_of(config, config, held).publish(str(tmp_path / "export-a"), cycle=None,
                                                    verify=fine)  # fmt: skip
 
 
@@ -301,7 +300,7 @@ def test_the_serving_dir_of_the_last_promotion_is_remembered(tmp_path, monkeypat
 
     def serving(folder):
         return stages.serving_of(
-            ModelDirConfig(mode="inspect", model_dir="model", serving_dir=folder)
+            *[ExperimentConfig(mode="inspect", model_dir="model", serving_dir=folder)] * 2
         )
 
     assert serving(None).folder == "model/serving"

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from estimator_kit.checkpoints import run_record
-from estimator_kit.config.mode_configs import ReproduceConfig
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import modes, state
 from estimator_kit.retraining.lineage import Data, Lineage, Parent, Spec
@@ -57,9 +57,9 @@ def test_a_cycle_without_a_lineage_or_a_training_is_named(tmp_path, document):
     model_dir = str(tmp_path / "model")
     folder = state.new(model_dir)
     folder.save(reports.window())
-    config = ReproduceConfig(mode="retrain", model_dir=model_dir, cycle="1")
+    config = ExperimentConfig(mode="retrain", model_dir=model_dir, cycle="1")
     with pytest.raises(ConfigError) as error:
-        modes.reproduce(config)
+        modes.reproduce(config, config)
     assert str(error.value) == (
         "--cycle=1: cycle 0001 has no lineage.json yet. Choose a cycle that has ended."
     )
@@ -68,7 +68,7 @@ def test_a_cycle_without_a_lineage_or_a_training_is_named(tmp_path, document):
     fingerprint = parser.load(str(spec)).fingerprint()
     folder.save(kept(spec=Spec(path=str(spec), fingerprint=fingerprint)))
     with pytest.raises(ConfigError) as error:
-        modes.reproduce(config)
+        modes.reproduce(config, config)
     assert str(error.value) == (
         f"{folder.train_dir}/flags.txt no longer exists, because retention removed the training "
         "of cycle 0001. Choose another --cycle."

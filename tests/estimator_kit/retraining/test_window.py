@@ -63,7 +63,7 @@ def day(number):
 def window(folder, as_of=6, before=None, facts=None, **changes):
     spec = parser.load(folder / "spec.yaml")
     return choose(
-        config(folder, **changes), spec, facts or FewFacts(),
+        *[config(folder, **changes)] * 3, spec, facts or FewFacts(),
         as_of=datetime.date(2026, 1, as_of), before=before,
     )  # fmt: skip
 
@@ -111,7 +111,7 @@ def test_a_folder_of_a_day_that_there_is_not_is_passed_over(folder, caplog):
     (folder / "data" / "dt=2026-02-30" / "_SUCCESS").touch()
     with caplog.at_level(logging.WARNING):
         found = choose(
-            config(folder), parser.load(folder / "spec.yaml"), FewFacts(),
+            *[config(folder)] * 3, parser.load(folder / "spec.yaml"), FewFacts(),
             as_of=datetime.date(2026, 3, 1),
         )  # fmt: skip
     assert (numbers(found.train), numbers(found.evaluate)) == ([4, 5], [6])

@@ -17,6 +17,7 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.checkpoints import run_record
 from estimator_kit.client import GrpcClient, RestClient, RowError, Rows, ServingError
+from estimator_kit.config.modes import command_of
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import sample_rows, saved_model
 from estimator_kit.models import find_model
@@ -73,7 +74,7 @@ class Made:
         self.estimator = tf.estimator.Estimator(find_model(name)(self.spec, params), config=config)
         self.estimator.train(batch_of(self.spec, rows), steps=2)
         fields = {"spec": "s", "model_dir": config.model_dir, "train_files": ("t",), "max_steps": 1}
-        run_record.write_record(ek.ExperimentConfig(mode="train", **fields), self.spec)
+        run_record.write_record(command_of(ek.ExperimentConfig(mode="train", **fields)), self.spec)
         self.path = f"{folder}/rows.tfrecord"
         writing.write_examples(self.path, rows)
         self.export = saved_model.export_saved_model(

@@ -9,6 +9,7 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.checkpoints import run_record
+from estimator_kit.config.modes import command_of
 from estimator_kit.exporters import saved_model
 from estimator_kit.models import MODELS
 from estimator_kit.retraining import gate_stage
@@ -90,7 +91,7 @@ def trained(folder, words, rows, steps):
     )
     made.train(batch_of(spec, rows), steps=steps)
     fields = {"spec": "s", "model_dir": config.model_dir, "train_files": ("t",), "max_steps": 1}
-    run_record.write_record(ek.ExperimentConfig(mode="train", **fields), spec)
+    run_record.write_record(command_of(ek.ExperimentConfig(mode="train", **fields)), spec)
     return spec, saved_model.export_saved_model(made, spec, f"{folder}/export")
 
 

@@ -21,6 +21,7 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.config import code_digests
+from estimator_kit.config.modes import command_of
 from estimator_kit.errors import ExportError, NothingToDo
 from estimator_kit.exporters import saved_model
 from estimator_kit.scoring import export as exports
@@ -143,7 +144,7 @@ def config(made, files, folder, **changes):
 
 
 def predict(*arguments, **changes):
-    return scoring.run(config(*arguments, **changes))
+    return scoring.run(command_of(config(*arguments, **changes)))
 
 
 def same(found, expected):

@@ -125,7 +125,7 @@ def serving(folder, **changes):
     from estimator_kit.serving import server
 
     with mock.patch.object(server, "_MOST_BYTES", 2**20):
-        running = server.running(config(folder, **changes))
+        running = server.running(*[config(folder, **changes)] * 2)
         with running as (made, models):
             yield (*made.addresses, models)
 

@@ -43,7 +43,7 @@ def running(tmp_path):
     for name in ("ads", "next"):
         (tmp_path / name).mkdir()
     models = tuple(f"{name}={tmp_path}/{name}" for name in ("ads", "next"))
-    started = server.running(config(tmp_path, serving_models=models))
+    started = server.running(*[config(tmp_path, serving_models=models)] * 2)
     with started as (found, polled), grpc.insecure_channel(found.addresses[0]) as channel:
         yield found, polled, channel
 

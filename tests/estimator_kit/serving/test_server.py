@@ -125,7 +125,7 @@ def test_an_error_while_a_server_looks_ends_it(tmp_path):
         raise BrokenPipeError(line)
 
     with pytest.raises(BrokenPipeError, match="serve: grpc"):
-        server.serve(config(tmp_path), tell)
+        server.serve(*[config(tmp_path)] * 2, tell)
 
 
 def ask(client):
@@ -258,7 +258,7 @@ def test_a_port_that_is_taken(tmp_path):
         port = taken.getsockname()[1]
         for which in ("rest", "grpc"):
             made = config(tmp_path, **{f"serving_{which}_port": port})
-            with pytest.raises(ek.ConfigError) as error, server.running(made):
+            with pytest.raises(ek.ConfigError) as error, server.running(made, made):
                 pass
             start = f"--serving_{which}_port={port}: 127.0.0.1 cannot be bound: "
             assert str(error.value).startswith(start)
@@ -266,7 +266,7 @@ def test_a_port_that_is_taken(tmp_path):
 
 def test_a_folder_that_is_not_there(tmp_path):
     made = config(tmp_path / "no")
-    with pytest.raises(ek.ConfigError) as error, server.running(made):
+    with pytest.raises(ek.ConfigError) as error, server.running(made, made):
         pass
     assert str(error.value) == f"--serving_models: ads={tmp_path}/no: the folder does not exist"
 
@@ -274,7 +274,7 @@ def test_a_folder_that_is_not_there(tmp_path):
 def test_a_package_that_is_not_installed(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "waitress", None)
     missing = pytest.raises(ImportError, match=r"pip install 'estimator-kit\[serving\]'`\.")
-    with missing, server.running(config(tmp_path)):
+    with missing, server.running(*[config(tmp_path)] * 2):
         pass
 
 

@@ -7,7 +7,8 @@ import copy
 import pytest
 
 from estimator_kit.checkpoints import run_record
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.modes import command_of
 from estimator_kit.models import MODELS
 from estimator_kit.training import starts
 from feature_specs.parser import parser
@@ -15,22 +16,22 @@ from feature_specs.parser import parser
 
 @pytest.fixture
 def start(tmp_path, document):
-    """A function: the config, spec and model of a start, with changes."""
+    """A function: the command, spec and model of a start, with changes."""
 
     def make(params=None, objective=None, **settings):
         given = {"mode": "train_and_evaluate", "spec": "s", "train_files": ("t",), "max_steps": 5}
-        config = ModelDirConfig(
+        config = ExperimentConfig(
             **{**given, "eval_files": ("e",), "model_dir": str(tmp_path), **settings}
         )
         changed = copy.deepcopy(document)
         changed["objectives"]["click"].update(objective or {})
         changed["raw"] = ["user"]
         spec = parser.parse(changed)
-        return config, spec, MODELS["dnn"](spec, params or {})
+        return command_of(config), spec, MODELS["dnn"](spec, params or {})
 
-    config, spec, model = make()
-    assert starts.changes(config, spec, model, ["training"]) == []  # Nothing was started here.
-    run_record.write_record(config, spec)
+    command, spec, model = make()
+    assert starts.changes(command, spec, model, ["training"]) == []  # Nothing was started here.
+    run_record.write_record(command, spec)
     run_record.write_params(str(tmp_path), model.params)
     return make
 

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.training.position import BY_NAME, find_position
 from feature_specs.sections.records import Filter
@@ -27,9 +27,9 @@ def folder(tmp_path, monkeypatch):
 
 
 def position(folder, paths, *, step, **selection):
-    config = ModelDirConfig(mode="train", model_dir=str(folder / "model"), train_files=("x",),
+    config = ExperimentConfig(mode="train", model_dir=str(folder / "model"), train_files=("x",),
                          spec="s.yaml", batch_size=10, epochs=1)  # fmt: skip
-    return find_position(config, paths, step, selection=selection)
+    return find_position(config, config, config, paths, step, selection=selection)
 
 
 SPELLINGS = [

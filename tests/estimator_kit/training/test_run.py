@@ -13,6 +13,7 @@ import tensorflow as tf
 import estimator_kit as ek
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.cluster import ClusterView
+from estimator_kit.config.modes import command_of
 from estimator_kit.training import preparation
 from estimator_kit.training.hooks.stop import StopRequest
 from estimator_kit.training.position import InputPosition
@@ -68,8 +69,8 @@ def kept(config):
 def training(ads, tmp_path):
     config = small_run(ads, tmp_path / "model")(mode="train_and_evaluate", epochs=1)
     trainer = Recording(config, task="chief:0")
-    with prepared(config) as made:
-        yield config, trainer, Training(config, made.spec, made.model, trainer)
+    with prepared(command_of(config)) as made:
+        yield config, trainer, Training(command_of(config), made.spec, made.model, trainer)
 
 
 def test_nothing_is_written_before_a_training_begins(training):

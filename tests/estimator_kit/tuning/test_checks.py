@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import estimator_kit as ek
-from estimator_kit.config.experiment_config import complete
-from estimator_kit.config.mode_configs import TuneConfig
+from estimator_kit.config.modes import command_of
 from estimator_kit.errors import ConfigError
 from estimator_kit.tuning import checks, search_file
 from feature_specs.parser import parser
@@ -20,7 +19,7 @@ def config_of(ads):
             "train_files": (f"{ads}/train-*",), "eval_files": (f"{ads}/eval.tfrecord",),
             "max_steps": 20, "save_checkpoints_steps": 10, **changes,
         }  # fmt: skip
-        return complete(ek.ExperimentConfig(**given), TuneConfig)
+        return ek.ExperimentConfig(**given)
 
     return make
 
@@ -32,7 +31,7 @@ def search_of(metric="auc/click", **parameters):
 
 def told(config, search):
     with pytest.raises(ConfigError) as error:
-        checks.check_names(config, search, parser.load(config.spec))
+        checks.check_names(command_of(config), search, parser.load(config.spec))
     return str(error.value).split("\n")
 
 
@@ -42,7 +41,7 @@ def test_a_search_that_can_begin(config_of):
         batch_size={"choice": [20, 50]},
         hidden_units={"choice": [[8], [8, 4]]},
     )
-    found = checks.check_names(config_of(), search, parser.load(config_of().spec))
+    found = checks.check_names(command_of(config_of()), search, parser.load(config_of().spec))
     assert [made.model_params["learning_rate"] for _, made in found[:3]] == pytest.approx(
         [0.01, 0.01 + 0.49 * 0.381966, 0.5]
     )
@@ -116,7 +115,7 @@ def test_a_parameter_of_one_of_several_models(config_of):
         crosses={"range": [1, 3], "int": True, "when": {"model": "dcn"}},
     )
     config = config_of()
-    configs = checks.check_names(config, search, parser.load(config.spec))
+    configs = checks.check_names(command_of(config), search, parser.load(config.spec))
     kind = {made.model for _, made in configs}
     assert kind == {"wide_deep", "dcn"}
     without = search_of(
@@ -132,7 +131,7 @@ def test_a_parameter_of_one_of_several_models(config_of):
 def test_a_metric_that_the_model_does_not_have(config_of):
     search = search_of("auc/clik", batch_size={"choice": [20, 50]})
     config = config_of()
-    configs = checks.check_names(config, search, parser.load(config.spec))
+    configs = checks.check_names(command_of(config), search, parser.load(config.spec))
     with pytest.raises(ConfigError) as error:
         checks.check_models(configs, search, parser.load(config.spec))
     assert str(error.value) == (
@@ -156,15 +155,15 @@ def test_a_trial_runs_in_one_process(config_of):
 
 
 def test_test_files_are_of_the_search_alone(config_of, ads):
-    assert checks.check_test_files(config_of()) == []
+    assert checks.check_test_files(*[config_of()] * 2) == []
     with pytest.raises(ConfigError) as error:
-        checks.check_test_files(config_of(test_files=(f"{ads}/e*",)))
+        checks.check_test_files(*[config_of(test_files=(f"{ads}/e*",))] * 2)
     assert str(error.value) == (
         f"--eval_files and --test_files share 1 files, the first is {ads}/eval.tfrecord. Score the "
         "best trial on files that the search has not seen."
     )
     with pytest.raises(ConfigError, match="--test_files"):
-        checks.check_test_files(config_of(test_files=(f"{ads}/none*",)))
+        checks.check_test_files(*[config_of(test_files=(f"{ads}/none*",))] * 2)
     with pytest.raises(ConfigError) as error:
         config_of(test_files=(f"{ads}/eval.tfrecord",))
     assert str(error.value) == (

@@ -8,9 +8,8 @@ import re
 import pytest
 
 import estimator_kit as ek
-from estimator_kit.config.experiment_config import complete
 from estimator_kit.config.flags import config_from_flagfile
-from estimator_kit.config.mode_configs import TuneConfig
+from estimator_kit.config.modes import command_of
 from estimator_kit.tuning import page, results, search_file
 from estimator_kit.tuning.space import evaluation_config, trial_config
 from estimator_kit.tuning.study import SearchStudy
@@ -35,7 +34,7 @@ def config(tmp_path):
         train_files="t*", eval_files="e*", test_files="x*", epochs=2, eval_days=None, seed=5,
         model_params={"hidden_units": [64], "optimizer": "adagrad"}, report="on",
     )  # fmt: skip
-    return complete(made, TuneConfig)
+    return made
 
 
 def study_with(folder, values=(0.5, 0.7, None, 0.6, "pruned")):
@@ -56,7 +55,7 @@ def study_with(folder, values=(0.5, 0.7, None, 0.6, "pruned")):
 
 def test_the_config_of_a_trial(config):
     values = {"learning_rate": 0.1, "batch_size": 20, "hidden_units": [8]}
-    made = trial_config(config, values, "found/trials/0003")
+    made = trial_config(command_of(config), values, "found/trials/0003")
     assert (made.mode, made.model_dir, made.batch_size) == (
         "train_and_evaluate", "found/trials/0003", 20
     )  # fmt: skip
@@ -70,7 +69,7 @@ def test_the_config_of_a_trial(config):
 
 def test_the_best_flags_train_the_best_trial_again(config, tmp_path):
     best = study_with(tmp_path / "found").best()
-    path = results.write_best(config, best)
+    path = results.write_best(command_of(config), best)
     made = config_from_flagfile(path)
     assert (made.mode, made.model_dir) == ("train_and_evaluate", f"{tmp_path}/found/best")
     assert made.batch_size == best.values["batch_size"]

@@ -6,7 +6,7 @@ import pytest
 
 import estimator_kit as ek
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
-from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.observing.histories import EvaluationHistory
 from estimator_kit.result import RunResult
 from estimator_kit.tuning import trial_process
@@ -33,7 +33,7 @@ class FakeProcess:
 
 
 def run_of(folder, code):
-    config = ModelDirConfig(
+    config = ExperimentConfig(
         mode="train", spec="s", model_dir=str(folder), train_files="t", epochs=1, batch_size=50
     )
     return TrialRun(FakeProcess(code), config, "auc/click")
@@ -94,7 +94,7 @@ def test_a_process_runs_a_flagfile_and_writes_its_log(tmp_path, monkeypatch):
     monkeypatch.setattr(
         trial_process.child, "command", lambda arguments: ["sh", "-c", f"cat {arguments[0][11:]}"]
     )
-    config = ModelDirConfig(
+    config = ExperimentConfig(
         mode="train", spec="s", model_dir=str(tmp_path / "trial"), train_files="t", epochs=1
     )
     flags, log = tmp_path / "trial" / "trial.flags", tmp_path / "trial" / "log.txt"

@@ -21,6 +21,7 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.checkpoints import model_outline, run_record
 from estimator_kit.checkpoints.warm_start import sources, warm_start
+from estimator_kit.config.modes import command_of
 from estimator_kit.model.places import input_places
 from estimator_kit.model.places.places import without_objectives
 from estimator_kit.models import MODELS
@@ -253,7 +254,7 @@ def old_model(name: str, has_zeros: bool) -> Any:
     )
 
     def values(outline, current):
-        run_record.write_record(config, model.spec, outline.places)
+        run_record.write_record(command_of(config), model.spec, outline.places)
         return drawn(current)
 
     return folder, model.spec, ask(model, values, save=f"{folder}/model.ckpt-0")

@@ -7,6 +7,7 @@ import json
 import pytest
 
 import estimator_kit as ek
+from estimator_kit.config.modes import command_of
 from estimator_kit.training.source import TrainingInput
 from feature_specs.parser import parser
 
@@ -81,7 +82,7 @@ def test_rows_to_rank_are_refused(document, tmp_path):
     (tmp_path / "spec.yaml").write_text(json.dumps(document))
     spec = parser.load(str(tmp_path / "spec.yaml"))
     with pytest.raises(ek.ConfigError) as error:
-        TrainingInput.of(ek.ExperimentConfig(**TRAINING), spec)
+        TrainingInput.of(command_of(ek.ExperimentConfig(**TRAINING)), spec)
     assert str(error.value) == (
         "--data_service does not go with the head ranking, which needs all rows of one 'user' in "
         "one batch: the last batches of the workers are joined and cut again, row by row. Remove "

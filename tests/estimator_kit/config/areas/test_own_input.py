@@ -8,9 +8,8 @@ import re
 import pytest
 
 from estimator_kit.config.areas.data import Data
-from estimator_kit.config.experiment_config import ExperimentConfig, complete
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import resolved_flags
-from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
 
 pytestmark = pytest.mark.no_tensorflow
@@ -42,7 +41,7 @@ class Rows:
     ],
 )
 def test_a_config_keeps_the_function_and_its_name(function, name):
-    config = complete(ExperimentConfig(**TRAIN, input_fn=function), ModelDirConfig)
+    config = ExperimentConfig(**TRAIN, input_fn=function)
     assert config.input_fn == name
     assert f"--input_fn={name}\n" in resolved_flags(config)
     assert config.own_function is (None if isinstance(function, str) else function)

@@ -18,6 +18,7 @@ from sklearn.metrics import ndcg_score
 import estimator_kit as ek
 from estimator_kit.checkpoints import run_record
 from estimator_kit.commands.validate import data
+from estimator_kit.config.modes import command_of
 from input_pipelines.record_files import writing
 from tests.conformance.table import losses_of_head
 from tests.estimator_kit.model.heads.test_objectives import evaluate, make
@@ -335,7 +336,9 @@ def test_a_run_learns_the_order_and_goes_on_and_serves_scores(folder):
 
 
 def test_a_group_by_of_what_is_ranked_may_not_change(folder, tmp_path):
-    run_record.write_record(config(folder, model_dir=str(tmp_path)), ek.parse_spec(DOCUMENT))
+    run_record.write_record(
+        command_of(config(folder, model_dir=str(tmp_path))), ek.parse_spec(DOCUMENT)
+    )
     changed = json.loads(json.dumps(DOCUMENT))
     changed["features"]["other"] = {"dtype": "int64"}
     changed["ignored"] = ["query"]
