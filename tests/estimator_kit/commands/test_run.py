@@ -38,8 +38,8 @@ def test_every_mode_runs_through_both(monkeypatch, tmp_path, capsys, mode):
     module = importlib.import_module(f"estimator_kit.commands.{module_of(mode)}")
     seen = []
 
-    def run(config: ek.ExperimentConfig, tell, answers=None):
-        seen.append(config)
+    def run(command, tell, answers=None):
+        seen.append(command)
         tell(f"this is {mode}")
         return RunResult(mode=mode, global_step=len(seen))
 
@@ -52,15 +52,16 @@ def test_every_mode_runs_through_both(monkeypatch, tmp_path, capsys, mode):
     assert main(["run.py", f"--flagfile={file}"]) == 0
     shown = capsys.readouterr()
     assert f"this is {mode}\n" in shown.out + shown.err
-    assert dict(seen[0]) == dict(seen[1]) == dict(config)
+    assert type(seen[0]) is type(seen[1]) is MODES[mode]
+    assert dict(seen[0].settings) == dict(seen[1].settings) == dict(config)
 
 
 def test_a_text_of_ek_run_is_logged(monkeypatch, caplog):
     module = importlib.import_module("estimator_kit.commands.serve")
 
-    def run(config: ek.ExperimentConfig, tell):
+    def run(command, tell):
         tell("written")
-        return RunResult(mode=config.mode)
+        return RunResult(mode=command.program.mode)
 
     monkeypatch.setattr(module, "run", run)
     config = ek.ExperimentConfig(mode="serve", **fields_of("serve"))

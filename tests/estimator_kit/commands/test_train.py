@@ -22,7 +22,7 @@ def test_page_and_services_come_before_the_error_of_a_measurement(monkeypatch):
     def broken(*arguments):
         raise ConfigError("an evaluation file is gone")
 
-    monkeypatch.setattr(train, "Services", lambda config: services)
+    monkeypatch.setattr(train, "Services", lambda *areas: services)
     monkeypatch.setattr(train.parser, "load", lambda path: None)
     monkeypatch.setattr(train.measured, "check", lambda *arguments, **named: None)
     monkeypatch.setattr(train.tasks, "train", lambda config, spec: result)

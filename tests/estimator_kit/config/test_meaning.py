@@ -10,7 +10,7 @@ import pytest
 import estimator_kit as ek
 from estimator_kit.config.areas import AllSettings
 from estimator_kit.config.areas.base import Settings, changes_of, setting
-from estimator_kit.config.modes import command_of, settings_of
+from estimator_kit.config.modes import Tune, settings_of
 from estimator_kit.retraining import lineage
 from estimator_kit.tuning import definition
 from feature_specs.meaning.aspects import ASPECTS, Changes, changes
@@ -106,7 +106,7 @@ def search(tmp_path, document):
             mode="tune", spec="s.yaml", model_dir="m", search="s", max_steps=5,
             train_files=(f"{tmp_path}/[a]*.tfrecord",), eval_files=(f"{tmp_path}/b.tfrecord",),
         )  # fmt: skip
-        flags = definition.definition(command_of(config.model_copy(update=values)), of, models)
+        flags = definition.definition(Tune.of(config.model_copy(update=values)), of, models)
         return {"search": {"parameters": {}}, "flags": flags}
 
     return define

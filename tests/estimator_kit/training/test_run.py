@@ -32,7 +32,7 @@ class Recording(Trainer):
         self.calls = []
 
     def call(self, name):
-        self.calls.append((name, os.path.exists(f"{self._config.model_dir}/result.json")))
+        self.calls.append((name, os.path.exists(f"{self._command.run.model_dir}/result.json")))
 
     @contextlib.contextmanager
     def announcing_the_end(self):
@@ -49,7 +49,7 @@ class Recording(Trainer):
     def train(self, steps):
         self.call("train")
         self.steps = steps
-        self.reason = kept(self._config)["status"]
+        self.reason = kept(self._command.settings)["status"]
 
     def rows(self, source, plan, *, read, step, exhausted):
         assert (read, step, exhausted) == (0, 0, True)
@@ -68,7 +68,7 @@ def kept(config):
 @pytest.fixture
 def training(ads, tmp_path):
     config = small_run(ads, tmp_path / "model")(mode="train_and_evaluate", epochs=1)
-    trainer = Recording(config, task="chief:0")
+    trainer = Recording(command_of(config), task="chief:0")
     with prepared(command_of(config)) as made:
         yield config, trainer, Training(command_of(config), made.spec, made.model, trainer)
 
@@ -134,7 +134,7 @@ def test_epochs_that_the_plan_did_not_count_are_counted_after_a_later_checkpoint
 
     def counts_at(step, *, negatives, epochs):
         monkeypatch.setattr(reading, "latest_step", lambda folder: step)
-        training._config = types.SimpleNamespace(epochs=epochs)
+        training._command = types.SimpleNamespace(training=types.SimpleNamespace(epochs=epochs))
         training._source = types.SimpleNamespace(
             negatives=negatives, input_from=lambda position, counts, cache: (position.step, counts)
         )
