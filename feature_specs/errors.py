@@ -11,7 +11,8 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional
 
-from feature_specs.files.errors import Path, path_text
+from feature_specs.files.errors import Path as Path
+from feature_specs.files.errors import path_text as path_text
 from feature_specs.files.errors import value_text as value_text
 
 

@@ -132,7 +132,8 @@ def _without_modules(schema: dict[str, Any]) -> dict[str, Any]:
         return node
 
     definitions = {names[name]: entry for name, entry in schema["$defs"].items()}
-    return renamed({**schema, "$defs": definitions})
+    result: dict[str, Any] = renamed({**schema, "$defs": definitions})
+    return result
 
 
 def _add_short_forms(node: Any) -> None:

@@ -213,7 +213,8 @@ def _is_missing(value: Any) -> bool:
 
 def _listed(value: Any, name: str, number: int) -> list[Any]:
     if isinstance(value, np.ndarray) and value.ndim:
-        return value.tolist()
+        result: list[Any] = value.tolist()
+        return result
     if isinstance(value, (list, tuple)):
         return list(value)
     raise RowError(f"row {number}: {name}: got {_short(value)}, expected a list")

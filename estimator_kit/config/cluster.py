@@ -20,14 +20,22 @@ from typing import Any, Optional
 
 from estimator_kit.config.areas import AllSettings
 from estimator_kit.config.areas.cluster import (
-    CHIEF,
-    EVALUATOR,
+    CHIEF as CHIEF,
+)
+from estimator_kit.config.areas.cluster import (
+    EVALUATOR as EVALUATOR,
+)
+from estimator_kit.config.areas.cluster import (
     JOBS,
-    PS,
     WITH_PS,
-    WORKER,
     Cluster,
     shape_problems,
+)
+from estimator_kit.config.areas.cluster import (
+    PS as PS,
+)
+from estimator_kit.config.areas.cluster import (
+    WORKER as WORKER,
 )
 from estimator_kit.config.areas.program import TRAINING_MODES
 from estimator_kit.config.rules import unfit

@@ -115,7 +115,7 @@ def read_command_line(arguments: Sequence[str]) -> CommandLine:
       ConfigError, flags.Error: an argument is not a flag, a value does not have the type of its
         flag, a flagfile cannot be used, or the mode is given twice.
     """
-    values = flags.FlagValues()
+    values = flags.FlagValues()  # type: ignore[no-untyped-call]
     define_flags(values)
     check_flagfiles(arguments, known_names(values))
     here: dict[str, Any] = {"flag_values": values, "module_name": "estimator_kit"}
@@ -189,7 +189,7 @@ def config_from_flagfile(path: str) -> ExperimentConfig:
       ConfigError: it cannot be read, a value is wrong, or flags do not go together.
     """
     argument = f"--flagfile={path}"
-    values = flags.FlagValues()
+    values = flags.FlagValues()  # type: ignore[no-untyped-call]
     define_flags(values)
     check_flagfiles([argument], known_names(values))
     try:
@@ -252,7 +252,7 @@ def values_in(lines: Sequence[str], names: Collection[str]) -> dict[str, Any]:
 
     Another version may have written the lines. What this version cannot read is left out.
     """
-    values = flags.FlagValues()
+    values = flags.FlagValues()  # type: ignore[no-untyped-call]
     define_flags(values)
     for line in [*lines, *rewritten(lines)]:
         name = line[2:].partition("=")[0]

@@ -201,7 +201,7 @@ def depends_on(outputs: Iterable[tf.Tensor], tensor: tf.Tensor) -> bool:
     return tensor.op in ancestors((output.op for output in outputs), stop={})
 
 
-def ancestors(ops: Iterable[tf.Operation], stop: Mapping[tf.Operation, object]) -> set:
+def ancestors(ops: Iterable[tf.Operation], stop: Mapping[tf.Operation, object]) -> set[Any]:
     """The ops that some ops depend on, with these ops, but nothing beyond the ops of `stop`."""
     found: set[tf.Operation] = set()
     waiting = list(ops)
@@ -215,7 +215,7 @@ def ancestors(ops: Iterable[tf.Operation], stop: Mapping[tf.Operation, object]) 
     return found
 
 
-def _below(sources: Iterable[tf.Operation], among: set) -> set:
+def _below(sources: Iterable[tf.Operation], among: set[Any]) -> set[Any]:
     """The ops among `among` that depend on the sources, without the sources."""
     users: dict[tf.Operation, list[tf.Operation]] = {}
     for op in among:

@@ -121,7 +121,8 @@ def _op(plane: Any, event: Any) -> str:
     """The op that started a kernel of a device, as name:type; empty if the trace has none."""
     for found in (*event.stats, *plane.event_metadata[event.metadata_id].stats):
         if plane.stat_metadata[found.metadata_id].name == _OP_OF_KERNEL:
-            return found.str_value or plane.stat_metadata[found.ref_value].name
+            result: str = found.str_value or plane.stat_metadata[found.ref_value].name
+            return result
     return ""
 
 

@@ -31,7 +31,8 @@ def assign(session: tf.compat.v1.Session, variable: Any, value: np.ndarray) -> N
 def whole_name(variable: Any) -> str:
     """The name of a variable in a checkpoint. Parts of a partitioned variable share it."""
     info = getattr(variable, "_save_slice_info", None)
-    return variable.op.name if info is None else info.full_name
+    result: str = variable.op.name if info is None else info.full_name
+    return result
 
 
 def whole_shape(variable: Any) -> Any:

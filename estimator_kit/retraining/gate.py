@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Optional
 
 import numpy as np
@@ -37,10 +37,10 @@ class Scored:
     """
 
     head: str
-    labels: NDArray
-    weights: NDArray
-    candidate: NDArray
-    live: Optional[NDArray] = None
+    labels: NDArray[Any]
+    weights: NDArray[Any]
+    candidate: NDArray[Any]
+    live: Optional[NDArray[Any]] = None
     why_no_live: str = "no model is live yet"
 
 
@@ -99,7 +99,7 @@ class Finding(documents.Part):
 def judge(
     gate: Gate,
     scored: Mapping[str, Scored],
-    features: Mapping[str, NDArray],
+    features: Mapping[str, NDArray[Any]],
     measured: Mapping[str, float],
 ) -> list[Finding]:
     """Returns all findings, in the order of the conditions. Slices with more rows come first.
@@ -162,7 +162,7 @@ def _findings(
     gate: Gate,
     condition: Condition,
     scored: Mapping[str, Scored],
-    features: Mapping[str, NDArray],
+    features: Mapping[str, NDArray[Any]],
     measured: Mapping[str, float],
 ) -> Iterator[Finding]:
     if condition.metric in MODEL_METRICS:
@@ -202,9 +202,9 @@ def _of_rows(
     condition: Condition,
     name: str,
     rows: Scored,
-    groups: Optional[NDArray],
+    groups: Optional[NDArray[Any]],
     where: str,
-    mask: Optional[NDArray],
+    mask: Optional[NDArray[Any]],
 ) -> Iterator[Finding]:
     if mask is not None:
         rows = Scored(
@@ -244,7 +244,7 @@ def _of_rows(
         yield _undefined(text, where, count, value, before)
         return
 
-    def worse(metric: Any):
+    def worse(metric: Any) -> Callable[[Any], Any]:
         return lambda counts: row_metrics.badness(name, metric.value(counts))
 
     options = gate.bootstrap

@@ -14,7 +14,7 @@ import os
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -45,7 +45,7 @@ Interval = tuple[float, float]
 
 
 def metric_intervals(
-    gate: Gate, scored: Mapping[str, Scored], features: Mapping[str, NDArray]
+    gate: Gate, scored: Mapping[str, Scored], features: Mapping[str, NDArray[Any]]
 ) -> dict[str, dict[str, Interval]]:
     """`{"auc/click": {"candidate": (low, high), "live": (low, high)}}`, for metrics in conditions.
 
@@ -84,7 +84,7 @@ def metric_intervals(
     return intervals
 
 
-Answers = dict[str, NDArray]
+Answers = dict[str, NDArray[Any]]
 
 # The number of requests of one record: first without timing, then with timing.
 _WARM_UP, _TIMED = 5, 50
@@ -163,7 +163,7 @@ def run(
         if MODEL_METRICS[1] in asked:
             measured["latency_ms"] = _latency_ms(model, first_records(spec, paths, 1))
         answers = _ask(model, first_records(spec, paths, _ASKED))
-    before: dict[str, NDArray] = {}
+    before: dict[str, NDArray[Any]] = {}
     why_no_live = "no model is live yet"
     if live is not None:
         before, why_no_live = _before(rows, live, objectives)
@@ -206,7 +206,9 @@ def run(
     return judged, answers
 
 
-def _before(rows: EvalRows, live: Version, objectives: list[str]) -> tuple[dict[str, NDArray], str]:
+def _before(
+    rows: EvalRows, live: Version, objectives: list[str]
+) -> tuple[dict[str, NDArray[Any]], str]:
     """The predictions of the live model, and why an objective has none."""
     other = (
         "the live model does not predict this objective, or has another head or label, or other "
@@ -279,7 +281,7 @@ def _load(path: str) -> LoadedModel:
         return LoadedModel(path, 0)
 
 
-def _ask(model: LoadedModel, records: NDArray) -> Answers:
+def _ask(model: LoadedModel, records: NDArray[Any]) -> Answers:
     """The answers to serialized records [rows]."""
     signatures, names = model.signatures, (DEFAULT_SIGNATURE, PREDICT_EXAMPLES)
     usable = [n for n in names if n in signatures and [*signatures[n].inputs] == [EXAMPLES]]
@@ -293,7 +295,7 @@ def _ask(model: LoadedModel, records: NDArray) -> Answers:
     return model.run(name, {EXAMPLES: records}, sorted(signatures[name].outputs))
 
 
-def _answers_of(path: str, records: NDArray) -> Answers:
+def _answers_of(path: str, records: NDArray[Any]) -> Answers:
     with contextlib.closing(_load(path)) as model:
         return _ask(model, records)
 
@@ -307,7 +309,7 @@ def _size_mib(export: str) -> float:
     return sum(sizes) / 2**20
 
 
-def _latency_ms(model: LoadedModel, record: NDArray) -> float:
+def _latency_ms(model: LoadedModel, record: NDArray[Any]) -> float:
     """The median time of a request of one record, in this process."""
     seconds = []
     for _ in range(_WARM_UP + _TIMED):

@@ -34,7 +34,9 @@ from input_pipelines.transform.labels import LabelReader
 from input_pipelines.transform.record_parsing import RecordParser
 
 
-def as_now(older: FeatureSpec, spec: FeatureSpec, name: str, values: NDArray) -> Optional[NDArray]:
+def as_now(
+    older: FeatureSpec, spec: FeatureSpec, name: str, values: NDArray[Any]
+) -> Optional[NDArray[Any]]:
     """The outputs of a model of the spec `older`, in the order of classes of `spec`.
 
     Args:
@@ -93,7 +95,7 @@ class EvalRows:
         self._rows = 0
         entries = {name: _parse_entry(spec, name) for name in features}
         parser, reader = RecordParser(spec), LabelReader(spec)
-        columns: dict[str, list[NDArray]] = {}
+        columns: dict[str, list[NDArray[Any]]] = {}
         for block in Selection(spec).blocks(self._paths, damaged=damaged).rebatch(batch_size):
             self._rows += len(block)
             labels = reader.read(parser.parse(block, with_labels=True))
@@ -112,17 +114,17 @@ class EvalRows:
     def __len__(self) -> int:
         return self._rows
 
-    def labels(self, objective: str) -> NDArray:
+    def labels(self, objective: str) -> NDArray[Any]:
         """The labels as `row_metric` expects them."""
         stored = self._columns[f"label:{self._spec.label_of(objective)}"]
         return judged_labels(self._spec.objectives[objective], stored)
 
-    def weights(self, objective: str) -> NDArray:
+    def weights(self, objective: str) -> NDArray[Any]:
         """The weights, float64 [rows]; 1 if the spec has no weight."""
         found = self._columns.get(f"label:{self._spec.label_of(objective)}/weight")
         return np.ones(len(self)) if found is None else found.astype(np.float64)
 
-    def values(self, feature: str) -> NDArray:
+    def values(self, feature: str) -> NDArray[Any]:
         return self._columns[f"feature:{feature}"]
 
     def predictions(
@@ -132,7 +134,7 @@ class EvalRows:
         *,
         all_of_them: bool = True,
         model: Optional[LoadedModel] = None,
-    ) -> dict[str, NDArray]:
+    ) -> dict[str, NDArray[Any]]:
         """The predictions of a SavedModel for each objective.
 
         Args:
@@ -151,7 +153,7 @@ class EvalRows:
         if older is not None:
             heads = {name: entry.head for name, entry in older.objectives.items()}
             objectives = [n for n in objectives if heads.get(n) == self._spec.objectives[n].head]
-        parts: dict[str, list[NDArray]] = {name: [] for name in objectives}
+        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in objectives}
         for batch in exports.predictions(
             known,
             self._paths,
@@ -180,7 +182,7 @@ class EvalRows:
         return {name: values for name, values in moved.items() if values is not None}
 
 
-def by_row(entry: Objective, outputs: NDArray) -> NDArray:
+def by_row(entry: Objective, outputs: NDArray[Any]) -> NDArray[Any]:
     """The answers of an export as `row_metric` expects them: [rows], or [rows, n]."""
     if entry.answer is not None and entry.answer.wide:
         return outputs
@@ -194,7 +196,7 @@ def answers(spec: FeatureSpec, objectives: Sequence[str]) -> dict[str, str]:
     return {n: f"{n}/{entry.answer.output}" for n, entry in entries.items() if entry.answer}
 
 
-def first_records(spec: FeatureSpec, paths: Sequence[str], count: int) -> NDArray:
+def first_records(spec: FeatureSpec, paths: Sequence[str], count: int) -> NDArray[Any]:
     """The first `count` records that the spec's filter keeps; fewer if the files have fewer.
 
     Raises:
@@ -202,7 +204,8 @@ def first_records(spec: FeatureSpec, paths: Sequence[str], count: int) -> NDArra
     """
     for block in Selection(spec).blocks(file_systems.ordered(paths)).rebatch(count).take(1):
         if len(block):
-            return block.numpy()
+            result: NDArray[Any] = block.numpy()
+            return result
     raise DataError(
         f"the {len(paths)} evaluation files have no record, so no request can be sent to a model"
     )
@@ -220,5 +223,7 @@ def _parse(spec: FeatureSpec, block: tf.Tensor, entries: dict[str, Any]) -> dict
     if not entries:
         return {}
     if spec.sequence_examples:
-        return tf.io.parse_sequence_example(block, entries)[0]
-    return tf.io.parse_example(block, entries)
+        result: dict[str, tf.Tensor] = tf.io.parse_sequence_example(block, entries)[0]
+        return result
+    other: dict[str, tf.Tensor] = tf.io.parse_example(block, entries)
+    return other

@@ -26,7 +26,7 @@ from input_pipelines.transform.record_parsing import RecordParser
 
 REPEATS = 5
 
-Ask = Callable[[NDArray], Mapping[str, NDArray]]
+Ask = Callable[[NDArray[Any]], Mapping[str, NDArray[Any]]]
 
 
 def importance(
@@ -43,7 +43,7 @@ def importance(
     labels, weights = _labels(spec, records)
     measured = {name: spec.objectives[name].main[0].kind for name in labels}
 
-    def values(predictions: Mapping[str, NDArray]) -> dict[str, float]:
+    def values(predictions: Mapping[str, NDArray[Any]]) -> dict[str, float]:
         found = {}
         for name, metric in measured.items():
             rows = (labels[name], predictions[name], weights[name])
@@ -96,7 +96,7 @@ def groups(spec: FeatureSpec) -> list[tuple[str, ...]]:
 
 def _labels(
     spec: FeatureSpec, records: Sequence[bytes]
-) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
+) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
     parsed = RecordParser(spec).parse(tf.constant(list(records)), with_labels=True)
     read = LabelReader(spec).read(parsed)
     labels, weights = {}, {}
@@ -117,7 +117,7 @@ class _Records:
         kind = tf.train.SequenceExample if self._sequence else tf.train.Example
         self._parts = [self._apart(kind.FromString(record)) for record in records]
 
-    def shuffled(self, names: Sequence[str], order: NDArray) -> NDArray:
+    def shuffled(self, names: Sequence[str], order: NDArray[Any]) -> NDArray[Any]:
         """Serialized records, object [rows], in which these features have another order."""
         made = []
         for own, other in zip(self._parts, order):
@@ -133,13 +133,17 @@ class _Records:
     def _together(self, parts: Mapping[str, Any]) -> bytes:
         present = {name: value for name, value in parts.items() if value is not None}
         if not self._sequence:
-            return tf.train.Example(features=tf.train.Features(feature=present)).SerializeToString()
+            result: bytes = tf.train.Example(
+                features=tf.train.Features(feature=present)
+            ).SerializeToString()
+            return result
         context = {k: v for k, v in present.items() if isinstance(v, tf.train.Feature)}
         lists = {k: v for k, v in present.items() if not isinstance(v, tf.train.Feature)}
-        return tf.train.SequenceExample(
+        other: bytes = tf.train.SequenceExample(
             context=tf.train.Features(feature=context),
             feature_lists=tf.train.FeatureLists(feature_list=lists),
         ).SerializeToString()
+        return other
 
 
 def _taken(

@@ -132,7 +132,7 @@ def asker(
     predict = loaded.signatures[PREDICT_EXAMPLES]
     outputs = answers(spec, objectives)
 
-    def ask(asked: NDArray) -> Mapping[str, NDArray]:
+    def ask(asked: NDArray[Any]) -> Mapping[str, NDArray[Any]]:
         parts: dict[str, list[Any]] = {name: [] for name in objectives}
         for start in range(0, len(asked), batch_size):
             batch = tf.constant(list(asked[start : start + batch_size]))

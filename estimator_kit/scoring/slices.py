@@ -31,7 +31,7 @@ from estimator_kit.scoring.eval_rows import EvalRows
 from feature_specs.errors import did_you_mean
 from feature_specs.spec import FeatureSpec
 
-Score = Callable[[Optional[NDArray]], float]
+Score = Callable[[Optional[NDArray[Any]]], float]
 
 
 class Interval(NamedTuple):
@@ -47,7 +47,7 @@ def difference(
     second: Score,
     *,
     rows: int,
-    groups: Optional[NDArray] = None,
+    groups: Optional[NDArray[Any]] = None,
     samples: int = 500,
     confidence: float = 0.95,
     seed: int = 1,
@@ -104,7 +104,7 @@ def check(spec: FeatureSpec, names: Sequence[str]) -> None:
 
 
 def slices(
-    spec: FeatureSpec, rows: EvalRows, predictions: Mapping[str, NDArray], names: Sequence[str]
+    spec: FeatureSpec, rows: EvalRows, predictions: Mapping[str, NDArray[Any]], names: Sequence[str]
 ) -> Slices:
     """The metric of each slice.
 
@@ -136,7 +136,7 @@ def slices(
     return Slices(objectives=objectives)
 
 
-def _values(values: NDArray) -> tuple[list[Any], int]:
+def _values(values: NDArray[Any]) -> tuple[list[Any], int]:
     """The values to show, the most frequent first, and the number of rows with other values."""
     found, counts = np.unique(values, return_counts=True)
     order = np.argsort(-counts, kind="stable")[:MOST_VALUES]

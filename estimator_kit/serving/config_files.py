@@ -219,7 +219,8 @@ def _checked(message: Any) -> str:
     text = text_format.MessageToString(message)
     again = text_format.Parse(text, type(message)())
     assert again == message, text
-    return text
+    result: str = text
+    return result
 
 
 def _missing(error: Exception) -> MissingPackageError:

@@ -281,4 +281,5 @@ class GrpcServer:
         """
         self.leave()
         self._health.end()
-        return self._server.stop(grace)
+        result: threading.Event = self._server.stop(grace)
+        return result

@@ -172,8 +172,12 @@ class Health(health_pb2_grpc.HealthServicer):
         elif service in live:
             is_serving = live[service]
         else:
-            return _Response.SERVICE_UNKNOWN
-        return _Response.SERVING if is_serving and not self._leaving else _Response.NOT_SERVING
+            unknown: int = _Response.SERVICE_UNKNOWN
+            return unknown
+        known: int = (
+            _Response.SERVING if is_serving and not self._leaving else _Response.NOT_SERVING
+        )
+        return known
 
     def _tell(self, watch: _Watch) -> None:
         while True:

@@ -210,7 +210,8 @@ def _example(place: str, value: Any) -> bytes:
                 f"{path_text((place, name))}: expected strings, floats or int64 integers, all of "
                 f"one kind, got {value_text(content)}"
             ) from error
-    return example.SerializeToString()
+    result: bytes = example.SerializeToString()
+    return result
 
 
 def _fill(feature: Any, items: list[Any]) -> None:

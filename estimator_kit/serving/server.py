@@ -62,7 +62,7 @@ def bound_socket(host: str, port: int, *, flag: str) -> socket.socket:
         ) from error
 
 
-def _bound_socket(family: int, address: tuple) -> socket.socket:
+def _bound_socket(family: int, address: tuple[Any, ...]) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

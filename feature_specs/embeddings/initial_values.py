@@ -108,7 +108,8 @@ def _tensor(path: pathlib.Path, tensor: Optional[str]) -> np.ndarray:
         reader = tf.train.load_checkpoint(str(path))
         shapes = reader.get_variable_to_shape_map()
         if tensor in shapes:
-            return reader.get_tensor(tensor)
+            result: np.ndarray = reader.get_tensor(tensor)
+            return result
     except (ValueError, RuntimeError, tf.errors.OpError) as error:
         raise VectorFileError(
             f"{str(path)!r} cannot be read as a checkpoint. Copy its .index file and all its "

@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import Union, get_args
 
 from feature_specs.heads.base import HeadEntry
-from feature_specs.heads.binary import Binary, MultiLabel
+from feature_specs.heads.binary import Binary as Binary
+from feature_specs.heads.binary import MultiLabel
 from feature_specs.heads.losses import LossEntry
-from feature_specs.heads.metrics import MetricKind
+from feature_specs.heads.metrics import MetricKind as MetricKind
 from feature_specs.heads.multi_class import MultiClass, Ordinal
-from feature_specs.heads.next_item import NextItem
+from feature_specs.heads.next_item import NextItem as NextItem
 from feature_specs.heads.numbers import (
     CosineDistance,
     LogisticRegression,
@@ -23,7 +24,7 @@ from feature_specs.heads.numbers import (
     Regression,
     ZeroInflatedLognormal,
 )
-from feature_specs.heads.ranking import Ranking
+from feature_specs.heads.ranking import Ranking as Ranking
 from feature_specs.heads.survival import Survival
 
 Objective = Union[

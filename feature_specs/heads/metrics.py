@@ -117,7 +117,8 @@ class MetricField:
             good, expected = not mapping, f"{name} without a number"
         if not good:
             raise ValueError(f"got {value_text(item)}, expected {expected}")
-        return item
+        result: Written = item
+        return result
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:
         plain = [name for name, kind in self.kinds.items() if kind.number is None]

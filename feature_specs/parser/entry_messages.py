@@ -99,7 +99,8 @@ def message_of(model: type[pydantic.BaseModel], item: Any, entry: Any) -> str:
             hint = f"{repeated} It is already set."
         return f"unknown key{hint or did_you_mean('', known)}"
     if kind == "value_error":
-        return text.removeprefix("Value error, ")
+        result: str = text.removeprefix("Value error, ")
+        return result
     expected = _EXPECTED.get(kind) or text.removeprefix("Input should be ")
     if kind == "model_type":
         known = _known_keys(model, item["loc"])

@@ -43,7 +43,7 @@ class _CoreSchemaLoader(yaml.SafeLoader):
     depth = 0
 
     def get_event(self) -> Any:
-        event = super().get_event()
+        event = super().get_event()  # type: ignore[no-untyped-call]
         self.depth += _step(event)
         if self.depth > _DEEPEST_EVENT or next(_refused(event), None) is not None:
             raise _Refused

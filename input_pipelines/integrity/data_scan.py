@@ -79,7 +79,8 @@ def _examples() -> FileCheck:
     def parsed(block: tf.Tensor) -> list[tf.Tensor]:
         none = {"": tf.io.VarLenFeature(tf.int64)}
         context, lists, _ = tf.io.parse_sequence_example(block, none, none)
-        return tf.nest.flatten((context, lists), expand_composites=True)
+        result: list[tf.Tensor] = tf.nest.flatten((context, lists), expand_composites=True)
+        return result
 
     def reason(record: bytes) -> Optional[str]:
         try:

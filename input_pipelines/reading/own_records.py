@@ -287,7 +287,10 @@ def _with_same_rows(batch: Mapping[str, Any]) -> Mapping[str, Any]:
     good = tf.reduce_all(tf.equal(counts, counts[0]))
     message = f"the tensors of a batch differ in their number of rows: {', '.join(batch)}:"
     with tf.control_dependencies([tf.debugging.Assert(good, [message, counts], summarize=1000)]):
-        return tf.nest.map_structure(tf.identity, batch, expand_composites=True)
+        result: Mapping[str, Any] = tf.nest.map_structure(
+            tf.identity, batch, expand_composites=True
+        )
+        return result
 
 
 def _feature(values: Any) -> tf.Tensor:

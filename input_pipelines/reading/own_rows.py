@@ -178,9 +178,10 @@ class OwnRows:
             what = f"{type(error).__name__}: {error}".rstrip(": ")
             text = f"{self._place_in(error)}: {self.name} raised {what}"
         if isinstance(error, (ConnectionError, TimeoutError, tf.errors.UnavailableError)):
-            return tf.errors.UnavailableError(
+            result: Exception = tf.errors.UnavailableError(
                 None, None, f"{text}. Start again to go on from the last checkpoint."
             )
+            return result
         return DataError(text)
 
     def _place_in(self, error: Exception) -> str:

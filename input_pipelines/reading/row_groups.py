@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -58,7 +59,7 @@ def runs_of_a_file(
         )
         nothing = (tf.zeros([0], tf.string), tf.zeros([0], tf.int64))
 
-        def step(held: tuple, block: tuple) -> tuple:
+        def step(held: tuple[Any, ...], block: tuple[Any, ...]) -> tuple[Any, ...]:
             rows, keys = (tf.concat(parts, axis=0) for parts in zip(held, block[:2]))
             count = tf.size(keys, tf.int64)
             starts = _starts(keys, longest)
@@ -76,7 +77,7 @@ def shuffled_runs(blocks: tf.data.Dataset, seed: int, epoch: tf.Tensor) -> tf.da
     """Like `shuffling.shuffled_epoch`, but moves whole runs. Rows keep their order inside a run."""
     shuffled = blocks.shuffle(shuffling.BLOCK_BUFFER, seed=shuffling.mixed(seed, epoch))
 
-    def permute(index: tf.Tensor, block: tuple) -> tuple:
+    def permute(index: tf.Tensor, block: tuple[Any, ...]) -> tuple[Any, ...]:
         rows, lengths = (part.flat_values for part in block)
         order = tf.random.experimental.stateless_shuffle(
             tf.range(tf.size(lengths)), seed=[shuffling.mixed(seed, epoch), index]
@@ -125,7 +126,7 @@ def whole_batches(runs: tf.data.Dataset, batch_size: int, skip_rows: int = 0) ->
     """
     nothing = (tf.constant(-skip_rows, tf.int64), tf.zeros([0], tf.string), tf.zeros([0], tf.int64))
 
-    def step(held: tuple, block: tuple) -> tuple:
+    def step(held: tuple[Any, ...], block: tuple[Any, ...]) -> tuple[Any, ...]:
         position, *parts = held
         rows, lengths = (tf.concat(pair, axis=0) for pair in zip(parts, block[:2]))
         batch = (position + tf.cumsum(lengths) - 1) // batch_size

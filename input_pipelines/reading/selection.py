@@ -233,7 +233,8 @@ class Selection:
             numbered = self._numbered(files, shard, interleaved=True, damaged=damaged)
             counts = numbered.map(counted, num_parallel_calls=tf.data.AUTOTUNE)
             nothing = tf.zeros([1 + len(epochs)], tf.int64)
-            return counts.reduce(nothing, lambda total, block: total + block).numpy()
+            result: np.ndarray = counts.reduce(nothing, lambda total, block: total + block).numpy()
+            return result
 
     def _decided(
         self, block: tf.Tensor, file: tf.Tensor, places: tf.Tensor, epochs: tf.Tensor
@@ -268,7 +269,10 @@ def verdicts(
     if not conditions:
         return [True] * len(records)
     try:
-        return mask(tf.constant(list(records), tf.string), conditions).numpy().tolist()
+        result: list[Union[bool, Exception]] = (
+            mask(tf.constant(list(records), tf.string), conditions).numpy().tolist()
+        )
+        return result
     except checks.BAD_RECORD_ERRORS as error:
         if len(records) == 1:
             return [error]

@@ -38,7 +38,8 @@ _MASK_DELTA = 0xA282EAD8
 def masked(data: bytes) -> int:
     """The checksum as it is stored: rotated by 15 bits, plus a constant (TensorFlow's crc32c.h)."""
     crc = google_crc32c.value(data)
-    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
+    result: int = ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
+    return result
 
 
 def length_of(header: bytes) -> Optional[int]:
@@ -50,7 +51,8 @@ def length_of(header: bytes) -> Optional[int]:
 
 
 def payload_is_right(payload: bytes, checksum: bytes) -> bool:
-    return masked(payload) == struct.unpack("<I", checksum)[0]
+    result: bool = masked(payload) == struct.unpack("<I", checksum)[0]
+    return result
 
 
 def first_header(data: bytes) -> Optional[int]:

@@ -281,7 +281,8 @@ def _draw(random: np.random.Generator, shares: Sequence[float] | Floats, size: i
     """Indices drawn with probabilities proportional to `shares`: int64 [size]."""
     cumulated = np.cumsum(np.asarray(shares, np.float64))
     drawn = np.searchsorted(cumulated, random.random(size) * cumulated[-1], side="right")
-    return drawn.astype(np.int64)
+    result: Ints = drawn.astype(np.int64)
+    return result
 
 
 def _pull(shown: Impressions) -> Floats:
@@ -297,11 +298,13 @@ def _age_fit(shown: Impressions) -> Floats:
 
 def _price_ratio(shown: Impressions) -> Floats:
     typical_price = np.array([c.typical_price for c in CATEGORIES])[shown.category]
-    return np.log(shown.price.astype(np.float64) / typical_price)
+    result: Floats = np.log(shown.price.astype(np.float64) / typical_price)
+    return result
 
 
 def _quality(shown: Impressions) -> Floats:
-    return np.sin(12.9898 * shown.item)
+    result: Floats = np.sin(12.9898 * shown.item)
+    return result
 
 
 def _sigmoid(logit: Floats) -> Floats:

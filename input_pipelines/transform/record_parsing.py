@@ -72,7 +72,8 @@ class RecordParser:
         entries = {**self._features, **self._labels} if with_labels else self._features
         entries = _with_shared_defaults(entries)
         if not self._sequence_examples:
-            return tf.io.parse_example(serialized, entries)
+            result: dict[str, Any] = tf.io.parse_example(serialized, entries)
+            return result
         context, lists, lengths = tf.io.parse_sequence_example(
             serialized, entries, self._feature_lists
         )

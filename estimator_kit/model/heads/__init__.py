@@ -7,6 +7,7 @@ Each class of `feature_specs.heads` has a class here, in a module of the same na
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,7 @@ def make_heads(spec: FeatureSpec) -> dict[str, Head]:
 
 
 def row_metric(
-    name: str, head: str, labels: NDArray, outputs: NDArray, weights: NDArray
+    name: str, head: str, labels: NDArray[Any], outputs: NDArray[Any], weights: NDArray[Any]
 ) -> RowMetric:
     """A metric of rows by which a head is judged.
 
@@ -63,7 +64,7 @@ def row_metric(
     return CODE[head].row_metrics[name](np.asarray(labels, np.float64), outputs, weights)
 
 
-def judged_labels(entry: Objective, labels: NDArray) -> NDArray:
+def judged_labels(entry: Objective, labels: NDArray[Any]) -> NDArray[Any]:
     """Labels of an evaluation as `row_metric` expects them, by default without their parts."""
     return CODE[entry.head].judged_labels(entry, labels)
 

@@ -87,7 +87,7 @@ class Head(abc.ABC):
         return cls
 
     @classmethod
-    def judged_labels(cls, entry: Any, labels: NDArray) -> NDArray:
+    def judged_labels(cls, entry: Any, labels: NDArray[Any]) -> NDArray[Any]:
         """Labels of an evaluation as `row_metrics` expect them: [rows], or [rows, n]."""
         return labels[:, 0] if entry.label_parts else labels
 

@@ -12,7 +12,7 @@ without weight, or with an output that is NaN or infinite. This module uses no T
 from __future__ import annotations
 
 import math
-from typing import Optional, Protocol
+from typing import Any, Optional, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +140,7 @@ def class_log_loss(labels: Floats, shares: Floats, weights: Floats) -> Mean:
     return Mean(-np.log(np.clip(likely, _LEAST, 1.0)), weights)
 
 
-def not_finite(outputs: NDArray) -> int:
+def not_finite(outputs: NDArray[Any]) -> int:
     """The number of rows with an output that is NaN or infinite.
 
     Args:

@@ -114,7 +114,7 @@ class SurvivalHead(Head):
     }
 
     @classmethod
-    def judged_labels(cls, entry: Any, labels: NDArray) -> NDArray:
+    def judged_labels(cls, entry: Any, labels: NDArray[Any]) -> NDArray[Any]:
         """int64 [rows, 2]: how many intervals a row survived; 1 for an event in the next one."""
         ends = np.array(entry.boundaries, np.float32)
         middles = (np.concatenate([np.zeros(1, np.float32), ends[:-1]]) + ends) / 2
@@ -223,7 +223,8 @@ class Concordance:
 
 def _risks(logits: Floats) -> Floats:
     """-log of the probability that a row survives all intervals, [rows]."""
-    return np.logaddexp(0, logits).sum(axis=1)
+    result: Floats = np.logaddexp(0, logits).sum(axis=1)
+    return result
 
 
 def _row_losses(labels: Floats, logits: Floats) -> Floats:
@@ -233,4 +234,5 @@ def _row_losses(labels: Floats, logits: Floats) -> Floats:
     losses = np.where(at < survived[:, np.newaxis], np.logaddexp(0, logits), 0).sum(axis=1)
     of_event = np.minimum(survived.astype(np.int64), logits.shape[1] - 1)[:, np.newaxis]
     event = np.take_along_axis(np.logaddexp(0, -logits), of_event, axis=1)[:, 0]
-    return losses + np.where(ended > 0, event, 0)
+    result: Floats = losses + np.where(ended > 0, event, 0)
+    return result

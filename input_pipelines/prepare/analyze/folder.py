@@ -16,7 +16,7 @@ import pathlib
 from collections.abc import Iterator, Mapping
 
 from feature_specs.files import documents, locks, staged
-from feature_specs.files.jobs import FolderError
+from feature_specs.files.jobs import FolderError as FolderError
 
 MANIFEST = "manifest.json"
 

@@ -111,7 +111,8 @@ class ValueCounter:
         """The number of different values; an estimate if counts are not `exact`."""
         if self.exact is not None:
             return len(self.exact)
-        return round(numbers.union(self._distinct).get_estimate())
+        result: int = round(numbers.union(self._distinct).get_estimate())
+        return result
 
     @property
     def largest_error(self) -> int:

@@ -91,7 +91,8 @@ def hash_size(ids: int) -> int:
     """
     wanted = max(_BUCKETS_PER_ID * ids, 10)
     unit = 10 ** max(len(str(wanted)) - 2, 0)
-    return min(-(-wanted // unit) * unit, LARGEST_HASH)
+    result: int = min(-(-wanted // unit) * unit, LARGEST_HASH)
+    return result
 
 
 def embedding_dimension(categories: int) -> int:

@@ -116,7 +116,8 @@ def sides_of(keys: Any, eval_fraction: float) -> np.ndarray:
         for value in different.dictionary.to_pylist()
     ]
     answers = np.array([is_eval(value, eval_fraction) for value in values], bool)
-    return answers[np.asarray(different.indices)]
+    result: np.ndarray = answers[np.asarray(different.indices)]
+    return result
 
 
 def _of_numbers(first: int, count: int, eval_fraction: float) -> np.ndarray:

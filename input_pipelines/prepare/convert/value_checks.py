@@ -84,7 +84,8 @@ def _narrow(number: Any) -> np.float32:
 def passes(batch: Any, conditions: Sequence[Condition]) -> np.ndarray:
     """bool [rows]: the rows that pass the filter, and the rows at which training stops."""
     good, undecided = verdicts(batch, conditions)
-    return good | undecided
+    result: np.ndarray = good | undecided
+    return result
 
 
 def verdicts(batch: Any, conditions: Sequence[Condition]) -> tuple[np.ndarray, np.ndarray]:
@@ -140,7 +141,8 @@ def outside(column: Any, accepted: Accepted) -> np.ndarray:
     valid = np.asarray(flat.is_valid())
     if accepted.words is not None:
         words = arrow().array([word.encode() for word in accepted.words], arrow().binary())
-        return valid & ~np.asarray(arrow("compute").is_in(flat, value_set=words))
+        result: np.ndarray = valid & ~np.asarray(arrow("compute").is_in(flat, value_set=words))
+        return result
     if arrow().types.is_binary(flat.type):
         return np.zeros(len(flat), bool)  # Any text is accepted.
     numbers = np.asarray(flat.fill_null(0))
@@ -155,7 +157,8 @@ def outside(column: Any, accepted: Accepted) -> np.ndarray:
         good &= numbers == np.floor(numbers)
     if accepted.missing is not None:
         good |= numbers == accepted.missing
-    return valid & ~good
+    other: np.ndarray = valid & ~good
+    return other
 
 
 def row_of(column: Any, place: int) -> int:

@@ -58,7 +58,8 @@ class Reading:
 
     @property
     def required(self) -> bool:
-        return self.message.HasField("presence") and self.message.presence.min_fraction >= 1
+        result: bool = self.message.HasField("presence") and self.message.presence.min_fraction >= 1
+        return result
 
     @property
     def words(self) -> list[str]:
