@@ -1,6 +1,6 @@
-"""The modes: a module for each one; `config.modes` is their table.
+"""The modes: a module for each one; `config.modes` has their commands.
 
-    run(config, tell) -> RunResult      in each module; `tell` takes what a person should read
+    run(command, tell) -> RunResult     in each module; `tell` takes what a person should read
 
 `run.py` and `ek.run` both call `run` below. It prints nothing: a caller that wants output passes
 `tell` and `answers`.

@@ -27,7 +27,7 @@ def run(command: Analyze, tell: Callable[[str], None]) -> RunResult:
 
 
 def run_analysis(command: Analyze) -> str:
-    """Analyzes `config.train_files`, writes the files, and returns the text for the user.
+    """Analyzes `--train_files`, writes the files, and returns the text for the user.
 
     Several processes read large data. They import the program's main module again, so your program
     needs the usual `if __name__ == "__main__":` around the code that it runs.

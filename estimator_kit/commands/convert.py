@@ -31,7 +31,7 @@ def run(command: Convert, tell: Callable[[str], None]) -> RunResult:
 
 
 def run_conversion(command: Convert) -> str:
-    """Converts `config.convert_files`, and returns the text for the user.
+    """Converts `--convert_files`, and returns the text for the user.
 
     Several processes convert large data. They import the program's main module again, so your
     program needs the usual `if __name__ == "__main__":` around the code that it runs.

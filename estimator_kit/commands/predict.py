@@ -30,7 +30,7 @@ _Predict = Callable[[list[str], tfrecords.Damaged], Iterator[Any]]
 def run(
     command: Predict, tell: Callable[[str], None], answers: Optional[TextIO] = None
 ) -> RunResult:
-    """Predicts with the export `config.export_dir`, or with the latest checkpoint.
+    """Predicts with the export `--export_dir`, or with the latest checkpoint.
 
     Raises:
       SpecError, ConfigError: something in the config or spec cannot be used.

@@ -49,7 +49,7 @@ def reports(command: Validate) -> Iterator[str]:
 
 
 def data_report(run: Run, data: Data, looking: Looking) -> str:
-    """The report on `config.validate_rows` rows of the training files, with warnings last.
+    """The report on `--validate_rows` rows of the training files, with warnings last.
 
     Raises:
       ConfigError: records do not fit the spec; the message has the report after the errors.
@@ -133,7 +133,7 @@ def _text(
 
 
 def check_model(command: Validate, spec: FeatureSpec) -> None:
-    """Builds the graphs of the model that `config` names; trains nothing.
+    """Builds the graphs of the model that flags name; trains nothing.
 
     Raises:
       ConfigError: the model does not accept its parameters or the spec, its tables do not fit into

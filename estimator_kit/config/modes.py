@@ -4,7 +4,9 @@ A command reads whole areas. A setting of an area that it does not use stands in
 what to do instead, unless it changes nothing that the command writes. Imports no TensorFlow.
 
 To add a mode, add a class here, its name in `areas.program.Mode`, and a module in `commands` with
-`run(config, tell)`.
+`run(command, tell)`.
+
+Functions below commands take the areas that they read, or a command if these are more than three.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ class Command(pydantic.BaseModel):
     Attributes:
       purpose: one of `PURPOSES`; `--help` groups the modes by it.
       help: one line.
-      module: the module in `commands` that has `run(config, tell)`, if it has not the mode's name.
+      module: the module in `commands` that has `run(command, tell)`, if it has another
+        name than the mode.
       needs: the settings that must be given, each with the settings that can take its place.
       refuses: settings of its areas that it does not use, several names in one text, with what to
         do instead. A flagfile may have them, because several modes can share it.
@@ -56,7 +59,7 @@ class Command(pydantic.BaseModel):
       estimators: whether it makes an Estimator or a Keras model, and so needs `compat`.
       settings: all settings, for what compares or writes them by name, such as flags.txt.
       answers: whether it writes its answers to a stream if no setting names a file for them; then
-        its function is `run(config, tell, answers)`.
+        its function is `run(command, tell, answers)`.
     """
 
     model_config = pydantic.ConfigDict(frozen=True, protected_namespaces=(), defer_build=True)

@@ -41,7 +41,7 @@ def train(command: Train, spec: Optional[FeatureSpec] = None) -> RunResult:
 
     Args:
       command: the training.
-      spec: the spec of `config.spec`, if it is already read.
+      spec: the spec of `--spec`, if it is already read.
 
     Raises:
       SpecError, ConfigError: the config or the spec cannot be used. Nothing was written.

@@ -35,7 +35,7 @@ from input_pipelines.row_cache.digests import Digests
 
 
 def roll_back(run: InFolder, retraining: ToVersion) -> str:
-    """Makes the version `config.to` live again as a new version, and returns a sentence about it.
+    """Makes the version `--to` live again as a new version, and returns a sentence about it.
 
     Raises:
       ConfigError: the version does not exist, or it is already live.
@@ -93,7 +93,7 @@ _NAMED = 5
 
 
 def reproduce(run: InFolder, retraining: OfCycle) -> str:
-    """Repeats the training of `config.cycle`, and returns a table of the metrics of both trainings.
+    """Repeats the training of `--cycle`, and returns a table of the metrics of both trainings.
 
     Raises:
       ConfigError: the cycle, its spec, its data or its start do not exist or have changed.

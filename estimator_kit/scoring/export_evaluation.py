@@ -72,9 +72,9 @@ class Evaluated:
 
 
 def evaluate(command: Evaluate) -> Evaluated:
-    """Evaluates `config.export_dir` on `config.eval_files`.
+    """Evaluates `--export_dir` on `--eval_files`.
 
-    The spec is `config.spec`, which must mean the same as the spec that the export keeps; if it is
+    The spec is `--spec`, which must mean the same as the spec that the export keeps; if it is
     empty, the spec that the export keeps.
 
     Raises:

@@ -51,7 +51,7 @@ _KILLED = (
 
 
 def run(command: Predict) -> tuple[RunResult, str]:
-    """Predicts `config.predict_files` into `config.predict_dir` with `config.export_dir`.
+    """Predicts `--predict_files` into `--predict_dir` with `--export_dir`.
 
     Returns what the run did, and the summary for the user. Several processes predict many or large
     files. They import the program's main module again, so your own program needs the usual

@@ -35,7 +35,7 @@ _BATCH_TIMEOUT_MICROS = 1000
 
 
 def write(serving: Serving) -> str:
-    """Writes the files to `config.serving_config_dir`; returns the summary for the user.
+    """Writes the files to `--serving_config_dir`; returns the summary for the user.
 
     Raises:
       ConfigError: the folder cannot be written.

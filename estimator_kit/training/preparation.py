@@ -81,9 +81,9 @@ class Prepared:
     """What a run works with.
 
     Attributes:
-      spec: the feature spec of `config.spec`.
+      spec: the feature spec of `--spec`.
       view: the cluster of this process, or None without a cluster.
-      model: the model of `config.model`, built for the spec.
+      model: the model of `--model`, built for the spec.
     """
 
     spec: FeatureSpec

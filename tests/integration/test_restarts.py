@@ -243,7 +243,7 @@ def test_a_session_that_is_lost_reads_no_row_twice(config, tmp_path, monkeypatch
     whole, lost = config(**given, model_dir=str(tmp_path / "whole")), config(**given)
     ended = ek.run(whole)
     with monkeypatch.context() as patched:
-        patched.setattr(data_service, "hooks", lambda config: [AbortedOnce(4)])
+        patched.setattr(data_service, "hooks", lambda *areas: [AbortedOnce(4)])
         with pytest.raises(tf.errors.UnavailableError, match="Start again to go on from the last"):
             ek.run(lost)
     assert read_result(lost.model_dir).global_step == 2

@@ -275,7 +275,7 @@ def test_a_checkpoint_of_sigterm_between_two_others_is_not_evaluated(config, mon
                 os.kill(os.getpid(), signal.SIGTERM)
 
     with monkeypatch.context() as patched:
-        patched.setattr(data_service, "hooks", lambda config: [AfterStep2()])
+        patched.setattr(data_service, "hooks", lambda *areas: [AfterStep2()])
         with pytest.raises(ek.Stopped):
             ek.run(config())
     assert read_result(config().model_dir).global_step == 3

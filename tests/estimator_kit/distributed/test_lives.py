@@ -214,7 +214,7 @@ def test_until_the_chief_is_seen_a_goal_that_was_reached_may_be_this_one(tmp_pat
 
 
 def test_who_scores_after_a_chief_that_has_nothing_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(servers, "start", lambda config, view: None)
+    monkeypatch.setattr(servers, "start", lambda *arguments: None)
     config = ek.ExperimentConfig(
         mode="train_and_evaluate", spec="s", model_dir=str(tmp_path), train_files=("t",),
         eval_files=("e",), max_steps=5,

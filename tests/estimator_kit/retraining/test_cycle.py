@@ -114,7 +114,7 @@ def test_what_ends_the_choice_of_days_is_told(folder, monkeypatch, error, outcom
         raise error
 
     monkeypatch.setattr(cycle, "choose", fail)
-    monkeypatch.setattr(cycle, "_tell", lambda config, found: told.append(found))
+    monkeypatch.setattr(cycle, "_tell", lambda *arguments: told.append(arguments[-1]))
     with pytest.raises(type(error)):
         cycle.run(command_of(config(folder)))
     assert [(r.cycle, r.outcome, r.problem) for r in told] == [("0001", outcome, problem)]

@@ -59,7 +59,7 @@ def nights(tmp_path, monkeypatch, document):
 
     nights = Nights()
 
-    def choose(config, spec, facts, *, as_of, before):
+    def choose(data, reading, retraining, spec, facts, *, as_of, before):
         def day(number):
             name = f"2026-01-{number:02d}"
             path = str(tmp_path / name)
