@@ -92,9 +92,9 @@ def direction_problem(flag: str, watched: str) -> list[str]:
     """The problem of a metric whose direction nobody says."""
     if better(watched) is not None:
         return []
-    misspelled = nearest(watched.partition("/")[0], METRICS) or "."
+    hint = nearest(watched.partition("/")[0], METRICS) or "."
     return [
-        f"--{flag}: the kit does not know whether a better {watched} is lower or higher{misspelled} "
+        f"--{flag}: the kit does not know whether a better {watched} is lower or higher{hint} "
         f"For your own metric, write min:{watched} or max:{watched}."
     ]
 
