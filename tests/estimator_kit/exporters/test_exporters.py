@@ -325,11 +325,8 @@ def test_after_evaluations_each_exporter_has_its_own(tmp_path, evaluate):
         ("latest", "40"), ("best", "40"), ("best_k", "40"), ("step", "40"),
     ]  # fmt: skip
     assert all_names(tmp_path) == {
-        "latest": ["9"],
-        "best": ["10"],
-        "best_k": ["3", "11"],
-        "step": ["12"],
-    }
+        "latest": ["9"], "best": ["10"], "best_k": ["3", "11"], "step": ["12"],
+    }  # fmt: skip
     assert versions_of(after.exporters[2]) == ["11", "3"]
     assert {name: os.path.basename(path) for name, path in after.exports.items()} == {
         "latest": "9", "best": "10", "best_k": "11", "step": "12",
