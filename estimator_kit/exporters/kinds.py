@@ -105,7 +105,7 @@ class _LastStep(documents.Document):
 
 
 class Step(Exporter):
-    """The exporter step: every --export_every_steps steps, whatever the metrics are.
+    """The exporter step, such as step:1000: every 1000 steps, whatever the metrics are.
 
     Evaluations come with checkpoints, so it takes the first evaluated checkpoint at or after each
     multiple. `step.json` has the last step for the next start. Its exports are a record of their

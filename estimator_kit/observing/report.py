@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Optional
 
 from estimator_kit.config.areas.data import Data
+from estimator_kit.config.areas.exports import metric_of
 from estimator_kit.config.areas.run import Run
 from estimator_kit.config.areas.training import Training
 from estimator_kit.result import ALREADY_DONE, EARLY_STOPPED, INPUT_EXHAUSTED, MAX_STEPS, RunResult
@@ -107,7 +108,7 @@ def _end(training: Training, reason: str) -> str:
         return f"finished: --max_steps={training.max_steps} is reached"
     if reason == EARLY_STOPPED:
         return (
-            f"stopped early: {training.early_stopping_metric} did not improve in "
+            f"stopped early: {metric_of(training.early_stopping_metric or '')} did not improve in "
             f"{training.early_stopping_patience} evaluations"
         )
     if reason == ALREADY_DONE:

@@ -8,7 +8,7 @@
 
 The ops decode a batch at once and do not check the bytes first: TensorFlow raises an error for
 bytes that do not fit. The kit's own reading checks them before
-(`input_pipelines.transform.decoding`). Steps of float32 numbers are float32 ops. Integers are
+(`input_pipelines.transform.checks`). Steps of float32 numbers are float32 ops. Integers are
 subtracted and compared as int64, and only the difference becomes a float32
 (`feature_specs.kinds.normalizers`).
 """

@@ -308,7 +308,7 @@ class Checkpoint(Artifact):
         model = make_model(config, spec)
         shapes = {name: outline.variables[name] for name in outline.weights}
         weights = model_outline.ModelWeights(shapes, outline.metrics, outline.places)
-        with mock.patch.object(reading, "weights_of", lambda model: weights):
+        with mock.patch.object(model_outline, "weights_of", lambda model: weights):
             (problem,) = {
                 refusal(check_start, config, spec, model, outline),
                 refusal(trained_estimator, config, spec, model),

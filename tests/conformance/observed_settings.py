@@ -365,7 +365,7 @@ class OfTraining(OfEvaluation):
         """What the trainer is told."""
         training = Training(self.command, self.spec, self.trained, self.trainer)
         training._source, training._plan = self.source, self.plan
-        training._evaluated, training._start_step, training._profile = self.evaluated, None, None
+        training._eval_input, training._start_step, training._profile = self.evaluated, None, None
         training._progress = ProgressHook(training._plan.max_steps, every_secs=1.0, shared=False)
         training._after_evaluation = AfterEvaluation(
             self.command, self.spec, self.trainer.request,

@@ -89,10 +89,7 @@ def test_a_program_turns_tensorflow_2_off_or_runs_in_a_graph(trained, new, start
 @pytest.mark.ci
 @pytest.mark.parametrize(
     "start",
-    [
-        _v1.disable_v2_behavior,
-        pytest.param(_v1.disable_eager_execution, marks=pytest.mark.nightly),
-    ],
+    [_v1.disable_v2_behavior, pytest.param(_v1.disable_eager_execution, marks=pytest.mark.nightly)],
 )
 def test_a_model_trains_in_the_programs_own_estimator(ads, tmp_path, start):
     spec = ek.load_spec(f"{ads}/spec.yaml")

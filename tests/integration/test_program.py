@@ -139,14 +139,11 @@ def test_a_flag_overrides_the_flagfile_wherever_it_stands(flagfile, tmp_path):
             "error: README.md: record 0 at byte 0: the checksum",
             marks=pytest.mark.ci,
         ),
-        (
-            ["--model=tests.integration.broken_model:Wrong", "--model_params="],
-            2,
-            "broken_model.py:10: Wrong.logits: ZeroDivisionError: division by zero.",
-        ),
+        (["--model=tests.integration.broken_model:Wrong", "--model_params="], 2,
+         "broken_model.py:10: Wrong.logits: ZeroDivisionError: division by zero."),
         (["--model=tests.integration.broken_model:Broken", "--model_params="], 70, "Traceback"),
     ],
-)
+)  # fmt: skip
 def test_the_program_ends_with_the_status_of_what_is_wrong(
     flagfile, tmp_path, arguments, code, message
 ):

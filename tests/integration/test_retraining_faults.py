@@ -105,8 +105,7 @@ def whole_versions():
 
 # Continuous integration runs some of them; all of them run nightly.
 @pytest.mark.parametrize(
-    "point",
-    [i if i == 13 else pytest.param(i, marks=pytest.mark.nightly) for i in range(POINTS)],
+    "point", [i if i == 13 else pytest.param(i, marks=pytest.mark.nightly) for i in range(POINTS)]
 )
 def test_killed_at_any_place_the_next_start_ends_as_if_nothing_had_been(ready, undisturbed, point):
     expected, changes = undisturbed

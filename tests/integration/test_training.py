@@ -358,15 +358,13 @@ def test_files_without_records_never_train_zero_steps(config, tmp_path):
 
 
 BAD_RECORDS = [
-    (
-        {"click": None},
-        "label 'click' is missing; if records may lack it, say missing: mask in the "
-        "spec, to give them no weight",
-    ),
+    ({"click": None},
+     "label 'click' is missing; if records may lack it, say missing: mask in the "
+     "spec, to give them no weight"),
     ({"click": 3}, "label 'click' is 3, expected 0 or 1 for the binary head of objective 'click'"),
     ({"price": float("nan")}, "feature 'price' is nan, expected a finite number"),
     ({"city": 7}, "feature 'city' is int64, expected string"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.ci

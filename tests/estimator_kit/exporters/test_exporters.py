@@ -127,11 +127,10 @@ def test_the_keep_file_of_the_guide(folder):
 
 def exporter(name, model_dir, meaning=MEANING, *, metric="auc/y", count=2, every=10):
     """An exporter as a start makes it."""
-    direction = None if metric == "loss" else "max"
+    number = {"best_k": f":{count}", "step": f":{every}"}.get(name, "")
     config = ExperimentConfig(
         spec="s.yaml", train_files=("a",), eval_files=("b",), model_dir=str(model_dir), max_steps=9,
-        exporters=(name,), best_metric=metric, best_direction=direction, best_k=count,
-        export_every_steps=every if name == "step" else None,
+        exporters=(name + number,), best_metric=metric,
     )  # fmt: skip
     return kinds.exporters_of(config, config, meaning)[0]
 
@@ -329,11 +328,8 @@ def test_after_evaluations_each_exporter_has_its_own(tmp_path, evaluate):
         ("latest", "40"), ("best", "40"), ("best_k", "40"), ("step", "40"),
     ]  # fmt: skip
     assert all_names(tmp_path) == {
-        "latest": ["9"],
-        "best": ["10"],
-        "best_k": ["3", "11"],
-        "step": ["12"],
-    }
+        "latest": ["9"], "best": ["10"], "best_k": ["3", "11"], "step": ["12"],
+    }  # fmt: skip
     assert versions_of(after.exporters[2]) == ["11", "3"]
     assert {name: os.path.basename(path) for name, path in after.exports.items()} == {
         "latest": "9", "best": "10", "best_k": "11", "step": "12",

@@ -41,10 +41,7 @@ def test_a_damaged_file_of_a_cycle(tmp_path, what, text, problem):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (
-            {"gate": [{"text": "", "passed": True, "low": "x"}]},
-            "gate[0].low: got 'x', expected a ",
-        ),
+        ({"gate": [{"text": "", "passed": True, "low": "x"}]}, "gate[0].low: got 'x', expected a "),
         ({"intervals": {"auc/click": {"live": [0.5]}}}, "intervals.auc/click.live[1] is missing"),
         ({"checks": [7]}, "checks[0]: got 7, expected an object"),
         ({"label_means": {"click": 0.5}}, "label_means.click: got 0.5, expected an object"),

@@ -150,8 +150,7 @@ def test_a_difference_without_an_interval_refuses_unless_it_is_of_a_slice():
         "the metric is undefined in too many bootstrap samples, so it has no interval"
     )
     found = judged(
-        {"metric": "auc/click", "max_loss": 0.1, "slice": "country", "min_rows": 120},
-        labels=labels,
+        {"metric": "auc/click", "max_loss": 0.1, "slice": "country", "min_rows": 120}, labels=labels
     )
     assert [(f.slice, f.passed) for f in found] == [("country=DE", None), ("country", None)]
     (found,) = judged({"metric": "auc/click", "max_loss": 0.1, "by": "estimate"}, labels=labels)

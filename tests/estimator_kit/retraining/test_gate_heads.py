@@ -39,9 +39,7 @@ NOT_EVALUATED = ["calibration/logistic_regression", "calibration/poisson", "cali
 def document(heads, conditions=()):
     return {
         **table.document(heads, ("wide",)),
-        "retraining": {
-            "gate": {"bootstrap": {"samples": 20}, "conditions": list(conditions)},
-        },
+        "retraining": {"gate": {"bootstrap": {"samples": 20}, "conditions": list(conditions)}},
     }
 
 

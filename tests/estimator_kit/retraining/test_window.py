@@ -163,18 +163,14 @@ def test_late_and_rewritten_days_are_noticed(folder):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"as_of": 2, "window_min_days": 2},
-            "--train_files: expected at least 1 complete days for evaluation (--eval_window_days) "
-            "and 2 for training (--window_min_days) up to 2026-01-02, got 2",
-        ),
-        (
-            {"window_min_rows": 41},
-            "--train_files: expected at least 41 records (--window_min_rows) in the 2 days from "
-            "2026-01-04 to 2026-01-05, got 40 records",
-        ),
+        ({"as_of": 2, "window_min_days": 2},
+         "--train_files: expected at least 1 complete days for evaluation (--eval_window_days) "
+         "and 2 for training (--window_min_days) up to 2026-01-02, got 2"),
+        ({"window_min_rows": 41},
+         "--train_files: expected at least 41 records (--window_min_rows) in the 2 days from "
+         "2026-01-04 to 2026-01-05, got 40 records"),
     ],
-)
+)  # fmt: skip
 def test_too_little_is_an_error(folder, changes, message):
     with pytest.raises(DataError) as error:
         window(folder, **changes)

@@ -54,48 +54,29 @@ def test_a_search_that_can_begin(config_of):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        (
-            {"learning_rte": {"range": [0, 1]}},
-            "parameters.learning_rte: unknown flag or parameter of the model. Did you mean "
-            "'learning_rate'?",
-        ),
-        (
-            {"batch_sise": {"choice": [1, 2]}},
-            "parameters.batch_sise: unknown flag or parameter of the model. Did you mean "
-            "'batch_size'?",
-        ),
-        (
-            {"model_dir": {"choice": ["a", "b"]}},
-            "parameters.model_dir: a search cannot set the flag --model_dir. It can set model, "
-            "batch_size, epochs,",
-        ),
-        (
-            {"learning_rate": {"range": [0, 1]}},
-            "parameters.learning_rate: with 0.0: model wide_deep: learning_rate: got 0.0, "
-            "expected greater than 0",
-        ),
-        (
-            {"batch_size": {"range": [10, 20]}},
-            "parameters.batch_size: with 10.0: --batch_size: expected an integer, got 10.0",
-        ),
-        (
-            {"batch_size": {"range": [0, 20], "int": True}},
-            "parameters.batch_size: with 0: --batch_size: expected at least 1, got 0.",
-        ),
-        (
-            {"optimizer": {"choice": ["adagrad", "adm"]}},
-            "parameters.optimizer: with 'adm': ",
-        ),
-        (
-            {"model": {"choice": ["dnn", "dcnn"]}},
-            "parameters.model: unknown model 'dcnn'. Did you mean 'dnn'? Write your own model as",
-        ),
-        (
-            {"crosses": {"range": [1, 3], "int": True}},
-            "parameters.crosses: unknown flag or parameter of the model",
-        ),
+        ({"learning_rte": {"range": [0, 1]}},
+         "parameters.learning_rte: unknown flag or parameter of the model. Did you mean "
+         "'learning_rate'?"),
+        ({"batch_sise": {"choice": [1, 2]}},
+         "parameters.batch_sise: unknown flag or parameter of the model. Did you mean "
+         "'batch_size'?"),
+        ({"model_dir": {"choice": ["a", "b"]}},
+         "parameters.model_dir: a search cannot set the flag --model_dir. It can set model, "
+         "batch_size, epochs,"),
+        ({"learning_rate": {"range": [0, 1]}},
+         "parameters.learning_rate: with 0.0: model wide_deep: learning_rate: got 0.0, "
+         "expected greater than 0"),
+        ({"batch_size": {"range": [10, 20]}},
+         "parameters.batch_size: with 10.0: --batch_size: expected an integer, got 10.0"),
+        ({"batch_size": {"range": [0, 20], "int": True}},
+         "parameters.batch_size: with 0: --batch_size: expected at least 1, got 0."),
+        ({"optimizer": {"choice": ["adagrad", "adm"]}}, "parameters.optimizer: with 'adm': "),
+        ({"model": {"choice": ["dnn", "dcnn"]}},
+         "parameters.model: unknown model 'dcnn'. Did you mean 'dnn'? Write your own model as"),
+        ({"crosses": {"range": [1, 3], "int": True}},
+         "parameters.crosses: unknown flag or parameter of the model"),
     ],
-)
+)  # fmt: skip
 def test_a_parameter_that_cannot_be_searched(config_of, parameters, message):
     lines = told(config_of(), search_of(**parameters))
     assert any(message in line for line in lines), lines

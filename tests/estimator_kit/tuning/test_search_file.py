@@ -30,11 +30,8 @@ def problem(document):
 def test_a_small_search_and_its_defaults():
     search = search_file.parse(SMALL)
     assert (search.sampler, search.seed, search.pruner, search.seconds) == (
-        "tpe",
-        1,
-        "median",
-        None,
-    )
+        "tpe", 1, "median", None,
+    )  # fmt: skip
     assert search.maximizes
     parameter = search.parameters["learning_rate"]
     assert (parameter.span, parameter.log, parameter.whole) == ((0.01, 0.5), True, False)
@@ -97,30 +94,21 @@ def test_every_mistake_has_its_line(tmp_path):
     ("parameter", "message"),
     [
         ({}, "expected either `range` or `choice`, as in {range: [0.01, 0.1]}"),
-        (
-            {"range": [1, 2], "choice": [1, 2]},
-            "expected either `range` or `choice`, as in {range: [0.01, 0.1]}",
-        ),
-        (
-            {"choice": [1, 2], "int": True},
-            "`int` is for a `range`, not for a `choice`. Remove it.",
-        ),
+        ({"range": [1, 2], "choice": [1, 2]},
+         "expected either `range` or `choice`, as in {range: [0.01, 0.1]}"),
+        ({"choice": [1, 2], "int": True}, "`int` is for a `range`, not for a `choice`. Remove it."),
         ({"range": [1, 9], "log": True, "step": 2}, "`log` and `step` do not go together."),
         ({"range": [1, 2.5], "int": True}, "`int` needs whole numbers, got 2.5. Round it."),
-        (
-            {"range": [0, 1], "step": 0.3},
-            "the step 0.3 does not lead from 0 to 1. Change the step or the range.",
-        ),
+        ({"range": [0, 1], "step": 0.3},
+         "the step 0.3 does not lead from 0 to 1. Change the step or the range."),
         ({"range": [0, 1], "step": 0}, "step: got 0, expected a number above 0"),
         ({"range": [1, True]}, "range: got [1, True], expected two numbers, as in [0.01, 0.1]"),
         ({"range": [1, float("nan")]}, "range: got [1, nan], expected two numbers"),
         ({"range": 5}, "range: got 5, expected two numbers, as in [0.01, 0.1]"),
-        (
-            {"choice": [[64, 32], [64, 32]]},
-            "choice: the value [64, 32] is listed twice. Remove one of them.",
-        ),
+        ({"choice": [[64, 32], [64, 32]]},
+         "choice: the value [64, 32] is listed twice. Remove one of them."),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_parameter(parameter, message):
     text = problem(with_parameters(a=parameter))
     assert text.startswith("<dict>: parameters.a")
@@ -150,25 +138,17 @@ def test_a_step_of_tenths_is_exact():
 @pytest.mark.parametrize(
     ("conditions", "message"),
     [
-        (
-            {"optimzer": "adam"},
-            "parameters.a.when.optimzer: got 'optimzer', expected another parameter of the "
-            "search. Did you mean 'optimizer'?",
-        ),
-        (
-            {"optimizer": "sgd"},
-            "parameters.a.when.optimizer: got 'sgd', expected one or several of ['adam', 'ftrl']",
-        ),
-        (
-            {"optimizer": ["adam", "sgd"]},
-            "parameters.a.when.optimizer: got ['adam', 'sgd'], expected one or several of",
-        ),
-        (
-            {"b": 1},
-            "parameters.a.when.b: 'b' is a range, and a condition needs a parameter with `choice`",
-        ),
+        ({"optimzer": "adam"},
+         "parameters.a.when.optimzer: got 'optimzer', expected another parameter of the "
+         "search. Did you mean 'optimizer'?"),
+        ({"optimizer": "sgd"},
+         "parameters.a.when.optimizer: got 'sgd', expected one or several of ['adam', 'ftrl']"),
+        ({"optimizer": ["adam", "sgd"]},
+         "parameters.a.when.optimizer: got ['adam', 'sgd'], expected one or several of"),
+        ({"b": 1},
+         "parameters.a.when.b: 'b' is a range, and a condition needs a parameter with `choice`"),
     ],
-)
+)  # fmt: skip
 def test_a_condition_that_cannot_hold(conditions, message):
     optimizer = {"choice": ["adam", "ftrl"]}
     text = problem(
@@ -223,11 +203,9 @@ def test_a_file_that_cannot_be_read(tmp_path):
 
 def test_the_first_trials_have_values_of_the_search():
     parameters = {
-        "rate": {"range": [0, 1]},
-        "layers": {"range": [1, 4], "int": True},
-        "share": {"range": [0, 0.5], "step": 0.1},
-        "units": {"choice": [[64], [64, 32]]},
-    }
+        "rate": {"range": [0, 1]}, "layers": {"range": [1, 4], "int": True},
+        "share": {"range": [0, 0.5], "step": 0.1}, "units": {"choice": [[64], [64, 32]]},
+    }  # fmt: skip
     good = {"rate": 1, "layers": 4, "share": 0.3, "units": [64, 32]}
     search = search_file.parse({**SMALL, "parameters": parameters, "first": [good, {"layers": 1}]})
     assert search.first == (good, {"layers": 1})

@@ -92,7 +92,9 @@ def test_the_reason_is_what_the_program_printed(tmp_path):
 def test_a_process_runs_a_flagfile_and_writes_its_log(tmp_path, monkeypatch):
     """Without the program itself, which would need seconds."""
     monkeypatch.setattr(
-        trial_process.child, "command", lambda arguments: ["sh", "-c", f"cat {arguments[0][11:]}"]
+        trial_process.launcher,
+        "command",
+        lambda arguments: ["sh", "-c", f"cat {arguments[0][11:]}"],
     )
     config = ExperimentConfig(
         mode="train", spec="s", model_dir=str(tmp_path / "trial"), train_files="t", epochs=1

@@ -33,14 +33,10 @@ DOCUMENT = {
 CITY = "dnn/input_layer/city_embedding/embedding_weights"
 USER = "dnn/input_layer/user_embedding/embedding_weights"
 VARIABLES = {
-    CITY: np.arange(8).reshape(4, 2) / 4,
-    f"{CITY}/Adagrad": np.ones((4, 2)),
-    USER: np.ones((5, 3)),
-    f"{USER}/Adam_1": np.ones((5, 3)),
-    "users": np.full((5, 2), 1 / 3),
-    "users/Adagrad": np.ones((5, 2)),
-    "dnn/hiddenlayer_0/kernel": np.ones((7, 4)),
-}
+    CITY: np.arange(8).reshape(4, 2) / 4, f"{CITY}/Adagrad": np.ones((4, 2)), USER: np.ones((5, 3)),
+    f"{USER}/Adam_1": np.ones((5, 3)), "users": np.full((5, 2), 1 / 3),
+    "users/Adagrad": np.ones((5, 2)), "dnn/hiddenlayer_0/kernel": np.ones((7, 4)),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -118,16 +118,8 @@ def test_a_promoted_version_is_registered_and_live(tracker, export):
 def test_names_that_mlflow_takes():
     """Different names stay different; a name that MLflow takes already stays as it is."""
     names = [
-        "recall@0.5",
-        "recall_at_0.5",
-        "a:b",
-        "a_b",
-        "loss/click",
-        "../x",
-        "a//b",
-        "/",
-        "\u00e4",
-    ]
+        "recall@0.5", "recall_at_0.5", "a:b", "a_b", "loss/click", "../x", "a//b", "/", "\u00e4",
+    ]  # fmt: skip
     assert allowed_names(names) == {
         "recall_at_0.5": "recall_at_0.5", "recall@0.5": "recall_at_0.5_2", "a_b": "a_b",
         "a:b": "a_b_2", "loss/click": "loss/click", "../x": "x", "a//b": "a/b", "/": "_",
