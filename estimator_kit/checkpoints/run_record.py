@@ -21,6 +21,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import logging
 import os
 import platform
 import tempfile
@@ -35,8 +36,9 @@ from estimator_kit.checkpoints import kept_files
 from estimator_kit.checkpoints.warm_start import place_moves
 from estimator_kit.checkpoints.warm_start.place_moves import Record
 from estimator_kit.config.flags import resolved_flags, values_in
-from estimator_kit.config.modes import Trained
+from estimator_kit.config.modes import Train, Trained, counted
 from estimator_kit.errors import CheckpointError, ConfigError
+from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.model_params import ModelParams, changes_of
 from estimator_kit.model.places.places import AxisPlaces
 from feature_specs.errors import SpecError
@@ -45,6 +47,8 @@ from feature_specs.meaning import compared
 from feature_specs.meaning.compared import differences
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
+
+_log = logging.getLogger("estimator_kit")
 
 _PLACES = "places.json"
 
@@ -278,3 +282,34 @@ def _kept(model_dir: str, kind: type[ModelParams]) -> Optional[dict[str, JsonVal
         return kind.model_validate(given).model_dump(mode="json")
     except pydantic.ValidationError:  # Of an older version of the model.
         return None
+
+
+def changes(
+    command: Train, spec: FeatureSpec, model: ModelFn, aspects: Collection[str]
+) -> list[str]:
+    """A sentence for each setting, parameter of the model and field of the spec that differs.
+
+    Only those count that change one of these aspects.
+    """
+    folder = os.path.join(command.run.model_dir, "feature_spec")
+    return [
+        *changed_flags(command, counted(command.program.mode, aspects)),
+        *params_changes(command.run.model_dir, model.params, aspects),
+        *changes_since(folder, spec, aspects),
+    ]
+
+
+def other_outputs(command: Train, spec: FeatureSpec, model: ModelFn) -> list[str]:
+    """How the outputs of the exports that training writes differ; empty if it writes none."""
+    if command.program.mode == "train" or not command.exports.exporters:
+        return []
+    return changes(command, spec, model, compared.EXPORTS.aspects)
+
+
+def say_changes(command: Train, spec: FeatureSpec, model: ModelFn, step: int) -> None:
+    """Logs how a training that goes on at a step finds its numbers otherwise than before."""
+    differences = changes(command, spec, model, compared.RESUMED.aspects)
+    if differences:
+        _log.info(
+            "training goes on at step %d otherwise than before: %s", step, "; ".join(differences)
+        )

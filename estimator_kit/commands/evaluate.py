@@ -15,10 +15,11 @@ from estimator_kit.observing import report
 from estimator_kit.result import EvaluationResult, RunResult, evaluation_path
 from estimator_kit.scoring import export_evaluation
 from estimator_kit.training import bad_data, input_cache
+from estimator_kit.training.eval_input import EvalInput, eval_paths
 from estimator_kit.training.hooks.progress import EvaluationProgressHook
 from estimator_kit.training.hooks.summaries import CurvesHook
 from estimator_kit.training.preparation import check_surroundings, prepared, trained_estimator
-from estimator_kit.training.records import EvalInput, eval_paths, summary
+from estimator_kit.training.records import summary
 from feature_specs.spec import FeatureSpec
 
 _log = logging.getLogger("estimator_kit")

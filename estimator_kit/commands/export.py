@@ -14,8 +14,8 @@ from estimator_kit.observing import report
 from estimator_kit.observing.histories import EvaluationHistory
 from estimator_kit.result import RunResult
 from estimator_kit.training import bad_data
+from estimator_kit.training.eval_input import eval_paths
 from estimator_kit.training.preparation import prepared, trained_estimator
-from estimator_kit.training.records import eval_paths
 from feature_specs.spec import FeatureSpec
 from input_pipelines.integrity import stored_records
 from input_pipelines.record_files import tfrecords

@@ -29,7 +29,7 @@ import tensorflow as tf
 from pydantic import Field
 
 from estimator_kit.errors import ConfigError, Locked
-from estimator_kit.retraining import state
+from estimator_kit.retraining import cycle_files
 from feature_specs.files import documents, file_systems, locks, staged, versions
 
 _log = logging.getLogger("estimator_kit")
@@ -200,7 +200,7 @@ class Serving:
                 mark.save(os.path.join(temporary, _MARK))
             verify(temporary)
             self._check()
-            state.remember_serving_dir(self.folder, self._model_dir)
+            cycle_files.remember_serving_dir(self.folder, self._model_dir)
             with self._write_errors():
                 path = versions.publish(temporary, self.folder, least=least)
         return int(os.path.basename(path))

@@ -35,7 +35,8 @@ from estimator_kit.result import EvaluationResult, evaluation_path
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring.export import Export
 from estimator_kit.training import bad_data, preparation
-from estimator_kit.training.records import EvalInput, eval_paths, summary
+from estimator_kit.training.eval_input import EvalInput, eval_paths
+from estimator_kit.training.records import summary
 from feature_specs.files import file_systems, staged
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec

@@ -29,7 +29,7 @@ from estimator_kit.model.model_params import ModelParams
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing.histories import EvaluationHistory
 from estimator_kit.result import EARLY_STOPPED, INPUT_EXHAUSTED, MAX_STEPS, RunResult, read_result
-from estimator_kit.training import starts
+from estimator_kit.training import unfinished
 from estimator_kit.training.hooks.stop import stops
 from estimator_kit.training.position import InputPosition
 from estimator_kit.training.source import TrainingInput
@@ -204,7 +204,7 @@ def _count_team(
 
 def is_unfinished(run: InFolder, plan: Plan) -> bool:
     """Whether an earlier start was killed while it evaluated or exported the latest checkpoint."""
-    before, step = read_result(run.model_dir), starts.unfinished_step(run.model_dir)
+    before, step = read_result(run.model_dir), unfinished.unfinished_step(run.model_dir)
     is_done = before is not None and before.status == "done"
     return not is_done and step is not None and step == plan.resumed_at
 
@@ -265,7 +265,7 @@ def trained_before(
     else:
         return None
     if measured:
-        outputs = starts.other_outputs(command, spec, model)
+        outputs = run_record.other_outputs(command, spec, model)
         if not outputs:
             raise NothingToDo(reason)
         _log.info("exports are written again with other outputs: %s", "; ".join(outputs))

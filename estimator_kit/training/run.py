@@ -50,10 +50,12 @@ from estimator_kit.training import (
     bad_data,
     data_service,
     input_cache,
+    model_dir_lock,
     run_config,
-    starts,
+    unfinished,
 )
 from estimator_kit.training.after_evaluation import AfterEvaluation
+from estimator_kit.training.eval_input import EvalInput, eval_paths
 from estimator_kit.training.hooks.profile import Profile
 from estimator_kit.training.hooks.progress import PauseAtSave, ProgressHook
 from estimator_kit.training.hooks.stop import StopHook, stop_on_sigterm
@@ -69,7 +71,6 @@ from estimator_kit.training.plan import (
     make_plan,
     trained_before,
 )
-from estimator_kit.training.records import EvalInput, eval_paths
 from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.trainer import Steps, Trainer, selected_rows
 from feature_specs.spec import FeatureSpec
@@ -130,7 +131,7 @@ class Training:
         with self._trainer.announcing_the_end():
             self.check()
             self.plan()
-            with starts.lock(self._model_dir, resumed_at=self._plan.resumed_at):
+            with model_dir_lock.lock(self._model_dir, resumed_at=self._plan.resumed_at):
                 self.begin()
                 with self._reporting(), self._at_work():
                     self.train()
@@ -154,7 +155,7 @@ class Training:
             spec,
             negatives=source.negatives,
         )
-        starts.check_folder(self._model_dir)
+        model_dir_lock.check_folder(self._model_dir)
         self._model.computing = Computing.of(self._command.training)
         if self._command.training.mixed_precision is not None:
             run_config.warn_of_slow_precision(self._command.training.mixed_precision)
@@ -234,11 +235,11 @@ class Training:
         )
         self._trainer.begin()
         if self._start_step is not None and self._trains:
-            starts.say_changes(self._command, self._spec, self._model, self._start_step)
+            run_record.say_changes(self._command, self._spec, self._model, self._start_step)
         if self._meaning is not None:
             self._meaning.begin(self._model_dir)
         if self._before is not None:  # A start after a kill does not see other outputs any more.
-            starts.begin_work(self._model_dir, self._plan.start_step)
+            unfinished.begin_work(self._model_dir, self._plan.start_step)
         self._result = RunResult(
             mode=self._command.program.mode, status="running", bad_data=screened.counts
         )
@@ -262,7 +263,7 @@ class Training:
             _log.info("step %d: an earlier start left its evaluation or exports", plan.start_step)
             self._evaluate()
             if self._trains:
-                starts.end_work(self._model_dir)
+                unfinished.end_work(self._model_dir)
             request.check()
         if self._before is not None or not plan.has_steps:
             before = self._before or RunResult(mode=self._command.program.mode)
@@ -324,7 +325,7 @@ class Training:
         after.read_records()
         if self._before is not None:
             after.recall(self._plan.start_step)
-        starts.begin_work(self._model_dir, reading.latest_step(self._model_dir) or 0)
+        unfinished.begin_work(self._model_dir, reading.latest_step(self._model_dir) or 0)
         if not after.is_of_latest():
             self._evaluate()
         elif self._before is not None or (self._unfinished and not self._trains):

@@ -6,11 +6,11 @@ import datetime
 from typing import Any
 
 from estimator_kit.retraining import cycle, data_checks, gate  # noqa: F401
+from estimator_kit.retraining.cycle_files import CycleFile, StageFile
 from estimator_kit.retraining.cycle_report import Days, Report
 from estimator_kit.retraining.data_checks import Drift, Measure
 from estimator_kit.retraining.gate_stage import Both
 from estimator_kit.retraining.promotion import Recorded
-from estimator_kit.retraining.state import CycleFile, StageFile
 from estimator_kit.retraining.training_stage import Start
 from estimator_kit.retraining.window import CycleWindow, MadeWith
 from input_pipelines.prepare.analyze.distances import Part
