@@ -34,7 +34,7 @@ from pydantic import JsonValue
 
 from estimator_kit.checkpoints import kept_files
 from estimator_kit.checkpoints.warm_start import place_moves
-from estimator_kit.checkpoints.warm_start.place_moves import Record
+from estimator_kit.checkpoints.warm_start.place_moves import PlacesRecord
 from estimator_kit.config.flags import resolved_flags, values_in
 from estimator_kit.config.modes import Train, Trained, counted
 from estimator_kit.errors import CheckpointError, ConfigError
@@ -79,7 +79,9 @@ _PACKAGES = (
 _SECTIONS = ("features", "columns", "labels", "objectives")
 
 
-def write_record(command: Trained, spec: FeatureSpec, places: Optional[Record] = None) -> None:
+def write_record(
+    command: Trained, spec: FeatureSpec, places: Optional[PlacesRecord] = None
+) -> None:
     """Writes flags, versions and spec into the model directory.
 
     Args:
@@ -124,7 +126,7 @@ def changed_flags(command: Trained, names: Collection[str]) -> list[str]:
     return differences(*({f"--{name}": value for name, value in side.items()} for side in sides))
 
 
-def check_spec_unchanged(model_dir: str, spec: FeatureSpec, places: Record) -> None:
+def check_spec_unchanged(model_dir: str, spec: FeatureSpec, places: PlacesRecord) -> None:
     """Raises CheckpointError if the stored spec and the current spec differ in meaning.
 
     Args:
@@ -176,7 +178,7 @@ def kept_spec(folder: str) -> Optional[FeatureSpec]:
     return dataclasses.replace(spec, source=path)
 
 
-def kept_places(folder: str) -> Optional[Record]:
+def kept_places(folder: str) -> Optional[PlacesRecord]:
     """The places that `write_record` stored in a folder; None if it stored none."""
     kept = _Places.load(os.path.join(folder, _PLACES))
     return None if kept is None else kept.root

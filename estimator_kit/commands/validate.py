@@ -147,15 +147,15 @@ def _input_fn(data: Data) -> str:
 
 def _search(command: Validate, spec: FeatureSpec) -> str:
     search = search_file.load(str(command.tuning.search))
-    found = f"  --search: {len(search.parameters)} parameters"
+    line = f"  --search: {len(search.parameters)} parameters"
     if importlib.util.find_spec("tensorflow") is None:
-        return f"{found}; their names were not checked, because TensorFlow is not installed"
+        return f"{line}; their names were not checked, because TensorFlow is not installed"
     importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
     checks = importlib.import_module("estimator_kit.tuning.checks")
     made = command.settings.model_copy(update={"model_dir": command.run.model_dir or "search"})
     configs = checks.check_names(Tune.of(made), search, spec)
     checks.check_models(configs, search, spec)
-    return f"{found}; the model has them and the metric {search.metric}"
+    return f"{line}; the model has them and the metric {search.metric}"
 
 
 def _model(command: Validate, spec: FeatureSpec) -> str:

@@ -358,13 +358,13 @@ def view_problems(config: AllSettings, view: Optional[ClusterView]) -> list[str]
             f"{'ps:1,' if config.strategy in WITH_PS else ''}evaluator:1"
         ]
     counts = {"chief": 1, "worker": len(view.workers), "ps": len(view.ps)}
-    found = shape_problems(config, {job: n for job, n in counts.items() if n})
+    problems = shape_problems(config, {job: n for job, n in counts.items() if n})
     if view.task_type == "evaluator" and config.mode == "train":
-        found.append(
+        problems.append(
             "--mode=train does not evaluate, but this task is an evaluator. Do not start it, or "
             "use --mode=train_and_evaluate."
         )
-    return found + unfit(config, "a cluster")
+    return problems + unfit(config, "a cluster")
 
 
 @contextlib.contextmanager

@@ -62,13 +62,13 @@ class _Evaluator:
             spec,
             {"--eval_files": eval_paths(command.program, command.data, spec)},
         )
-        self._given = given = EvalInput.of(command, spec, screened)
+        self._eval_input = eval_input = EvalInput.of(command, spec, screened)
         left_out = screened.left_out("--eval_files")
-        self.meaning = ScoresMeaning.of(command, spec, model, given.files, left_out)
+        self.meaning = ScoresMeaning.of(command, spec, model, eval_input.files, left_out)
         self.after = AfterEvaluation(
-            command, spec, self.request, given.files, given.damaged, meaning=self.meaning
+            command, spec, self.request, eval_input.files, eval_input.damaged, meaning=self.meaning
         )
-        self._input = given.input_fn()
+        self._input = eval_input.input_fn()
         self._last = float("-inf")
         begun = unfinished.unfinished_step(self.model_dir)
         self._begun = None if begun is None else os.path.join(self.model_dir, f"model.ckpt-{begun}")
@@ -93,7 +93,10 @@ class _Evaluator:
         self._last = time.monotonic()
         try:
             with explained(
-                self._spec, self._given.files, damaged=self._given.damaged, model=self._model
+                self._spec,
+                self._eval_input.files,
+                damaged=self._eval_input.damaged,
+                model=self._model,
             ):
                 unfinished.begin_work(self.model_dir, after_evaluation.step_in_name(checkpoint))
                 self.after.evaluate(self.trained, self._input, checkpoint)

@@ -436,10 +436,10 @@ class ModelFn(abc.ABC):
         features = user_code.Named(features, "features")
         with (
             table_gradients.collected(mode != ModeKeys.PREDICT) as penalties,
-            own_losses.collected() as of_rows,
+            own_losses.collected() as row_losses,
         ):
             logits, added = self._forward(features, mode)
-        losses = own_losses.of_logits(type(self).__name__, of_rows)
+        losses = own_losses.of_logits(type(self).__name__, row_losses)
         self.loss_names[mode] = losses.names
         graph_collections.check(type(self).__name__)
         graph_collections.join_trainable(type(self).__name__)

@@ -26,7 +26,7 @@ from estimator_kit.retraining import cycle_files, cycle_report
 from estimator_kit.retraining.cycle_files import CycleFolder
 from estimator_kit.retraining.cycle_report import Report
 from estimator_kit.retraining.data_checks import Drift
-from estimator_kit.retraining.promotion import Recorded, Serving
+from estimator_kit.retraining.promotion import PastVersion, Serving
 
 _log = logging.getLogger("estimator_kit")
 
@@ -142,7 +142,7 @@ def _write_cycle_page(cycle: CycleFolder, serving: Serving) -> None:
     )
 
 
-def _versions(serving: Serving) -> list[tuple[Recorded, str]]:
+def _versions(serving: Serving) -> list[tuple[PastVersion, str]]:
     """See `history_page.Versions`."""
     existing = {version.number: version.entry for version in serving.versions()}
     live = max(existing, default=None)

@@ -170,15 +170,15 @@ def make_plan(
         ends.append((training.max_steps, MAX_STEPS))
     rows: Optional[int] = None
     if training.epochs is not None:
-        end = source.end_of(position, training.epochs, [one for one, _ in each])
+        end = source.end_of(position, training.epochs, [team_counts for team_counts, _ in each])
         ends.append((end, INPUT_EXHAUSTED))
         rows = sum(
-            max(0, sum(part.in_epochs(training.epochs) for part in one) - skip)
-            for one, skip in each
+            max(0, sum(part.in_epochs(training.epochs) for part in team_counts) - skip)
+            for team_counts, skip in each
         )
     max_steps, reason = min(ends)
     counts = each[0][0] if each else None
-    selected = [part for one, _ in each for part in one]
+    selected = [part for team_counts, _ in each for part in team_counts]
     return Plan(start, max_steps, reason, counts, position, selected, rows, start_step)
 
 
