@@ -1,4 +1,6 @@
-"""The serving directory: models go live by stage, verify, rename. No reader sees a partial model.
+"""The serving directory: stages a model, verifies it, and calls `versions.publish`.
+
+No reader sees a partial model.
 
     serving/
       12/                       a version for TensorFlow Serving; the highest version is live
@@ -165,7 +167,7 @@ class Serving:
             live = self.live
             check_live(live)
             if live is not None:
-                self._record_versions()
+                self._record_versions()  # The parent may be a version of another program.
             mark = VersionMark(
                 cycle=cycle,
                 rollback_of=rollback_of,
@@ -193,13 +195,14 @@ class Serving:
         """Returns the number, above the numbers of all versions that ever existed."""
         self._warn_of_names()
         least = max((entry.version for entry in self.past()), default=0) + 1
-        with contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as stack:  # An error of verify is not one of writing.
             with self._write_errors():
                 temporary = stack.enter_context(versions.unnamed(self.folder))
                 _copy(export, temporary)
                 mark.save(os.path.join(temporary, _MARK))
             verify(temporary)
             self._check_lock()
+            # Before the rename: after a crash, the next start must find what is live.
             cycle_files.remember_serving_dir(self.folder, self._model_dir)
             with self._write_errors():
                 path = versions.publish(temporary, self.folder, least=least)

@@ -167,7 +167,7 @@ def moved(current: np.ndarray, old: np.ndarray, moves: Mapping[int, np.ndarray])
 
     Args:
       current: the current value of the variable.
-      found: the value in the source.
+      old: the value in the source.
       moves: the moves by axis.
     """
     value = np.array(current)
