@@ -186,13 +186,16 @@ class Training:
         self._source = source.without_bad(self._screened_files)
         self._eval_input = self._scores_meaning = None
         if self._evaluates:
-            self._eval_input = read = EvalInput.of(self._command, spec, self._screened_files)
+            self._eval_input = eval_input = EvalInput.of(self._command, spec, self._screened_files)
             self._scores_meaning = ScoresMeaning.of(
-                self._command, spec, self._model, read.files, read.left_out
+                self._command, spec, self._model, eval_input.files, eval_input.left_out
             )
 
     def plan(self) -> None:
-        """Computes the first and the last step. Writes nothing."""
+        """Computes the first and the last step. Writes nothing.
+
+        With the plan, it waits for the workers of a data service, and checks pretrained tables.
+        """
         first_step = self._warm_start.step if self._warm_start is not None else 0
         self._plan = make_plan(self._command.training, self._source, self._start_step, first_step)
         self._finished_result = trained_before(
@@ -216,12 +219,7 @@ class Training:
 
     def begin(self) -> None:
         """Writes what a later start needs."""
-        _config, screened, warm, read = (
-            self._command,
-            self._screened_files,
-            self._warm_start,
-            self._eval_input,
-        )
+        eval_input, warm = self._eval_input, self._warm_start
         self._model.warm_start = warm
         self._model.last_step = self._plan.max_steps
         if self._evaluates and not self._trainer.shared:  # In a cluster, an evaluator may write.
@@ -230,8 +228,8 @@ class Training:
             self._command,
             self._spec,
             self._trainer.request,
-            read.files if read is not None else (),
-            screened.damaged,
+            eval_input.files if eval_input is not None else (),
+            self._screened_files.damaged,
             meaning=self._scores_meaning,
         )
         self._profile = Profile.of(self._command.run, self._command.service, self._command.watching)
@@ -245,18 +243,17 @@ class Training:
             run_record.say_changes(self._command, self._spec, self._model, self._start_step)
         if self._scores_meaning is not None:
             self._scores_meaning.begin(self._model_dir)
-        if (
-            self._finished_result is not None
-        ):  # A start after a kill does not see other outputs any more.
+        if self._finished_result is not None:
+            # `write_record` is next, and hides changed outputs from a later start.
             unfinished.begin_work(self._model_dir, self._plan.start_step)
         self._result = RunResult(
-            mode=self._command.program.mode, status="running", bad_data=screened.counts
+            mode=self._command.program.mode, status="running", bad_data=self._screened_files.counts
         )
         self._result.save(result_path(self._model_dir))
         run_record.write_record(self._command, self._spec, self._outline.places)
         run_record.write_params(self._model_dir, self._model.params)
         self._plan.position.write(self._model_dir, self._command.training.epochs)
-        screened.write(self._model_dir)
+        self._screened_files.write(self._model_dir)
         if warm is not None:
             _log.info(warm.table())
             warm.write_report(self._model_dir)
@@ -311,7 +308,7 @@ class Training:
         )
 
     def _warn_of_waiting_rows(self) -> int:
-        """How many rows `accumulate` has read without a step. A warning tells why."""
+        """Returns how many rows `accumulate` read without a step. Warns if there are any."""
         checkpoint = reading.latest(self._model_dir)
         if self._model.params.accumulate == 1 or checkpoint is None:
             return 0
