@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from estimator_kit.model.heads.base import closed
 from feature_specs.sections.retraining import GATE_METRICS, Condition, Gate
 from feature_specs.spec import FeatureSpec
 
@@ -37,7 +36,8 @@ _CONDITIONS: dict[str, tuple[dict[str, Any], ...]] = {
     "calibration": ({"min": 0.5, "max": 2.0}, {"max_loss": 0.2, "by": "estimate"}),
 }
 
-closed(GATE_METRICS, _CONDITIONS)
+if {*_CONDITIONS} != {*GATE_METRICS}:
+    raise TypeError(f"_CONDITIONS: expected the metrics {', '.join(GATE_METRICS)}")
 
 _MOST_IDS = 50
 _LEAST_ROWS = 1000
