@@ -32,7 +32,7 @@ def small(ads):
     )
 
 
-@pytest.mark.ci
+@pytest.mark.nightly  # test_training.py scores in batches of 7.
 def test_the_loss_is_that_of_the_rows_whatever_the_batches(config, trained):
     losses = [
         ek.run(config(mode="evaluate", eval_batch_size=size)).metrics for size in (7, 199, 200)

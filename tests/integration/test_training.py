@@ -123,7 +123,7 @@ def test_an_interrupted_training_ends_as_an_undisturbed_one(config, tmp_path):
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.ci
+@pytest.mark.nightly  # test_unfinished.py ends evaluations.
 def test_a_start_after_the_last_checkpoint_evaluates_and_exports(config, read_lines):
     run = config(exporters=("final",))
     ek.run(run.model_copy(update={"mode": "train"}))
@@ -163,7 +163,7 @@ def test_an_evaluation_is_kept_under_its_name(config, trained):
     assert list(pathlib.Path(run.model_dir, "eval_holdout").glob("events*"))
 
 
-@pytest.mark.ci
+@pytest.mark.nightly  # test_exporters.py has the rule.
 def test_the_best_export_survives_a_restart(config):
     run = config(exporters=("best",), best_metric="loss/click", max_steps=20)
     first = ek.run(run)
@@ -372,11 +372,10 @@ BAD_RECORDS = [
     ("where", "change", "message"),
     [
         ("train", *BAD_RECORDS[0]),
-        pytest.param("eval", *BAD_RECORDS[1], marks=pytest.mark.ci),
         *(
             pytest.param(where, *BAD_RECORDS[i], marks=pytest.mark.nightly)
-            for where, i in (("train", 1), ("train", 2), ("train", 3), ("eval", 0), ("eval", 2),
-                             ("eval", 3))
+            for where, i in (("train", 1), ("train", 2), ("train", 3), ("eval", 0), ("eval", 1),
+                             ("eval", 2), ("eval", 3))
         ),
     ],
 )  # fmt: skip
