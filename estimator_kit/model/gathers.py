@@ -175,7 +175,7 @@ def table_of(spec: FeatureSpec, name: str) -> Any:
     if column is None:
         found = list(spec.of_kind(Embedding))
         raise ConfigError(
-            f"make_table: got the column {name!r}, expected an embedding column"
+            f"embedding_table: got the column {name!r}, expected an embedding column"
             f"{did_you_mean(name, found)}"
         )
     tables = _TABLES.get(tf.compat.v1.get_default_graph(), {}).get(name, set())
@@ -185,7 +185,7 @@ def table_of(spec: FeatureSpec, name: str) -> Any:
             "Give the column a shared table" if tables else "Read a group with the column first"
         )
         raise ConfigError(
-            f"make_table: the model has made {made} for the column {name!r}, expected one. "
+            f"embedding_table: the model has made {made} for the column {name!r}, expected one. "
             f"{remedy}."
         )
     shape = [spec.size_of(column.source), column.dimension]

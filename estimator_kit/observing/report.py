@@ -9,6 +9,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Optional
 
+from estimator_kit.config.areas.exports import metric_of
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.result import ALREADY_DONE, EARLY_STOPPED, INPUT_EXHAUSTED, MAX_STEPS, RunResult
 from feature_specs.spec import FeatureSpec
@@ -99,7 +100,7 @@ def _end(config: ExperimentConfig, reason: str) -> str:
         return f"finished: --max_steps={config.max_steps} is reached"
     if reason == EARLY_STOPPED:
         return (
-            f"stopped early: {config.early_stopping_metric} did not improve in "
+            f"stopped early: {metric_of(config.early_stopping_metric or '')} did not improve in "
             f"{config.early_stopping_patience} evaluations"
         )
     if reason == ALREADY_DONE:

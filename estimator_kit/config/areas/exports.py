@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, NamedTuple, Optional
 
 from estimator_kit.config.areas.base import PositiveInt, Settings, setting
 from estimator_kit.config.areas.program import Program
-from feature_specs.errors import did_you_mean
+from feature_specs.errors import did_you_mean, nearest
 from feature_specs.heads import METRICS
 
 
@@ -92,9 +92,10 @@ def direction_problem(flag: str, watched: str) -> list[str]:
     """The problem of a metric whose direction nobody says."""
     if better(watched) is not None:
         return []
+    hint = nearest(watched.partition("/")[0], METRICS) or "."
     return [
-        f"--{flag}: the kit does not know whether a better {watched} is lower or higher. Write "
-        f"min:{watched} or max:{watched}."
+        f"--{flag}: the kit does not know whether a better {watched} is lower or higher{hint} "
+        f"For your own metric, write min:{watched} or max:{watched}."
     ]
 
 

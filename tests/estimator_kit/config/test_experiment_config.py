@@ -37,8 +37,8 @@ def missing(field, mode, unless=""):
 BOTH = "train_and_evaluate"
 ROWS = "--train_mix or --input_fn"
 UNKNOWN = (
-    "the kit does not know whether a better own/click is lower or higher. Write min:own/click or "
-    "max:own/click."
+    "the kit does not know whether a better own/click is lower or higher. For your own metric, "
+    "write min:own/click or max:own/click."
 )
 ENDLESS = "--max_steps and --epochs are missing. Give at least one of them, so that training ends."
 TWICE = "is listed twice. Remove one of them."
