@@ -89,7 +89,7 @@ def test_the_requests_of_the_curl_line(exported):
 
 
 def answer_of(*command, cwd, path=""):
-    """What a script beside the export does; it may only use the folder `path` for programs."""
+    """How a script of the export ends, if programs are found only in the folders of `path`."""
     environment = {"PATH": path, "TF_CPP_MIN_LOG_LEVEL": "3", "no_proxy": "*"}
     return subprocess.run(
         [*map(str, command)], cwd=cwd, capture_output=True, text=True, timeout=240, check=False,
