@@ -162,7 +162,7 @@ if __name__ == "__main__":
     [
         ("shuffled", 1, signal.SIGKILL, -9),
         ("stable", 1, signal.SIGINT, 130),
-        pytest.param("stable", 1, signal.SIGKILL, -9, marks=pytest.mark.ci),
+        pytest.param("stable", 1, signal.SIGKILL, -9, marks=pytest.mark.nightly),
         pytest.param("shuffled", 0, signal.SIGKILL, -9, marks=pytest.mark.ci),
     ],
 )  # fmt: skip

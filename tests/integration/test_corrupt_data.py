@@ -154,7 +154,7 @@ def test_quarantine_leaves_out_whole_files_and_lists_them(config, data):
     assert {path: path.read_bytes() for path in data.iterdir()} == before
 
 
-@pytest.mark.ci
+@pytest.mark.nightly  # The next test looks at the same position, without training.
 def test_a_restart_goes_on_behind_the_rows_that_were_read(config, tmp_path):
     policy = {"corrupt_data_policy": "skip_record", "mode": "train", "epochs": 2}
     whole = config(**policy, model_dir=str(tmp_path / "whole"))

@@ -51,7 +51,7 @@ def _equal(ours, expected):
         assert ours[1][name] == pytest.approx(values, abs=1e-6), name
 
 
-@pytest.mark.ci
+@pytest.mark.nightly  # The next test also turns it off.
 def test_a_module_turns_tensorflow_2_off(trained, new):
     old = trained("old", _OLD)
     _equal(old, new)

@@ -212,7 +212,10 @@ def test_validating_a_spec_needs_no_tensorflow(ads):
     assert "the spec and the flags are correct" in done.stdout
 
 
-@pytest.mark.parametrize("when", ["training", pytest.param("evaluating", marks=pytest.mark.ci)])
+# test_unfinished.py has an evaluation that SIGTERM breaks off.
+@pytest.mark.parametrize(
+    "when", ["training", pytest.param("evaluating", marks=pytest.mark.nightly)]
+)
 def test_sigterm_saves_a_checkpoint(flagfile, tmp_path, when):
     arguments = [f"--flagfile={flagfile}", "--max_steps=1000000", "--log_every_secs=0.01"]
     if when == "evaluating":

@@ -71,6 +71,7 @@ def forward_features(estimator, names):
     return tf.estimator.Estimator(model_fn, config=estimator.config)
 
 
+@pytest.mark.nightly  # tests/estimator_kit/model/test_raw_features.py asks in each mode.
 def test_answers_have_the_keys_and_words_of_the_records(data, tmp_path):
     result = run(data, tmp_path / "model", exporters=("final",))
     rows = make_rows(200, seed=9)
@@ -126,7 +127,7 @@ def test_answers_have_the_keys_and_words_of_the_records(data, tmp_path):
     assert [e.features.feature["city"].bytes_list.value[0] for e in stored] == expected["city"]
 
 
-@pytest.mark.nightly  # estimator_kit/model/test_raw_features.py has its forms.
+@pytest.mark.nightly  # tests/estimator_kit/model/test_raw_features.py has its forms.
 def test_a_built_in_model_forwards_features_as_tf_contrib_did(data, tmp_path):
     params = {"forward_features": ["row", "tags"], "hidden_units": [4]}
     result = run(data, tmp_path / "model", model="dnn", model_params=params, exporters=("final",))

@@ -139,7 +139,7 @@ def test_a_mix_counts_its_epochs_and_goes_on_exactly(config, ads, tmp_path, capl
     assert ek.run(other).rows_trained == 2 * 280
 
 
-@pytest.mark.ci
+@pytest.mark.nightly  # The rule is in reading/test_files.py.
 def test_days_choose_the_files(config, tmp_path):
     for day in range(1, 6):
         path = f"{tmp_path}/data/dt=2026-01-0{day}/part.tfrecord"

@@ -32,7 +32,7 @@ def small(ads):
     )
 
 
-@pytest.mark.ci
+@pytest.mark.nightly  # test_training.py scores in batches of 7.
 def test_the_loss_is_that_of_the_rows_whatever_the_batches(config, trained):
     losses = [
         ek.run(config(mode="evaluate", eval_batch_size=size)).metrics for size in (7, 199, 200)
@@ -146,14 +146,6 @@ def test_another_training_is_said_once(config, trained, caplog):
     ]
 
 
-def test_a_finished_run_has_nothing_left_to_train(config, trained):
-    run = config()
-    before = read_result(run.model_dir)
-    with pytest.raises(ek.NothingToDo):
-        ek.run(config(mode="train"))
-    assert read_result(run.model_dir) == before
-
-
 @pytest.mark.nightly
 def test_a_model_directory_may_be_moved_with_its_best_export(config, trained, tmp_path):
     (tmp_path / "model").rename(tmp_path / "moved")
@@ -171,11 +163,12 @@ def test_a_model_dir_that_is_a_file(config, tmp_path):
         ek.run(config(model_dir=str(tmp_path / "file")))
 
 
-def test_evaluating_no_record_is_an_error(config, made, tmp_path):
+def test_files_without_records_are_an_error(config, made, tmp_path):
     writing.write_examples(f"{tmp_path}/empty.tfrecord.gz", [])
     empty = (f"{tmp_path}/empty.tfrecord.gz",)
-    with pytest.raises(ek.DataError, match="--eval_files: its 1 files have no records"):
-        ek.run(config(eval_files=empty))
+    for flag in ("train_files", "eval_files"):
+        with pytest.raises(ek.DataError, match=f"--{flag}: its 1 files have no records"):
+            ek.run(config(**{flag: empty}))
     shutil.copytree(made[0], config().model_dir, dirs_exist_ok=True)
     with pytest.raises(ek.DataError, match="--eval_files: its 1 files have no records"):
         ek.run(config(mode="evaluate", eval_files=empty))

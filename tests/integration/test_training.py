@@ -98,12 +98,13 @@ def test_every_file_of_a_run_is_in_the_reference(config, trained):
 def test_a_second_start_has_nothing_to_do_and_touches_nothing(config, trained, tmp_path):
     run = config()
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    with pytest.raises(ek.NothingToDo) as error:
-        ek.run(run)
-    assert str(error.value) == (
-        f"{run.model_dir} is already trained to step 20 of 20. Raise --max_steps or --epochs, or "
-        "choose another --model_dir."
-    )
+    for mode in ("train_and_evaluate", "train"):
+        with pytest.raises(ek.NothingToDo) as error:
+            ek.run(run.model_copy(update={"mode": mode}))
+        assert str(error.value) == (
+            f"{run.model_dir} is already trained to step 20 of 20. Raise --max_steps or --epochs, "
+            "or choose another --model_dir."
+        )
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
@@ -123,7 +124,7 @@ def test_an_interrupted_training_ends_as_an_undisturbed_one(config, tmp_path):
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.ci
+@pytest.mark.nightly  # test_unfinished.py ends evaluations.
 def test_a_start_after_the_last_checkpoint_evaluates_and_exports(config, read_lines):
     run = config(exporters=("final",))
     ek.run(run.model_copy(update={"mode": "train"}))
@@ -134,12 +135,6 @@ def test_a_start_after_the_last_checkpoint_evaluates_and_exports(config, read_li
     assert [e["global_step"] for e in read_lines(f"{run.model_dir}/eval_history.jsonl")] == [20]
     with pytest.raises(ek.NothingToDo):
         ek.run(run)
-
-
-@pytest.mark.ci
-def test_more_steps_go_on_from_the_checkpoint(config, trained):
-    result = ek.run(config(max_steps=25))
-    assert (result.global_step, result.rows_trained) == (25, 250)
 
 
 def test_evaluate_scores_what_training_had(config, trained):
@@ -163,7 +158,7 @@ def test_an_evaluation_is_kept_under_its_name(config, trained):
     assert list(pathlib.Path(run.model_dir, "eval_holdout").glob("events*"))
 
 
-@pytest.mark.ci
+@pytest.mark.nightly  # test_exporters.py has the rule.
 def test_the_best_export_survives_a_restart(config):
     run = config(exporters=("best",), best_metric="loss/click", max_steps=20)
     first = ek.run(run)
@@ -177,19 +172,6 @@ def test_the_best_export_survives_a_restart(config):
         json.dump(kept, file)
     second = ek.run(run.model_copy(update={"max_steps": 40}))
     assert second.exports == first.exports
-
-
-@pytest.mark.nightly
-def test_early_stopping_ends_training_and_stays(config):
-    # FTRL soon reaches the loss of a constant prediction, and the loss stops falling.
-    run = config(
-        model="linear", model_params={"learning_rate": 5.0}, max_steps=1000,
-        save_checkpoints_steps=10, early_stopping_metric="loss/click", early_stopping_patience=2,
-    )  # fmt: skip
-    result = ek.run(run)
-    assert result.stop_reason == "early_stopped" and result.global_step < 1000
-    with pytest.raises(ek.NothingToDo, match="was stopped early at step"):
-        ek.run(run)
 
 
 @pytest.mark.nightly
@@ -350,13 +332,6 @@ def test_the_same_file_may_not_train_and_score(config, ads):
         ek.run(config(eval_files=(f"{ads}/train-0.tfrecord",)))
 
 
-@pytest.mark.ci
-def test_files_without_records_never_train_zero_steps(config, tmp_path):
-    writing.write_examples(f"{tmp_path}/empty.tfrecord.gz", [])
-    with pytest.raises(ek.DataError, match="--train_files: its 1 files have no records"):
-        ek.run(config(train_files=(f"{tmp_path}/empty.tfrecord.gz",)))
-
-
 BAD_RECORDS = [
     ({"click": None},
      "label 'click' is missing; if records may lack it, say missing: mask in the "
@@ -372,11 +347,10 @@ BAD_RECORDS = [
     ("where", "change", "message"),
     [
         ("train", *BAD_RECORDS[0]),
-        pytest.param("eval", *BAD_RECORDS[1], marks=pytest.mark.ci),
         *(
             pytest.param(where, *BAD_RECORDS[i], marks=pytest.mark.nightly)
-            for where, i in (("train", 1), ("train", 2), ("train", 3), ("eval", 0), ("eval", 2),
-                             ("eval", 3))
+            for where, i in (("train", 1), ("train", 2), ("train", 3), ("eval", 0), ("eval", 1),
+                             ("eval", 2), ("eval", 3))
         ),
     ],
 )  # fmt: skip

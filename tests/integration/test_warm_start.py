@@ -358,7 +358,7 @@ def fields(config, document):
     return run
 
 
-@pytest.mark.ci
+@pytest.mark.nightly  # test_input_places.py has the rule.
 def test_the_order_of_columns_is_part_of_what_a_checkpoint_means(config, fields, document):
     """TensorFlow restores each of these without an error, but the predictions mean nothing."""
     evaluate = {"mode": "evaluate", "eval_files": fields.train_files, "max_steps": None}

@@ -7,7 +7,7 @@ import pytest
 from tests.estimator_kit.compat.support import LIMIT_S, steps_of, tasks
 
 
-@pytest.mark.ci
+@pytest.mark.nightly  # Every restart of the kit goes on so.
 def test_restart_after_kill(tmp_path):
     model_dir = tmp_path / "model"
     with tasks(tmp_path) as start:

@@ -100,7 +100,7 @@ def test_mirrored_strategy_on_one_device(tmp_path):
 
 # tf.data warns when a strategy reads a dataset's options in a graph, on every TensorFlow.
 @pytest.mark.filterwarnings("ignore:To make it possible to preserve tf.data options")
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_mirrored_strategy_with_a_canned_model(tmp_path):
     config = tf.estimator.RunConfig(
         train_distribute=tf.distribute.OneDeviceStrategy("/cpu:0"),

@@ -256,7 +256,7 @@ def test_a_quantized_file_whose_loss_rises_is_refused(numbers, tmp_path, monkeyp
     assert not (tmp_path / "b" / "out").exists()
 
 
-@pytest.mark.ci
+@pytest.mark.nightly  # test_exports.py refuses a result, too.
 def test_a_quantized_file_past_the_tolerance_is_refused(numbers, tmp_path):
     with pytest.raises(ExportError) as error:
         convert(numbers, tmp_path, "tflite_int8")

@@ -248,6 +248,20 @@ def test_wide_rows_of_parquet_are_written_before_they_fill_the_memory(made, tmp_
     assert wide.read().equals(narrow.read())
 
 
+def csv_logits(path, delimiter=","):
+    header, *lines = path.read_text().splitlines()
+    at = [name.strip('"') for name in header.split(delimiter)].index("click/logits")
+    return [float(line.split(delimiter)[at]) for line in lines]
+
+
+def with_tables(made, folder, tables):
+    """A copy of the export whose spec says how to read tables."""
+    export = shutil.copytree(made.export, f"{folder}/1")
+    kept = pathlib.Path(export, "assets.extra", "feature_spec", "spec.json")
+    kept.write_text(json.dumps({**json.loads(kept.read_text()), "tables": tables}))
+    return dataclasses.replace(made, export=export)
+
+
 def test_csv_as_its_options_say(made, tmp_path):
     (tmp_path / "a.csv").write_text("# note\n 1; rome;7.50;?\n 2; oslo;1;ann\n")
     options = {"csv_columns": ("row", "city", "price", "user"), "csv_delimiter": ";",
@@ -265,35 +279,30 @@ def test_csv_as_its_options_say(made, tmp_path):
     rows = [{"city": "rome", "price": 7.5}, {"city": "oslo", "price": 1.0, "user": "ann"}]
     writing.write_examples(f"{tmp_path}/expected", rows)
     expected = made.predictions([f"{tmp_path}/expected"])["click/logits"]
-    at = names.index("click/logits")
-    found = [float(line.split(";")[at]) for line in lines]
+    found = csv_logits(tmp_path / "out" / "a.csv", ";")
     np.testing.assert_allclose(found, expected[:, 0], rtol=1e-6, atol=1e-6)
 
 
 def test_csv_as_the_export_says(made, tmp_path):
     """The spec that an export keeps decides which text is a missing value or a list."""
-    export = shutil.copytree(made.export, f"{tmp_path}/export/1")
-    kept = pathlib.Path(export, "assets.extra", "feature_spec", "spec.json")
     tables = {"csv_missing": ["?"], "csv_list_separator": "|"}
-    kept.write_text(json.dumps({**json.loads(kept.read_text()), "tables": tables}))
+    changed = with_tables(made, tmp_path / "export", tables)
     (tmp_path / "a.csv").write_text(
         "row,city,price,user,tags\n1,rome,7.5,?,a|b|c\n2,oslo,?,ann,b\n"
     )
-    told = dataclasses.replace(made, export=export)
-    predict(told, tmp_path / "a.csv", tmp_path / "out", keep_columns=("tags",))
+    predict(changed, tmp_path / "a.csv", tmp_path / "out", keep_columns=("tags",))
     rows = [
         {"city": "rome", "price": 7.5, "tags": ["a", "b", "c"]},
         {"city": "oslo", "user": "ann", "tags": ["b"]},
     ]
     writing.write_examples(f"{tmp_path}/expected", rows)
     expected = made.predictions([f"{tmp_path}/expected"])["click/logits"][:, 0]
-    header, *lines = (tmp_path / "out" / "a.csv").read_text().splitlines()
-    at = [name.strip('"') for name in header.split(",")].index("click/logits")
-    found = [float(line.split(",")[at]) for line in lines]
+    _, *lines = (tmp_path / "out" / "a.csv").read_text().splitlines()
+    found = csv_logits(tmp_path / "out" / "a.csv")
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
     assert [line.split(",")[0] for line in lines] == ['"a|b|c"', '"b"']
     with pytest.raises(ek.ConfigError, match=r"^--csv_missing: expected .* Remove the flag"):
-        predict(told, tmp_path / "a.csv", tmp_path / "other", csv_missing=("NA",))
+        predict(changed, tmp_path / "a.csv", tmp_path / "other", csv_missing=("NA",))
 
 
 def test_spaces_count_as_the_spec_of_the_export_says(made, tmp_path):
@@ -301,11 +310,9 @@ def test_spaces_count_as_the_spec_of_the_export_says(made, tmp_path):
     (tmp_path / "one.csv").write_text("row,city,price\n1, oslo,1\n")
     (tmp_path / "two.csv").write_text("row,city,price\n1, oslo,1\n2,rome,2\n")
 
-    def first_logit(told, name, out, **flags):
-        predict(told, tmp_path / f"{name}.csv", tmp_path / out, **flags)
-        header, line = (tmp_path / out / f"{name}.csv").read_text().splitlines()[:2]
-        at = [text.strip('"') for text in header.split(",")].index("click/logits")
-        return float(line.split(",")[at])
+    def first_logit(model, name, out, **flags):
+        predict(model, tmp_path / f"{name}.csv", tmp_path / out, **flags)
+        return csv_logits(tmp_path / out / f"{name}.csv")[0]
 
     writing.write_examples(
         f"{tmp_path}/expected", [{"city": word, "price": 1.0} for word in (" oslo", "oslo")]
@@ -316,13 +323,9 @@ def test_spaces_count_as_the_spec_of_the_export_says(made, tmp_path):
         first_logit(made, "one", "silent")
     assert first_logit(made, "one", "flag", csv_skip_spaces=True) == pytest.approx(no_space, 1e-5)
     for skip, expected in ((False, kept_space), (True, no_space)):
-        export = shutil.copytree(made.export, f"{tmp_path}/{skip}/1")
-        kept = pathlib.Path(export, "assets.extra", "feature_spec", "spec.json")
-        tables = CsvOptions(skip_spaces=skip).flags
-        kept.write_text(json.dumps({**json.loads(kept.read_text()), "tables": tables}))
-        told = dataclasses.replace(made, export=export)
+        changed = with_tables(made, tmp_path / str(skip), CsvOptions(skip_spaces=skip).flags)
         for name in ("one", "two"):
-            assert first_logit(told, name, f"{name}_{skip}") == pytest.approx(expected, 1e-5)
+            assert first_logit(changed, name, f"{name}_{skip}") == pytest.approx(expected, 1e-5)
 
 
 KILLED = """
@@ -344,30 +347,31 @@ if __name__ == "__main__":
 """
 
 
+def start(made, folder, program, processes):
+    """Predicts the files of a folder in another process, which `killed.py` ends early."""
+    (folder / "killed.py").write_text(KILLED)
+    return subprocess.run(
+        [sys.executable, program, "--mode=predict", f"--export_dir={made.export}",
+         "--predict_files=part-*.parquet", "--predict_dir=out", "--eval_batch_size=16",
+         f"--processes={processes}"],
+        cwd=folder, capture_output=True, text=True, timeout=240, check=False,
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )  # fmt: skip
+
+
 @pytest.mark.ci
 def test_processes_continue_after_a_kill(made, tmp_path):
     for i, size in enumerate(SIZES):
         write(tmp_path / f"part-{i}.parquet", rows_to_predict(size, i))
     files = tmp_path / "part-*.parquet"
     predict(made, files, tmp_path / "whole")
-    (tmp_path / "killed.py").write_text(KILLED)
-
-    def start(program, processes):
-        return subprocess.run(
-            [sys.executable, program, "--mode=predict", f"--export_dir={made.export}",
-             "--predict_files=part-*.parquet", "--predict_dir=out", "--eval_batch_size=16",
-             f"--processes={processes}"],
-            cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
-            env={"PYTHONPATH": str(ROOT), "PATH": "", "TF_CPP_MIN_LOG_LEVEL": "3"},
-        )  # fmt: skip
-
     out = tmp_path / "out"
-    assert start("killed.py", 1).returncode == -signal.SIGKILL
+    assert start(made, tmp_path, "killed.py", processes=1).returncode == -signal.SIGKILL
     assert sorted(path.name for path in out.iterdir()) == [
         "_PLAN.json", "_unfinished", "part-0.parquet",
     ]  # fmt: skip
     first = (out / "part-0.parquet").stat()
-    done = start(ROOT / "run.py", 2)
+    done = start(made, tmp_path, ROOT / "run.py", processes=2)
     assert done.returncode == 0, done.stderr
     assert "\n  1 files were already complete\n" in done.stdout
     assert "deprecated" not in done.stderr and "Traceback" not in done.stderr
@@ -397,13 +401,7 @@ def test_processes_continue_after_a_kill(made, tmp_path):
 def test_a_process_that_is_killed(made, tmp_path):
     for i in range(2):
         write(tmp_path / f"part-{i}.parquet", rows_to_predict(3, i))
-    (tmp_path / "killed.py").write_text(KILLED)
-    done = subprocess.run(
-        [sys.executable, "killed.py", "--mode=predict", f"--export_dir={made.export}",
-         "--predict_files=part-*.parquet", "--predict_dir=out", "--processes=2"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
-        env={"PYTHONPATH": str(ROOT), "PATH": "", "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )  # fmt: skip
+    done = start(made, tmp_path, "killed.py", processes=2)
     assert done.returncode == 75
     assert done.stderr.endswith(
         "error: another program killed a process of the prediction, as the system does when memory "

@@ -88,50 +88,40 @@ def test_the_requests_of_the_curl_line(exported):
             same(rest_outputs(answer.read()), expected)
 
 
+def answer_of(*command, cwd, path=""):
+    """How a script of the export ends, if programs are found only in the folders of `path`."""
+    environment = {"PATH": path, "TF_CPP_MIN_LOG_LEVEL": "3", "no_proxy": "*"}
+    return subprocess.run(
+        [*map(str, command)], cwd=cwd, capture_output=True, text=True, timeout=240, check=False,
+        env=environment,
+    )  # fmt: skip
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_curl_script_from_another_folder(exported, tmp_path):
     folder, _, url, expected = exported
-    done = subprocess.run(
-        ["/bin/sh", str(folder / "curl.sh"), url], cwd=tmp_path, capture_output=True, text=True,
-        timeout=120, check=False, env={"PATH": os.environ["PATH"], "no_proxy": "*"},
-    )  # fmt: skip
+    command = ("/bin/sh", folder / "curl.sh", url)
+    done = answer_of(*command, cwd=tmp_path, path=os.environ["PATH"])
     assert done.returncode == 0, done.stderr
-    answers = json_values(done.stdout)
-    assert len(answers) == 2
-    for answer in answers:
+    first, second = json_values(done.stdout)
+    for answer in (first, second):
         same(answer["outputs"], expected)
-
-
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_a_refused_request_is_the_status_of_the_curl_script(exported):
-    folder, _, url, _ = exported
-    done = subprocess.run(
-        ["/bin/sh", str(folder / "curl.sh"), url, "other"], capture_output=True, text=True,
-        timeout=120, check=False, env={"PATH": os.environ["PATH"], "no_proxy": "*"},
-    )  # fmt: skip
-    assert done.returncode == 22
+    refused = answer_of(*command, "other", cwd=tmp_path, path=os.environ["PATH"])
     error = {"error": "unknown model 'other'. Use one of: clicks."}
-    assert json_values(done.stdout) == [error, error]
+    assert (refused.returncode, json_values(refused.stdout)) == (22, [error, error])
 
 
+@pytest.mark.nightly  # The curl script asks for another model, too.
 def test_the_program_of_grpc_asks_a_model_of_another_name(exported, tmp_path):
     folder, address, _, _ = exported
-    done = subprocess.run(
-        [sys.executable, str(folder / "predict_grpc.py"), address, "other"], cwd=tmp_path,
-        capture_output=True, text=True, timeout=240, check=False,
-        env={"PATH": "", "TF_CPP_MIN_LOG_LEVEL": "3", "no_proxy": "*"},
-    )  # fmt: skip
+    done = answer_of(sys.executable, folder / "predict_grpc.py", address, "other", cwd=tmp_path)
     assert done.returncode == 1
     assert "unknown model 'other'. Use one of: clicks." in done.stderr
 
 
 def test_the_program_of_grpc(exported, tmp_path):
     folder, address, _, expected = exported
-    done = subprocess.run(
-        [sys.executable, str(folder / "predict_grpc.py"), address], cwd=tmp_path,
-        capture_output=True, text=True, timeout=240, check=False,
-        env={"PATH": "", "TF_CPP_MIN_LOG_LEVEL": "3", "no_proxy": "*"},
-    )  # fmt: skip
+    done = answer_of(sys.executable, folder / "predict_grpc.py", address, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     response = text_format.Parse(done.stdout, predict_pb2.PredictResponse())
     assert response.model_spec.name == "clicks"

@@ -138,7 +138,7 @@ def test_odd_requests_are_answered(tmp_path):
     fuzz(tmp_path, 300)
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_thousands_of_odd_requests_are_answered(tmp_path):
     fuzz(tmp_path, 5000)
 
