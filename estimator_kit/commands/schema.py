@@ -18,7 +18,7 @@ from feature_specs.files import documents, file_systems, staged
 from feature_specs.parser import parser
 from input_pipelines.prepare.analyze.folder import FolderError
 from input_pipelines.prepare.metadata_schema import from_spec, to_spec
-from input_pipelines.prepare.metadata_schema.proto import SchemaError
+from input_pipelines.prepare.metadata_schema.feature_reading import SchemaError
 
 
 def run(config: SchemaConfig, tell: Callable[[str], None]) -> RunResult:

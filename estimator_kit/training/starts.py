@@ -28,8 +28,8 @@ from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.modes import counted
 from estimator_kit.errors import ConfigError, Locked
 from estimator_kit.model.model_fn import ModelFn
+from feature_specs import meaning
 from feature_specs.files import documents, owners
-from feature_specs.meaning import compared
 from feature_specs.spec import FeatureSpec
 
 
@@ -120,12 +120,12 @@ def other_outputs(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn) -> 
     """How the outputs of the exports that training writes differ; empty if it writes none."""
     if config.mode == "train" or not config.exporters:
         return []
-    return changes(config, spec, model, compared.EXPORTS.aspects)
+    return changes(config, spec, model, meaning.EXPORTS.aspects)
 
 
 def say_changes(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, step: int) -> None:
     """Logs how a training that goes on at a step finds its numbers otherwise than before."""
-    differences = changes(config, spec, model, compared.RESUMED.aspects)
+    differences = changes(config, spec, model, meaning.RESUMED.aspects)
     if differences:
         _log.info(
             "training goes on at step %d otherwise than before: %s", step, "; ".join(differences)
