@@ -60,7 +60,7 @@ COMPARED = {
     },
     "input_pipelines.prepare.analyze.folder:_digest": {
         "input_pipelines.prepare.analyze.folder:check":
-            "_digest((folder / name).read_bytes()) not in known[name]",
+            "_digest((folder / name).read_bytes()) not in listed[name]",
     },
     "feature_specs.files.file_systems:stamps": {
         "estimator_kit.tuning.definition:changes": "was != is_now",
