@@ -27,8 +27,8 @@ from estimator_kit.checkpoints import reading, run_record
 from estimator_kit.config.modes import Train, counted
 from estimator_kit.errors import ConfigError, Locked
 from estimator_kit.model.model_fn import ModelFn
+from feature_specs import meaning
 from feature_specs.files import documents, owners
-from feature_specs.meaning import compared
 from feature_specs.spec import FeatureSpec
 
 
@@ -119,12 +119,12 @@ def other_outputs(command: Train, spec: FeatureSpec, model: ModelFn) -> list[str
     """How the outputs of the exports that training writes differ; empty if it writes none."""
     if command.program.mode == "train" or not command.exports.exporters:
         return []
-    return changes(command, spec, model, compared.EXPORTS.aspects)
+    return changes(command, spec, model, meaning.EXPORTS.aspects)
 
 
 def say_changes(command: Train, spec: FeatureSpec, model: ModelFn, step: int) -> None:
     """Logs how a training that goes on at a step finds its numbers otherwise than before."""
-    differences = changes(command, spec, model, compared.RESUMED.aspects)
+    differences = changes(command, spec, model, meaning.RESUMED.aspects)
     if differences:
         _log.info(
             "training goes on at step %d otherwise than before: %s", step, "; ".join(differences)
