@@ -45,10 +45,8 @@ if TYPE_CHECKING:
     from feature_specs import FeatureSpec as FeatureSpec
     from feature_specs import SpecError as SpecError
     from feature_specs.reference.columns import feature_columns as feature_columns
-    from feature_specs.reference.example_parsing import (
-        make_parse_example_spec as make_parse_example_spec,
-    )
-    from feature_specs.reference.example_parsing import (
+    from feature_specs.reference.columns import make_parse_example_spec as make_parse_example_spec
+    from feature_specs.reference.columns import (
         make_parse_sequence_example_spec as make_parse_sequence_example_spec,
     )
     from feature_specs.reference.ops import decode_features as decode_features
@@ -91,8 +89,8 @@ _HOMES = {
     "layer_norm": "estimator_kit.models.normalization",
     "load_spec": "feature_specs:load",
     "make_optimizer": "estimator_kit.optimizers.choice",
-    "make_parse_example_spec": "feature_specs.reference.example_parsing",
-    "make_parse_sequence_example_spec": "feature_specs.reference.example_parsing",
+    "make_parse_example_spec": "feature_specs.reference.columns",
+    "make_parse_sequence_example_spec": "feature_specs.reference.columns",
     "minimize": "estimator_kit.optimizers.choice",
     "parameter": "estimator_kit.model.model_params",
     "parse_spec": "feature_specs:parse",

@@ -6,7 +6,7 @@ Errors in a feature spec are `feature_specs.SpecError`; errors in data are
 
 from __future__ import annotations
 
-from feature_specs.files.errors import ConfigError, Locked
+from feature_specs.errors import ConfigError, Locked
 
 __all__ = [
     "CheckpointError",

@@ -2,7 +2,7 @@
 
 `load` and `parse` return a frozen `FeatureSpec` and do not import TensorFlow.
 `feature_specs.reference.columns` makes the `tf.feature_column` objects of a spec, and
-`feature_specs.reference.example_parsing` makes its parse dicts.
+`feature_specs.reference.columns` makes its parse dicts.
 """
 
 from feature_specs.errors import Problem, SpecError

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Union
 import pydantic
 from pydantic import Field
 
-from feature_specs.meaning import aspects
+from feature_specs import meaning
 
 # Names become part of the names of TensorFlow variables and signatures, which allow only these
 # characters.
@@ -61,12 +61,12 @@ def field(default: Any = ..., *, changes: str, named: bool = False, **details: A
 
     Args:
       default: its default. Without one, the field is required.
-      changes: the aspects that it changes, or `nothing`; see `feature_specs.meaning.aspects`.
+      changes: the aspects that it changes, or `nothing`; see `feature_specs.meaning`.
       named: whether it only points at what counts, as a path does.
       **details: more arguments of `pydantic.Field`.
     """
     made: Any = Field(default, **details)
-    made.metadata.append(aspects.changes(changes, named=named))
+    made.metadata.append(meaning.changes(changes, named=named))
     return made
 
 
@@ -87,15 +87,15 @@ class Declared(Entry):
                 cls.changes_of(name)
 
     @classmethod
-    def changes_of(cls, name: str) -> aspects.Changes:
+    def changes_of(cls, name: str) -> meaning.Changes:
         """What one of its fields changes."""
-        declared = aspects.of_field(cls.model_fields[name])
+        declared = meaning.of_field(cls.model_fields[name])
         if declared is None and not cls.changes:
             raise TypeError(
                 f"{cls.__name__}.{name} does not say what it changes. Declare it with `field(..., "
                 "changes=...)`, or set `changes` of the class for all its fields."
             )
-        return declared or aspects.changes(cls.changes)
+        return declared or meaning.changes(cls.changes)
 
     def counted(self, wanted: frozenset[str]) -> dict[str, Any]:
         """The values, with defaults, that change a wanted aspect, by their names in the YAML.

@@ -1,7 +1,8 @@
-"""Errors of a feature spec, collected so that a user sees all of them at once.
+"""Errors of specs, files, folders and packages that a user can act on; how errors show values.
 
-A `Problem` is one mistake at one place. A `SpecError` holds all problems that one reading found.
-This module never reads files and does not import TensorFlow.
+All mistakes of a spec are collected, so that a user sees them at once: a `Problem` is one mistake
+at one place. A `SpecError` holds all problems that one reading found. This module never reads files
+and does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -9,11 +10,40 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
-from feature_specs.files.errors import Path as Path
-from feature_specs.files.errors import path_text as path_text
-from feature_specs.files.errors import value_text as value_text
+Path = tuple[Union[str, int], ...]
+
+_LONGEST_VALUE = 60
+
+
+class ConfigError(ValueError):
+    """A flag, flagfile, parameter, model or file of a run cannot be used."""
+
+
+class Locked(Exception):
+    """Another process is working in the same folder."""
+
+
+class MissingPackageError(ImportError):
+    """An optional package is not installed. The message says how to install it."""
+
+
+def path_text(path: Path) -> str:
+    """Formats `("columns", "a", 2)` as `columns.a[2]`, and the empty path as `the top level`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text or "the top level"
+
+
+def value_text(value: Any) -> str:
+    """The `repr` of a value for a message. A long one is shortened in the middle."""
+    text = repr(value)
+    if len(text) > _LONGEST_VALUE:
+        half = _LONGEST_VALUE // 2
+        text = f"{text[:half]} ... {text[-half:]}"
+    return text
 
 
 def counted(number: int, noun: str) -> str:

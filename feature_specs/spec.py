@@ -16,6 +16,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Optional, TypeVar, Union
 
+from feature_specs import meaning
 from feature_specs.entry import Declared
 from feature_specs.errors import Path, Problem, located
 from feature_specs.feature import Feature
@@ -23,8 +24,7 @@ from feature_specs.heads import Objective
 from feature_specs.heads.base import LabelPart
 from feature_specs.kinds import Column
 from feature_specs.label import Label
-from feature_specs.meaning import compared
-from feature_specs.meaning.aspects import ASPECTS
+from feature_specs.meaning import ASPECTS
 from feature_specs.sections.records import NO_DRIFT, NO_TABLES, Condition, Drift, Filter, Tables
 from feature_specs.sections.retraining import NO_RETRAINING, Retraining
 
@@ -239,7 +239,7 @@ class FeatureSpec:
         left out, and so is what the spec only points at, such as pretrained vectors.
 
         Args:
-          aspects: names of `feature_specs.meaning.aspects.ASPECTS`.
+          aspects: names of `feature_specs.meaning.ASPECTS`.
           sections: the sections of the spec that the caller uses.
         """
         wanted, sections = frozenset(aspects), tuple(sections)
@@ -321,7 +321,7 @@ class FeatureSpec:
         }
         return _sha256(
             self.meaning(
-                compared.ROWS_OF_A_FILE.aspects, ("features", "columns", "labels", "filter")
+                meaning.ROWS_OF_A_FILE.aspects, ("features", "columns", "labels", "filter")
             ),
             self.meaning(("values", "weights"), ("objectives",)),
             # A model gets the ids of the columns below an embedding.

@@ -18,9 +18,8 @@ import pydantic
 from pydantic import Field
 
 from feature_specs.entry import Dtype, FiniteFloat
-from feature_specs.errors import counted
+from feature_specs.errors import ConfigError, counted
 from feature_specs.files import documents
-from feature_specs.files.errors import ConfigError
 
 # The file keeps the minimum, 99 percentiles and the maximum.
 PERCENTILES = 100

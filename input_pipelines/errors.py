@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from feature_specs.files.errors import MissingPackageError
+from feature_specs.errors import MissingPackageError
 
 __all__ = ["DataError", "MissingPackageError", "first_line", "message_of", "unreadable"]
 

@@ -30,11 +30,11 @@ DATES = {
     "estimator_kit/training/hooks/stop.py": "the date of an event",
     "feature_specs/files/owners.py": "a heartbeat that other machines read",
     "feature_specs/files/versions.py": "the age of a folder without a lock",
-    "input_pipelines/row_cache/digests.py": "compared with the time at which a file was changed",
+    "input_pipelines/row_cache/folder.py": "compared with the time at which a file was changed",
 }
 
 # The only one that subtracts: the time of a file is of the clock of the system, too.
-SUBTRACT = {"input_pipelines/row_cache/digests.py"}
+SUBTRACT = {"input_pipelines/row_cache/folder.py"}
 
 # Modules without such a text are not parsed.
 CLOCK = re.compile(

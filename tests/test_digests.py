@@ -24,13 +24,13 @@ COMPARED = {
     "estimator_kit.checkpoints.scores_meaning:_digest": {
         "estimator_kit.checkpoints.scores_meaning:is_of":
             "(scores or self.unmarked) == self.digest",
-        "feature_specs.meaning.compared:differences": "was != is_now",
+        "feature_specs.meaning:differences": "was != is_now",
     },
     "estimator_kit.checkpoints.run_record:_digests": {
         "estimator_kit.checkpoints.kept_files:_problems": "digest in expected",
     },
     "feature_specs.kinds.vocabulary:words_text": {
-        "feature_specs.meaning.compared:differences": "was != is_now",
+        "feature_specs.meaning:differences": "was != is_now",
     },
     "estimator_kit.config.code_digests:of_model": {
         "estimator_kit.tuning.definition:changes": "was != is_now",
@@ -81,9 +81,9 @@ COMPARED = {
     },
     "input_pipelines.record_files.file_bytes:_sample": {
         "estimator_kit.training.position:_changes": "samples[path] != now.samples[path]",
-        "feature_specs.meaning.compared:differences": "was != is_now",
+        "feature_specs.meaning:differences": "was != is_now",
     },
-    "input_pipelines.row_cache.digests:sha256_of": {
+    "input_pipelines.row_cache.folder:sha256_of": {
         "estimator_kit.exporters.saved_model:copy_saved_model": "expected.get(n) != copied.get(n)",
         "estimator_kit.retraining.facts:check_unchanged": "now != file.sha256",
         "estimator_kit.retraining.facts:_is_as_it_was":
@@ -105,8 +105,8 @@ NAMES_OF = {
     "input_pipelines.prepare.analyze.summary:_positions": "a row, in a sum for equal columns",
     "input_pipelines.prepare.analyze.values:_short": "a long word",
     "input_pipelines.prepare.convert.split:is_eval": "the side of a key",
-    "input_pipelines.row_cache.digests:of_rows": "a part of `of_shard`",
-    "input_pipelines.row_cache.digests:of_shard": "a cached shard",
+    "input_pipelines.row_cache.folder:of_rows": "a part of `of_shard`",
+    "input_pipelines.row_cache.folder:of_shard": "a cached shard",
 }
 
 

@@ -172,7 +172,7 @@ READERS = {
     "estimator_kit/serving/json_answers.py",
     "estimator_kit/serving/json_requests.py",
     "estimator_kit/tuning/study.py",
-    "input_pipelines/prepare/analyze/summary_json.py",
+    "input_pipelines/prepare/analyze/summary.py",
     "input_pipelines/prepare/tables/formats/json_lines.py",
     "input_pipelines/prepare/tables/json_files.py",
     "input_pipelines/prepare/tables/json_texts.py",

@@ -26,8 +26,8 @@ MODULES = sorted(
 ORDER = {
     "feature_specs": (
         "json_schema", "parser", "validation", "reference", "embeddings", "spec", "kinds", "label",
-        "feature", "sections", "heads", "statistics", "vocabulary", "entry",
-        "meaning", "errors", "files",
+        "feature", "sections", "heads", "statistics", "entry",
+        "meaning", "files", "errors",
     ),
     "input_pipelines": (
         "data_service", "input_fns", "row_cache", "integrity", "prepare", "reading",
@@ -46,9 +46,9 @@ ORDER = {
 WITHOUT_TENSORFLOW = {
     "feature_specs": {
         "__init__", "embeddings/pretrained_files", "embeddings/vector_files", "entry",
-        "errors", "feature", "files/*", "json_schema", "kinds/*", "label", "meaning/*",
+        "errors", "feature", "files/*", "json_schema", "kinds/*", "label", "meaning",
         "parser/*", "sections/*", "spec",
-        "statistics", "validation/*", "vocabulary",
+        "statistics", "validation/*",
     },
     "input_pipelines": {
         "__init__", "errors", "own_code", "prepare/beam_runner", "prepare/convert/__init__",

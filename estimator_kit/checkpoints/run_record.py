@@ -10,7 +10,7 @@ A changed spec can fit a checkpoint's shapes and still mean something else: for 
 vocabulary in another order or a new normalizer. So a start that finds a checkpoint compares its
 spec with the stored spec. An activation, the heads of an attention or a temperature do not show in
 the shapes of variables, either: the checkpoint fits, and the model answers otherwise. So parameters
-that change the logits of given variables must be as they were (`feature_specs.meaning.aspects`).
+that change the logits of given variables must be as they were (`feature_specs.meaning`).
 All others may change. The defaults are stored, because a later version of a model can have other
 defaults. A directory without `model_params.json` has `flags.txt`, completed with today's defaults.
 What the directory does not say contradicts nothing.
@@ -41,10 +41,10 @@ from estimator_kit.errors import CheckpointError, ConfigError
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.model_params import ModelParams, changes_of
 from estimator_kit.model.places.places import AxisPlaces
+from feature_specs import meaning
 from feature_specs.errors import SpecError
 from feature_specs.files import documents, file_systems
-from feature_specs.meaning import compared
-from feature_specs.meaning.compared import differences
+from feature_specs.meaning import differences
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 
@@ -185,7 +185,7 @@ def kept_places(folder: str) -> Optional[PlacesRecord]:
 
 
 def changes_since(
-    folder: str, spec: FeatureSpec, aspects: Collection[str] = compared.CHECKPOINT.aspects
+    folder: str, spec: FeatureSpec, aspects: Collection[str] = meaning.CHECKPOINT.aspects
 ) -> list[str]:
     """How a spec differs in these aspects from the spec that `write_record` stored in a folder.
 
@@ -241,7 +241,7 @@ def write_params(model_dir: str, params: ModelParams) -> None:
 
 def check_params(model_dir: str, model: str, params: ModelParams) -> None:
     """Raises CheckpointError if a parameter differs that changes the logits of given variables."""
-    changed = params_changes(model_dir, params, compared.CHECKPOINT.aspects)
+    changed = params_changes(model_dir, params, meaning.CHECKPOINT.aspects)
     if changed:
         listing = "\n".join(f"  {change}" for change in changed)
         raise CheckpointError(
@@ -305,12 +305,12 @@ def other_outputs(command: Train, spec: FeatureSpec, model: ModelFn) -> list[str
     """How the outputs of the exports that training writes differ; empty if it writes none."""
     if command.program.mode == "train" or not command.exports.exporters:
         return []
-    return changes(command, spec, model, compared.EXPORTS.aspects)
+    return changes(command, spec, model, meaning.EXPORTS.aspects)
 
 
 def say_changes(command: Train, spec: FeatureSpec, model: ModelFn, step: int) -> None:
     """Logs how a training that goes on at a step finds its numbers otherwise than before."""
-    differences = changes(command, spec, model, compared.RESUMED.aspects)
+    differences = changes(command, spec, model, meaning.RESUMED.aspects)
     if differences:
         _log.info(
             "training goes on at step %d otherwise than before: %s", step, "; ".join(differences)

@@ -35,9 +35,9 @@ from estimator_kit.config.areas.reading import Reading
 from estimator_kit.config.modes import Trained, counted
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.model_params import changes_of
+from feature_specs import meaning
 from feature_specs.files import documents, file_systems
-from feature_specs.meaning import compared
-from feature_specs.meaning.compared import differences, entry_of
+from feature_specs.meaning import differences, entry_of
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files.file_bytes import samples_of
 from input_pipelines.record_files.sharding import sizes_of
@@ -102,7 +102,7 @@ class ScoresMeaning:
                 for name, value in model.params.model_dump(mode="json").items()
                 if "scores" in changes_of(type(model.params), name)
             },
-            **spec.meaning(compared.SCORES.aspects),
+            **spec.meaning(meaning.SCORES.aspects),
             # The defaults of features decide which rows a filter keeps.
             **spec.meaning(("values",), ("features", "labels", "filter")),
         }
@@ -131,7 +131,7 @@ class ScoresMeaning:
 
 
 def _counted_settings(data: Data, reading: Reading, spec: FeatureSpec, model: ModelFn) -> set[str]:
-    names = {*counted("train_and_evaluate", compared.SCORES.aspects)} - _CHOOSING
+    names = {*counted("train_and_evaluate", meaning.SCORES.aspects)} - _CHOOSING
     if reading.eval_steps is None and not _sees_batches(spec, model):
         names -= {"eval_batch_size"}  # With --eval_steps it decides how many rows are evaluated.
     return names - {"input_version"} if data.eval_files else names

@@ -19,7 +19,7 @@ from feature_specs.files import documents, file_systems, staged
 from feature_specs.files.jobs import FolderError
 from feature_specs.parser import parser
 from input_pipelines.prepare.metadata_schema import from_spec, to_spec
-from input_pipelines.prepare.metadata_schema.proto import SchemaError
+from input_pipelines.prepare.metadata_schema.feature_reading import SchemaError
 
 
 def run(command: Schema, tell: Callable[[str], None]) -> RunResult:

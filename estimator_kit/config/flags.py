@@ -24,8 +24,7 @@ from estimator_kit.config.flagfile import check_flagfiles, flag_hint, split_flag
 from estimator_kit.config.modes import MODES
 from estimator_kit.config.removed import PASS_OVER, rewritten
 from estimator_kit.errors import ConfigError
-from feature_specs.errors import SpecError
-from feature_specs.files.errors import path_text
+from feature_specs.errors import SpecError, path_text
 from feature_specs.parser.yaml_reader import read_text
 
 DEFAULTS = {name: field.default for name, field in ExperimentConfig.model_fields.items()}

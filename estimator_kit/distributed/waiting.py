@@ -33,8 +33,8 @@ from pydantic import JsonValue
 from estimator_kit.config.areas import AllSettings
 from estimator_kit.config.modes import counted, settings_of
 from estimator_kit.errors import ConfigError
+from feature_specs import meaning
 from feature_specs.files import documents, file_systems
-from feature_specs.meaning import compared
 from feature_specs.spec import OF_TRAINING, FeatureSpec
 
 _log = logging.getLogger("estimator_kit")
@@ -145,11 +145,11 @@ def goal_of(config: AllSettings, spec: FeatureSpec) -> dict[str, Any]:
     scores. If one is too many, a task waits --cluster_timeout_secs for the chief. So a mark of an
     earlier version, which stored fewer settings, is another goal.
     """
-    aspects = compared.CLUSTER.aspects
+    aspects = meaning.CLUSTER.aspects
     names = counted(config.mode, aspects) | (settings_of(config.mode) & _NAMED)
     values = {name: getattr(config, name) for name in names}
-    meaning = spec.fingerprint(aspects, OF_TRAINING)[:16]
-    goal = {"mode": config.mode, **values, "meaning of --spec": meaning}
+    fingerprint = spec.fingerprint(aspects, OF_TRAINING)[:16]
+    goal = {"mode": config.mode, **values, "meaning of --spec": fingerprint}
     plain: dict[str, Any] = documents.plain(goal)
     return plain
 

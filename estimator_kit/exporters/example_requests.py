@@ -33,7 +33,7 @@ import tensorflow as tf
 from estimator_kit.exporters.signatures import defaults_of, options_of
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
 from feature_specs.spec import FeatureSpec
-from input_pipelines.record_files.wire import message
+from input_pipelines.record_files.framing import message
 from input_pipelines.transform.serving_inputs import EXAMPLES
 
 NAME = "tf_serving_warmup_requests"

@@ -34,7 +34,7 @@ from estimator_kit.model.session_errors import explained
 from feature_specs.files import file_systems, versions
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import tfrecords
-from input_pipelines.row_cache.digests import sha256_of
+from input_pipelines.row_cache.folder import sha256_of
 
 _log = logging.getLogger("estimator_kit")
 

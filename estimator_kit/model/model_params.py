@@ -20,14 +20,14 @@ import pydantic
 from estimator_kit.config.areas.base import Prefix
 from estimator_kit.errors import ConfigError
 from estimator_kit.optimizers.choice import OptimizerChoice
+from feature_specs import meaning
 from feature_specs.errors import did_you_mean
-from feature_specs.meaning import aspects
 
 # What a parameter changes: only how training finds its numbers, or only what it names. A parameter
 # without a declaration changes the logits of given variables, which is the strictest.
-TRAINING = aspects.changes("training")
-TRAINING_AND_SCORES = aspects.changes("training scores")
-NAMED = aspects.changes("", named=True)
+TRAINING = meaning.changes("training")
+TRAINING_AND_SCORES = meaning.changes("training scores")
+NAMED = meaning.changes("", named=True)
 
 # The name of a group of the spec. Its columns count, and not its name.
 Group = Annotated[str, NAMED]
@@ -104,11 +104,11 @@ class ModelParams(pydantic.BaseModel):
     clip_norm: Annotated[Optional[float], TRAINING] = pydantic.Field(default=None, gt=0)
     clip_value: Annotated[Optional[float], TRAINING] = pydantic.Field(default=None, gt=0)
     accumulate: Annotated[int, TRAINING] = pydantic.Field(default=1, ge=1, strict=True)
-    moving_average: Annotated[Optional[float], aspects.changes("weights training")] = (
+    moving_average: Annotated[Optional[float], meaning.changes("weights training")] = (
         pydantic.Field(default=None, gt=0, lt=1)
     )
     combine: Annotated[Union[str, dict[str, Any]], TRAINING] = "weights"
-    forward_features: Annotated[tuple[str, ...], aspects.changes("outputs")] = ()
+    forward_features: Annotated[tuple[str, ...], meaning.changes("outputs")] = ()
 
     if not TYPE_CHECKING:  # Otherwise a type checker would allow every name.
 
@@ -129,25 +129,25 @@ def parameter(default: Any, *, changes: str, **limits: Any) -> Any:
       default: its default.
       changes: `nothing`, or words with spaces between them, such as `training` (how numbers are
         found), `scores` (metrics of given answers), `outputs` (names and order of answers) and
-        `weights`. See `feature_specs.meaning.aspects`.
+        `weights`. See `feature_specs.meaning`.
       limits: arguments of `pydantic.Field`, such as `ge=0`.
 
     Raises:
       ValueError: a word of `changes` does not exist.
     """
     field: Any = pydantic.Field(default, **limits)
-    field.metadata.append(aspects.changes(changes))
+    field.metadata.append(meaning.changes(changes))
     return field
 
 
 def changes_of(kind: type[ModelParams], name: str) -> frozenset[str]:
-    """The aspects that a parameter changes; see `feature_specs.meaning.aspects`.
+    """The aspects that a parameter changes; see `feature_specs.meaning`.
 
     A class that only gives a parameter another default does not repeat what it changes.
     """
     for base in kind.__mro__:
         fields = base.model_fields if issubclass(base, ModelParams) else {}
-        declared = aspects.of_field(fields[name]) if name in fields else None
+        declared = meaning.of_field(fields[name]) if name in fields else None
         if declared is not None:
             return declared.aspects
     return frozenset({"weights"})

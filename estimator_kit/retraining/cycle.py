@@ -53,7 +53,7 @@ from estimator_kit.retraining.vocabularies import Vocabularies
 from estimator_kit.retraining.window import CycleWindow, Window, choose, compared
 from feature_specs.embeddings import pretrained_files
 from feature_specs.files import file_systems, owners
-from feature_specs.meaning.compared import CYCLE
+from feature_specs.meaning import CYCLE
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.synthetic import impression_log

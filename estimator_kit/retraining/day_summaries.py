@@ -19,7 +19,7 @@ from typing import Optional
 
 from feature_specs.files import file_systems, staged
 from feature_specs.sections.records import Condition
-from input_pipelines.prepare.analyze import scan, summary_json
+from input_pipelines.prepare.analyze import scan, summary
 from input_pipelines.prepare.analyze.summary import RecordSummary
 
 _log = logging.getLogger("estimator_kit")
@@ -50,11 +50,11 @@ def of(
     """
     content = _read(place)
     if content is None:
-        content = summary_json.to_bytes(scan.scan(paths, conditions=conditions))
+        content = summary.to_bytes(scan.scan(paths, conditions=conditions))
         if is_as_it_was():
             staged.write(place, _digest(content) + b"\n" + content)
     # Also a new summary comes from its stored form, so that both are merged to the same statistics.
-    return summary_json.from_bytes(content)
+    return summary.from_bytes(content)
 
 
 def keep(folder: str, places: Iterable[str]) -> None:

@@ -35,7 +35,7 @@ from input_pipelines.integrity import data_scan
 from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import file_bytes
-from input_pipelines.row_cache.digests import Digests
+from input_pipelines.row_cache.folder import Digests
 
 _log = logging.getLogger("estimator_kit")
 

@@ -28,8 +28,8 @@ from estimator_kit.retraining.gate_stage import Both, Judged
 from estimator_kit.retraining.training_stage import Trained
 from estimator_kit.retraining.vocabularies import Vocabularies
 from estimator_kit.retraining.window import CycleWindow, MadeWith
+from feature_specs import meaning
 from feature_specs.files import documents, owners
-from feature_specs.meaning import compared
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 
@@ -84,7 +84,7 @@ class Lineage(CycleFile):
     seed: Optional[int] = None
     global_step: Optional[int] = None
     metrics: Optional[dict[str, Optional[float]]]
-    compared: Optional[dict[str, Both]] = None
+    meaning: Optional[dict[str, Both]] = None
     passed: Optional[bool] = None
     version: Optional[int] = None
     seconds: dict[str, float] = Field({})
@@ -94,9 +94,9 @@ class Lineage(CycleFile):
 def verdict_digest(config: AllSettings, spec: FeatureSpec) -> str:
     """A hash of what accepts or refuses a cycle's data and candidate, and changes no number."""
     values = {
-        name: getattr(config, name) for name in sorted(counted("retrain", compared.VERDICT.aspects))
+        name: getattr(config, name) for name in sorted(counted("retrain", meaning.VERDICT.aspects))
     }
-    text = json.dumps([values, spec.meaning(compared.VERDICT.aspects)], sort_keys=True, default=str)
+    text = json.dumps([values, spec.meaning(meaning.VERDICT.aspects)], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -114,7 +114,7 @@ def identity(
       window_digest: `Window.digest`.
       pretrained: the stamps of the files with pretrained vectors, which the fingerprint lacks.
     """
-    values = {name: getattr(config, name) for name in counted("retrain", compared.CYCLE.aspects)}
+    values = {name: getattr(config, name) for name in counted("retrain", meaning.CYCLE.aspects)}
     kind = find_model(config.model)
     params = checked_params(config.model, kind.Params, config.model_params)
     resolved = {

@@ -31,7 +31,7 @@ from estimator_kit.retraining.stages import serving_of
 from estimator_kit.training import unfinished
 from feature_specs.files import documents, owners
 from feature_specs.parser import parser
-from input_pipelines.row_cache.digests import Digests
+from input_pipelines.row_cache.folder import Digests
 
 
 def roll_back(run: InFolder, retraining: ToVersion) -> str:

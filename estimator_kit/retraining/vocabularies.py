@@ -25,10 +25,10 @@ from feature_specs import statistics as statistics_file
 from feature_specs.embeddings import pretrained_files
 from feature_specs.files import documents, staged
 from feature_specs.kinds import Vocabulary
+from feature_specs.kinds.vocabulary import read_words
 from feature_specs.parser import parser
 from feature_specs.parser.yaml_reader import read_text
 from feature_specs.spec import FeatureSpec
-from feature_specs.vocabulary import read_words
 from input_pipelines.prepare.analyze import refresh
 from input_pipelines.prepare.analyze.summary import RecordSummary
 

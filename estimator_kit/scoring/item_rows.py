@@ -24,7 +24,7 @@ from estimator_kit.scoring import rows
 from estimator_kit.scoring.export import RECORD_REMEDY
 from estimator_kit.scoring.rows import Batch
 from feature_specs.errors import did_you_mean
-from feature_specs.reference import example_parsing
+from feature_specs.reference import columns
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import fields as field_rules
@@ -157,7 +157,7 @@ def _values(feature: Any) -> list[Any]:
 def _fillers(spec: FeatureSpec, needed: Collection[str]) -> dict[str, Any]:
     """A value for each required feature that is not needed, so that records can be parsed."""
     found = {}
-    for name, entry in example_parsing.feature_parse_dict(spec).items():
+    for name, entry in columns.feature_parse_dict(spec).items():
         required = isinstance(entry, tf.io.FixedLenFeature) and entry.default_value is None
         if name in needed or not required:
             continue

@@ -23,8 +23,7 @@ import tensorflow as tf
 from estimator_kit.scoring import kept
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.tables import formats
-from input_pipelines.prepare.tables.arrow_writer import flat
-from input_pipelines.prepare.tables.table_format import PredictedRows, Writer
+from input_pipelines.prepare.tables.table_format import PredictedRows, Writer, flat
 from input_pipelines.record_files import kinds
 from input_pipelines.record_files.framing import framed
 

@@ -33,8 +33,8 @@ from estimator_kit.training import unfinished
 from estimator_kit.training.hooks.stop import stops
 from estimator_kit.training.position import InputPosition
 from estimator_kit.training.source import TrainingInput
+from feature_specs import meaning
 from feature_specs.errors import did_you_mean
-from feature_specs.meaning import compared
 from feature_specs.spec import FeatureSpec
 from input_pipelines.integrity import label_order
 from input_pipelines.reading import files
@@ -131,7 +131,7 @@ def find_warm_start(
         pattern=warm_start_settings.warm_start_vars,
         renames=warm_start_settings.warm_start_rename,
     )
-    folder, counts = os.path.dirname(warm.checkpoint), compared.WARM_START.aspects
+    folder, counts = os.path.dirname(warm.checkpoint), meaning.WARM_START.aspects
     for change in run_record.params_changes(folder, params, counts):
         _log.warning("warm start: the model uses its variables in another way: %s", change)
     if training.max_steps is not None and warm.step >= training.max_steps:

@@ -18,9 +18,9 @@ from estimator_kit.config.areas.run import ModelChoice
 from estimator_kit.config.modes import Tune, counted
 from estimator_kit.tuning.search_file import Search
 from estimator_kit.tuning.space import stored
+from feature_specs import meaning
 from feature_specs.embeddings import pretrained_files
 from feature_specs.files import file_systems
-from feature_specs.meaning import compared
 from feature_specs.spec import OF_TRAINING, FeatureSpec
 from input_pipelines.errors import MissingPackageError
 from input_pipelines.reading import files
@@ -95,7 +95,7 @@ def definition(command: Tune, spec: FeatureSpec, models: Iterable[str] = ()) -> 
     """
     values = {
         name: getattr(command.settings, name)
-        for name in sorted(counted("tune", compared.SEARCH.aspects))
+        for name in sorted(counted("tune", meaning.SEARCH.aspects))
     }
     named = ("model", "corrupt_data_policy", "warm_start_from")
     days = {part: command.data.days_of(part) for part in ("train", "eval")}
@@ -124,7 +124,7 @@ def definition(command: Tune, spec: FeatureSpec, models: Iterable[str] = ()) -> 
         **values,
         **{name: getattr(command.settings, name) for name in named},
         "model_params": _params(command.choice, models),
-        "meaning of --spec": spec.fingerprint(compared.SEARCH.aspects, OF_TRAINING)[:16],
+        "meaning of --spec": spec.fingerprint(meaning.SEARCH.aspects, OF_TRAINING)[:16],
         **facts,
     }
 
@@ -136,7 +136,7 @@ def _params(choice: ModelChoice, models: Iterable[str]) -> dict[str, Any]:
 
     def counts(name: str, kind: Any) -> bool:
         aspects = changes_of(kind, name) if name in kind.model_fields else None
-        return not aspects or not aspects.isdisjoint(compared.SEARCH.aspects)
+        return not aspects or not aspects.isdisjoint(meaning.SEARCH.aspects)
 
     kinds = [find_model(model).Params for model in models or [choice.model]]
     return {

@@ -26,15 +26,8 @@ from pydantic import Field
 from estimator_kit.errors import ConfigError
 from estimator_kit.tuning.parameter import Parameter, allowed, text_of, value_problem
 from feature_specs.entry import Entry, PositiveFloat, PositiveInt, as_tuple
-from feature_specs.errors import (
-    Path,
-    Problem,
-    SpecError,
-    did_you_mean,
-    located,
-    value_text,
-)
-from feature_specs.parser.entry_messages import entry_at, message_of, place_in
+from feature_specs.errors import Path, Problem, SpecError, did_you_mean, located, value_text
+from feature_specs.parser.sections import entry_at, message_of, place_in
 from feature_specs.parser.yaml_reader import LONGEST, Lines, read_text, too_long
 
 

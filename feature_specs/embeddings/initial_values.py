@@ -20,8 +20,8 @@ from feature_specs.embeddings.vector_files import VectorFileError, npy_array, te
 from feature_specs.errors import SpecError, did_you_mean
 from feature_specs.kinds import DynamicEmbedding, Embedding
 from feature_specs.kinds.embedding import Normal, TruncatedNormal, Uniform, Zeros
+from feature_specs.kinds.vocabulary import VocabularyError
 from feature_specs.spec import FeatureSpec
-from feature_specs.vocabulary import VocabularyError
 
 
 def initializer(column: Union[DynamicEmbedding, Embedding]) -> Any:

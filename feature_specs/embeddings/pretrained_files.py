@@ -18,8 +18,8 @@ from feature_specs.embeddings.vector_files import VectorFileError, npy_array, te
 from feature_specs.errors import Problem, SpecError, nearest
 from feature_specs.kinds import Column, Embedding, Vocabulary
 from feature_specs.kinds.embedding import Pretrained
+from feature_specs.kinds.vocabulary import inside, not_inside
 from feature_specs.spec import FeatureSpec
-from feature_specs.vocabulary import inside, not_inside
 
 # The number of bytes that `check` reads of a text file.
 _CHECKED_BYTES = 4 * 2**20

@@ -27,8 +27,8 @@ from typing import Any, ClassVar, Generic, Optional, TypeVar, Union
 import pydantic
 from typing_extensions import Self
 
+from feature_specs.errors import ConfigError, path_text, value_text
 from feature_specs.files import file_systems, staged
-from feature_specs.files.errors import ConfigError, path_text, value_text
 
 _D = TypeVar("_D", bound="_Stored")
 _T = TypeVar("_T")

@@ -29,7 +29,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Optional
 
-from feature_specs.files.errors import ConfigError, MissingPackageError
+from feature_specs.errors import ConfigError, MissingPackageError
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*)://")
 

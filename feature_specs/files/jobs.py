@@ -24,8 +24,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Generic, Optional, TypeVar
 
+from feature_specs.errors import ConfigError, Locked
 from feature_specs.files import documents, file_systems, locks, shards, staged
-from feature_specs.files.errors import ConfigError, Locked
 from feature_specs.files.shards import Written
 
 PLAN, MANIFEST, SUCCESS, UNFINISHED = "_PLAN.json", "_MANIFEST.json", "_SUCCESS", "_unfinished"

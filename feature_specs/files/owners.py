@@ -34,8 +34,8 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import ClassVar, Optional
 
+from feature_specs.errors import ConfigError, Locked
 from feature_specs.files import documents, locks
-from feature_specs.files.errors import ConfigError, Locked
 
 _log = logging.getLogger("estimator_kit")
 

@@ -24,8 +24,8 @@ import shutil
 from collections.abc import Callable, Iterator
 from typing import Optional
 
+from feature_specs.errors import ConfigError
 from feature_specs.files import file_systems, locks
-from feature_specs.files.errors import ConfigError
 
 # How all temporary names begin. Readers of a folder leave out such names.
 TEMPORARY = ".tmp-"

@@ -22,8 +22,8 @@ import re
 import time
 from collections.abc import Iterator
 
+from feature_specs.errors import ConfigError
 from feature_specs.files import file_systems, staged
-from feature_specs.files.errors import ConfigError
 
 # The largest number of a version: gRPC sends it as int64.
 LARGEST = 2**63 - 1

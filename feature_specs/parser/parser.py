@@ -17,14 +17,7 @@ from collections.abc import Mapping
 from typing import Any, Union
 
 from feature_specs.embeddings import pretrained_files
-from feature_specs.errors import (
-    Problem,
-    ProblemError,
-    SpecError,
-    did_you_mean,
-    located,
-    value_text,
-)
+from feature_specs.errors import Problem, ProblemError, SpecError, did_you_mean, located, value_text
 from feature_specs.parser.sections import SECTIONS, Reading
 from feature_specs.parser.statistics_references import StatisticsReferences
 from feature_specs.parser.yaml_reader import LONGEST, Lines, read_text, too_long

@@ -22,9 +22,9 @@ from typing import Any, Optional
 from feature_specs.errors import Path, ProblemError, did_you_mean, value_text
 from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.kinds.bounds import cuts
+from feature_specs.kinds.vocabulary import inside
 from feature_specs.sections.records import Filter
 from feature_specs.statistics import PERCENTILES, Numbers, Statistics, StatisticsError, load
-from feature_specs.vocabulary import inside
 
 _log = logging.getLogger("feature_specs")
 

@@ -26,7 +26,7 @@ import tensorflow as tf
 
 from feature_specs.files import file_systems
 from feature_specs.kinds import bounds
-from feature_specs.reference import example_parsing
+from feature_specs.reference import columns
 from feature_specs.sections.records import Condition
 from feature_specs.spec import FeatureSpec
 from input_pipelines.eager import as_written
@@ -90,7 +90,7 @@ class Selection:
         self._conditions = spec.conditions
         self._entries = _entries(self._conditions)
         if negatives is not None:
-            self._entries.update(example_parsing.parse_entries(spec, [negatives.label]))
+            self._entries.update(columns.parse_entries(spec, [negatives.label]))
 
     @property
     def drops_rows(self) -> bool:

@@ -19,7 +19,7 @@ fetches its data at each start gives new times to the same content. To read all 
 long as an epoch. `samples_of` reads a few places of each file. If the rows come in another order,
 or the file was converted or compressed again, nearly all of its bytes differ. A sample does not see
 bytes that were changed in place between the samples, such as a label; then the rows still have the
-same numbers. For a digest of all bytes, see `row_cache.digests`.
+same numbers. For a digest of all bytes, see `row_cache.folder`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Frames serialized records as TFRecord files store them, and checks their checksums.
+"""Frames records as TFRecord files store them, checks their checksums, and writes small messages.
 
 A record is stored as
 
@@ -10,6 +10,13 @@ A record is stored as
 google-crc32c computes the CRC in C: about 700,000 records of 400 bytes a second. The processes of a
 conversion do not load TensorFlow, which would take seconds and half a GB in each of them. The kit
 also reads damaged files with these functions; TensorFlow reads and checks intact files.
+
+In protocol buffers' wire format, messages whose classes the kit does not import:
+
+    message([(2, 200)])     # b"\x10\xc8\x01"
+
+The modules that read or write many records at a time, `prepare.convert.encoding` and
+`prepare.analyze.wire`, do with arrays what this module does with one value.
 """
 
 from __future__ import annotations
@@ -17,7 +24,7 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Iterable
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import google_crc32c
 import numpy as np
@@ -129,3 +136,42 @@ def frames(records: Any) -> tuple[np.ndarray, np.ndarray]:
     offsets = np.frombuffer(records.buffers()[1], np.int32)[records.offset :][: len(records) + 1]
     places = offsets.astype(np.int64) - int(offsets[0]) + FRAME * np.arange(len(offsets))
     return np.frombuffer(framed(records.to_pylist()), np.uint8), places
+
+
+Value = Union[bool, int, float, str, bytes]
+Field = tuple[int, Value]
+
+# Tags: the number of the field times 8 plus its wire type, 2 for "with a length".
+FIELD_1, FIELD_2 = 0x0A, 0x12
+# The tag of the list in a `tf.train.Feature`.
+TAG_OF_DTYPE = {"string": 0x0A, "float32": 0x12, "int64": 0x1A}
+
+
+def varint(number: int) -> bytes:
+    """A number of 0 or more: 7 bits in each byte, the lowest first."""
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])
+
+
+def length_delimited(tag: int, content: bytes) -> bytes:
+    """A field with a length: a string, bytes or a message."""
+    return bytes([tag]) + varint(len(content)) + content
+
+
+def message(fields: Iterable[Field]) -> bytes:
+    """A message: (number of the field, value), in this order. Submessages are bytes.
+
+    A float is a `double`, and an integer 0 or more.
+    """
+    return b"".join(_field(number, value) for number, value in fields)
+
+
+def _field(number: int, value: Value) -> bytes:
+    if isinstance(value, float):
+        return bytes([number << 3 | 1]) + struct.pack("<d", value)
+    if isinstance(value, int):  # Also a bool.
+        return bytes([number << 3]) + varint(value)
+    return length_delimited(number << 3 | 2, value.encode() if isinstance(value, str) else value)

@@ -1,7 +1,6 @@
 """Transformed rows on a local disk, for later epochs and later runs: `--input_cache_dir`.
 
-    digests         digests of files, and the name of a cached shard, which is made of them
-    folder          the cached shards in a folder; the size limit; several runs at the same time
+    folder          the cached shards in a folder; their names; the size limit; several runs at once
     shards          packs transformed rows into a few dense tensors; writes and reads one shard
     cache           combines all of this for `input_fns`
 

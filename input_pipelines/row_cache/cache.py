@@ -32,9 +32,8 @@ from input_pipelines.reading.shuffling import OneEpoch
 from input_pipelines.reading.sources import Cut, Files
 from input_pipelines.record_files.sharding import Shard
 from input_pipelines.record_files.tfrecords import NO_DAMAGE, Damaged
-from input_pipelines.row_cache import digests, shards
-from input_pipelines.row_cache.digests import Digests
-from input_pipelines.row_cache.folder import CacheFolder, CacheFull
+from input_pipelines.row_cache import folder, shards
+from input_pipelines.row_cache.folder import CacheFolder, CacheFull, Digests
 from input_pipelines.row_cache.shards import RowLayout
 from input_pipelines.transform.transforms import Transform
 
@@ -140,7 +139,7 @@ class RowCache:
           ValueError: rows of the spec cannot be cached; see `RowLayout`.
           tf.errors.OpError: a record is bad; the same error as without the cache.
         """
-        key = (digests.of_rows(spec), tuple(files), shard, tuple(sorted(damaged.items())))
+        key = (folder.of_rows(spec), tuple(files), shard, tuple(sorted(damaged.items())))
         with self._lock:
             if key not in self._known:
                 self._known[key] = self._rows(spec, files, shard, damaged)
@@ -308,20 +307,20 @@ class _Maker:
 
     def __init__(self, spec: FeatureSpec, shard: Shard, damaged: Damaged, file_digests: Digests):
         self._digests = file_digests
-        self._rows = digests.of_rows(spec)
+        self._rows = folder.of_rows(spec)
         self._shard = shard
         self._damaged = damaged
         self._selection = Selection(spec)
         self._transform = Transform(spec)
         self.layout = RowLayout.of(spec, self._transform)
-        if digests.of_rows(spec) != self._rows:
+        if folder.of_rows(spec) != self._rows:
             raise DataError("a vocabulary file of the spec changed while it was read. Start again")
 
     def key(self, path: str) -> str:
         # A file that is known to be damaged is read in another way, even if no record is skipped.
         left_out = self._damaged.get(path)
         content = self._digests.of(path)
-        return digests.of_shard(self._rows, path, content, self._shard, left_out)
+        return folder.of_shard(self._rows, path, content, self._shard, left_out)
 
     def packed_by_file(
         self, files: Sequence[str]

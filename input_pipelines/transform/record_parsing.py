@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from feature_specs.reference import example_parsing
+from feature_specs.reference import columns
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import checks
 
@@ -29,9 +29,9 @@ class RecordParser:
     """
 
     def __init__(self, spec: FeatureSpec):
-        self._features = example_parsing.feature_parse_dict(spec)
-        self._labels = example_parsing.label_parse_dict(spec)
-        self._feature_lists = example_parsing.feature_list_parse_dict(spec)
+        self._features = columns.feature_parse_dict(spec)
+        self._labels = columns.label_parse_dict(spec)
+        self._feature_lists = columns.feature_list_parse_dict(spec)
         self._sequence_examples = spec.sequence_examples
         self._row_lengths = {
             name: feature.row_lengths
@@ -41,7 +41,7 @@ class RecordParser:
         self._nested = {name for name, feature in spec.features.items() if feature.nested}
 
     def parse_label_feature(self, serialized: tf.Tensor, name: str) -> tf.Tensor:
-        """Parses only one feature of `example_parsing.label_parse_dict`, as [rows]."""
+        """Parses only one feature of `columns.label_parse_dict`, as [rows]."""
         entries = {name: self._labels[name]}
         if self._sequence_examples:
             return tf.io.parse_sequence_example(serialized, entries)[0][name]

@@ -2,7 +2,7 @@
 
 A maker writes one artifact by a small real run. Its `read` calls the code with which a later start
 decides, on the real files, and says what followed: None if the start goes on, or words of the
-column `otherwise` of `feature_specs.meaning.compared`. A refusal is the error itself.
+column `otherwise` of `feature_specs.meaning`. A refusal is the error itself.
 """
 
 from __future__ import annotations

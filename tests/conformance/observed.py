@@ -1,6 +1,6 @@
 """What a spec and a model make of a few rows, by aspect, without a training.
 
-`Observed` follows the way of the rows; see `feature_specs.meaning.aspects`. Each variable is filled
+`Observed` follows the way of the rows; see `feature_specs.meaning`. Each variable is filled
 from a hash of its name, and each random op is seeded by its name. So only what counts can differ.
 """
 

@@ -1,4 +1,4 @@
-"""Each artifact obeys its row of `feature_specs.meaning.compared`.
+"""Each artifact obeys its row of `feature_specs.meaning`.
 
 Between the run that writes an artifact and the start that reads it, one declared value changes. The
 start goes on, unless the row names an aspect that this value changes; then it does what the row
@@ -13,11 +13,11 @@ import shutil
 import pytest
 
 from estimator_kit.errors import CheckpointError, ConfigError
-from feature_specs.meaning import compared
-from feature_specs.meaning.aspects import ASPECTS, NOTHING
+from feature_specs import meaning
+from feature_specs.meaning import ASPECTS, NOTHING
 from tests.conformance.artifacts import ARTIFACTS, Change, Start, other_rows, write_data
 
-ROWS = {name: row for name, row in vars(compared).items() if isinstance(row, compared.Compared)}
+ROWS = {name: row for name, row in vars(meaning).items() if isinstance(row, meaning.Compared)}
 
 
 def setting(name, value):
@@ -116,7 +116,7 @@ def follows(artifact, made, place, start):
 
 
 def test_each_row_has_a_maker_and_each_aspect_a_change():
-    assert {*ROWS.values()} == {*compared.ALL}
+    assert {*ROWS.values()} == {*meaning.ALL}
     assert ARTIFACTS.keys() == ROWS.keys()
     assert [*CHANGES] == [*ASPECTS, NOTHING]
     for aspect, changes in CHANGES.items():

@@ -21,7 +21,7 @@ from estimator_kit.model.model_params import changes_of
 from estimator_kit.models import MODELS
 from feature_specs.entry import Declared
 from feature_specs.heads import HEADS
-from feature_specs.meaning.aspects import ASPECTS
+from feature_specs.meaning import ASPECTS
 from tests.conformance import declared, declared_settings, table
 from tests.conformance.observed import ENDS, WAY, Observed, example, same
 from tests.conformance.observed_settings import OBSERVED

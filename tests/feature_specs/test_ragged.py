@@ -16,7 +16,7 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.model import group_checks, input_layer
 from estimator_kit.models import MODELS
-from feature_specs.reference import example_parsing
+from feature_specs.reference import columns
 from input_pipelines.integrity import data_scan, diagnosis
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
@@ -130,7 +130,7 @@ def test_batches_have_them(tmp_path):
 def test_the_parse_dict():
     spec = feature_specs.parse(DOCUMENT)
     assert spec.used_features() == ("words", "sentences", "kinds", "prices", "city")
-    entries = example_parsing.feature_parse_dict(spec, sparse=True)
+    entries = columns.feature_parse_dict(spec, sparse=True)
     assert entries["words"] == tf.io.VarLenFeature(tf.string)
     assert entries["sentences"] == tf.io.VarLenFeature(tf.int64)
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.model import input_layer
-from feature_specs.reference import columns, example_parsing
+from feature_specs.reference import columns
 from input_pipelines.integrity import diagnosis, spec_check
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
@@ -69,7 +69,7 @@ def record(steps, *, absent=(), **context):
 
 def parsed_by_tensorflow(spec, records):
     """Parses as the input_fn of a canned estimator does, with only the public parse dicts."""
-    context, sequence = example_parsing.make_parse_sequence_example_spec(spec)
+    context, sequence = columns.make_parse_sequence_example_spec(spec)
     context = {name: entry for name, entry in context.items() if name not in spec.labels}
     parsed, lists, _ = tf.io.parse_sequence_example(records, context, sequence)
     return parsed, lists

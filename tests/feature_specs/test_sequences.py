@@ -16,7 +16,7 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.model import input_layer
 from estimator_kit.models import MODELS
-from feature_specs.reference import columns, example_parsing
+from feature_specs.reference import columns
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.feature_specs.broken import problems_of
@@ -72,7 +72,7 @@ def readings():
     Their variables have the same values.
     """
     spec = feature_specs.parse(DOCUMENT)
-    parse = example_parsing.feature_parse_dict(spec, sparse=True)
+    parse = columns.feature_parse_dict(spec, sparse=True)
     results = []
     for ours in (False, True):
         with tf.Graph().as_default() as graph:

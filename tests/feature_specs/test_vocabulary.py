@@ -9,7 +9,7 @@ import pytest
 
 import feature_specs
 from feature_specs import SpecError
-from feature_specs.vocabulary import VocabularyError, inside, read_words
+from feature_specs.kinds.vocabulary import VocabularyError, inside, read_words
 
 pytestmark = pytest.mark.no_tensorflow
 

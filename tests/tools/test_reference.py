@@ -14,10 +14,10 @@ from estimator_kit.config.areas import AllSettings
 from estimator_kit.config.modes import MODES
 from estimator_kit.models import MODELS
 from estimator_kit.serving import errors, grpc_server
+from feature_specs import meaning
 from feature_specs.heads import HEADS, METRICS
 from feature_specs.kinds import COLUMN_KINDS
-from feature_specs.meaning import compared
-from feature_specs.meaning.aspects import ASPECTS
+from feature_specs.meaning import ASPECTS
 from tests.conftest import ROOT
 from tools import docs_hook
 from tools.reference import spec, text
@@ -84,7 +84,7 @@ def test_the_page_of_meanings_has_every_aspect_artifact_and_value(pages):
     picture = (ROOT / "docs/images/meaning.svg").read_text(encoding="utf-8")
     for aspect in ASPECTS:
         assert f"\n| `{aspect}` | " in page and f">{aspect}</text>" in picture, aspect
-    for row in compared.ALL:
+    for row in meaning.ALL:
         assert f"\n| {row.artifact} | {', '.join(row.aspects)} | {row.also} | " in page
     values = {*AllSettings.model_fields, "columns.identity.size", "objectives.binary.loss_weight"}
     assert {*re.findall(r"\n\| `(?:--)?([\w.]+)` \| ", page)} >= values

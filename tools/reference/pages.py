@@ -16,9 +16,9 @@ from estimator_kit.config.modes import (
     settings_of,
 )
 from estimator_kit.model.model_params import changes_of as of_parameter
+from feature_specs import meaning
 from feature_specs.heads import HEADS
 from feature_specs.kinds import COLUMN_KINDS
-from feature_specs.meaning import aspects, compared
 from tools.reference import models, spec
 from tools.reference.text import code, default_text, escaped, table, type_text
 
@@ -85,11 +85,11 @@ def exit_statuses_page() -> str:
 
 def meaning_page() -> str:
     """What each value changes, and what each artifact compares."""
-    defined = inspect.getdoc(aspects) or ""
+    defined = inspect.getdoc(meaning) or ""
     lines = defined[defined.index("    records") : defined.index("A declaration names")]
     decide = [line.split(maxsplit=1) for line in lines.strip().splitlines()]
     rows = [
-        (c.artifact, ", ".join(c.aspects) or "nothing", c.also, c.otherwise) for c in compared.ALL
+        (c.artifact, ", ".join(c.aspects) or "nothing", c.also, c.otherwise) for c in meaning.ALL
     ]
     return "\n\n".join(
         [
@@ -129,13 +129,13 @@ def _declared() -> Iterator[tuple[str, str]]:
             yield code(f"{section}.{field.alias or name}"), _changes(model.changes_of(name))
     for owner, kind, names in models.parameters():
         for name in names:
-            declared = aspects.of_field(kind.model_fields[name])
-            changes = aspects.Changes(of_parameter(kind, name), bool(declared and declared.named))
+            declared = meaning.of_field(kind.model_fields[name])
+            changes = meaning.Changes(of_parameter(kind, name), bool(declared and declared.named))
             yield f"`--model_params={name}` of {owner}", _changes(changes)
 
 
-def _changes(changes: aspects.Changes) -> str:
-    text = ", ".join(name for name in aspects.ASPECTS if name in changes.aspects) or "nothing"
+def _changes(changes: meaning.Changes) -> str:
+    text = ", ".join(name for name in meaning.ASPECTS if name in changes.aspects) or "nothing"
     return f"{text} (named)" if changes.named else text
 
 

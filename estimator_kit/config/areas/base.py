@@ -15,7 +15,7 @@ import pydantic
 from pydantic import Field
 from pydantic_core import PydanticCustomError
 
-from feature_specs.meaning import aspects
+from feature_specs import meaning
 
 # The largest number that TensorFlow holds, as int64.
 LARGEST = 2**63 - 1
@@ -73,17 +73,17 @@ def setting(default: Any, help_text: str, *, changes: str, named: bool = False) 
     Args:
       default: its default.
       help_text: its text in `--help`.
-      changes: the aspects that it changes, or `nothing`; see `feature_specs.meaning.aspects`.
+      changes: the aspects that it changes, or `nothing`; see `feature_specs.meaning`.
       named: whether it only points at what counts, as a path does.
     """
     field: Any = Field(default, description=help_text)
-    field.metadata.append(aspects.changes(changes, named=named))
+    field.metadata.append(meaning.changes(changes, named=named))
     return field
 
 
-def changes_of(kind: type[Settings], name: str) -> aspects.Changes:
+def changes_of(kind: type[Settings], name: str) -> meaning.Changes:
     """What a setting changes, as its field declares it."""
-    changes = aspects.of_field(kind.model_fields[name])
+    changes = meaning.of_field(kind.model_fields[name])
     assert changes is not None, f"{name} is not declared with `setting`"
     return changes
 

@@ -2,7 +2,7 @@
 
 TensorFlow has the messages of event files. The messages of the plugins pr_curves, hparams and
 custom_scalars are in the package tensorboard, which TensorFlow 2.21 does not install. They are
-small, so this module writes them with `record_files.wire`. A test compares the bytes with
+small, so this module writes them with `record_files.framing`. A test compares the bytes with
 TensorBoard's own classes. Nothing here reads or writes a file.
 """
 
@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
-from input_pipelines.record_files.wire import Field, message
+from input_pipelines.record_files.framing import Field, message
 
 # In `api.proto` of the plugin hparams.
 _STRING, _BOOL, _NUMBER = 1, 2, 3

@@ -21,11 +21,11 @@ from feature_specs import statistics as statistics_file
 from feature_specs.errors import counted
 from feature_specs.feature import Feature
 from feature_specs.kinds import Vocabulary
+from feature_specs.kinds.vocabulary import read_words
 from feature_specs.label import Label
 from feature_specs.parser.yaml_reader import read_text
 from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import FeatureStatistics, Statistics, StatisticsError
-from feature_specs.vocabulary import read_words
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import folder
 from input_pipelines.prepare.analyze.columns import STATISTICS_FILE, percent

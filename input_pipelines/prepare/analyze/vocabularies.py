@@ -16,7 +16,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from feature_specs.vocabulary import fits_a_line
+from feature_specs.kinds.vocabulary import fits_a_line
 
 
 @dataclasses.dataclass(frozen=True)

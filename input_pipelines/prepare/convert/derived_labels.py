@@ -28,7 +28,7 @@ from feature_specs.kinds.bounds import Number
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert.options import DerivedLabel
 from input_pipelines.prepare.convert.value_checks import check_column
-from input_pipelines.prepare.tables import narrowing, reader
+from input_pipelines.prepare.tables import reader, storable
 from input_pipelines.prepare.tables.columns import Column, is_text
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.reader import Rows, Table
@@ -129,7 +129,7 @@ def _label(column: Any, label: DerivedLabel, rows: Rows) -> Any:
 def _of_integers(numbers: np.ndarray, label: DerivedLabel) -> np.ndarray:
     """bool [rows]: which int64 or uint64 numbers pass."""
     limits = np.iinfo(numbers.dtype)
-    wanted = [narrowing.decimal_of(value) for value in label.values]
+    wanted = [storable.decimal_of(value) for value in label.values]
     if label.test == "above":
         bound = math.floor(wanted[0])
         if not limits.min <= bound <= limits.max:
@@ -156,12 +156,12 @@ def _of_text(text: Any, label: DerivedLabel) -> np.ndarray:
     """
     pa = arrow()
     numbers = np.asarray(text.cast(pa.float64()))
-    wanted = [narrowing.decimal_of(value) for value in label.values]
+    wanted = [storable.decimal_of(value) for value in label.values]
     near = np.isin(numbers, [float(value) for value in wanted])
     above = label.test == "above"
     passed = numbers > float(wanted[0]) if above else np.zeros(len(numbers), bool)
     words = text.filter(pa.array(near)).dictionary_encode()
-    values = map(narrowing.decimal_of, words.dictionary.to_pylist())
+    values = map(storable.decimal_of, words.dictionary.to_pylist())
     pass_ = np.array([value > wanted[0] if above else value in wanted for value in values], bool)
     passed[near] = pass_[np.asarray(words.indices)]
     return passed
@@ -212,4 +212,4 @@ def _integer(text: str, test: str) -> int:
     except ValueError:
         if test != "above":
             raise
-        return math.floor(narrowing.decimal_of(text))
+        return math.floor(storable.decimal_of(text))

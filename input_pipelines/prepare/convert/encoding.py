@@ -19,7 +19,13 @@ import numpy as np
 
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.tables.library import arrow
-from input_pipelines.record_files.wire import FIELD_1, FIELD_2, TAG_OF_DTYPE, framed, varint
+from input_pipelines.record_files.framing import (
+    FIELD_1,
+    FIELD_2,
+    TAG_OF_DTYPE,
+    length_delimited,
+    varint,
+)
 
 
 class Encoder:
@@ -60,7 +66,7 @@ def _entry(column: Any, field: Field) -> list[Any]:
         if not field.feature_list:
             between = bytes([tag]) + varint(size) if size else b""
             value += len(between)
-        body = framed(FIELD_1, field.name.encode()) + bytes([FIELD_2]) + varint(value)
+        body = length_delimited(FIELD_1, field.name.encode()) + bytes([FIELD_2]) + varint(value)
         return bytes([FIELD_1]) + varint(len(body) + value) + body + between
 
     return [_by_length(kept, prefix), kept]

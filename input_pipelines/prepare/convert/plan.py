@@ -18,10 +18,10 @@ from typing import ClassVar, Optional
 import numpy as np
 import pydantic
 
+from feature_specs import meaning
 from feature_specs.files import documents, file_systems, jobs
 from feature_specs.files.jobs import File
 from feature_specs.files.shards import Written
-from feature_specs.meaning import compared
 from feature_specs.spec import FeatureSpec
 from input_pipelines import own_code
 from input_pipelines.errors import DataError
@@ -35,7 +35,7 @@ from input_pipelines.record_files.framing import FOOTER, HEADER
 
 _VERSION = 1
 # The aspects and sections of a spec that change records, or how their values are checked.
-_READ = (compared.CONVERSION.aspects, ("features", "labels"))
+_READ = (meaning.CONVERSION.aspects, ("features", "labels"))
 _SAMPLES = 16
 _SAMPLE_ROWS = 1024
 _MIB = 2**20

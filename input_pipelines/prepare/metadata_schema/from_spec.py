@@ -25,7 +25,7 @@ from feature_specs.label import Label
 from feature_specs.sections.records import Thresholds
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.analyze import drift
-from input_pipelines.prepare.metadata_schema import proto, weighted_features
+from input_pipelines.prepare.metadata_schema import feature_choices, feature_reading
 from input_pipelines.prepare.metadata_schema.to_spec import LABEL_TAG
 
 _TRAINING, _SERVING = "TRAINING", "SERVING"
@@ -38,7 +38,7 @@ def text(spec: FeatureSpec) -> tuple[str, tuple[str, ...]]:
     schema, lost = schema_of(spec)
     head = ["# By run.py --mode=schema. Not in the Schema, which only describes records:"]
     head += [f"#   {line}" for line in lost] or ["#   nothing"]
-    return "\n".join([*head, "", proto.text(schema)]), lost
+    return "\n".join([*head, "", feature_reading.text(schema)]), lost
 
 
 def schema_of(spec: FeatureSpec) -> tuple[Any, tuple[str, ...]]:
@@ -47,7 +47,7 @@ def schema_of(spec: FeatureSpec) -> tuple[Any, tuple[str, ...]]:
     Raises:
       MissingPackageError: tensorflow-metadata is not installed, or has an unsuitable version.
     """
-    schema = proto.library().Schema()
+    schema = feature_reading.library().Schema()
     schema.default_environment.extend([_TRAINING, _SERVING])
     lost: list[str] = []
     served = spec.used_features()
@@ -64,12 +64,12 @@ def schema_of(spec: FeatureSpec) -> tuple[Any, tuple[str, ...]]:
             decode = feature.decode.model_dump(mode="json", exclude_defaults=True)
             lost.append(f"features.{name}.decode: {json.dumps(decode)}")
         if name in spec.ignored:
-            message.lifecycle_stage = proto.library().DISABLED
+            message.lifecycle_stage = feature_reading.library().DISABLED
         elif name not in served:  # The weight of a label, or a true probability.
             message.not_in_environment.append(_SERVING)
         _add_drift(spec, "feature", name, message, lost)
     domains = {_add_domain(spec, name, schema, lost) for name in spec.features}
-    domains.update(weighted_features.add_messages(schema, spec))
+    domains.update(feature_choices.add_messages(schema, spec))
     for name, label in spec.labels.items():
         _add_label(spec, name, label, schema, lost)
     lost += _columns_lost(spec, domains)
@@ -77,7 +77,7 @@ def schema_of(spec: FeatureSpec) -> tuple[Any, tuple[str, ...]]:
 
 
 def _add(schema: Any, name: str, entry: Union[Feature, Label]) -> Any:
-    kind = getattr(proto.library(), _TYPES[entry.dtype])
+    kind = getattr(feature_reading.library(), _TYPES[entry.dtype])
     return schema.feature.add(name=name, type=kind)
 
 
@@ -189,7 +189,7 @@ def _add_drift(spec: FeatureSpec, kind: str, name: str, message: Any, lost: list
         limits: Thresholds = drift.thresholds(spec, kind, name, measure)
         path = f"drift of {kind} {name}: {measure}"
         fits = measure in _COMPARATORS
-        if measure == "l_infinity" and message.type == proto.library().FLOAT:
+        if measure == "l_infinity" and message.type == feature_reading.library().FLOAT:
             fits = False
         if limits.stop is not None and fits:
             comparator = getattr(message.drift_comparator, _COMPARATORS[measure])

@@ -19,14 +19,13 @@ from feature_specs.errors import did_you_mean
 from input_pipelines.prepare.analyze import folder, spec_text
 from input_pipelines.prepare.analyze.columns import Choice, Entry
 from input_pipelines.prepare.analyze.first_spec import SPEC_FILE, check_loads
-from input_pipelines.prepare.metadata_schema import (
-    feature_choices,
-    feature_reading,
-    proto,
-    weighted_features,
+from input_pipelines.prepare.metadata_schema import feature_choices, feature_reading
+from input_pipelines.prepare.metadata_schema.feature_reading import (
+    DTYPES,
+    Reading,
+    SchemaError,
+    one_line,
 )
-from input_pipelines.prepare.metadata_schema.feature_reading import DTYPES, Reading
-from input_pipelines.prepare.metadata_schema.proto import SchemaError, one_line
 
 LABEL_TAG = "label"
 _MOST_CLASSES = 1000
@@ -48,7 +47,7 @@ def write(path: str, *, labels: Sequence[str], directory: str) -> str:
     """
     target = pathlib.Path(directory)
     folder.check(target)
-    schema = proto.read(path)
+    schema = feature_reading.read_schema(path)
     texts, report = spec_files(schema, labels=labels, source=path)
     check_loads(texts)
     folder.publish(target, texts)
@@ -82,7 +81,7 @@ def spec_files(
             choices[name] = feature_choices.choose(reading, taken, absent=absent)
     if not any(choice.columns for choice in choices.values()):
         raise SchemaError(f"apart from the labels, {source!r} has no feature for a column")
-    whole = [*weighted_features.add_columns(schema, readings, choices), *_lost_of_schema(schema)]
+    whole = [*feature_choices.add_columns(schema, readings, choices), *_lost_of_schema(schema)]
     entries = [_label_entries(readings[label]) for label in chosen]
     report = [
         f"{'left out' if choice.feature is None else 'ignored'}: {name}: {choice.why}"

@@ -3,13 +3,11 @@
     options         how a CSV file is written, if it differs from the usual form
     library         pyarrow, which is imported when a table is read, and the files that it reads
     table_format    what a format of tables must have; `formats` has one class for each format
-    csv_files, csv_stream, csv_start, text_types    CSV: fields as text, and their types
+    csv_files, csv_stream, text_types    CSV: fields as text, and their types
     json_files, json_texts    JSON lines: blocks of objects, and values as their text
-    csv_lines       the line of a row in a CSV file
+    csv_lines       the start of a CSV file, and the line of a row
     columns, storable    the types that a record can store, and values of any type as one of them
-    narrowing       numbers as the file has them, and as float32
     reader          the files of one table, its columns, and its rows, part by part
-    arrow_writer    what the writers of predictions share
 
 A row becomes a record. A null is a missing feature, and a list is a feature with several values. A
 column has one type in the whole table, so all types are known before the first row is returned. The

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import csv_lines, csv_start, library
+from input_pipelines.prepare.tables import csv_lines, library
 from input_pipelines.prepare.tables.csv_lines import CsvRows
 from input_pipelines.prepare.tables.csv_stream import CsvStream
 from input_pipelines.prepare.tables.library import LentStream, arrow, one_line, reading
@@ -47,9 +47,9 @@ def names(path: str, options: CsvOptions) -> tuple[str, ...]:
             columns = tuple(lent.table.schema.names)
         except UnicodeDecodeError as error:
             raise DataError(
-                csv_start.utf16(path)
+                csv_lines.utf16(path)
                 or f"{path}: the names of its columns are not UTF-8: {error.object[:_SHOWN]!r}. "
-                f"{csv_start.WRITE_AGAIN}"
+                f"{csv_lines.WRITE_AGAIN}"
             ) from error
     for i, name in enumerate(columns):
         if name in columns[:i]:
@@ -134,7 +134,7 @@ def _opened(
             places = CsvRows(options, empty_rows=len(columns) == 1)
             message = _wrong_row(str(error), path, places)
             if "Empty CSV file" in str(error):
-                message = csv_start.why_no_rows(path, options)
+                message = csv_lines.why_no_rows(path, options)
             raise DataError(message or f"{path}: {_reason(error)}") from error
 
 
@@ -207,6 +207,6 @@ def utf8(column: Any, what: str, where: Callable[[int], str]) -> Any:
                 (value or b"").decode()
             except UnicodeDecodeError as error:
                 raise DataError(
-                    f"{where(i)}: {what} is not UTF-8: {value[:_SHOWN]!r}. {csv_start.WRITE_AGAIN}"
+                    f"{where(i)}: {what} is not UTF-8: {value[:_SHOWN]!r}. {csv_lines.WRITE_AGAIN}"
                 ) from error
         raise

@@ -22,7 +22,7 @@ class CsvOptions:
       delimiter: the character that separates fields; by default a comma, or a tab for .tsv.
       skip_spaces: whether to ignore spaces at the start of a field, before its quotes. None
         decides by the file: they are ignored if every value of a column begins with a space
-        (`csv_start`).
+        (`csv_lines`).
       comment: lines that start with this text are ignored; by default no line is ignored.
       missing: unquoted fields that are missing values, such as "?" or "NA". An empty field is
         always a missing value. In a column of numbers, these are missing values in quotes, too.

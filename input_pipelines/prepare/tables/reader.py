@@ -25,16 +25,12 @@ from feature_specs.errors import counted
 from input_pipelines.errors import DataError, cores
 from input_pipelines.prepare import beam_runner
 from input_pipelines.prepare.beam_runner import Work
-from input_pipelines.prepare.tables import formats, narrowing
+from input_pipelines.prepare.tables import formats, storable
 from input_pipelines.prepare.tables.columns import Column
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.storable import DIGITS, ZERO, Rounded, all_columns, array_of
-from input_pipelines.prepare.tables.table_format import (
-    ColumnRequest,
-    Part,
-    as_declared,
-)
+from input_pipelines.prepare.tables.table_format import ColumnRequest, Part, as_declared
 from input_pipelines.record_files import kinds
 
 # The rows of a batch. Enough to make the cost of each call negligible. Analysis takes as many
@@ -257,7 +253,7 @@ def read(
       part: a part of a table.
       rounded: counts how many values a float32 does not keep.
       written: the columns whose numbers are compared. For float32 columns without lists, a batch
-        also has the numbers as the file has them: float32, or the result of `narrowing.as_written`.
+        also has the numbers as the file has them: float32, or the result of `storable.as_written`.
         For CSV files and JSON lines, this is text.
 
     Raises:
@@ -302,7 +298,7 @@ def read_beside(
 def rounding_notes(rounded: Mapping[tuple[str, str], int]) -> list[str]:
     """Notes for the user about values that a float32 does not keep."""
     lost = {
-        DIGITS: f"with more than {narrowing.DIGITS} digits, rounded to a float32",
+        DIGITS: f"with more than {storable.EXACT_DIGITS} digits, rounded to a float32",
         ZERO: "too close to 0 for a float32, stored as 0",
     }
     return [
@@ -358,7 +354,7 @@ def _written(array: Any, part: Part) -> Any:
     pa = arrow()
     if pa.types.is_float32(array.type) or pa.types.is_float16(array.type):
         return array.cast(pa.float32())
-    numbers = narrowing.as_written(array)
+    numbers = storable.as_written(array)
     return numbers if formats.of(part.kind).has_types else numbers.cast(pa.string())
 
 

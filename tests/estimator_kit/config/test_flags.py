@@ -399,7 +399,7 @@ for name in (
     "feature_specs", "estimator_kit", "estimator_kit.config.experiment_config",
     "estimator_kit.errors",
     "estimator_kit.exit_codes", "estimator_kit.config.flagfile", "estimator_kit.config.flags",
-    "estimator_kit.main", "feature_specs.vocabulary",
+    "estimator_kit.main", "feature_specs.kinds.vocabulary",
 ):
     importlib.import_module(name)
     assert "tensorflow" not in sys.modules, name

@@ -13,7 +13,7 @@ from estimator_kit.config.areas.base import Settings, changes_of, setting
 from estimator_kit.config.modes import Tune, settings_of
 from estimator_kit.retraining import lineage
 from estimator_kit.tuning import definition
-from feature_specs.meaning.aspects import ASPECTS, Changes, changes
+from feature_specs.meaning import ASPECTS, Changes, changes
 from feature_specs.parser import parser
 from input_pipelines.record_files import writing
 

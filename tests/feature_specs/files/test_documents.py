@@ -7,8 +7,8 @@ from typing import Optional
 
 import pytest
 
+from feature_specs.errors import ConfigError
 from feature_specs.files import documents
-from feature_specs.files.errors import ConfigError
 
 pytestmark = pytest.mark.no_tensorflow
 

@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import pytest
 
+from feature_specs.errors import ConfigError
 from feature_specs.files import file_systems, jobs
-from feature_specs.files.errors import ConfigError
 from feature_specs.files.shards import ShardFile, Written
 
 pytestmark = pytest.mark.no_tensorflow

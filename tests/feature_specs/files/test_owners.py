@@ -13,8 +13,8 @@ import threading
 
 import pytest
 
+from feature_specs.errors import ConfigError, Locked
 from feature_specs.files import locks, owners
-from feature_specs.files.errors import ConfigError, Locked
 
 pytestmark = pytest.mark.no_tensorflow
 

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from feature_specs.errors import ConfigError
 from feature_specs.files import locks, staged
-from feature_specs.files.errors import ConfigError
 
 pytestmark = pytest.mark.no_tensorflow
 

@@ -7,8 +7,8 @@ import pathlib
 
 import pytest
 
+from feature_specs.errors import ConfigError
 from feature_specs.files import locks, staged, versions
-from feature_specs.files.errors import ConfigError
 
 pytestmark = pytest.mark.no_tensorflow
 

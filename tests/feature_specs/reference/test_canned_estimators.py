@@ -11,8 +11,7 @@ import tensorflow as tf
 
 import feature_specs
 from estimator_kit.models import MODELS
-from feature_specs.reference.columns import feature_columns
-from feature_specs.reference.example_parsing import make_parse_example_spec
+from feature_specs.reference.columns import feature_columns, make_parse_example_spec
 from input_pipelines import input_fns
 from input_pipelines.record_files import writing
 from tests.conftest import make_rows

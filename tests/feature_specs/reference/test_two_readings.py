@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import feature_specs
 from estimator_kit.model import input_layer
-from feature_specs.reference import columns, example_parsing
+from feature_specs.reference import columns
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 
@@ -183,7 +183,7 @@ class Readings:
 
 
 def _reference(spec, examples):
-    parsed = tf.io.parse_example(examples, example_parsing.feature_parse_dict(spec, sparse=True))
+    parsed = tf.io.parse_example(examples, columns.feature_parse_dict(spec, sparse=True))
     # The layer of canned estimators, which puts its own name into the names of variables.
     deep = columns.feature_columns(spec, "deep")
     dense = tf.compat.v1.keras.layers.DenseFeatures(deep, name=input_layer.DNN_SCOPE)(parsed)

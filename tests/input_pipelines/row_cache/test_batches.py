@@ -15,7 +15,7 @@ from input_pipelines.errors import DataError
 from input_pipelines.reading.negatives import Negatives
 from input_pipelines.record_files import writing
 from input_pipelines.record_files.sharding import Shard
-from input_pipelines.row_cache import digests, shards
+from input_pipelines.row_cache import folder, shards
 from input_pipelines.row_cache.cache import CacheCounts, RowCache
 from tests.conftest import make_rows
 from tests.input_pipelines.inputs import training
@@ -259,7 +259,7 @@ def test_a_file_that_changes_while_it_is_transformed_is_not_cached(spec, files, 
 
 @pytest.mark.parametrize("young", [3 * 10**9, 0], ids=["young files", "old files"])
 def test_a_folder_that_vanishes_is_named(spec, files, cache, monkeypatch, young):
-    monkeypatch.setattr(digests, "_YOUNG", young)
+    monkeypatch.setattr(folder, "_YOUNG", young)
     rows = cache.rows(spec, files[:1])
     shutil.rmtree(cache._name)
     with pytest.raises(DataError, match=r"the input cache .*/cache cannot be used: "):

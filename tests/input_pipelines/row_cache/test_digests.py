@@ -9,17 +9,17 @@ import threading
 
 import pytest
 
-from input_pipelines.row_cache import digests
-from input_pipelines.row_cache.digests import Digests
+from input_pipelines.row_cache import folder
+from input_pipelines.row_cache.folder import Digests
 
 
 @pytest.fixture
 def read(monkeypatch):
     """The paths whose bytes were read."""
     paths = []
-    file = digests.tf.io.gfile.GFile
+    file = folder.tf.io.gfile.GFile
     monkeypatch.setattr(
-        digests.tf.io.gfile, "GFile", lambda path, mode: (paths.append(path), file(path, mode))[1]
+        folder.tf.io.gfile, "GFile", lambda path, mode: (paths.append(path), file(path, mode))[1]
     )
     return paths
 
@@ -27,7 +27,7 @@ def read(monkeypatch):
 @pytest.fixture
 def old(monkeypatch):
     """Changes are old enough to be remembered."""
-    monkeypatch.setattr(digests, "_YOUNG", -(10**12))
+    monkeypatch.setattr(folder, "_YOUNG", -(10**12))
 
 
 def sha(data):
@@ -72,7 +72,7 @@ def test_a_young_file_is_read_each_time(tmp_path, read):
 def test_a_file_that_changes_while_it_is_read_is_not_remembered(tmp_path, monkeypatch, old):
     path = tmp_path / "a"
     path.write_bytes(b"one")
-    identity = digests._identity
+    identity = folder._identity
     seen = []
 
     def changing(name):
@@ -82,7 +82,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_remembered(tmp_path, monkey
             seen[-1] = identity(name)
         return seen[-1]
 
-    monkeypatch.setattr(digests, "_identity", changing)
+    monkeypatch.setattr(folder, "_identity", changing)
     known = Digests(tmp_path / "digests")
     assert known.of(str(path)) == sha(b"one")
     assert known.of(str(path)) == sha(b"longer")
@@ -96,7 +96,7 @@ def test_truncated_lines_and_old_lines_are_dropped(tmp_path, monkeypatch, old):
     whole = file.read_text()
     file.write_bytes(b"\xff\n" + whole[:-10].encode())
     assert Digests(file).of(str(path)) == sha(b"one")
-    monkeypatch.setattr(digests, "_MOST", 2)
+    monkeypatch.setattr(folder, "_MOST", 2)
     lines = [f"1-{i}-1-1-1 {'0' * 64}\n" for i in range(3)]
     file.write_text("".join([*lines, whole]))
     Digests(file)
@@ -107,9 +107,9 @@ def test_truncated_lines_and_old_lines_are_dropped(tmp_path, monkeypatch, old):
 def test_a_line_of_another_run_is_kept_while_the_file_is_shortened(tmp_path, monkeypatch, old):
     path, data = tmp_path / "digests.txt", tmp_path / "data"
     data.write_bytes(b"rows")
-    monkeypatch.setattr(digests, "_MOST", 4)
+    monkeypatch.setattr(folder, "_MOST", 4)
     path.write_text("".join(f"1-2-3-4-{n} {n:064x}\n" for n in range(5)))
-    other, read = digests.Digests(tmp_path / "other.txt"), digests._text
+    other, read = folder.Digests(tmp_path / "other.txt"), folder._text
     other._path = path
     adding = threading.Thread(target=lambda: other.of(str(data)))
 
@@ -119,8 +119,8 @@ def test_a_line_of_another_run_is_kept_while_the_file_is_shortened(tmp_path, mon
         adding.join(0.2)  # It waits for the lock. Without one, it would be done.
         return text
 
-    monkeypatch.setattr(digests, "_text", reading)
-    digests.Digests(path)
+    monkeypatch.setattr(folder, "_text", reading)
+    folder.Digests(path)
     adding.join()
     kept = read(path).splitlines()
     assert [line[:9] for line in kept[:2]] == ["1-2-3-4-3", "1-2-3-4-4"]

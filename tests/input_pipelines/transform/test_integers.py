@@ -16,7 +16,7 @@ import tensorflow as tf
 
 import feature_specs
 from feature_specs.kinds import COLUMN_KINDS, normalizers
-from feature_specs.reference import columns, example_parsing
+from feature_specs.reference import columns
 from input_pipelines.record_files import writing
 from input_pipelines.transform import serving_inputs
 from input_pipelines.transform.transforms import Transform
@@ -217,7 +217,7 @@ def test_boundaries_of_integers_are_exact_in_both_readings():
     assert {name: found[name] for name in expected} == expected
 
     def reference():
-        parsed = tf.io.parse_example(examples, example_parsing.feature_parse_dict(spec))
+        parsed = tf.io.parse_example(examples, columns.feature_parse_dict(spec))
         hot = {name: columns.feature_column(spec, f"{name}_hot") for name in expected}
         layer = tf.compat.v1.keras.layers.DenseFeatures
         return {name: tf.argmax(layer([column])(parsed), 1) for name, column in hot.items()}
@@ -258,7 +258,7 @@ def test_the_reference_and_serving_read_integers_as_training_does():
             np.testing.assert_allclose(answer["step"].flat_values, z, rtol=1e-6)
             assert answer["b"].tolist() == [0, 1, 1, 1, 1, 2, 2]
             assert answer["zb"].tolist() == [0, 0, 1, 2, 2, 2, 2]
-        parsed = tf.io.parse_example(examples, example_parsing.feature_parse_dict(spec))
+        parsed = tf.io.parse_example(examples, columns.feature_parse_dict(spec))
         layer = tf.compat.v1.keras.layers.DenseFeatures
         named = {n: columns.feature_column(spec, n) for n in ("z", "b_hot", "zb_hot")}
         dense = session.run({n: layer([column])(parsed) for n, column in named.items()})

@@ -122,7 +122,7 @@ def test_the_graph_itself_refuses_labels_outside_the_domain(objective, label, ba
 
 
 def test_canned_estimators_get_lists_as_sparse_tensors():
-    from feature_specs.reference.example_parsing import make_parse_example_spec
+    from feature_specs.reference.columns import make_parse_example_spec
 
     spec = spec_of({"dtype": "int64", "shape": "variable"}, TOPICS)
     assert make_parse_example_spec(spec)["y"] == tf.io.VarLenFeature(tf.int64)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
-from feature_specs.vocabulary import VocabularyError, fits_a_line, read_words
+from feature_specs.kinds.vocabulary import VocabularyError, fits_a_line, read_words
 from input_pipelines.transform.batch import make_table
 
 # Each character that has a meaning in some format, and a few of other scripts.

@@ -16,13 +16,13 @@ import numpy as np
 import pydantic
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import csv_files, csv_lines, csv_start, text_types
-from input_pipelines.prepare.tables.arrow_writer import ArrowWriter, flat, output_array
+from input_pipelines.prepare.tables import csv_files, csv_lines, text_types
 from input_pipelines.prepare.tables.columns import Column
 from input_pipelines.prepare.tables.csv_lines import CsvRows
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.table_format import (
+    ArrowWriter,
     ColumnRequest,
     Output,
     Part,
@@ -30,6 +30,8 @@ from input_pipelines.prepare.tables.table_format import (
     TableColumns,
     TableFormat,
     check_names,
+    flat,
+    output_array,
 )
 from input_pipelines.prepare.tables.text_types import Cells, TextColumn
 
@@ -186,7 +188,7 @@ def _spaces_decided(
     """The options with `skip_spaces` decided, and the fields of the file that decided it."""
     if csv.skip_spaces is not None:
         return csv, {}
-    spaced = {path: csv_start.after_spaces(path, csv) for path in files}
+    spaced = {path: csv_lines.after_spaces(path, csv) for path in files}
     first = {path: fields for path, fields in spaced.items() if fields}
     return dataclasses.replace(csv, skip_spaces=bool(first)), dict(list(first.items())[:1])
 

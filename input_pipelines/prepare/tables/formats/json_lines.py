@@ -17,10 +17,10 @@ import pydantic
 from feature_specs.files.documents import plain
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.tables import json_files
-from input_pipelines.prepare.tables.arrow_writer import NO_TEXT
 from input_pipelines.prepare.tables.columns import Column, NoFeature, column_of, is_list, is_text
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.table_format import (
+    NO_TEXT,
     ColumnRequest,
     Part,
     PredictedRows,

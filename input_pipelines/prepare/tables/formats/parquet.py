@@ -9,10 +9,10 @@ from typing import Any, Optional
 import numpy as np
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables.arrow_writer import ArrowWriter, flat, output_array
 from input_pipelines.prepare.tables.columns import Column, NoFeature, column_of
 from input_pipelines.prepare.tables.library import arrow, open_file, reading
 from input_pipelines.prepare.tables.table_format import (
+    ArrowWriter,
     ColumnRequest,
     Part,
     PredictedRows,
@@ -20,6 +20,8 @@ from input_pipelines.prepare.tables.table_format import (
     TableFormat,
     as_declared,
     check_names,
+    flat,
+    output_array,
 )
 
 # How many bytes of a column are read at a time, so that memory need not hold a whole row group.

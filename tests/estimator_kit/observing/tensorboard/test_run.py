@@ -27,7 +27,7 @@ from estimator_kit.observing.measured_export import (
     path_of,
 )  # fmt: skip
 from estimator_kit.observing.tensorboard import ending, plugin_data, summaries
-from input_pipelines.record_files.wire import message
+from input_pipelines.record_files.framing import message
 from tests.conftest import DOCUMENT, small_run
 
 # TensorBoard's own reader takes long. `test_plugin_data` is fast.

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.analyze import first_spec, refresh, scan, summary_json
+from input_pipelines.prepare.analyze import first_spec, refresh, scan, summary
 from input_pipelines.record_files import writing
 from tests.beam import FLAGS, needs_beam
 from tests.input_pipelines.prepare.convert.test_conversion import write
@@ -113,7 +113,7 @@ def test_summaries_as_bytes(tmp_path, kind, limit):
     else:
         files = files_of(tmp_path, kind)
     parts = [scan.scan([path], exact_limit=limit, workers=1) for path in files]
-    copies = [summary_json.from_bytes(summary_json.to_bytes(part)) for part in parts]
+    copies = [summary.from_bytes(summary.to_bytes(part)) for part in parts]
     for part, copy in zip(parts, copies):
         assert copy.statistics(1) == part.statistics(1)
         assert copy.step_groups() == part.step_groups()

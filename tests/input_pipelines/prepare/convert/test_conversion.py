@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import feature_specs
+from feature_specs.errors import ConfigError, Locked
 from feature_specs.files import file_systems
-from feature_specs.files.errors import ConfigError, Locked
 from feature_specs.files.jobs import File, FolderError
 from input_pipelines import own_code
 from input_pipelines.errors import DataError

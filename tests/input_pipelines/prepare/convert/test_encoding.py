@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from input_pipelines.prepare.convert import encoding
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
-from input_pipelines.record_files import framing, wire, writing
+from input_pipelines.record_files import framing, writing
 
 ARROW = {"int64": pa.int64(), "float32": pa.float32(), "string": pa.binary()}
 VALUES = {
@@ -61,13 +61,17 @@ def by_protobuf(fields, rows, columns):
             tf.train.Features(feature=writing.example({name: row[name]}).features.feature)
             for name in sorted(row, key=str.encode)
         ]
-        record = wire.framed(0x0A, b"".join(entry.SerializeToString() for entry in entries))
+        record = framing.length_delimited(
+            0x0A, b"".join(entry.SerializeToString() for entry in entries)
+        )
         if lists:
             steps = [
                 writing.sequence_example({}, {name: lists[name]}).feature_lists
                 for name in sorted(lists, key=str.encode)
             ]
-            record += wire.framed(0x12, b"".join(step.SerializeToString() for step in steps))
+            record += framing.length_delimited(
+                0x12, b"".join(step.SerializeToString() for step in steps)
+            )
         records.append(record)
     return records, messages
 
@@ -120,7 +124,7 @@ def test_a_part_of_a_batch_of_lists():
 
 def test_many_varints_are_those_of_single_numbers():
     numbers = [0, 127, 128, 300, 2**35, 2**63 - 1]
-    assert encoding._varints(pa.array(numbers)).to_pylist() == [*map(wire.varint, numbers)]
+    assert encoding._varints(pa.array(numbers)).to_pylist() == [*map(framing.varint, numbers)]
 
 
 # The test vectors of RFC 3720 (iSCSI), B.4, and the usual check value.

@@ -10,7 +10,7 @@ from google.protobuf import text_format
 import feature_specs
 from feature_specs.parser.yaml_reader import read_text
 from input_pipelines.prepare.analyze.first_spec import check_loads
-from input_pipelines.prepare.metadata_schema import from_spec, proto, to_spec
+from input_pipelines.prepare.metadata_schema import feature_reading, from_spec, to_spec
 from tests.conftest import DOCUMENT, ROOT
 
 SPEC = {
@@ -67,7 +67,7 @@ SPEC = {
 def exported(document, **kwargs):
     """The message in the text, read with the package's proto, and what it does not contain."""
     text, lost = from_spec.text(feature_specs.parse(document, **kwargs))
-    schema = text_format.Parse(text, proto.library().Schema())
+    schema = text_format.Parse(text, feature_reading.library().Schema())
     return schema, {feature.name: feature for feature in schema.feature}, lost, text
 
 
@@ -81,7 +81,7 @@ def back(document, **kwargs):
 
 def test_the_features_of_a_schema():
     schema, features, _, _ = exported(SPEC)
-    pb = proto.library()
+    pb = feature_reading.library()
     assert list(schema.default_environment) == ["TRAINING", "SERVING"]
     assert list(features) == [*SPEC["features"], *SPEC["labels"]]
     assert features["price"] == text_format.Parse(
@@ -146,7 +146,7 @@ def test_the_labels_of_a_schema():
     }
     for name, text in expected.items():
         assert features[name] == text_format.Parse(
-            f'name: "{name}" {label} {text}', proto.library().Feature()
+            f'name: "{name}" {label} {text}', feature_reading.library().Feature()
         )
 
 
@@ -234,7 +234,7 @@ def test_a_weighted_column_comes_back():
     schema, _, lost, _ = exported(document)
     assert list(schema.weighted_feature) == [text_format.Parse(
         'name: "tags_counted" feature { step: "tags" } weight_feature { step: "counts" }',
-        proto.library().WeightedFeature(),
+        feature_reading.library().WeightedFeature(),
     )]  # fmt: skip
     assert not [line for line in lost if line.startswith("columns.tags_counted")]
     found, _ = back(document)

@@ -11,8 +11,8 @@ import feature_specs
 from feature_specs.parser.yaml_reader import read_text
 from input_pipelines.prepare.analyze import folder
 from input_pipelines.prepare.analyze.first_spec import check_loads
-from input_pipelines.prepare.metadata_schema import proto, to_spec
-from input_pipelines.prepare.metadata_schema.proto import SchemaError
+from input_pipelines.prepare.metadata_schema import feature_reading, to_spec
+from input_pipelines.prepare.metadata_schema.feature_reading import SchemaError
 
 # In the form in which TensorFlow Data Validation writes an inferred Schema and people edit it.
 SCHEMA = """
@@ -105,7 +105,7 @@ dataset_constraints { min_examples_count: 10 }
 
 
 def schema_of(text):
-    return text_format.Parse(text, proto.library().Schema())
+    return text_format.Parse(text, feature_reading.library().Schema())
 
 
 def spec_of(text, *labels):
@@ -391,16 +391,16 @@ def test_schemas_that_cannot_be_used(text, labels, message):
 
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(SchemaError, match=r"'/no/s\.pbtxt' cannot be read: No such file"):
-        proto.read("/no/s.pbtxt")
+        feature_reading.read_schema("/no/s.pbtxt")
     path = tmp_path / "s.pbtxt"
     path.write_bytes(b"feature { \xff }")
     with pytest.raises(SchemaError, match=r"cannot be read: 'utf-8' codec can't decode byte 0xff"):
-        proto.read(str(path))
+        feature_reading.read_schema(str(path))
     path.write_text("feature { nmae: 1 }")
     with pytest.raises(
         SchemaError, match="is not a Schema of tensorflow-metadata in text format: 1"
     ):
-        proto.read(str(path))
+        feature_reading.read_schema(str(path))
 
 
 _PARTS = {

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from input_pipelines.prepare.tables.narrowing import as_written, to_float32
+from input_pipelines.prepare.tables.storable import as_written, to_float32
 
 pytestmark = pytest.mark.no_tensorflow
 

@@ -1,1 +1,0 @@
-"""What settings, entries of a spec and parameters of a model change."""
