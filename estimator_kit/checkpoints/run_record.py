@@ -21,6 +21,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import logging
 import os
 import platform
 import tempfile
@@ -33,10 +34,11 @@ from pydantic import JsonValue
 
 from estimator_kit.checkpoints import kept_files
 from estimator_kit.checkpoints.warm_start import place_moves
-from estimator_kit.checkpoints.warm_start.place_moves import Record
+from estimator_kit.checkpoints.warm_start.place_moves import PlacesRecord
 from estimator_kit.config.flags import resolved_flags, values_in
-from estimator_kit.config.modes import Trained
+from estimator_kit.config.modes import Train, Trained, counted
 from estimator_kit.errors import CheckpointError, ConfigError
+from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.model_params import ModelParams, changes_of
 from estimator_kit.model.places.places import AxisPlaces
 from feature_specs import meaning
@@ -45,6 +47,8 @@ from feature_specs.files import documents, file_systems
 from feature_specs.meaning import differences
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
+
+_log = logging.getLogger("estimator_kit")
 
 _PLACES = "places.json"
 
@@ -75,7 +79,9 @@ _PACKAGES = (
 _SECTIONS = ("features", "columns", "labels", "objectives")
 
 
-def write_record(command: Trained, spec: FeatureSpec, places: Optional[Record] = None) -> None:
+def write_record(
+    command: Trained, spec: FeatureSpec, places: Optional[PlacesRecord] = None
+) -> None:
     """Writes flags, versions and spec into the model directory.
 
     Args:
@@ -120,7 +126,7 @@ def changed_flags(command: Trained, names: Collection[str]) -> list[str]:
     return differences(*({f"--{name}": value for name, value in side.items()} for side in sides))
 
 
-def check_spec_unchanged(model_dir: str, spec: FeatureSpec, places: Record) -> None:
+def check_spec_unchanged(model_dir: str, spec: FeatureSpec, places: PlacesRecord) -> None:
     """Raises CheckpointError if the stored spec and the current spec differ in meaning.
 
     Args:
@@ -172,7 +178,7 @@ def kept_spec(folder: str) -> Optional[FeatureSpec]:
     return dataclasses.replace(spec, source=path)
 
 
-def kept_places(folder: str) -> Optional[Record]:
+def kept_places(folder: str) -> Optional[PlacesRecord]:
     """The places that `write_record` stored in a folder; None if it stored none."""
     kept = _Places.load(os.path.join(folder, _PLACES))
     return None if kept is None else kept.root
@@ -278,3 +284,34 @@ def _kept(model_dir: str, kind: type[ModelParams]) -> Optional[dict[str, JsonVal
         return kind.model_validate(given).model_dump(mode="json")
     except pydantic.ValidationError:  # Of an older version of the model.
         return None
+
+
+def changes(
+    command: Train, spec: FeatureSpec, model: ModelFn, aspects: Collection[str]
+) -> list[str]:
+    """A sentence for each setting, parameter of the model and field of the spec that differs.
+
+    Only those count that change one of these aspects.
+    """
+    folder = os.path.join(command.run.model_dir, "feature_spec")
+    return [
+        *changed_flags(command, counted(command.program.mode, aspects)),
+        *params_changes(command.run.model_dir, model.params, aspects),
+        *changes_since(folder, spec, aspects),
+    ]
+
+
+def other_outputs(command: Train, spec: FeatureSpec, model: ModelFn) -> list[str]:
+    """How the outputs of the exports that training writes differ; empty if it writes none."""
+    if command.program.mode == "train" or not command.exports.exporters:
+        return []
+    return changes(command, spec, model, meaning.EXPORTS.aspects)
+
+
+def say_changes(command: Train, spec: FeatureSpec, model: ModelFn, step: int) -> None:
+    """Logs how a training that goes on at a step finds its numbers otherwise than before."""
+    differences = changes(command, spec, model, meaning.RESUMED.aspects)
+    if differences:
+        _log.info(
+            "training goes on at step %d otherwise than before: %s", step, "; ".join(differences)
+        )

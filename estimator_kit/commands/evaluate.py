@@ -15,10 +15,11 @@ from estimator_kit.observing import report
 from estimator_kit.result import EvaluationResult, RunResult, evaluation_path
 from estimator_kit.scoring import export_evaluation
 from estimator_kit.training import bad_data, input_cache
+from estimator_kit.training.eval_input import EvalInput, eval_paths
 from estimator_kit.training.hooks.progress import EvaluationProgressHook
 from estimator_kit.training.hooks.summaries import CurvesHook
 from estimator_kit.training.preparation import check_surroundings, prepared, trained_estimator
-from estimator_kit.training.records import EvalInput, eval_paths, summary
+from estimator_kit.training.records import summary
 from feature_specs.spec import FeatureSpec
 
 _log = logging.getLogger("estimator_kit")
@@ -46,10 +47,10 @@ def run(
 
 
 def _of_checkpoint(command: TrainedEvaluate, tell: Callable[[str], None]) -> RunResult:
-    with prepared(command) as made:
-        trained = trained_estimator(command, made.spec, made.model)
-        result = _evaluate(command, made.spec, made.model, trained)
-    tell(report.summary(command.run, command.data, made.spec, result))
+    with prepared(command) as run:
+        trained = trained_estimator(command, run.spec, run.model)
+        result = _evaluate(command, run.spec, run.model, trained)
+    tell(report.summary(command.run, command.data, run.spec, result))
     return result
 
 
@@ -63,28 +64,28 @@ def _evaluate(
         spec,
         {"--eval_files": eval_paths(command.program, command.data, spec)},
     )
-    given = EvalInput.of(command, spec, screened)
+    eval_input = EvalInput.of(command, spec, screened)
     with (
         input_cache.opened(command.program, command.reading) as cache,
-        explained(spec, given.files, damaged=given.damaged, model=model, cache=cache),
+        explained(spec, eval_input.files, damaged=eval_input.damaged, model=model, cache=cache),
     ):
         hooks = [
             CurvesHook(command.run.model_dir, command.reading.eval_name),
             EvaluationProgressHook(every_secs=command.program.log_every_secs),
         ]
         evaluation = trained.evaluate(
-            given.input_fn(cache), hooks=hooks, name=command.reading.eval_name
+            eval_input.input_fn(cache), hooks=hooks, name=command.reading.eval_name
         )
         metrics = read_metrics(evaluation)
     result = EvaluationResult(
         mode=command.program.mode,
         eval_name=command.reading.eval_name,
-        eval_files=given.names,
+        eval_files=eval_input.names,
         checkpoint=trained.latest_checkpoint(),
         global_step=int(metrics["global_step"]),
         metrics=metrics,
         rows_evaluated=int(metrics["rows"]),
-        rows_selected={"eval": summary([given.counts])} if given.counts else {},
+        rows_selected={"eval": summary([eval_input.counts])} if eval_input.counts else {},
         input_cache=input_cache.summary(cache),
         bad_data=screened.counts,
     )

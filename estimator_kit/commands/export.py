@@ -14,8 +14,8 @@ from estimator_kit.observing import report
 from estimator_kit.observing.histories import EvaluationHistory
 from estimator_kit.result import RunResult
 from estimator_kit.training import bad_data
+from estimator_kit.training.eval_input import eval_paths
 from estimator_kit.training.preparation import prepared, trained_estimator
-from estimator_kit.training.records import eval_paths
 from feature_specs.spec import FeatureSpec
 from input_pipelines.integrity import stored_records
 from input_pipelines.record_files import tfrecords
@@ -23,10 +23,10 @@ from input_pipelines.record_files import tfrecords
 
 def run(command: Export, tell: Callable[[str], None]) -> RunResult:
     """Writes the export, and checks it with rows of --eval_files or --input_fn if given."""
-    with prepared(command) as made:
-        trained = trained_estimator(command, made.spec, made.model)
-        result = _export(command, made.spec, made.model, trained)
-    tell(report.summary(command.run, command.data, made.spec, result))
+    with prepared(command) as prepared_run:
+        trained = trained_estimator(command, prepared_run.spec, prepared_run.model)
+        result = _export(command, prepared_run.spec, prepared_run.model, trained)
+    tell(report.summary(command.run, command.data, prepared_run.spec, result))
     return result
 
 

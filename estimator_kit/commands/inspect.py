@@ -39,7 +39,7 @@ from estimator_kit.exporters.saved_model_graph import (
 from estimator_kit.exporters.verification import Report
 from estimator_kit.exporters.versions import kept
 from estimator_kit.result import RunResult
-from estimator_kit.retraining import modes, state
+from estimator_kit.retraining import cycle_files, modes
 from estimator_kit.scoring.export import newest
 from estimator_kit.training.preparation import make_model
 from feature_specs.files import file_systems, staged, versions
@@ -76,7 +76,7 @@ def inspect(command: Inspect) -> str:
         path = newest(path)
     if folder is None:
         lines, graph = _model(command.run, command.choice)
-    elif flag == "model_dir" and state.cycles(path):
+    elif flag == "model_dir" and cycle_files.cycles(path):
         lines = modes.history(InFolder.of(command.run), command.retraining).splitlines()
     elif tf.io.gfile.isdir(path) and saved_model_file(path) is not None:
         lines, graph = _export(path)

@@ -82,16 +82,16 @@ def _with_export(
 def _with_checkpoint(
     command: TrainedPredict, answers: Optional[TextIO]
 ) -> tuple[FeatureSpec, RunResult]:
-    with preparation.prepared(command) as made:
+    with preparation.prepared(command) as run:
 
         def predict(paths: list[str], damaged: tfrecords.Damaged) -> Iterator[Any]:
-            trained = preparation.trained_estimator(command, made.spec, made.model)
+            trained = preparation.trained_estimator(command, run.spec, run.model)
             input_fn = input_fns.predict_input_fn(
-                made.spec, paths, batch_size=command.reading.eval_batch_size, damaged=damaged
+                run.spec, paths, batch_size=command.reading.eval_batch_size, damaged=damaged
             )
             return prediction.from_estimator(trained, input_fn)
 
-        return made.spec, _predict(command, made.spec, predict, answers)
+        return run.spec, _predict(command, run.spec, predict, answers)
 
 
 def _predict(

@@ -8,7 +8,7 @@ from estimator_kit.config.modes import Report
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing.page import page
 from estimator_kit.result import RunResult
-from estimator_kit.retraining import notices, state
+from estimator_kit.retraining import cycle_files, notices
 
 
 def run(command: Report, tell: Callable[[str], None]) -> RunResult:
@@ -26,7 +26,7 @@ def run(command: Report, tell: Callable[[str], None]) -> RunResult:
         path = page.write_comparison(compare)
     else:
         assert command.run.model_dir is not None
-        write = notices.write_pages if state.cycles(command.run.model_dir) else page.write
+        write = notices.write_pages if cycle_files.cycles(command.run.model_dir) else page.write
         path = write(command.run.model_dir)
     tell(f"report: {path}")
     return RunResult(mode=command.program.mode)

@@ -11,7 +11,7 @@ from estimator_kit.commands.services import Services
 from estimator_kit.config.modes import OfCycle, Retrain, Rollback
 from estimator_kit.observing.page import page
 from estimator_kit.result import RunResult
-from estimator_kit.retraining import cycle, modes, notices, stages, state
+from estimator_kit.retraining import cycle, cycle_files, modes, notices, stages
 from estimator_kit.retraining.cycle_report import Report
 
 
@@ -60,10 +60,10 @@ def _retrain(command: Retrain, tell: Callable[[str], None]) -> RunResult:
                 tell(line)
         folder, found = _newest(command.run.model_dir)
         if folder is not None and found is not None and (folder, found) != before:
-            services.cycle(state.find(command.run.model_dir, folder), found)
+            services.cycle(cycle_files.find(command.run.model_dir, folder), found)
 
 
 def _newest(model_dir: str) -> tuple[Optional[str], Optional[Report]]:
     """The name of the newest cycle, and its report if it has written one."""
-    cycles = state.cycles(model_dir)
+    cycles = cycle_files.cycles(model_dir)
     return (cycles[-1].name, cycles[-1].load(Report)) if cycles else (None, None)

@@ -20,9 +20,9 @@ from estimator_kit.config.modes import InFolder, settings_of
 from estimator_kit.observing import prometheus, run_log
 from estimator_kit.observing.page import page
 from estimator_kit.result import read_result
+from estimator_kit.retraining.cycle_files import CycleFolder
 from estimator_kit.retraining.cycle_report import Report
 from estimator_kit.retraining.cycle_versions import Promoted
-from estimator_kit.retraining.state import CycleFolder
 from estimator_kit.retraining.training_stage import Trained
 
 _log = logging.getLogger("estimator_kit")

@@ -17,8 +17,8 @@ from estimator_kit.observing.page import page
 from estimator_kit.observing.tensorboard import ending
 from estimator_kit.result import RunResult, read_result
 from estimator_kit.scoring import measured
-from estimator_kit.training import bad_data, starts
-from estimator_kit.training.records import eval_paths
+from estimator_kit.training import bad_data, unfinished
+from estimator_kit.training.eval_input import eval_paths
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 
@@ -38,7 +38,10 @@ def run(command: Train, tell: Callable[[str], None]) -> RunResult:
         result = tasks.train(command, spec)
     except NothingToDo:
         # If an earlier start was killed before it had reported the end, that is still to do.
-        if command.program.mode == "train" or starts.unfinished_step(command.run.model_dir) is None:
+        if (
+            command.program.mode == "train"
+            or unfinished.unfinished_step(command.run.model_dir) is None
+        ):
             raise
         result = read_result(command.run.model_dir) or RunResult(mode=command.program.mode)
     except BaseException as error:
@@ -66,7 +69,7 @@ def run(command: Train, tell: Callable[[str], None]) -> RunResult:
         step = result.global_step or 0
         tell(ending.finish(command.run.model_dir, spec, step, with_slices=with_slices))
         if problem is None:
-            starts.end_work(command.run.model_dir)
+            unfinished.end_work(command.run.model_dir)
     if problem is not None:
         raise problem
     return result

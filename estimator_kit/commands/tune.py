@@ -54,7 +54,7 @@ def run(command: Tune, tell: Callable[[str], None]) -> RunResult:
     test_files = checks.check_test_files(command.data, command.tuning)
     checks.check_models(configs, search, spec)
     checks.check_folder(command.run.model_dir)
-    models = [made.model for _, made in configs]
+    models = [checked.model for _, checked in configs]
     study = SearchStudy(
         command.run.model_dir,
         search,
@@ -81,19 +81,19 @@ def run(command: Tune, tell: Callable[[str], None]) -> RunResult:
 def _start(command: Tune, claim: Claim, metric: str) -> TrialRun:
     folder = trial_dir(command.run.model_dir, claim.number)
     # A page for each of many trials would take 5 MB; --mode=report draws it from the same files.
-    made = trial_config(command, claim.values, folder).model_copy(update={"report": "off"})
-    return TrialRun.started(made, metric)
+    trial = trial_config(command, claim.values, folder).model_copy(update={"report": "off"})
+    return TrialRun.started(trial, metric)
 
 
 def _check_left(run: InFolder, tuning: Searching, study: SearchStudy) -> None:
     """Raises NothingToDo if an earlier start has finished the search and its results."""
     best, written = study.best(), results.read(run.model_dir)
     ended = study.is_full() and not study.running()
-    told = written.status == "done" and len(written.trials) == len(study.trials())
+    results_written = written.status == "done" and len(written.trials) == len(study.trials())
     scored = best is not None and (
         not tuning.test_files or results.is_scored(written.test, best, tuning)
     )
-    if ended and told and scored:
+    if ended and results_written and scored:
         raise NothingToDo(
             f"{run.model_dir}: the search has ended with {len(study.trials())} trials. Raise "
             f"`trials` or `seconds` in {tuning.search} to go on, or choose another --model_dir."

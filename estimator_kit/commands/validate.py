@@ -43,8 +43,8 @@ def run(command: Validate, tell: Callable[[str], None]) -> RunResult:
     tell(validation_report(command))
     if command.looking.validate_rows or command.looking.baseline:
         data = importlib.import_module("estimator_kit.commands.validated_data")
-        for found in data.reports(command):
-            tell(found)
+        for text in data.reports(command):
+            tell(text)
         tell(f"{command.run.spec}: the spec, the flags and the data fit together")
     return RunResult(mode=command.program.mode)
 
@@ -107,33 +107,33 @@ def checked_files(data: Data) -> Iterator[str]:
     Raises:
       ConfigError: a pattern matches no file.
     """
-    given = {
+    patterns_of = {
         "train_files": data.train_files,
         "train_mix": tuple(entry.rpartition("=")[0] for entry in data.train_mix),
         "eval_files": data.eval_files,
         "predict_files": data.predict_files,
     }
-    given = {flag: patterns for flag, patterns in given.items() if patterns}
+    patterns_of = {flag: patterns for flag, patterns in patterns_of.items() if patterns}
     if data.generate_default_data is not None:
-        if given:
+        if patterns_of:
             yield "  files: not checked, because --generate_default_data may still write them"
         return
-    for flag, patterns in given.items():
+    for flag, patterns in patterns_of.items():
         local = [pattern for pattern in patterns if file_systems.scheme_of(pattern) is None]
         days = data.days_of(flag.partition("_")[0]) if flag != "predict_files" else ()
-        found = 0
+        count = 0
         for pattern in local:
             try:
-                found += len(files.expand([pattern], flag=f"--{flag}", days=days))
+                count += len(files.expand([pattern], flag=f"--{flag}", days=days))
             except DataError as error:
                 raise ConfigError(str(error)) from error
-        line = f"  --{flag}: {found:,} files"
+        line = f"  --{flag}: {count:,} files"
         if len(local) < len(patterns):
             line += (
                 f", and {len(patterns) - len(local)} patterns on other file systems, not checked"
             )
         yield line
-    if not given and data.input_fn is None:
+    if not patterns_of and data.input_fn is None:
         yield "  files: not checked, because no flag names any"
 
 
@@ -147,15 +147,15 @@ def _input_fn(data: Data) -> str:
 
 def _search(command: Validate, spec: FeatureSpec) -> str:
     search = search_file.load(str(command.tuning.search))
-    found = f"  --search: {len(search.parameters)} parameters"
+    line = f"  --search: {len(search.parameters)} parameters"
     if importlib.util.find_spec("tensorflow") is None:
-        return f"{found}; their names were not checked, because TensorFlow is not installed"
+        return f"{line}; their names were not checked, because TensorFlow is not installed"
     importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
     checks = importlib.import_module("estimator_kit.tuning.checks")
     made = command.settings.model_copy(update={"model_dir": command.run.model_dir or "search"})
     configs = checks.check_names(Tune.of(made), search, spec)
     checks.check_models(configs, search, spec)
-    return f"{found}; the model has them and the metric {search.metric}"
+    return f"{line}; the model has them and the metric {search.metric}"
 
 
 def _model(command: Validate, spec: FeatureSpec) -> str:

@@ -152,7 +152,7 @@ def view_of(config: AllSettings, environment: Mapping[str, str]) -> Optional[Clu
         its expected form.
     """
     from_flags = _from_flags(config) if config.mode in TRAINING_MODES else None
-    text = environment.get("TF_CONFIG", "").strip()
+    text = environment.get(_VARIABLE, "").strip()
     view = parse(text) if text else None
     # Flags cannot name an evaluator.
     comparable = view and dataclasses.replace(view, evaluators=())
@@ -183,20 +183,21 @@ def parse(text: str) -> Optional[ClusterView]:
     cluster = document.get("cluster", {})
     _check_mapping("TF_CONFIG.cluster", cluster, JOBS, (MASTER,))
     named = {job: _addresses(f"TF_CONFIG.cluster.{job}", hosts) for job, hosts in cluster.items()}
-    task = document.get("task") or {}
+    task = document.get("task") or {}  # A cluster manager may write null for no task.
     _check_mapping("TF_CONFIG.task", task, ("type", "index"), _IGNORED_OF_TASK)
     servers = [host for job, hosts in named.items() if job != EVALUATOR for host in hosts]
     if not servers:
-        named_type, number = task.get("type"), task.get("index", 0)
-        if named_type in (None, CHIEF, MASTER, WORKER) and number in (0, "0"):
+        task_type, index = task.get("type"), task.get("index", 0)
+        if task_type in (None, CHIEF, MASTER, WORKER) and index in (0, "0"):
             return None
         raise _wrong(
-            "TF_CONFIG.cluster", "got none", f"the cluster of the task {named_type} {number}"
+            "TF_CONFIG.cluster", "got none", f"the cluster of the task {task_type} {index}"
         )
     problem = _equal_addresses(servers)
     if problem is not None:
         raise _wrong("TF_CONFIG.cluster", problem, "an address for each task")
-    jobs, task_type, index = _with_chief(named, *_checked_task(task, named))
+    task_type, index = _checked_task(task, named)
+    jobs, task_type, index = _with_chief(named, task_type, index)
     if len(servers) == 1:
         if task_type == CHIEF:
             return None
@@ -296,7 +297,14 @@ def _from_flags(config: Cluster) -> Optional[ClusterView]:
         if job == CHIEF:
             return None
         raise ConfigError(f"--worker_hosts: got only a chief, expected {_MORE_THAN_A_CHIEF}.")
-    return ClusterView(workers[0], workers[1:], ps, (), job, index)
+    return ClusterView(
+        chief=workers[0],
+        workers=workers[1:],
+        ps=ps,
+        evaluators=(),
+        task_type=job,
+        task_index=index,
+    )
 
 
 def _check_mapping(
@@ -311,7 +319,7 @@ def _check_mapping(
 
 def _addresses(part: str, hosts: Any) -> tuple[str, ...]:
     if isinstance(hosts, dict):  # TensorFlow also takes {"0": "host:port"}.
-        ordered = [hosts.get(str(i), hosts.get(i)) for i in range(len(hosts))]
+        ordered = [hosts.get(str(i)) for i in range(len(hosts))]
         hosts = ordered if None not in ordered else hosts
     if not isinstance(hosts, list):
         raise _wrong(part, f"got {hosts!r}", 'a list of addresses, such as ["host0:2222"]')
@@ -358,13 +366,13 @@ def view_problems(config: AllSettings, view: Optional[ClusterView]) -> list[str]
             f"{'ps:1,' if config.strategy in WITH_PS else ''}evaluator:1"
         ]
     counts = {"chief": 1, "worker": len(view.workers), "ps": len(view.ps)}
-    found = shape_problems(config, {job: n for job, n in counts.items() if n})
+    problems = shape_problems(config, {job: n for job, n in counts.items() if n})
     if view.task_type == "evaluator" and config.mode == "train":
-        found.append(
+        problems.append(
             "--mode=train does not evaluate, but this task is an evaluator. Do not start it, or "
             "use --mode=train_and_evaluate."
         )
-    return found + unfit(config, "a cluster")
+    return problems + unfit(config, "a cluster")
 
 
 @contextlib.contextmanager

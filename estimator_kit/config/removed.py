@@ -52,7 +52,7 @@ def _as(name: str) -> Callable[[str, Mapping[str, str]], list[str]]:
     return lambda value, others: [f"--{name}={value}"]
 
 
-_KNOWN = "The kit knows which way its metrics improve. For your own metric, write"
+_DIRECTION_HELP = "The kit knows which way its metrics improve. For your own metric, write"
 
 
 def _direction(flag: str) -> Callable[[str, Mapping[str, str]], list[str]]:
@@ -74,10 +74,12 @@ def _exporters(value: str, others: Mapping[str, str]) -> list[str]:
 
 
 REMOVED: Mapping[str, Removed] = {
-    "best_direction": Removed(None, f"{_KNOWN} --best_metric=max:name.", _direction("best_metric")),
+    "best_direction": Removed(
+        None, f"{_DIRECTION_HELP} --best_metric=max:name.", _direction("best_metric")
+    ),
     "early_stopping_direction": Removed(
         None,
-        f"{_KNOWN} --early_stopping_metric=max:name.",
+        f"{_DIRECTION_HELP} --early_stopping_metric=max:name.",
         _direction("early_stopping_metric"),
     ),
     "split_key": Removed(None, "Use --split=key:column.", _not_needed),
@@ -188,12 +190,12 @@ def is_readable(line: str, path: str) -> bool:
 def rewritten(lines: Iterable[str]) -> list[str]:
     """The lines of this version that replace lines of removed settings in a `flags.txt`."""
     values = dict(map(_parts, lines))
-    made = []
+    new_lines = []
     for name, value in values.items():
         removed = REMOVED.get(name)
         if removed is not None and removed.rewrite is not None and value != removed.value:
-            made += removed.rewrite(value, values)
-    return made
+            new_lines += removed.rewrite(value, values)
+    return new_lines
 
 
 def _parts(line: str) -> tuple[str, str]:

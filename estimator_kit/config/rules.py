@@ -109,7 +109,7 @@ def _decided_problems(config: AllSettings) -> list[str]:
 
 
 def _data_problems(config: AllSettings) -> list[str]:
-    found = [
+    lines = [
         f"--{field}: got an empty name. Remove it."
         for field in _FILES
         if "" in getattr(config, field)
@@ -117,7 +117,7 @@ def _data_problems(config: AllSettings) -> list[str]:
     selection = data.problems(config)
     if config.mode in TRAINING_MODES and not selection:
         selection = _overlap_problems(config)
-    return found + selection
+    return lines + selection
 
 
 def _own_input_problems(config: AllSettings) -> list[str]:
@@ -136,17 +136,17 @@ def _own_input_problems(config: AllSettings) -> list[str]:
     if not trains and config.eval_files:
         return []
     fields = _WHY if trains else ("input_cache_dir",)
-    found = [
+    lines = [
         f"--input_fn and --{field} do not go together. {_WHY[field]}."
         for field in fields
         if getattr(config, field)
     ]
     if config.corrupt_data_policy != "fail":
-        found.append(
+        lines.append(
             f"--corrupt_data_policy={config.corrupt_data_policy} leaves out records of files. "
             "Leave out bad rows in the function of --input_fn, and remove the flag."
         )
-    return found
+    return lines
 
 
 def _overlap_problems(config: AllSettings) -> list[str]:
@@ -162,64 +162,64 @@ def _overlap_problems(config: AllSettings) -> list[str]:
 def _service_problems(config: AllSettings) -> list[str]:
     if config.data_service is None or config.mode not in TRAINING_MODES:
         return []
-    found = []
+    lines = []
     why = "does not go with --data_service"
     if config.deterministic:
-        found.append(
+        lines.append(
             f"--deterministic {why}, because its workers read the files in a different order each "
             "time. Remove one of the two."
         )
     if not config.shuffle:
-        found.append(
+        lines.append(
             f"--noshuffle {why}, because its workers read the files in no fixed order. Remove one "
             "of the two."
         )
     if config.input_cache_dir:
-        found.append(
+        lines.append(
             f"--input_cache_dir {why}, because the workers transform the rows and keep none. "
             "Remove one of the two."
         )
     if config.train_mix:
-        found.append(
+        lines.append(
             f"--train_mix {why}, because one process must read all parts of a mix to keep their "
             "shares. Use --train_files, or remove --data_service."
         )
     if config.corrupt_data_policy == "skip_record":
-        found.append(
+        lines.append(
             f"--corrupt_data_policy=skip_record {why}: only Python code can read damaged files, "
             "and the workers do not run it. Use quarantine, which leaves such files out."
         )
-    return found
+    return lines
 
 
 def unfit(config: AllSettings, what: str) -> list[str]:
     """Settings that need one process with one device."""
-    found = []
+    lines = []
     if config.data_service is not None:
-        found.append(
+        lines.append(
             f"--data_service does not go with {what}, where each task that trains reads its own "
             "share of the files. Remove one of the two."
         )
     if config.deterministic:
-        found.append(
+        lines.append(
             f"--deterministic does not go with {what}, where sums depend on which task is first. "
             "Remove one of the two."
         )
     if config.profile:
-        found.append(
+        lines.append(
             f"--profile does not go with {what}. Profile a run in one process, which reads its "
             "input in the same way."
         )
     if config.xla == "on":
-        found.append(
+        lines.append(
             f"--xla=on does not go with {what}: it is for a training in one process with one "
             "device. Remove one of the two."
         )
     if config.input_cache_dir:
-        found.append(f"--input_cache_dir does not go with {what}. Remove one of the two.")
+        lines.append(f"--input_cache_dir does not go with {what}. Remove one of the two.")
     if config.train_mix:
-        found.append(
+        lines.append(
             f"--train_mix does not go with {what}, because one process must read all parts of a "
             "mix to keep their shares. Use --train_files."
         )
-    return found
+    return lines

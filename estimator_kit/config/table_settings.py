@@ -45,9 +45,9 @@ def csv_options(
     Raises:
       ConfigError: a flag contradicts the spec, or must be written in the spec.
     """
-    given = tables.csv_options()
+    from_flags = tables.csv_options()
     if spec is None or kinds.kind_of_all(paths) != kinds.CSV:
-        return given
+        return from_flags
     flags = {
         name: getattr(tables, name)
         for name in section_tables.Tables.model_fields
@@ -81,7 +81,7 @@ def csv_options(
     settled = {**section, **flags}
     try:
         return dataclasses.replace(
-            given, **{name.removeprefix("csv_"): value for name, value in settled.items()}
+            from_flags, **{name.removeprefix("csv_"): value for name, value in settled.items()}
         )
     except ValueError as error:
         raise ConfigError(f"{spec.source}: tables: {error}") from error

@@ -267,15 +267,16 @@ class _NoAverages(tf.compat.v1.train.SessionRunHook):
 
     def begin(self) -> None:
         on_read = tf.VariableSynchronization.ON_READ
-        found = [
+        averages = [
             v.name.partition(":")[0]
             for v in tf.compat.v1.global_variables()
             if getattr(v, "synchronization", None) == on_read
         ]
-        if found:
+        if averages:
             raise ConfigError(
-                f"the variable {found[0]} is an average of the batches of each task, as of batch "
-                "normalization, which cannot be saved with --strategy=multi_worker_mirrored. Use "
+                f"the variable {averages[0]} is an average of the batches of each task, as of "
+                "batch normalization, which cannot be saved with "
+                "--strategy=multi_worker_mirrored. Use "
                 "layer_norm, or another --strategy."
             )
 
@@ -295,9 +296,13 @@ def _noticing_losses(
     def look() -> None:
         seen = {name: time.monotonic() for name, _ in others}
         while not closed.wait(_LOOK):
-            there = looks.map(reachable, [address for _, address in others])
+            answered = looks.map(reachable, [address for _, address in others])
             seen.update(
-                {name: time.monotonic() for (name, _), is_there in zip(others, there) if is_there}
+                {
+                    name: time.monotonic()
+                    for (name, _), is_reachable in zip(others, answered)
+                    if is_reachable
+                }
             )
             gone = [name for name, when in seen.items() if time.monotonic() - when > _LOST]
             if gone and not closed.is_set() and not ended():

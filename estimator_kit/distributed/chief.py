@@ -85,12 +85,12 @@ class Chief(Trainer):
         - if the server did not start: this may be a second chief, started by mistake, or a chief
           whose host name is not known yet.
         """
-        status, reason, started, told = DONE, "", False, False
+        status, reason, started, completed = DONE, "", False, False
         try:
             self.start_server()
             started = True
             yield
-            told = True
+            completed = True
         except NothingToDo:
             # Tasks that were started with this chief wait only for the task that the mark names.
             mode = self._command.program.mode
@@ -109,7 +109,7 @@ class Chief(Trainer):
         finally:
             if status and started:
                 # If an error is being raised, it must not be hidden by an error here.
-                with contextlib.nullcontext() if told else contextlib.suppress(Exception):
+                with contextlib.nullcontext() if completed else contextlib.suppress(Exception):
                     step = reading.latest_step(self._command.run.model_dir)
                     self._marks.write(
                         "end",
@@ -152,12 +152,12 @@ class Chief(Trainer):
         evaluator the chief removes its mark, and checks that the evaluator sets it again.
         """
         if not self._view.evaluators:
-            known = self._marks.look(EVALUATOR) is not None or self._had_evaluator
+            saw_evaluator = self._marks.look(EVALUATOR) is not None or self._had_evaluator
             self._marks.remove(EVALUATOR)
-            end = time.monotonic() + (_EVALUATOR_SAYS if known else 0)
+            end = time.monotonic() + (_EVALUATOR_SAYS if saw_evaluator else 0)
             while self._marks.look(EVALUATOR) is None:
                 if time.monotonic() >= end:
-                    if known:
+                    if saw_evaluator:
                         _log.warning(
                             "the evaluator has left, so chief:0 scores the last checkpoint"
                         )
@@ -193,11 +193,11 @@ def _rows_of_all(plan: Plan, source: TrainingInput, step: int) -> tuple[int, int
       step: the global step at the end.
     """
     team, batch_size = source.team, source.command.training.batch_size
-    made = (step - plan.start_step) * team.batches_a_step * batch_size
+    rows_stepped = (step - plan.start_step) * team.batches_a_step * batch_size
     if plan.rows is None or plan.stop_reason != INPUT_EXHAUSTED:
-        return made, 0
+        return rows_stepped, 0
     missing = 0 if team.ends_together else (plan.max_steps - step) * batch_size
     lost = min(max(0, missing), plan.rows)
     if step < plan.max_steps:  # Stopped before the end.
-        return min(made, plan.rows - lost), lost
+        return min(rows_stepped, plan.rows - lost), lost
     return plan.rows, 0

@@ -31,10 +31,10 @@ from estimator_kit.errors import Stopped
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
 from estimator_kit.result import EARLY_STOPPED, SIGTERM, RunResult, read_result, result_path
-from estimator_kit.training import after_evaluation, bad_data, starts
+from estimator_kit.training import after_evaluation, bad_data, unfinished
 from estimator_kit.training.after_evaluation import AfterEvaluation
+from estimator_kit.training.eval_input import EvalInput, eval_paths
 from estimator_kit.training.hooks.stop import StopRequest, stop_on_sigterm
-from estimator_kit.training.records import EvalInput, eval_paths
 from estimator_kit.training.run_config import make_estimator
 from estimator_kit.training.team import needs_all_workers
 from feature_specs.spec import FeatureSpec
@@ -62,15 +62,15 @@ class _Evaluator:
             spec,
             {"--eval_files": eval_paths(command.program, command.data, spec)},
         )
-        self._given = given = EvalInput.of(command, spec, screened)
+        self._eval_input = eval_input = EvalInput.of(command, spec, screened)
         left_out = screened.left_out("--eval_files")
-        self.meaning = ScoresMeaning.of(command, spec, model, given.files, left_out)
+        self.meaning = ScoresMeaning.of(command, spec, model, eval_input.files, left_out)
         self.after = AfterEvaluation(
-            command, spec, self.request, given.files, given.damaged, meaning=self.meaning
+            command, spec, self.request, eval_input.files, eval_input.damaged, meaning=self.meaning
         )
-        self._input = given.input_fn()
+        self._input = eval_input.input_fn()
         self._last = float("-inf")
-        begun = starts.unfinished_step(self.model_dir)
+        begun = unfinished.unfinished_step(self.model_dir)
         self._begun = None if begun is None else os.path.join(self.model_dir, f"model.ckpt-{begun}")
 
     def newest(self) -> Optional[str]:
@@ -93,11 +93,14 @@ class _Evaluator:
         self._last = time.monotonic()
         try:
             with explained(
-                self._spec, self._given.files, damaged=self._given.damaged, model=self._model
+                self._spec,
+                self._eval_input.files,
+                damaged=self._eval_input.damaged,
+                model=self._model,
             ):
-                starts.begin_work(self.model_dir, after_evaluation.step_in_name(checkpoint))
+                unfinished.begin_work(self.model_dir, after_evaluation.step_in_name(checkpoint))
                 self.after.evaluate(self.trained, self._input, checkpoint)
-                starts.end_work(self.model_dir)
+                unfinished.end_work(self.model_dir)
         except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError) as error:
             if tf.io.gfile.exists(f"{checkpoint}.index"):
                 self._damaged[checkpoint] += 1
@@ -169,7 +172,7 @@ def run_evaluator(
                 )
             threading.Event().wait(_LOOK)
         end = watch.end
-    starts.begin_work(own.model_dir, reading.latest_step(own.model_dir) or 0)
+    unfinished.begin_work(own.model_dir, reading.latest_step(own.model_dir) or 0)
     if end is not None and end.status == DONE and own.scored is not None:
         own.after.finish(own.trained)
     result = RunResult(
@@ -195,7 +198,7 @@ def _is_all_done(
     kept = read_result(run.model_dir) or RunResult(mode=program.mode)
     # In a cluster with an evaluator, the evaluator adds the metrics, and does so at the very end.
     completed = bool(kept.metrics) and meaning.is_of(kept.scores)
-    completed = completed and starts.unfinished_step(run.model_dir) is None
+    completed = completed and unfinished.unfinished_step(run.model_dir) is None
     is_last = kept.global_step == reading.latest_step(run.model_dir)
     return end.scored_by != EVALUATOR or (completed and is_last)
 

@@ -48,8 +48,8 @@ def train(command: Train, spec: Optional[FeatureSpec] = None) -> RunResult:
       NothingToDo, Stopped, DataError, LossError, CheckpointError, tf.errors.UnavailableError: see
         `Training.run` and `Worker.run`.
     """
-    with prepared(command, spec) as made:
-        return _live(command, made.spec, made.model, made.view)
+    with prepared(command, spec) as run:
+        return _live(command, run.spec, run.model, run.view)
 
 
 def _live(

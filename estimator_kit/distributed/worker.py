@@ -178,13 +178,13 @@ class Worker(abc.ABC):
         Raises:
           tf.errors.UnavailableError: the chief did not make its first session in time.
         """
-        found: list[Mark] = []
+        new_marks: list[Mark] = []
 
         def missing() -> list[str]:
             ready = self._marks.look("ready")
             if ready is not None and (last is None or ready.id != last.id):
-                found.append(ready)
-            return [] if found else [f"chief:0 at {self._view.chief}"]
+                new_marks.append(ready)
+            return [] if new_marks else [f"chief:0 at {self._view.chief}"]
 
         if last is None:
             wait_until(
@@ -197,7 +197,7 @@ class Worker(abc.ABC):
         else:
             while not self.is_over() and missing():
                 threading.Event().wait(_LOOK)
-        return found[0] if found else None
+        return new_marks[0] if new_marks else None
 
     def _train(self, ready: Mark, progress: ProgressHook) -> Optional[str]:
         """Trains to the end of the shard, and returns the result of `make_steps`."""

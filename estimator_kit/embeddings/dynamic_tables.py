@@ -107,14 +107,14 @@ def rows(spec: FeatureSpec, name: str, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Te
     present = tf.not_equal(ids, -1)
     values, place, counts = tf.unique_with_counts(tf.boolean_mask(ids, present), out_idx=tf.int64)
     if training:
-        vectors, known = _trained_rows(de, column, spec.canned_name(name), values, counts)
+        vectors, has_row = _trained_rows(de, column, spec.canned_name(name), values, counts)
     else:
         table = _variable(de, column, spec.canned_name(name), "table", dim=column.dimension)
-        vectors, known = table.lookup(values, return_exists=True)
-        vectors = tf.boolean_mask(vectors, known)
+        vectors, has_row = table.lookup(values, return_exists=True)
+        vectors = tf.boolean_mask(vectors, has_row)
     # One more row, because the batch may have no value.
     vectors = tf.concat([vectors, tf.zeros([1, column.dimension])], axis=0)
-    position = tf.where(known, tf.cumsum(tf.cast(known, tf.int64)) - 1, -1)
+    position = tf.where(has_row, tf.cumsum(tf.cast(has_row, tf.int64)) - 1, -1)
     places = tf.gather(position, place)
     where = tf.where(present)
     none = tf.fill(tf.shape(ids), tf.constant(-1, tf.int64))
@@ -135,7 +135,7 @@ def _trained_rows(
         trainable=True,
         bp_v2=_SERVERS.get() > 0,
     )
-    seen, known = None, tf.ones_like(values, tf.bool)
+    seen, has_row = None, tf.ones_like(values, tf.bool)
     if column.min_count > 1 or column.max_rows is not None:
         seen = _variable(de, column, name, "seen", dim=2, value_dtype=tf.int64)
         step = tf.compat.v1.train.get_or_create_global_step().read_value() + 1
@@ -144,13 +144,13 @@ def _trained_rows(
         tf.compat.v1.add_to_collection(
             tf.compat.v1.GraphKeys.UPDATE_OPS, seen.upsert(values, tf.stack([now, stamp], axis=1))
         )
-        known = now >= column.min_count
+        has_row = now >= column.min_count
     vectors, _ = de.embedding_lookup(
-        table, tf.boolean_mask(values, known), name=f"{name}/{_ROWS}", return_trainable=True
+        table, tf.boolean_mask(values, has_row), name=f"{name}/{_ROWS}", return_trainable=True
     )
     # The variable with the rows of the batch refers to this object.
     table.estimator_kit_table = _Table(column, table, seen)
-    return vectors, known
+    return vectors, has_row
 
 
 def _variable(

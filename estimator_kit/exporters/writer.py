@@ -70,15 +70,19 @@ def write_saved_model(
     builder = tf.compat.v1.saved_model.Builder(folder)
     with tf.Graph().as_default() as graph:
         graph.seed = trained.config.tf_random_seed
-        made = make_graph(trained.model_fn, spec, trained.config, default_signature)
-        inputs, signatures, saver = made.inputs, made.signatures, made.saver
+        serving_graph = make_graph(trained.model_fn, spec, trained.config, default_signature)
+        inputs, signatures, saver = (
+            serving_graph.inputs,
+            serving_graph.signatures,
+            serving_graph.saver,
+        )
         names = {
             column: tuple(part.name for part in parts_of(value))
             for column, value in inputs.features.items()
         }
         with tf.compat.v1.Session(config=on_cpu()) as session:
             saver.restore(session, checkpoint)
-            main_op = made.main_op
+            main_op = serving_graph.main_op
             builder.add_meta_graph_and_variables(
                 session,
                 tags=[tf.saved_model.SERVING],
@@ -93,10 +97,10 @@ def write_saved_model(
             answers: Mapping[str, Arrays] = {}
             if features is not None:
                 session.run(main_op)
-                answers = _answers(session, made.whole, inputs, features)
+                answers = _answers(session, serving_graph.feature_signatures, inputs, features)
     builder.save()
-    raw = frozenset(n for n, made in signatures.items() if _is_raw(n, made, signatures))
-    return Written(signatures, raw, names, answers, made.needs)
+    raw = frozenset(n for n, signature in signatures.items() if _is_raw(n, signature, signatures))
+    return Written(signatures, raw, names, answers, serving_graph.needs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +110,8 @@ class ServingGraph:
     Attributes:
       inputs: the inputs of requests.
       signatures: `{name: SignatureDef}`.
-      whole: the same, but the outputs depend on `inputs.features`, except in raw signatures.
+      feature_signatures: the same, but the outputs depend on `inputs.features`, except in raw
+        signatures.
       needs: signature -> the features of the records that it takes; see `signature_parts`.
       saver: restores the variables.
       main_op: runs when the export is loaded.
@@ -114,7 +119,7 @@ class ServingGraph:
 
     inputs: ServingInputs
     signatures: Mapping[str, Any]
-    whole: Mapping[str, Any]
+    feature_signatures: Mapping[str, Any]
     needs: Mapping[str, tuple[str, ...]]
     saver: Any
     main_op: tf.Operation

@@ -2,7 +2,7 @@
 
     _OUTPUTS = Collector[Output]("outputs")
     with _OUTPUTS.collected() as outputs:
-        model.logits(features, mode)         # calls _OUTPUTS.given(place).append(...)
+        model.logits(features, mode)         # calls _OUTPUTS.current(place).append(...)
 
 It keeps them by thread and not in the graph: with a mirrored strategy, the replicas build their
 parts of one graph in several threads.
@@ -28,27 +28,27 @@ class Collector(Generic[_T]):
     """
 
     def __init__(self, name: str):
-        self._given: contextvars.ContextVar[Optional[list[_T]]] = contextvars.ContextVar(
+        self._added: contextvars.ContextVar[Optional[list[_T]]] = contextvars.ContextVar(
             name, default=None
         )
 
     @contextlib.contextmanager
     def collected(self) -> Iterator[list[_T]]:
-        """A list to which `given` in this block adds."""
+        """The list that `current` returns in this block."""
         added: list[_T] = []
-        token = self._given.set(added)
+        token = self._added.set(added)
         try:
             yield added
         finally:
-            self._given.reset(token)
+            self._added.reset(token)
 
-    def given(self, place: str) -> list[_T]:
+    def current(self, place: str) -> list[_T]:
         """The list of the block.
 
         Raises:
           ConfigError: the call, which `place` names, is in no block.
         """
-        added = self._given.get()
+        added = self._added.get()
         if added is None:
             raise ConfigError(f"{place}: got a call outside of logits. Call it in logits.")
         return added

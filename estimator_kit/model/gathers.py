@@ -85,8 +85,8 @@ def _steps_of_ids(spec: FeatureSpec, name: str, values: tf.RaggedTensor) -> tf.T
 def _steps_of_vectors(spec: FeatureSpec, name: str, values: tf.RaggedTensor) -> tf.Tensor:
     table = _read_table(spec, name, values)
     ids = values.to_tensor(default_value=-1)
-    found = _rows_of(table, tf.maximum(ids, 0), spec.of_kind(Embedding)[name].max_norm)
-    return tf.where(ids[:, :, tf.newaxis] >= 0, found, tf.zeros_like(found))
+    vectors = _rows_of(table, tf.maximum(ids, 0), spec.of_kind(Embedding)[name].max_norm)
+    return tf.where(ids[:, :, tf.newaxis] >= 0, vectors, tf.zeros_like(vectors))
 
 
 def _read_table(spec: FeatureSpec, name: str, ids: Ids) -> tf.Tensor:
@@ -173,10 +173,10 @@ def table_of(spec: FeatureSpec, name: str) -> Any:
     """
     column = spec.of_kind(Embedding).get(name)
     if column is None:
-        found = list(spec.of_kind(Embedding))
+        embeddings = list(spec.of_kind(Embedding))
         raise ConfigError(
             f"embedding_table: got the column {name!r}, expected an embedding column"
-            f"{did_you_mean(name, found)}"
+            f"{did_you_mean(name, embeddings)}"
         )
     tables = _TABLES.get(tf.compat.v1.get_default_graph(), {}).get(name, set())
     if len(tables) != 1:
@@ -201,8 +201,8 @@ def _partitioner(column: Embedding, shape: Sequence[int]) -> Optional[Any]:
 def pretrained_variables(graph: tf.Graph) -> dict[str, tf.Variable]:
     """The tables of a graph that start from pretrained vectors, by column name."""
     names = _PRETRAINED.get(graph, {})
-    found = {variable.op.name: variable for variable in graph.get_collection("variables")}
-    return {column: found[name] for column, name in names.items()}
+    variables = {variable.op.name: variable for variable in graph.get_collection("variables")}
+    return {column: variables[name] for column, name in names.items()}
 
 
 def gather(
@@ -228,20 +228,20 @@ def gather(
     With the ids 0 and 2 and the weights 3 and 1, `mean` is (3 e0 + e2) / 4.
     """
     if not isinstance(ids, tf.RaggedTensor):
-        found = _rows_of(table, tf.maximum(ids, 0), max_norm)
-        return tf.compat.v1.where(ids >= 0, found, tf.zeros_like(found))
+        vectors = _rows_of(table, tf.maximum(ids, 0), max_norm)
+        return tf.compat.v1.where(ids >= 0, vectors, tf.zeros_like(vectors))
     rows = ids.nrows()
-    there = ids.flat_values >= 0
+    has_id = ids.flat_values >= 0
     if weights is not None and combiner != "sum":
-        there &= weights.flat_values > 0
-    places = tf.squeeze(tf.where(there), 1)
+        has_id &= weights.flat_values > 0
+    places = tf.squeeze(tf.where(has_id), 1)
     row_of = tf.gather(row_ids(ids), places)
-    found = _rows_of(table, tf.gather(ids.flat_values, places), max_norm)
+    vectors = _rows_of(table, tf.gather(ids.flat_values, places), max_norm)
     weight = tf.ones_like(row_of, tf.float32)
     if weights is not None:
         weight = tf.gather(weights.flat_values, places)
-        found *= weight[:, tf.newaxis]
-    total = tf.math.unsorted_segment_sum(found, row_of, rows)
+        vectors *= weight[:, tf.newaxis]
+    total = tf.math.unsorted_segment_sum(vectors, row_of, rows)
     total.set_shape([None, table.shape[1]])
     if combiner == "sum":
         return total
@@ -324,8 +324,8 @@ def gather_all(lookups: Sequence[Lookup]) -> list[tf.Tensor]:
         ids = tf.stack([each.ids for each in group])
         # TensorFlow Lite cannot unstack int64.
         parts = tf.split(tf.maximum(ids, 0), [1] * len(group))
-        found = [_rows_of(e.table, part, e.max_norm) for e, part in zip(group, parts)]
-        result.update(zip(places, tf.unstack(_zeros_if_missing(ids, found), num=len(group))))
+        vectors = [_rows_of(e.table, part, e.max_norm) for e, part in zip(group, parts)]
+        result.update(zip(places, tf.unstack(_zeros_if_missing(ids, vectors), num=len(group))))
     return [result[i] for i in range(len(lookups))]
 
 
@@ -352,14 +352,14 @@ def _together(widths: Sequence[int]) -> list[list[int]]:
     return result
 
 
-def _zeros_if_missing(ids: tf.Tensor, found: Sequence[tf.Tensor]) -> tf.Tensor:
+def _zeros_if_missing(ids: tf.Tensor, vectors: Sequence[tf.Tensor]) -> tf.Tensor:
     """Vectors [1, rows, width] as [columns, rows, width], with zeros where the id is -1."""
-    width = found[0].shape[2]
-    together = tf.reshape(tf.concat(found, axis=0), [-1, width])
+    width = vectors[0].shape[2]
+    together = tf.reshape(tf.concat(vectors, axis=0), [-1, width])
     # v1.where takes one condition per row, and its gradient needs no ops on shapes.
-    there = tf.reshape(ids >= 0, [-1])
-    kept = tf.compat.v1.where(there, together, tf.zeros_like(together))
-    return tf.reshape(kept, [len(found), -1, width])
+    has_id = tf.reshape(ids >= 0, [-1])
+    kept = tf.compat.v1.where(has_id, together, tf.zeros_like(together))
+    return tf.reshape(kept, [len(vectors), -1, width])
 
 
 def _rows_of(table: Any, ids: tf.Tensor, max_norm: Optional[float]) -> tf.Tensor:

@@ -1,7 +1,7 @@
 """`ModelFn`: a class whose instances are the `model_fn` of a `tf.estimator.Estimator`.
 
     class Squared(ek.ModelFn):
-        class Params(ek.ModelFn.Params):
+        class Params(ek.ModelParams):
             width: int = 32
 
         def logits(self, features, mode):
@@ -95,7 +95,7 @@ class ModelFn(abc.ABC):
         if not (isinstance(self.Params, type) and issubclass(self.Params, ModelParams)):
             raise ConfigError(
                 f"{type(self).__name__}.Params is not a subclass of ModelParams. Derive it from "
-                "ek.ModelFn.Params."
+                "ek.ModelParams."
             )
         if hasattr(self, "training_losses"):
             raise ConfigError(
@@ -436,16 +436,18 @@ class ModelFn(abc.ABC):
         features = user_code.Named(features, "features")
         with (
             table_gradients.collected(mode != ModeKeys.PREDICT) as penalties,
-            own_losses.collected() as of_rows,
+            own_losses.collected() as row_losses,
         ):
-            logits, added = self._forward(features, mode)
-        losses = own_losses.of_logits(type(self).__name__, of_rows)
+            logits, outputs_of_model = self._forward(features, mode)
+        losses = own_losses.of_logits(type(self).__name__, row_losses)
         self.loss_names[mode] = losses.names
         graph_collections.check(type(self).__name__)
         graph_collections.join_trainable(type(self).__name__)
         if mode == ModeKeys.PREDICT:
             end = own_session.EndOfInput(type(self).__name__, readers)
-            return prediction.spec(self.heads, logits, added, features, self._scaffold(mode), [end])
+            return prediction.spec(
+                self.heads, logits, outputs_of_model, features, self._scaffold(mode), [end]
+            )
         if labels is None:
             raise ValueError(f"mode {mode!r} needs labels, but the input_fn returns none")
         batch = labeled.labeled_batch(
@@ -453,7 +455,7 @@ class ModelFn(abc.ABC):
             features,
             labels,
             logits,
-            added,
+            outputs_of_model,
             mode,
             added=losses,
             penalties=list(penalties.values()),
@@ -462,8 +464,8 @@ class ModelFn(abc.ABC):
         if mode == ModeKeys.EVAL:
             return evaluation.spec(self, batch, readers, lambda: self._scaffold(mode))
         graph_collections.join_trainable(type(self).__name__)  # Of losses.
-        own = type(self).train_op is not ModelFn.train_op
-        return training.spec(self, batch, readers, own_train_op=own)
+        has_own = type(self).train_op is not ModelFn.train_op
+        return training.spec(self, batch, readers, own_train_op=has_own)
 
     def _forward(
         self, features: Features, mode: str
@@ -483,6 +485,7 @@ class ModelFn(abc.ABC):
             if mode == ModeKeys.PREDICT:
                 raw_features.forward(self, added)
         with user_code.explained(self, "logits"), tf.name_scope("logits"):
+            # An evaluation ranks the items at the last step, so it needs no factors of others.
             logits = split_logits(
                 type(self).__name__, returned, self.heads, factors=mode != ModeKeys.EVAL
             )
@@ -492,9 +495,13 @@ class ModelFn(abc.ABC):
         return logits, added
 
     def _check_combination(self) -> None:
-        own = {n for n in ("loss", "train_op") if getattr(type(self), n) is not getattr(ModelFn, n)}
+        overridden = {
+            name
+            for name in ("loss", "train_op")
+            if getattr(type(self), name) is not getattr(ModelFn, name)
+        }
         check_combination(
-            self.combination, self.params.combine, self.spec, type(self).__name__, own
+            self.combination, self.params.combine, self.spec, type(self).__name__, overridden
         )
 
     def _with_params(self, params: Mapping[str, Any]) -> ModelFn:
@@ -524,8 +531,8 @@ class ModelFn(abc.ABC):
 
     def _scaffold(self, mode: str) -> Optional[Any]:
         """The Scaffold of an evaluation or a prediction. It may restore averaged weights."""
-        own = own_session.checked_scaffold(self, mode)
+        own_scaffold = own_session.checked_scaffold(self, mode)
         if self.params.moving_average is None:
-            return own_session.merged(own)
+            return own_session.merged(own_scaffold)
         weights = freezing.not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
-        return own_session.merged(own, saver=AveragedSaver(weights))
+        return own_session.merged(own_scaffold, saver=AveragedSaver(weights))

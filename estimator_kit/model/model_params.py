@@ -3,7 +3,7 @@
 A model adds parameters as fields of its nested class `Params`, which pydantic checks. A parameter
 that changes only training says so, so that a checkpoint may go on with another value:
 
-    class Params(ek.ModelFn.Params):
+    class Params(ek.ModelParams):
         noise: float = ek.parameter(0.1, changes="training")
 """
 

@@ -49,7 +49,7 @@ def add(model: str, name: str, value: Any) -> None:
         a tensor of rows.
     """
     place = user_code.place_of_call(f"{model}.add_output")
-    outputs = _ADDED.given(place)
+    outputs = _ADDED.current(place)
     user_code.check_new_name(place, "output", name, [output.name for output in outputs])
     if not isinstance(value, tf.Tensor):
         kinds = (remedy for kind, remedy in _REMEDIES.items() if isinstance(value, kind))

@@ -194,7 +194,7 @@ def add(model: str, name: str, losses: Any, weights: Any) -> None:
         a tensor of rows.
     """
     place = user_code.place_of_call(f"{model}.add_loss")
-    added = _ADDED.given(place)
+    added = _ADDED.current(place)
     user_code.check_new_name(place, "loss", name, [other.name for other in added])
     for value in (losses,) if weights is None else (losses, weights):
         shape = value.shape if isinstance(value, tf.Tensor) and value.dtype == tf.float32 else ()

@@ -58,19 +58,21 @@ def _gradient(op: tf.Operation, gradient: Any) -> list[Any]:
 
 
 # By column and table, the penalties of the graph that is being built, or None outside of it.
-_Found = dict[tuple[str, str], tf.Tensor]
-_FOUND: contextvars.ContextVar[Optional[_Found]] = contextvars.ContextVar("penalties", default=None)
+_Penalties = dict[tuple[str, str], tf.Tensor]
+_PENALTIES: contextvars.ContextVar[Optional[_Penalties]] = contextvars.ContextVar(
+    "penalties", default=None
+)
 
 
 @contextlib.contextmanager
-def collected(wanted: bool) -> Iterator[_Found]:
+def collected(wanted: bool) -> Iterator[_Penalties]:
     """Collects the penalties of the columns that the block reads, or makes none."""
-    found: _Found = {}
-    token = _FOUND.set(found if wanted else None)
+    penalties: _Penalties = {}
+    token = _PENALTIES.set(penalties if wanted else None)
     try:
-        yield found
+        yield penalties
     finally:
-        _FOUND.reset(token)
+        _PENALTIES.reset(token)
 
 
 def add(
@@ -89,8 +91,8 @@ def add(
       l2: the factor, or None without a penalty.
       rows_of: looks up rows of a table (`gathers`).
     """
-    found = _FOUND.get()
-    if found is None or l2 is None or (column, table.name) in found:
+    penalties = _PENALTIES.get()
+    if penalties is None or l2 is None or (column, table.name) in penalties:
         return
     with tf.name_scope(f"l2/{column}"):
         ragged = isinstance(ids, tf.RaggedTensor)
@@ -98,4 +100,4 @@ def add(
         vectors = rows_of(table, tf.boolean_mask(flat, flat >= 0), None)
         rows = tf.cast(ids.nrows() if ragged else tf.size(ids), tf.float32)
         total = tf.reduce_sum(tf.square(vectors))
-        found[column, table.name] = l2 * tf.math.divide_no_nan(total, rows)
+        penalties[column, table.name] = l2 * tf.math.divide_no_nan(total, rows)

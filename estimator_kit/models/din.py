@@ -123,8 +123,8 @@ def interest(
         scores = dnn_logits(flat, hidden_units, 1, activation=activation)
     scores = tf.reshape(scores, [tf.shape(steps)[0], tf.shape(steps)[1], 1])
     if softmax:
-        there = step_mask(steps, lengths)
-        scores = tf.nn.softmax(tf.where(there, scores, -1e9 * tf.ones_like(scores)), axis=1)
+        is_step = step_mask(steps, lengths)
+        scores = tf.nn.softmax(tf.where(is_step, scores, -1e9 * tf.ones_like(scores)), axis=1)
     return pool_steps(scores * steps, lengths, "sum")
 
 
@@ -174,12 +174,12 @@ def next_step_loss(states: tf.Tensor, steps: tf.Tensor, lengths: tf.Tensor) -> t
       states: float32 [rows, steps, units]; lengths: int64 [rows].
       steps: float32 [rows, steps, units].
     """
-    there = tf.sequence_mask(lengths - 1, tf.shape(steps)[1] - 1, tf.float32)
+    has_next = tf.sequence_mask(lengths - 1, tf.shape(steps)[1] - 1, tf.float32)
     states, after = states[:, :-1], steps[:, 1:]
     right = tf.nn.softplus(-tf.reduce_sum(states * after, axis=2))
     wrong = tf.nn.softplus(tf.reduce_sum(states * tf.roll(after, 1, axis=0), axis=2))
-    total = tf.reduce_sum(there * (right + wrong * tf.roll(there, 1, axis=0)))
-    return tf.math.divide_no_nan(total, tf.reduce_sum(there))
+    total = tf.reduce_sum(has_next * (right + wrong * tf.roll(has_next, 1, axis=0)))
+    return tf.math.divide_no_nan(total, tf.reduce_sum(has_next))
 
 
 class DIENModel(TargetModel):
@@ -230,7 +230,7 @@ class DIENModel(TargetModel):
                 tf.compat.v1.add_to_collection(keys.REGULARIZATION_LOSSES, loss)
         wanted = dense_layer(target, units, "attention", use_bias=False)
         scores = tf.einsum("nsu,nu->ns", states, wanted)[:, :, tf.newaxis]
-        there = step_mask(states, lengths)
-        weights = tf.nn.softmax(tf.where(there, scores, -1e9 * tf.ones_like(scores)), axis=1)
+        is_step = step_mask(states, lengths)
+        weights = tf.nn.softmax(tf.where(is_step, scores, -1e9 * tf.ones_like(scores)), axis=1)
         evolved = gru_layer(states, lengths, units, "evolution", attention=weights)
         return pool_steps(evolved, lengths, "last")

@@ -101,17 +101,17 @@ Initializer = Annotated[
 ]
 
 
-def make_initializer(given: Optional[Any]) -> Any:
+def make_initializer(entry: Optional[Any]) -> Any:
     """The v1 initializer of an `Initializer` entry. None makes a Glorot-uniform one."""
     v1 = tf.compat.v1
-    if given is None:
+    if entry is None:
         return v1.glorot_uniform_initializer()
-    if isinstance(given, Constant):
-        return v1.constant_initializer(given.constant)
-    if isinstance(given, Orthogonal):
-        return v1.orthogonal_initializer(gain=given.orthogonal)
-    if isinstance(given, Identity):
-        return v1.initializers.identity(gain=given.identity)
-    if isinstance(given, VarianceScaling):
-        return v1.variance_scaling_initializer(**given.variance_scaling.model_dump())
-    return drawn(given)
+    if isinstance(entry, Constant):
+        return v1.constant_initializer(entry.constant)
+    if isinstance(entry, Orthogonal):
+        return v1.orthogonal_initializer(gain=entry.orthogonal)
+    if isinstance(entry, Identity):
+        return v1.initializers.identity(gain=entry.identity)
+    if isinstance(entry, VarianceScaling):
+        return v1.variance_scaling_initializer(**entry.variance_scaling.model_dump())
+    return drawn(entry)

@@ -39,11 +39,11 @@ class Regularizer(Entry):
         return self
 
 
-def make_regularizer(given: Optional[Regularizer]) -> Optional[Callable[[tf.Tensor], tf.Tensor]]:
+def make_regularizer(entry: Optional[Regularizer]) -> Optional[Callable[[tf.Tensor], tf.Tensor]]:
     """The penalty of weights as a float32 scalar, for `get_variable`. None for None."""
-    if given is None:
+    if entry is None:
         return None
-    l1, l2 = given.l1, given.l2
+    l1, l2 = entry.l1, entry.l2
 
     def penalty(weights: tf.Tensor) -> tf.Tensor:
         return l1 * tf.reduce_sum(tf.abs(weights)) + l2 * tf.reduce_sum(tf.square(weights))

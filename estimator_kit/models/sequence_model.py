@@ -34,14 +34,14 @@ def pool_steps(steps: tf.Tensor, lengths: tf.Tensor, pooling: Pooling) -> tf.Ten
     A row without steps gets zeros. The steps 1, 5 and 3 of width 1 give 3, 5, 3 and 9.
     """
     mask = step_mask(steps, lengths)
-    there = tf.where(mask, steps, tf.zeros_like(steps))
+    masked_steps = tf.where(mask, steps, tf.zeros_like(steps))
     if pooling == "max":
         largest = tf.reduce_max(tf.where(mask, steps, steps.dtype.min * tf.ones_like(steps)), 1)
         return tf.where(lengths[:, tf.newaxis] > 0, largest, tf.zeros_like(largest))
     if pooling == "last":
         last = tf.one_hot(lengths - 1, tf.shape(steps)[1])
-        return tf.einsum("ns,nsw->nw", last, there)
-    total = tf.reduce_sum(there, axis=1)
+        return tf.einsum("ns,nsw->nw", last, masked_steps)
+    total = tf.reduce_sum(masked_steps, axis=1)
     if pooling == "sum":
         return total
     return tf.math.divide_no_nan(total, tf.cast(lengths, tf.float32)[:, tf.newaxis])
@@ -167,9 +167,11 @@ def _recurrent_kernel(units: int, gates: int) -> tf.Tensor:
 def _run(cell: Cell, count: int, gates: tf.Tensor, lengths: tf.Tensor, units: int) -> tf.Tensor:
     zeros = tf.zeros([tf.shape(gates)[0], units])
 
-    def step(states: tuple[tf.Tensor, ...], given: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
-        x, there = given
-        return tuple(tf.where(there, new, old) for new, old in zip(cell(states, x), states))
+    def step(
+        states: tuple[tf.Tensor, ...], step_input: tuple[tf.Tensor, ...]
+    ) -> tuple[tf.Tensor, ...]:
+        x, is_step = step_input
+        return tuple(tf.where(is_step, new, old) for new, old in zip(cell(states, x), states))
 
     by_step = (
         tf.transpose(gates, [1, 0, 2]),

@@ -53,15 +53,15 @@ def self_attention(
             for part in ("query", "key", "value")
         )
         scores = tf.einsum("nqhd,nkhd->nhqk", query, key) / math.sqrt(width // heads)
-        there = tf.sequence_mask(lengths, size[1])[:, tf.newaxis, tf.newaxis, :]
+        is_step = tf.sequence_mask(lengths, size[1])[:, tf.newaxis, tf.newaxis, :]
         if causal:
             places = tf.range(size[1])
-            there &= places[:, tf.newaxis] >= places
+            is_step &= places[:, tf.newaxis] >= places
         # Low enough for a weight of exactly 0.
-        weights = tf.nn.softmax(tf.where(there, scores, -1e9 * tf.ones_like(scores)))
-        found = tf.einsum("nhqk,nkhd->nqhd", weights, value)
-        found = tf.reshape(found, [size[0], size[1], width])
-        return dense_layer(found, width, "output")
+        weights = tf.nn.softmax(tf.where(is_step, scores, -1e9 * tf.ones_like(scores)))
+        mixed = tf.einsum("nhqk,nkhd->nqhd", weights, value)
+        mixed = tf.reshape(mixed, [size[0], size[1], width])
+        return dense_layer(mixed, width, "output")
 
 
 def transformer_block(

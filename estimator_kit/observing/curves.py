@@ -38,7 +38,10 @@ class Labels(documents.Part):
 
 
 class Points(documents.Part):
-    """Thresholds, with the weights of the rows whose logit is at least the threshold."""
+    """Thresholds, with the weights of the rows whose logit is at least the threshold.
+
+    The logits fall, so the weights rise.
+    """
 
     logit: list[float]
     positives: list[float]

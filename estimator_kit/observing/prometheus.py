@@ -46,13 +46,13 @@ class Gauges:
 
     def add(self, name: str, help_text: str, values: Mapping[Any, Any], *labels: str) -> None:
         """Adds a gauge. `values` maps the values of `labels` to a number. None is left out."""
-        there = {key: value for key, value in values.items() if value is not None}
-        if there:
+        present = {key: value for key, value in values.items() if value is not None}
+        if present:
             names = (*self._of_model, *labels)
             gauge = self._client.Gauge(
                 f"{self._prefix}_{name}", help_text, names, registry=self._registry
             )
-            for key, value in there.items():
+            for key, value in present.items():
                 gauge.labels(*self._of_model.values(), *key).set(value)
 
     def text(self) -> str:

@@ -136,7 +136,9 @@ def minimize(
                     f"freeze: {v.op.name} is a dynamic embedding, which cannot be frozen, because "
                     "training makes its rows. Use prefixes that do not fit it."
                 )
-        optimizers = [(p, dynamic_tables.optimizer(made, dynamic)) for p, made in optimizers]
+        optimizers = [
+            (p, dynamic_tables.optimizer(optimizer, dynamic)) for p, optimizer in optimizers
+        ]
     owner = {v.ref(): _owner(v.op.name, optimizers) for v in trainable}
 
     def compute(loss: tf.Tensor) -> list[Any]:
@@ -198,9 +200,9 @@ def minimize(
         counted = tf.compat.v1.assign_add(step, 1)
     if not dynamic:
         return counted.op
-    made = [optimizer for _, optimizer in optimizers]
+    all_optimizers = [optimizer for _, optimizer in optimizers]
     after = tf.convert_to_tensor(counted)
-    return tf.group(counted.op, *dynamic_tables.evictions(dynamic, made, after))
+    return tf.group(counted.op, *dynamic_tables.evictions(dynamic, all_optimizers, after))
 
 
 def _after_checks(gradient: Any) -> Any:

@@ -32,7 +32,15 @@ from estimator_kit.config.modes import InFolder, OnDays, Retrain
 from estimator_kit.errors import ConfigError, Locked, NothingToDo, Refused, Stopped, TimedOut
 from estimator_kit.observing import prometheus
 from estimator_kit.result import RunResult
-from estimator_kit.retraining import cycle_report, cycle_versions, lineage, notices, stages, state
+from estimator_kit.retraining import (
+    cycle_files,
+    cycle_report,
+    cycle_versions,
+    lineage,
+    notices,
+    stages,
+)
+from estimator_kit.retraining.cycle_files import CycleFolder, Done, Outcome, StageFile
 from estimator_kit.retraining.cycle_report import Report
 from estimator_kit.retraining.cycle_versions import Promoted
 from estimator_kit.retraining.data_checks import Checked
@@ -40,7 +48,6 @@ from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.retention import Cleaned
 from estimator_kit.retraining.stage_limits import Limits, stoppable
-from estimator_kit.retraining.state import CycleFolder, Done, Outcome, StageFile
 from estimator_kit.retraining.training_stage import Trained
 from estimator_kit.retraining.vocabularies import Vocabularies
 from estimator_kit.retraining.window import CycleWindow, Window, choose, compared
@@ -105,7 +112,7 @@ class _Command:
                 impression_log.generate(self._command.data.generate_default_data)
             except ValueError as error:
                 raise ConfigError(f"--generate_default_data: {error}") from error
-        cycles = state.cycles(self._command.run.model_dir)
+        cycles = cycle_files.cycles(self._command.run.model_dir)
         last = _last(cycles)
         begun, cpu = time.monotonic(), _cpu_seconds()
         with _reported(
@@ -246,7 +253,7 @@ def _words(error: BaseException) -> str:
 
 def _last(cycles: list[CycleFolder]) -> Optional[CycleFolder]:
     """The last cycle that ran to its end."""
-    through = [cycle for cycle in cycles if cycle.outcome in state.THROUGH]
+    through = [cycle for cycle in cycles if cycle.outcome in cycle_files.THROUGH]
     return through[-1] if through else None
 
 
@@ -305,7 +312,7 @@ def _folder(
                 f"cycle {last.name} with the same days, spec, code and flags was "
                 f"{last.outcome}{by_gate}. Use --force to run another cycle."
             )
-    return state.new(run.model_dir)
+    return cycle_files.new(run.model_dir)
 
 
 def _forget_verdicts(cycle: CycleFolder, window: CycleWindow, limits: str) -> bool:
@@ -331,7 +338,7 @@ def _cpu_seconds() -> float:
 
 def _tell(run: InFolder, watching: Watching, retraining: OnDays, ended: Report) -> None:
     if watching.prometheus_file is not None:
-        ends = [cycle.load(Done) for cycle in state.cycles(run.model_dir)]
+        ends = [cycle.load(Done) for cycle in cycle_files.cycles(run.model_dir)]
         last = max((done.ended for done in ends if done and done.ended is not None), default=None)
         text = notices.prometheus_text(ended, model_dir=run.model_dir, last_success=last)
         prometheus.write(watching.prometheus_file, text)
@@ -351,7 +358,7 @@ def _tell_of_failure(
     try:
         live = stages.serving_of(run, retraining).live
         number = live.number if live is not None else None
-        failed = Report.of(folder or state.new(run.model_dir), outcome, number, problem)
+        failed = Report.of(folder or cycle_files.new(run.model_dir), outcome, number, problem)
         if folder is not None:
             cycle_report.write(folder, failed)
         _tell(run, watching, retraining, failed)

@@ -13,12 +13,12 @@ from pydantic import Field
 
 from estimator_kit.retraining import data_checks as checks_module
 from estimator_kit.retraining import lineage
+from estimator_kit.retraining.cycle_files import CycleFile, CycleFolder
 from estimator_kit.retraining.cycle_versions import Promoted
 from estimator_kit.retraining.data_checks import Checked
 from estimator_kit.retraining.gate import Finding
 from estimator_kit.retraining.gate_stage import Both, Interval, Judged
 from estimator_kit.retraining.retention import Cleaned
-from estimator_kit.retraining.state import CycleFile, CycleFolder
 from estimator_kit.retraining.training_stage import Start, Trained
 from estimator_kit.retraining.vocabularies import Vocabularies, Words
 from estimator_kit.retraining.window import CycleWindow, Day

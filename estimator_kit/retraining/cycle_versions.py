@@ -18,8 +18,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Optional
 
+from estimator_kit.retraining.cycle_files import CycleFile, CycleFolder, StageFile
 from estimator_kit.retraining.promotion import Serving, Version
-from estimator_kit.retraining.state import CycleFile, CycleFolder, StageFile
 
 
 class Publishing(CycleFile):

@@ -14,8 +14,8 @@ from typing import Literal, Optional
 
 from pydantic import Field
 
+from estimator_kit.retraining.cycle_files import CycleFile, StageFile
 from estimator_kit.retraining.facts import Facts, label_rate_problem
-from estimator_kit.retraining.state import CycleFile, StageFile
 from estimator_kit.retraining.window import Day, Window
 from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec

@@ -1,6 +1,7 @@
 """The conditions of a gate whose spec names none: a candidate may not be clearly worse.
 
-They hold for any data, so they are relative or have a known scale. For each objective:
+`HeadEntry.judged_by` tells by which metrics an objective is judged. The conditions hold for any
+data, so they are relative or have a known scale. For each objective:
 
     metric                             candidate alone   compared with the live model
     auc, concordance                   at least 0.5      the interval of the loss is within 0.02
@@ -22,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from feature_specs.sections.retraining import Condition, Gate
+from feature_specs.sections.retraining import GATE_METRICS, Condition, Gate
 from feature_specs.spec import FeatureSpec
 
 _CONDITIONS: dict[str, tuple[dict[str, Any], ...]] = {
@@ -31,8 +32,12 @@ _CONDITIONS: dict[str, tuple[dict[str, Any], ...]] = {
     "accuracy": ({"max_loss": 0.02},),
     "log_loss": ({"max_loss": "5%"},),
     "mean_absolute_error": ({"max_loss": "5%"},),
+    "mean_squared_error": (),
     "calibration": ({"min": 0.5, "max": 2.0}, {"max_loss": 0.2, "by": "estimate"}),
 }
+
+if {*_CONDITIONS} != {*GATE_METRICS}:
+    raise TypeError(f"_CONDITIONS: expected the metrics {', '.join(GATE_METRICS)}")
 
 _MOST_IDS = 50
 _LEAST_ROWS = 1000
@@ -52,7 +57,7 @@ def _conditions(spec: FeatureSpec) -> Iterator[Condition]:
         if not entry.judged:
             continue
         for metric in entry.judged_by:
-            for bounds in _CONDITIONS.get(metric.name, ()):
+            for bounds in _CONDITIONS[metric.name]:
                 yield Condition(metric=f"{metric.name}/{name}", **bounds)
         first = entry.judged_by[0]
         for feature in slices:

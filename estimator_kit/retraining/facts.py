@@ -60,7 +60,7 @@ class FileFacts(documents.Part):
     dropped: int = 0
 
 
-class _Known(documents.Document):
+class _StoredFacts(documents.Document):
     """The stored facts of a file's content."""
 
     bytes: int
@@ -98,7 +98,7 @@ class Facts:
             path: self._place("file", _content(path, digests[path]), self._against)
             for path in paths
         }
-        read = {path: _Known.load(place) for path, place in kept.items()}
+        read = {path: _StoredFacts.load(place) for path, place in kept.items()}
         stored = {path: facts for path, facts in read.items() if facts is not None}
         unknown = [path for path in paths if path not in stored]
         for report in data_scan.scan(unknown, spec=self._spec) if unknown else ():
@@ -111,7 +111,7 @@ class Facts:
                     f"{report.path} was written while it was read. Start again when it is complete."
                 )
             bad = report.listed[0].sentence if report.bad_records else None
-            stored[report.path] = _Known(
+            stored[report.path] = _StoredFacts(
                 bytes=report.size, rows=report.good_records, bad=bad, dropped=dropped
             )
             stored[report.path].save(kept[report.path])

@@ -56,6 +56,7 @@ class Finding(documents.Part):
       low, high: the interval of candidate - live, in the unit of the metric. For `calibration` it
         is the interval of the distance from 1.
       note: an explanation.
+      compares: whether the condition compares all rows with the live model. Not in files.
     """
 
     text: str
@@ -67,6 +68,7 @@ class Finding(documents.Part):
     low: Optional[float] = None
     high: Optional[float] = None
     note: str = ""
+    compares: bool = False
 
     @property
     def change(self) -> str:
@@ -93,7 +95,8 @@ class Finding(documents.Part):
     @pydantic.model_serializer
     def _whole(self) -> dict[str, Any]:
         """A file has all fields, and the sentence."""
-        return {**dict(self), "sentence": self.sentence}
+        fields = {name: value for name, value in self if name != "compares"}
+        return {**fields, "sentence": self.sentence}
 
 
 def judge(
@@ -146,9 +149,7 @@ def unjudged(gate: Gate, findings: list[Finding]) -> list[Finding]:
       gate: the conditions; nothing is refused with `promote_unjudged`.
       findings: the findings of `judge`, with a live model.
     """
-    compared = [
-        finding for finding in findings if " max_loss " in finding.text and not finding.slice
-    ]
+    compared = [finding for finding in findings if finding.compares]
     if gate.promote_unjudged or not compared or any(f.passed is not None for f in compared):
         return []
     note = (
@@ -230,6 +231,7 @@ def _of_rows(
     if condition.max_loss is None:
         return
     text = _text(condition, "max_loss")
+    finding = functools.partial(finding, compares=not where)
     if rows.live is None:
         yield finding(text=text, passed=None, value=value, note=rows.why_no_live)
         return
@@ -241,7 +243,8 @@ def _of_rows(
     live = row_metric(name, rows.head, rows.labels, rows.live, rows.weights)
     before = live.value()
     if math.isnan(value) or math.isnan(before):
-        yield _undefined(text, where, count, value, before)
+        undefined = _undefined(text, where, count, value, before)
+        yield undefined.model_copy(update={"compares": not where})
         return
 
     def worse(metric: Any) -> Callable[[Any], Any]:
@@ -309,8 +312,8 @@ def _undefined(
 
 
 def _text(condition: Condition, key: Optional[str] = None) -> str:
-    given = [k for k in ("min", "max", "max_loss") if getattr(condition, k) is not None]
-    keys = [key] if key else given
+    bounded = [k for k in ("min", "max", "max_loss") if getattr(condition, k) is not None]
+    keys = [key] if key else bounded
     bounds = ((key, getattr(condition, key)) for key in keys)
     texts = (f"{key} {bound if isinstance(bound, str) else f'{bound:g}'}" for key, bound in bounds)
     return " ".join([condition.metric, *texts])

@@ -27,9 +27,9 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.model.heads import row_metric, row_metrics
 from estimator_kit.model.names import PREDICT_EXAMPLES
 from estimator_kit.retraining import default_gate, gate
+from estimator_kit.retraining.cycle_files import StageFile
 from estimator_kit.retraining.gate import Scored
 from estimator_kit.retraining.promotion import Verify, Version
-from estimator_kit.retraining.state import StageFile
 from estimator_kit.scoring import slices
 from estimator_kit.scoring.eval_rows import EvalRows, first_records
 from estimator_kit.serving.loaded_model import LoadedModel

@@ -17,7 +17,7 @@ from estimator_kit.observing.page.sections import Section, number, with_charts
 from estimator_kit.retraining.cycle_page import difference, start_of
 from estimator_kit.retraining.cycle_report import Report
 from estimator_kit.retraining.data_checks import Drift
-from estimator_kit.retraining.promotion import Recorded
+from estimator_kit.retraining.promotion import PastVersion
 from feature_specs.errors import counted
 
 _COLORS = {"promoted": charts.COLORS[2], "refused": charts.COLORS[7]}
@@ -25,7 +25,7 @@ _COLORS = {"promoted": charts.COLORS[2], "refused": charts.COLORS[7]}
 _MOST_LINES, _MOST_TICKS = 8, 12
 
 # The versions that were ever live, the oldest first: `live`, `kept` or `removed`.
-Versions = Sequence[tuple[Recorded, str]]
+Versions = Sequence[tuple[PastVersion, str]]
 
 
 def headline(reports: Sequence[Report], versions: Versions) -> str:
@@ -157,7 +157,7 @@ def _versions(versions: Versions) -> Optional[Section]:
     )
 
 
-def _origin(version: Recorded) -> str:
+def _origin(version: PastVersion) -> str:
     source = f"cycle {version.cycle}" if version.cycle else "another program"
     if version.rollback_of is None:
         return source

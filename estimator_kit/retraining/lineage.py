@@ -21,10 +21,10 @@ from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.modes import counted
 from estimator_kit.model.model_params import checked_params
 from estimator_kit.models import find_model
+from estimator_kit.retraining.cycle_files import CycleFile, CycleFolder, StageFile
 from estimator_kit.retraining.cycle_versions import Promoted
 from estimator_kit.retraining.facts import FileFacts
 from estimator_kit.retraining.gate_stage import Both, Judged
-from estimator_kit.retraining.state import CycleFile, CycleFolder, StageFile
 from estimator_kit.retraining.training_stage import Trained
 from estimator_kit.retraining.vocabularies import Vocabularies
 from estimator_kit.retraining.window import CycleWindow, MadeWith

@@ -25,10 +25,10 @@ from estimator_kit.config.modes import InFolder, OfCycle, ToVersion, TrainAndEva
 from estimator_kit.distributed import tasks
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
-from estimator_kit.retraining import cycle_report, lineage, state
+from estimator_kit.retraining import cycle_files, cycle_report, lineage
 from estimator_kit.retraining.lineage import Lineage
 from estimator_kit.retraining.stages import serving_of
-from estimator_kit.training import starts
+from estimator_kit.training import unfinished
 from feature_specs.files import documents, owners
 from feature_specs.parser import parser
 from input_pipelines.row_cache.folder import Digests
@@ -77,7 +77,7 @@ def history(run: InFolder, retraining: Retraining) -> str:
     """The table of all cycles, and the list of versions in the serving directory."""
     serving = serving_of(run, retraining)
     live = serving.live
-    cycles = state.cycles(run.model_dir)
+    cycles = cycle_files.cycles(run.model_dir)
     lines = [cycle_report.history(cycles, live.number if live is not None else None), ""]
     for version in serving.versions():
         what = f"cycle {version.cycle}" if version.cycle else "from another program"
@@ -99,7 +99,7 @@ def reproduce(run: InFolder, retraining: OfCycle) -> str:
       ConfigError: the cycle, its spec, its data or its start do not exist or have changed.
       Locked: a cycle is running.
     """
-    folder = state.find(run.model_dir, retraining.cycle)
+    folder = cycle_files.find(run.model_dir, retraining.cycle)
     kept = folder.load(Lineage)
     if kept is None:
         raise ConfigError(
@@ -117,7 +117,7 @@ def reproduce(run: InFolder, retraining: OfCycle) -> str:
         target = folder.at("reproduction")
         shutil.rmtree(target, ignore_errors=True)
         again = tasks.train(TrainAndEvaluate.of(_config(flags, target)))
-        starts.end_work(target)
+        unfinished.end_work(target)
         text = compared(kept, again.metrics, lineage.code(config_model(kept)))
         documents.write_text(os.path.join(target, "reproduction.txt"), text + "\n")
     return text

@@ -22,11 +22,11 @@ from typing import Any, Optional
 from estimator_kit.observing import prometheus
 from estimator_kit.observing.page import page
 from estimator_kit.result import read_result
-from estimator_kit.retraining import cycle_report, state
+from estimator_kit.retraining import cycle_files, cycle_report
+from estimator_kit.retraining.cycle_files import CycleFolder
 from estimator_kit.retraining.cycle_report import Report
 from estimator_kit.retraining.data_checks import Drift
-from estimator_kit.retraining.promotion import Recorded, Serving
-from estimator_kit.retraining.state import CycleFolder
+from estimator_kit.retraining.promotion import PastVersion, Serving
 
 _log = logging.getLogger("estimator_kit")
 
@@ -111,8 +111,8 @@ def write_pages(model_dir: str, serving_dir: Optional[str] = None) -> str:
     page.check_installed()
     from estimator_kit.retraining import history_page
 
-    cycles = state.cycles(model_dir)
-    serving = Serving(state.chosen_serving_dir(serving_dir, model_dir), model_dir)
+    cycles = cycle_files.cycles(model_dir)
+    serving = Serving(cycle_files.chosen_serving_dir(serving_dir, model_dir), model_dir)
     if cycles:
         _write_cycle_page(cycles[-1], serving)
     path = os.path.join(model_dir, page.HISTORY)
@@ -142,7 +142,7 @@ def _write_cycle_page(cycle: CycleFolder, serving: Serving) -> None:
     )
 
 
-def _versions(serving: Serving) -> list[tuple[Recorded, str]]:
+def _versions(serving: Serving) -> list[tuple[PastVersion, str]]:
     """See `history_page.Versions`."""
     existing = {version.number: version.entry for version in serving.versions()}
     live = max(existing, default=None)

@@ -1,4 +1,6 @@
-"""The serving directory: models go live by stage, verify, rename. No reader sees a partial model.
+"""The serving directory: stages a model, verifies it, and calls `versions.publish`.
+
+No reader sees a partial model.
 
     serving/
       12/                       a version for TensorFlow Serving; the highest version is live
@@ -29,7 +31,7 @@ import tensorflow as tf
 from pydantic import Field
 
 from estimator_kit.errors import ConfigError, Locked
-from estimator_kit.retraining import state
+from estimator_kit.retraining import cycle_files
 from feature_specs.files import documents, file_systems, locks, staged, versions
 
 _log = logging.getLogger("estimator_kit")
@@ -47,7 +49,7 @@ _YEAR_10000 = 253_402_300_800
 Verify = Callable[[str], None]
 
 
-class Mark(documents.Document):
+class VersionMark(documents.Document):
     """The file in a version that says whose it is.
 
     Attributes:
@@ -65,17 +67,17 @@ class Mark(documents.Document):
     at: Optional[float] = Field(None, ge=0, lt=_YEAR_10000)
 
 
-class Recorded(Mark):
+class PastVersion(VersionMark):
     """What `versions.json` keeps of a version."""
 
     version: int
 
 
-class _Past(documents.Root[list[Recorded]]):
+class _PastVersions(documents.Root[list[PastVersion]]):
     """`versions.json`."""
 
 
-class Version(Mark):
+class Version(VersionMark):
     """A version in the serving directory.
 
     Attributes:
@@ -87,13 +89,13 @@ class Version(Mark):
     path: str
 
     @property
-    def entry(self) -> Recorded:
+    def entry(self) -> PastVersion:
         """What `versions.json` keeps of it."""
-        return Recorded(version=self.number, **_fields(self))
+        return PastVersion(version=self.number, **_fields(self))
 
 
-def _fields(mark: Mark) -> dict[str, Any]:
-    return {name: getattr(mark, name) for name in Mark.model_fields}
+def _fields(mark: VersionMark) -> dict[str, Any]:
+    return {name: getattr(mark, name) for name in VersionMark.model_fields}
 
 
 class Serving:
@@ -106,11 +108,11 @@ class Serving:
         example if another process has taken over the lock.
     """
 
-    def __init__(self, folder: str, model_dir: str, check: Callable[[], None] = lambda: None):
+    def __init__(self, folder: str, model_dir: str, check_lock: Callable[[], None] = lambda: None):
         self.folder = folder
-        self._check = check
+        self._check_lock = check_lock
         self._model_dir = model_dir
-        self._past = os.path.join(model_dir, "versions.json")
+        self._past_file = os.path.join(model_dir, "versions.json")
         self._warned = False  # That the file system has no locks.
 
     def versions(self) -> list[Version]:
@@ -123,9 +125,9 @@ class Serving:
         existing = self.versions()
         return existing[-1] if existing else None
 
-    def past(self) -> list[Recorded]:
+    def past(self) -> list[PastVersion]:
         """All recorded versions with their cycles, including removed ones."""
-        file = _Past.load(self._past)
+        file = _PastVersions.load(self._past_file)
         return file.root if file is not None else []
 
     def clean(self) -> None:
@@ -165,8 +167,8 @@ class Serving:
             live = self.live
             check_live(live)
             if live is not None:
-                self._record_versions()
-            mark = Mark(
+                self._record_versions()  # The parent may be a version of another program.
+            mark = VersionMark(
                 cycle=cycle,
                 rollback_of=rollback_of,
                 parent=live.number if live is not None else None,
@@ -189,18 +191,19 @@ class Serving:
                 os.path.join(self.folder, name),
             )
 
-    def _publish(self, export: str, mark: Mark, verify: Verify) -> int:
+    def _publish(self, export: str, mark: VersionMark, verify: Verify) -> int:
         """Returns the number, above the numbers of all versions that ever existed."""
         self._warn_of_names()
         least = max((entry.version for entry in self.past()), default=0) + 1
-        with contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as stack:  # An error of verify is not one of writing.
             with self._write_errors():
                 temporary = stack.enter_context(versions.unnamed(self.folder))
                 _copy(export, temporary)
                 mark.save(os.path.join(temporary, _MARK))
             verify(temporary)
-            self._check()
-            state.remember_serving_dir(self.folder, self._model_dir)
+            self._check_lock()
+            # Before the rename: after a crash, the next start must find what is live.
+            cycle_files.remember_serving_dir(self.folder, self._model_dir)
             with self._write_errors():
                 path = versions.publish(temporary, self.folder, least=least)
         return int(os.path.basename(path))
@@ -273,20 +276,20 @@ class Serving:
                 "this program the right to write there, or choose another --serving_dir."
             ) from error
 
-    def version(self, number: int, mark: Optional[Mark] = None) -> Version:
+    def version(self, number: int, mark: Optional[VersionMark] = None) -> Version:
         """A version of the folder. By default, its mark is read; it may be of another program."""
         path = os.path.join(self.folder, str(number))
         if mark is None:
             with contextlib.suppress(ConfigError):
-                mark = Mark.load(os.path.join(path, _MARK))
-        return Version(number=number, path=path, **_fields(mark or Mark()))
+                mark = VersionMark.load(os.path.join(path, _MARK))
+        return Version(number=number, path=path, **_fields(mark or VersionMark()))
 
     def _record_versions(self) -> None:
         past = self.past()
         recorded = {entry.version for entry in past}
         new = [version.entry for version in self.versions() if version.number not in recorded]
         if new:
-            _Past([*past, *new]).save(self._past)
+            _PastVersions([*past, *new]).save(self._past_file)
 
 
 def _copy(source: str, target: str) -> None:

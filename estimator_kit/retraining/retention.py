@@ -31,8 +31,8 @@ from pydantic import Field
 from estimator_kit.errors import ConfigError, Locked
 from estimator_kit.exporters import versions as exported
 from estimator_kit.retraining import cycle_versions
+from estimator_kit.retraining.cycle_files import THROUGH, CycleFolder, StageFile
 from estimator_kit.retraining.promotion import Serving, Version
-from estimator_kit.retraining.state import THROUGH, CycleFolder, StageFile
 from estimator_kit.retraining.training_stage import Start
 from feature_specs.files import file_systems
 

@@ -16,17 +16,17 @@ from estimator_kit.config.areas.retraining import Retraining
 from estimator_kit.config.modes import InFolder, Retrain
 from estimator_kit.errors import Locked
 from estimator_kit.retraining import (
+    cycle_files,
     cycle_versions,
     data_checks,
     gate_stage,
     retention,
-    state,
     training_stage,
     vocabularies,
 )
+from estimator_kit.retraining.cycle_files import CycleFolder
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.promotion import Serving, Version
-from estimator_kit.retraining.state import CycleFolder
 from estimator_kit.retraining.training_stage import Start, Trained
 from estimator_kit.retraining.window import CycleWindow, Window
 from feature_specs.files import owners
@@ -41,7 +41,7 @@ def serving_of(
     run: InFolder, retraining: Retraining, lock: Optional[owners.Lock] = None
 ) -> Serving:
     """The serving directory of a config. With `lock`, nothing goes live after it is lost."""
-    folder = state.chosen_serving_dir(retraining.serving_dir, run.model_dir)
+    folder = cycle_files.chosen_serving_dir(retraining.serving_dir, run.model_dir)
     return Serving(folder, run.model_dir, *([lock.check] if lock is not None else []))
 
 
@@ -157,7 +157,9 @@ def _spec_folder(cycle: Cycle, live: Version) -> str:
 
 
 def _owner(cycle: Cycle, live: Optional[Version]) -> Optional[CycleFolder]:
-    return cycle_versions.owner(live, cycle.serving, state.cycles(cycle.command.run.model_dir))
+    return cycle_versions.owner(
+        live, cycle.serving, cycle_files.cycles(cycle.command.run.model_dir)
+    )
 
 
 def _start(cycle: Cycle) -> Start:
@@ -167,7 +169,7 @@ def _start(cycle: Cycle) -> Start:
         live=live,
         owner=_owner(cycle, live),
         last=cycle.last,
-        cycles=state.cycles(cycle.command.run.model_dir),
+        cycles=cycle_files.cycles(cycle.command.run.model_dir),
     )
 
 
@@ -204,7 +206,7 @@ def _known_days(cycle: Cycle) -> list[str]:
     There are such days if no new data came, if days were removed, or if --as_of went back. A model
     was also trained on the days of the models that it started from.
     """
-    cycles = {folder.name: folder for folder in state.cycles(cycle.command.run.model_dir)}
+    cycles = {folder.name: folder for folder in cycle_files.cycles(cycle.command.run.model_dir)}
     live = cycle.serving.live
     owner = _owner(cycle, live)
     if live is not None and owner is None:
@@ -271,7 +273,7 @@ def clean(cycle: Cycle) -> retention.Cleaned:
     retraining = cycle.command.retraining
     cycle.facts.keep_summaries([*cycle.window.train_files, *cycle.window.eval_files])
     return retention.clean(
-        state.cycles(cycle.command.run.model_dir),
+        cycle_files.cycles(cycle.command.run.model_dir),
         cycle.serving,
         newest=retraining.keep_cycles,
         versions=retraining.keep_versions,

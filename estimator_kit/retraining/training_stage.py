@@ -25,10 +25,10 @@ from estimator_kit.config.modes import TrainAndEvaluate, settings_of
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import CheckpointError, NothingToDo
 from estimator_kit.result import RunResult, read_result
+from estimator_kit.retraining.cycle_files import THROUGH, CycleFile, CycleFolder, StageFile
 from estimator_kit.retraining.promotion import Version
-from estimator_kit.retraining.state import THROUGH, CycleFile, CycleFolder, StageFile
 from estimator_kit.retraining.window import Window
-from estimator_kit.training import starts
+from estimator_kit.training import unfinished
 from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
 
@@ -230,7 +230,7 @@ def _run(config: ModelDirConfig, folder: CycleFolder, start: Start, is_new: bool
     except NothingToDo:
         # An earlier start finished the training, and died after that.
         _log.info("%s is already trained", folder.train_dir)
-    starts.end_work(config.model_dir)  # A cycle has its own report.
+    unfinished.end_work(config.model_dir)  # A cycle has its own report.
 
 
 def _warm_start_counts(folder: CycleFolder) -> dict[str, int]:

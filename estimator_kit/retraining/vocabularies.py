@@ -20,7 +20,7 @@ from typing import Any, Optional
 
 from pydantic import Field
 
-from estimator_kit.retraining.state import StageFile
+from estimator_kit.retraining.cycle_files import StageFile
 from feature_specs import statistics as statistics_file
 from feature_specs.embeddings import pretrained_files
 from feature_specs.files import documents, staged

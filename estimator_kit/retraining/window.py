@@ -27,8 +27,8 @@ from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.reading import Reading
 from estimator_kit.config.modes import OnDays
 from estimator_kit.retraining import facts as data_facts
+from estimator_kit.retraining.cycle_files import StageFile
 from estimator_kit.retraining.facts import Facts, FileFacts, label_rate_problem
-from estimator_kit.retraining.state import StageFile
 from feature_specs.errors import counted
 from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec

@@ -64,7 +64,7 @@ class Export:
       argument: the name of the signature's input.
       outputs: the outputs of the signature, sorted by name.
       spec: its feature spec, or None if neither the export nor the user has one.
-      given: the values of the signature's other inputs, such as `k`. Arrays of the shape [1]
+      fixed_inputs: the values of the signature's other inputs, such as `k`. Arrays of the shape [1]
         are for each row.
     """
 
@@ -74,7 +74,7 @@ class Export:
     argument: str
     outputs: tuple[Output, ...]
     spec: Optional[FeatureSpec]
-    given: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    fixed_inputs: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     @property
     def version(self) -> str:
@@ -89,8 +89,8 @@ def newest(path: str) -> str:
     """
     if saved_model_file(path) is not None:
         return path
-    found = versions.paths(path)
-    complete = [version for version in found if saved_model_file(version) is not None]
+    paths = versions.paths(path)
+    complete = [version for version in paths if saved_model_file(version) is not None]
     if not complete:
         is_folder = tf.io.gfile.isdir(path)
         got = "a folder with neither" if is_folder else "a folder that does not exist"
@@ -99,7 +99,7 @@ def newest(path: str) -> str:
             f"of versions with one, got {got}. Check the path, or write an export with "
             "--mode=export."
         )
-    for version in found[found.index(complete[-1]) + 1 :]:
+    for version in paths[paths.index(complete[-1]) + 1 :]:
         _log.warning("%s has no saved_model.pb. Using %s.", version, complete[-1])
     return complete[-1]
 
@@ -147,14 +147,14 @@ def read(path: str, spec_path: str, *, top_k: Optional[int] = None) -> Export:
 
 def _top_k(path: str, spec_path: str, signatures: Any, k: int) -> Export:
     """The export with its signature `top_k/<objective>`."""
-    found = sorted(name for name in signatures if name.startswith("top_k/"))
-    if len(found) != 1:
+    names = sorted(name for name in signatures if name.startswith("top_k/"))
+    if len(names) != 1:
         raise ConfigError(
             f"--top_k={k}: expected one signature top_k/<objective> in {path}, got "
-            f"{', '.join(found) or 'none'}. Use an export with one objective of the head "
+            f"{', '.join(names) or 'none'}. Use an export with one objective of the head "
             "next_item, or remove --top_k."
         )
-    (name,) = found
+    (name,) = names
     outputs = signatures[name].outputs
     # Exports of earlier releases of the kit have one k for all rows.
     shape = [1] if signatures[name].inputs["k"].tensor_shape.dim else []
@@ -283,7 +283,9 @@ def predictions(
         for records in blocks.rebatch(batch_size).as_numpy_iterator():
             if not len(records):  # All records of the files are dropped.
                 continue
-            yield ask(loaded, export.signature, export.argument, records, names, export.given)
+            yield ask(
+                loaded, export.signature, export.argument, records, names, export.fixed_inputs
+            )
     finally:
         if model is None:
             loaded.close()
@@ -327,7 +329,7 @@ def _digest(path: str) -> str:
 
     Of the variables, only the index is read: it has a checksum of each variable.
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for folder, _, names in sorted(tf.io.gfile.walk(path)):
         where = os.path.relpath(folder, path)
         for name in sorted(names):
@@ -337,5 +339,5 @@ def _digest(path: str) -> str:
             if graph or index or spec or where.split(os.sep)[0] == "assets":
                 with tf.io.gfile.GFile(os.path.join(folder, name), "rb") as file:
                     content = hashlib.sha256(file.read()).hexdigest()
-                found.update(f"{where}/{name} {content}\n".encode())
-    return found.hexdigest()[:16]
+                digest.update(f"{where}/{name} {content}\n".encode())
+    return digest.hexdigest()[:16]

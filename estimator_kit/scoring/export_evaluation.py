@@ -35,7 +35,8 @@ from estimator_kit.result import EvaluationResult, evaluation_path
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring.export import Export
 from estimator_kit.training import bad_data, preparation
-from estimator_kit.training.records import EvalInput, eval_paths, summary
+from estimator_kit.training.eval_input import EvalInput, eval_paths
+from estimator_kit.training.records import summary
 from feature_specs.files import file_systems, staged
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
@@ -105,8 +106,8 @@ def evaluate(command: Evaluate) -> Evaluated:
         {"--eval_files": eval_paths(command.program, command.data, spec)},
         remedy=exports.RECORD_REMEDY,
     )
-    given = EvalInput.of(command, spec, screened)
-    files, damaged, counts = given.files, given.damaged, given.counts
+    eval_input = EvalInput.of(command, spec, screened)
+    files, damaged, counts = eval_input.files, eval_input.damaged, eval_input.counts
     with explained(spec, files, damaged=damaged, remedy=exports.RECORD_REMEDY):
         metrics = _metrics(command.program, command.reading, export, spec, heads, files, damaged)
     if step is not None:
@@ -116,7 +117,7 @@ def evaluate(command: Evaluate) -> Evaluated:
         eval_name=command.reading.eval_name,
         export_dir=path,
         spec=spec.source,
-        eval_files=given.names,
+        eval_files=eval_input.names,
         global_step=step,
         metrics=metrics,
         rows_evaluated=int(metrics["rows"]),
@@ -225,7 +226,7 @@ def _metrics(
     damaged: tfrecords.Damaged,
 ) -> dict[str, float]:
     """`rows`, and the metrics of the objectives."""
-    made = _metric_graph(spec, heads)
+    metric_graph = _metric_graph(spec, heads)
     outputs = {name: f"{name}/{o.logits_output}" for name, o in heads.items()}
     batches = input_fns.eval_records(
         spec, files, batch_size=reading.eval_batch_size, limit=reading.eval_steps, damaged=damaged
@@ -235,20 +236,20 @@ def _metrics(
         threads=program.threads,
     )
     # Not entered, which would end the eager execution that reads the files.
-    session = tf.compat.v1.Session(graph=made.graph, config=on_cpu())
+    session = tf.compat.v1.Session(graph=metric_graph.graph, config=on_cpu())
     rows = 0
     try:
-        session.run(made.begin)
+        session.run(metric_graph.begin)
         for batch in batches.as_numpy_iterator():
             answers = exports.ask(
                 model, export.signature, export.argument, batch, list(outputs.values())
             )
-            fed: dict[Any, np.ndarray] = {made.records: batch}
+            fed: dict[Any, np.ndarray] = {metric_graph.records: batch}
             for name, output in outputs.items():
-                fed[made.logits[name]] = np.reshape(answers[output], (len(batch), -1))
-            session.run(made.updates, fed)
+                fed[metric_graph.logits[name]] = np.reshape(answers[output], (len(batch), -1))
+            session.run(metric_graph.updates, fed)
             rows += len(batch)
-        values = session.run(made.values)
+        values = session.run(metric_graph.values)
     finally:
         session.close()
         model.close()
@@ -265,15 +266,15 @@ def _left_out(
       heads: the heads of the objectives, by name.
       metrics: the metrics of this evaluation.
     """
-    found = {"loss": _NO_LOSS}
+    reasons = {"loss": _NO_LOSS}
     if "global_step" not in metrics:
-        found["global_step"] = _NO_STEP
+        reasons["global_step"] = _NO_STEP
     if not before and len(heads) > 1:
-        found["loss_factor/*"] = f"if the model has any: {_NO_FACTOR}"
+        reasons["loss_factor/*"] = f"if the model has any: {_NO_FACTOR}"
     for name in before:
-        if name not in metrics and name not in found:
-            found[name] = _NO_FACTOR if name.startswith("loss_factor/") else _OTHER
-    return found
+        if name not in metrics and name not in reasons:
+            reasons[name] = _NO_FACTOR if name.startswith("loss_factor/") else _OTHER
+    return reasons
 
 
 def _extra(export: str, kind: type[_Extra]) -> Optional[_Extra]:

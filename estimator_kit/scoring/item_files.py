@@ -164,11 +164,11 @@ def _write_index(
             "with users who have a history."
         )
     index = item_index.build(items.vectors)
-    found = item_index.tuned(index, items.vectors, queries, recall=transforming.index_recall)
-    if found.recall < transforming.index_recall:
+    measured = item_index.tuned(index, items.vectors, queries, recall=transforming.index_recall)
+    if measured.recall < transforming.index_recall:
         raise ExportError(
             f"the result of --transform=item_index was refused: its recall@{item_index.K} is "
-            f"{found.recall:.4f} on {found.queries:,} rows of --{field}, expected at least "
+            f"{measured.recall:.4f} on {measured.queries:,} rows of --{field}, expected at least "
             f"--index_recall={transforming.index_recall:g}. Accept a lower recall, or use the "
             "signature top_k of the export, which compares all items."
         )
@@ -176,30 +176,32 @@ def _write_index(
     with tf.io.gfile.GFile(os.path.join(folder, "index.faiss"), "wb") as file:
         file.write(faiss.serialize_index(index).tobytes())
     _write_names(items, folder)
-    document = _document(source, items, found)
+    document = _document(source, items, measured)
     documents.write_json(os.path.join(folder, "index.json"), document)
-    kind = f"HNSW graph, efSearch {found.ef}" if found.ef else "all items are compared"
+    kind = f"HNSW graph, efSearch {measured.ef}" if measured.ef else "all items are compared"
     return [
-        f"{kind}: recall@{item_index.K} {found.recall:.4f} on {found.queries:,} rows of --{field}",
-        f"{found.milliseconds:.3f} ms for a query, and {found.brute_force_milliseconds:.3f} ms by "
-        f"brute force: {found.speed_up:.1f} times as fast",
+        f"{kind}: recall@{item_index.K} {measured.recall:.4f} on {measured.queries:,} rows of "
+        f"--{field}",
+        f"{measured.milliseconds:.3f} ms for a query, and "
+        f"{measured.brute_force_milliseconds:.3f} ms by brute force: {measured.speed_up:.1f} times "
+        "as fast",
     ]
 
 
-def _document(source: Source, items: Items, found: Measured) -> dict[str, Any]:
+def _document(source: Source, items: Items, measured: Measured) -> dict[str, Any]:
     count, n = items.vectors.shape
     return {
         "export": source.path,
         "user_vector": source.user,
         "items": count,
         "dimension": n,
-        "index": "hnsw" if found.ef else "flat",
+        "index": "hnsw" if measured.ef else "flat",
         "measure": "inner_product",
-        "ef_search": found.ef or None,
-        f"recall_at_{item_index.K}": found.recall,
-        "queries": found.queries,
-        "milliseconds": found.milliseconds,
-        "brute_force_milliseconds": found.brute_force_milliseconds,
-        "speed_up": found.speed_up,
+        "ef_search": measured.ef or None,
+        f"recall_at_{item_index.K}": measured.recall,
+        "queries": measured.queries,
+        "milliseconds": measured.milliseconds,
+        "brute_force_milliseconds": measured.brute_force_milliseconds,
+        "speed_up": measured.speed_up,
         "faiss": item_index.library().__version__,
     }

@@ -107,26 +107,26 @@ def _of_records(paths: Sequence[str], size: int) -> Iterator[Batch]:
 def _of_tables(spec: FeatureSpec, paths: Sequence[str], name: str, size: int) -> Iterator[Batch]:
     used, csv = {*spec.used_features(), name}, CsvOptions()
     if kinds.kind_of_all(paths) == kinds.CSV:
-        given = spec.tables.given.items()
-        csv = dataclasses.replace(csv, **{key.removeprefix("csv_"): v for key, v in given})
-    known = field_rules.dtypes_of(spec)
-    dtypes = {feature: known[feature] for feature in used}
+        csv_settings = spec.tables.given.items()
+        csv = dataclasses.replace(csv, **{key.removeprefix("csv_"): v for key, v in csv_settings})
+    dtype_of = field_rules.dtypes_of(spec)
+    dtypes = {feature: dtype_of[feature] for feature in used}
     lists = field_rules.lists_of(spec)
     table = reader.open_table(
         paths, csv=csv, dtypes=dtypes, lists=lists, only=used, correct=_REMEDY
     )
-    there = [column.name for column in table.columns]
-    if name not in there:
+    column_names = [column.name for column in table.columns]
+    if name not in column_names:
         raise ConfigError(
-            f"--keep_columns: {paths[0]} has no column {name!r}{did_you_mean(name, there)}"
+            f"--keep_columns: {paths[0]} has no column {name!r}{did_you_mean(name, column_names)}"
         )
     fields, _ = field_rules.of_spec(
         table, spec, only=spec.used_features(), learning=False, remedy=_REMEDY
     )
     for path in paths:
         groups = table.row_groups(path)
-        whole = table.rows_of(path, 0, sum(groups), groups)
-        yield from rows.of_table(whole, fields, [name], spec.source, size)
+        all_rows = table.rows_of(path, 0, sum(groups), groups)
+        yield from rows.of_table(all_rows, fields, [name], spec.source, size)
 
 
 def _names(batch: Batch, examples: Sequence[Any], name: str) -> list[bytes]:

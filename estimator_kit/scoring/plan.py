@@ -141,7 +141,7 @@ class Plan:
                 "version": self.export.version,
                 "digest": self.export.digest,
                 **({"outputs": list(self.chosen)} if self.chosen else {}),
-                **{name: value.item() for name, value in self.export.given.items()},
+                **{name: value.item() for name, value in self.export.fixed_inputs.items()},
             },
             export_dir=self.export.path,
             files=[File(path=shard.path, stamp=list(shard.stamp)) for shard in self.shards],

@@ -184,8 +184,8 @@ def _table(
         return None, (), []
     spec = exports.spec_of(export, "how rows of a table become records")
     used = spec.used_features()
-    known = field_rules.dtypes_of(spec)
-    dtypes = {name: known[name] for name in used}
+    dtype_of = field_rules.dtypes_of(spec)
+    dtypes = {name: dtype_of[name] for name in used}
     csv = table_settings.csv_options(tables, spec, paths)
     table = reader.open_table(
         paths,
@@ -225,8 +225,8 @@ def _check_kept(
     if table is None:
         kept.check_features(keep, export.spec, paths, damaged)
         return
-    known = [*(column.name for column in table.columns), *table.left_out]
-    kept.check_known(keep, known, f"{paths[0]} has no column {{!r}}")
+    column_names = [*(column.name for column in table.columns), *table.left_out]
+    kept.check_known(keep, column_names, f"{paths[0]} has no column {{!r}}")
 
 
 def _predicted(
@@ -240,16 +240,16 @@ def _predicted(
     notes: Sequence[str],
 ) -> tuple[RunResult, str]:
     """Predicts the files of a plan that are missing."""
-    whole = output.begin()
-    missing = [file for file in plan.shards if file.name not in whole]
+    finished = output.begin()
+    missing = [file for file in plan.shards if file.name not in finished]
     if not missing and output.is_finished:
         raise NothingToDo(
-            f"--predict_dir: {output.folder!r} already has the predictions of all {len(whole):,} "
-            "files. Nothing was changed."
+            f"--predict_dir: {output.folder!r} already has the predictions of all "
+            f"{len(finished):,} files. Nothing was changed."
         )
     workers = _processes(program, missing)
     context = _context(program, reading, plan, output, fields, screened.damaged, workers)
-    written: dict[str, Written] = dict(whole)
+    written: dict[str, Written] = dict(finished)
     rounded: Rounded = Counter()
 
     progress = ShardProgress("predict", "{} files", program.log_every_secs)
@@ -311,7 +311,7 @@ def _context(
         export_dir=export.path,
         signature=export.signature,
         argument=export.argument,
-        given=export.given,
+        fixed_inputs=export.fixed_inputs,
         outputs=export.outputs,
         spec=export.spec.source if export.spec is not None else "",
         kind=plan.kind,

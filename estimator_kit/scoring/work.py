@@ -42,7 +42,7 @@ class Context:
     Attributes:
       folder, temporary: the folder of the outputs, and the folder for unfinished outputs.
       export_dir, signature, argument: the export, its signature and the input of the signature.
-      given: the values of the signature's other inputs.
+      fixed_inputs: the values of the signature's other inputs.
       outputs: the outputs to write.
       spec: the path of the feature spec; empty if the export has none.
       kind: the kind of the files; see `record_files.kinds`.
@@ -59,7 +59,7 @@ class Context:
     export_dir: str
     signature: str
     argument: str
-    given: Mapping[str, np.ndarray]
+    fixed_inputs: Mapping[str, np.ndarray]
     outputs: tuple[Output, ...]
     spec: str
     kind: str
@@ -149,8 +149,10 @@ def _answered(
     """Yields the batches of a file with the answers of the export."""
     path, size = task.file.path, context.batch_size
     if task.part is not None:
-        found = rows.of_table(task.part, context.fields, context.keep, context.spec, size, rounded)
-        for batch in found:
+        batches = rows.of_table(
+            task.part, context.fields, context.keep, context.spec, size, rounded
+        )
+        for batch in batches:
             try:
                 yield batch, _ask(model, context, batch.records)
             except checks.BAD_RECORD_ERRORS as error:
@@ -158,7 +160,7 @@ def _answered(
         return
     if not task.file.stamp[0] and path not in context.damaged:
         return  # An empty file has no rows; `scoring` tells the user.
-    found = rows.of_tfrecords(path, size, context.damaged)
+    batches = rows.of_tfrecords(path, size, context.damaged)
     if context.spec:
         spec = parser.load(context.spec)
         with explained(
@@ -168,11 +170,11 @@ def _answered(
             damaged=context.damaged,
             remedy=exports.RECORD_REMEDY,
         ):
-            for batch in found:
+            for batch in batches:
                 yield batch, _ask(model, context, batch.records)
         return
     with tfrecords.naming_what_is_corrupt([path], context.damaged):
-        for batch in found:
+        for batch in batches:
             try:
                 yield batch, _ask(model, context, batch.records)
             except checks.BAD_RECORD_ERRORS as error:
@@ -181,7 +183,9 @@ def _answered(
 
 def _ask(model: LoadedModel, context: Context, records: np.ndarray) -> outputs.Answers:
     names = [output.name for output in context.outputs]
-    return exports.ask(model, context.signature, context.argument, records, names, context.given)
+    return exports.ask(
+        model, context.signature, context.argument, records, names, context.fixed_inputs
+    )
 
 
 def _bad_row(model: LoadedModel, context: Context, batch: Batch, error: Any) -> Exception:
@@ -191,12 +195,12 @@ def _bad_row(model: LoadedModel, context: Context, batch: Batch, error: Any) -> 
             _ask(model, context, batch.records[i : i + 1])
         except checks.BAD_RECORD_ERRORS as of_row:
             spec = parser.load(context.spec) if context.spec else None
-            found = None
+            explanation = None
             if spec is not None:
-                found = diagnosis.explain(
+                explanation = diagnosis.explain(
                     spec, record, with_labels=False, remedy=exports.ROW_REMEDY
                 )
-            reason = found or checks.text_of(of_row) or errors.first_line(of_row)
+            reason = explanation or checks.text_of(of_row) or errors.first_line(of_row)
             return DataError(f"{batch.where(i)}: {reason}")
     return DataError(
         f"{batch.where(0)} or a later row of its batch: {checks.text_of(error) or error}"

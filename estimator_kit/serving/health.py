@@ -102,7 +102,7 @@ class _Watch:
 
     service: str
     send: Callable[[Any], None]
-    told: Optional[int] = None
+    last_sent: Optional[int] = None
     is_busy: bool = False
 
 
@@ -152,7 +152,7 @@ class Health(health_pb2_grpc.HealthServicer):
         """Sends the status to each `Watch` whose status changed. Does not wait for the clients."""
         with self._lock:
             for watch in self._watches:
-                if not watch.is_busy and self._status(watch.service) != watch.told:
+                if not watch.is_busy and self._status(watch.service) != watch.last_sent:
                     watch.is_busy = True
                     self._calls.run(self._tell, watch)
 
@@ -183,10 +183,10 @@ class Health(health_pb2_grpc.HealthServicer):
         while True:
             with self._lock:
                 status = self._status(watch.service)
-                if status == watch.told or watch not in self._watches:
+                if status == watch.last_sent or watch not in self._watches:
                     watch.is_busy = False
                     return
-                watch.told = status
+                watch.last_sent = status
             watch.send(_Response(status=status))  # This may wait for the client.
 
     def _remove(self, watch: _Watch) -> None:

@@ -26,7 +26,7 @@ from estimator_kit.model.names import read_metrics
 from estimator_kit.observing.histories import Evaluation, EvaluationHistory
 from estimator_kit.observing.progress import Progress
 from estimator_kit.result import EARLY_STOPPED, read_result
-from estimator_kit.training import starts
+from estimator_kit.training import unfinished
 from estimator_kit.training.hooks.progress import EvaluationProgressHook
 from estimator_kit.training.hooks.stop import InterruptHook, StopRequest, stops
 from estimator_kit.training.hooks.summaries import CurvesHook
@@ -99,7 +99,7 @@ class AfterEvaluation(estimator.Exporter):
         # Whether an earlier start may have written some of the exports.
         before = read_result(command.run.model_dir)
         ended = before is not None and before.status == "done"
-        self._repeats = not ended or starts.unfinished_step(command.run.model_dir) is not None
+        self._repeats = not ended or unfinished.unfinished_step(command.run.model_dir) is not None
         self._meaning = meaning
         # This also finds a damaged history before training, not after it.
         self._say_changes(self._history.latest())

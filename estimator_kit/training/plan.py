@@ -29,7 +29,7 @@ from estimator_kit.model.model_params import ModelParams
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing.histories import EvaluationHistory
 from estimator_kit.result import EARLY_STOPPED, INPUT_EXHAUSTED, MAX_STEPS, RunResult, read_result
-from estimator_kit.training import starts
+from estimator_kit.training import unfinished
 from estimator_kit.training.hooks.stop import stops
 from estimator_kit.training.position import InputPosition
 from estimator_kit.training.source import TrainingInput
@@ -170,15 +170,15 @@ def make_plan(
         ends.append((training.max_steps, MAX_STEPS))
     rows: Optional[int] = None
     if training.epochs is not None:
-        end = source.end_of(position, training.epochs, [one for one, _ in each])
+        end = source.end_of(position, training.epochs, [team_counts for team_counts, _ in each])
         ends.append((end, INPUT_EXHAUSTED))
         rows = sum(
-            max(0, sum(part.in_epochs(training.epochs) for part in one) - skip)
-            for one, skip in each
+            max(0, sum(part.in_epochs(training.epochs) for part in team_counts) - skip)
+            for team_counts, skip in each
         )
     max_steps, reason = min(ends)
     counts = each[0][0] if each else None
-    selected = [part for one, _ in each for part in one]
+    selected = [part for team_counts, _ in each for part in team_counts]
     return Plan(start, max_steps, reason, counts, position, selected, rows, start_step)
 
 
@@ -204,7 +204,7 @@ def _count_team(
 
 def is_unfinished(run: InFolder, plan: Plan) -> bool:
     """Whether an earlier start was killed while it evaluated or exported the latest checkpoint."""
-    before, step = read_result(run.model_dir), starts.unfinished_step(run.model_dir)
+    before, step = read_result(run.model_dir), unfinished.unfinished_step(run.model_dir)
     is_done = before is not None and before.status == "done"
     return not is_done and step is not None and step == plan.resumed_at
 
@@ -265,7 +265,7 @@ def trained_before(
     else:
         return None
     if measured:
-        outputs = starts.other_outputs(command, spec, model)
+        outputs = run_record.other_outputs(command, spec, model)
         if not outputs:
             raise NothingToDo(reason)
         _log.info("exports are written again with other outputs: %s", "; ".join(outputs))

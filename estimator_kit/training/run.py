@@ -50,10 +50,12 @@ from estimator_kit.training import (
     bad_data,
     data_service,
     input_cache,
+    model_dir_lock,
     run_config,
-    starts,
+    unfinished,
 )
 from estimator_kit.training.after_evaluation import AfterEvaluation
+from estimator_kit.training.eval_input import EvalInput, eval_paths
 from estimator_kit.training.hooks.profile import Profile
 from estimator_kit.training.hooks.progress import PauseAtSave, ProgressHook
 from estimator_kit.training.hooks.stop import StopHook, stop_on_sigterm
@@ -69,7 +71,6 @@ from estimator_kit.training.plan import (
     make_plan,
     trained_before,
 )
-from estimator_kit.training.records import EvalInput, eval_paths
 from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.trainer import Steps, Trainer, selected_rows
 from feature_specs.spec import FeatureSpec
@@ -94,15 +95,15 @@ class Training:
     # Set by check.
     _source: TrainingInput
     _eval_input: Optional[EvalInput]  # None if nothing is evaluated.
-    _meaning: Optional[ScoresMeaning]  # None if nothing is evaluated.
-    _screened: bad_data.Screened
+    _scores_meaning: Optional[ScoresMeaning]  # None if nothing is evaluated.
+    _screened_files: bad_data.Screened
     _outline: ModelOutline
     _start_step: Optional[int]
-    _warm: Optional[WarmStart]
+    _warm_start: Optional[WarmStart]
     # Set by plan.
     _plan: Plan
-    _before: Optional[RunResult]  # The result of a start that has left nothing to train.
-    _stalled: bool  # Whether an earlier start has stopped early, but not ended.
+    _finished_result: Optional[RunResult]  # The result of a start that has left nothing to train.
+    _was_stopped_early: bool  # Whether an earlier start has stopped early, but not ended.
     _unfinished: bool  # Whether an earlier start has not evaluated or exported its checkpoint.
     # Set by begin.
     _after_evaluation: AfterEvaluation
@@ -130,7 +131,7 @@ class Training:
         with self._trainer.announcing_the_end():
             self.check()
             self.plan()
-            with starts.lock(self._model_dir, resumed_at=self._plan.resumed_at):
+            with model_dir_lock.lock(self._model_dir, resumed_at=self._plan.resumed_at):
                 self.begin()
                 with self._reporting(), self._at_work():
                     self.train()
@@ -154,7 +155,7 @@ class Training:
             spec,
             negatives=source.negatives,
         )
-        starts.check_folder(self._model_dir)
+        model_dir_lock.check_folder(self._model_dir)
         self._model.computing = Computing.of(self._command.training)
         if self._command.training.mixed_precision is not None:
             run_config.warn_of_slow_precision(self._command.training.mixed_precision)
@@ -169,9 +170,9 @@ class Training:
                     f"{self._outline.not_exportable} To train without exports, remove --exporters."
                 )
         self._start_step = check_start(self._command.run, spec, self._model, self._outline)
-        self._warm = None
+        self._warm_start = None
         if self._start_step is None:
-            self._warm = find_warm_start(
+            self._warm_start = find_warm_start(
                 self._command.training,
                 self._command.warm_start,
                 spec,
@@ -179,41 +180,46 @@ class Training:
                 self._outline,
             )
         files = {source.flag: source.files, "--eval_files": eval_files}
-        self._screened = bad_data.screen(self._command.program, self._command.reading, spec, files)
-        self._source = source.without_bad(self._screened)
-        self._eval_input = self._meaning = None
+        self._screened_files = bad_data.screen(
+            self._command.program, self._command.reading, spec, files
+        )
+        self._source = source.without_bad(self._screened_files)
+        self._eval_input = self._scores_meaning = None
         if self._evaluates:
-            self._eval_input = read = EvalInput.of(self._command, spec, self._screened)
-            self._meaning = ScoresMeaning.of(
-                self._command, spec, self._model, read.files, read.left_out
+            self._eval_input = eval_input = EvalInput.of(self._command, spec, self._screened_files)
+            self._scores_meaning = ScoresMeaning.of(
+                self._command, spec, self._model, eval_input.files, eval_input.left_out
             )
 
     def plan(self) -> None:
-        """Computes the first and the last step. Writes nothing."""
-        first_step = self._warm.step if self._warm is not None else 0
+        """Computes the first and the last step. Writes nothing.
+
+        With the plan, it waits for the workers of a data service, and checks pretrained tables.
+        """
+        first_step = self._warm_start.step if self._warm_start is not None else 0
         self._plan = make_plan(self._command.training, self._source, self._start_step, first_step)
-        self._before = trained_before(
-            self._command, self._spec, self._model, self._plan, self._meaning
+        self._finished_result = trained_before(
+            self._command, self._spec, self._model, self._plan, self._scores_meaning
         )
         # In a cluster, the evaluator asks again.
         alone = self._evaluates and not self._trainer.shared
         self._unfinished = alone and is_unfinished(self._command.run, self._plan)
-        self._stalled = alone and has_stalled_before(
-            self._command.run, self._command.training, self._plan, self._meaning
+        self._was_stopped_early = alone and has_stalled_before(
+            self._command.run, self._command.training, self._plan, self._scores_meaning
         )
         if (
             self._command.service.data_service is not None
             and self._plan.has_steps
-            and self._before is None
+            and self._finished_result is None
         ):
             data_service.wait_for_service(self._command.service, self._command.cluster)
         if self._start_step is None:
-            restored = self._warm.restored if self._warm is not None else frozenset()
+            restored = self._warm_start.restored if self._warm_start is not None else frozenset()
             pretrained_tables.check(self._spec, self._outline.variables, restored)
 
     def begin(self) -> None:
         """Writes what a later start needs."""
-        _config, screened, warm, read = self._command, self._screened, self._warm, self._eval_input
+        eval_input, warm = self._eval_input, self._warm_start
         self._model.warm_start = warm
         self._model.last_step = self._plan.max_steps
         if self._evaluates and not self._trainer.shared:  # In a cluster, an evaluator may write.
@@ -222,9 +228,9 @@ class Training:
             self._command,
             self._spec,
             self._trainer.request,
-            read.files if read is not None else (),
-            screened.damaged,
-            meaning=self._meaning,
+            eval_input.files if eval_input is not None else (),
+            self._screened_files.damaged,
+            meaning=self._scores_meaning,
         )
         self._profile = Profile.of(self._command.run, self._command.service, self._command.watching)
         self._progress = ProgressHook(
@@ -234,19 +240,20 @@ class Training:
         )
         self._trainer.begin()
         if self._start_step is not None and self._trains:
-            starts.say_changes(self._command, self._spec, self._model, self._start_step)
-        if self._meaning is not None:
-            self._meaning.begin(self._model_dir)
-        if self._before is not None:  # A start after a kill does not see other outputs any more.
-            starts.begin_work(self._model_dir, self._plan.start_step)
+            run_record.say_changes(self._command, self._spec, self._model, self._start_step)
+        if self._scores_meaning is not None:
+            self._scores_meaning.begin(self._model_dir)
+        if self._finished_result is not None:
+            # `write_record` is next, and hides changed outputs from a later start.
+            unfinished.begin_work(self._model_dir, self._plan.start_step)
         self._result = RunResult(
-            mode=self._command.program.mode, status="running", bad_data=screened.counts
+            mode=self._command.program.mode, status="running", bad_data=self._screened_files.counts
         )
         self._result.save(result_path(self._model_dir))
         run_record.write_record(self._command, self._spec, self._outline.places)
         run_record.write_params(self._model_dir, self._model.params)
         self._plan.position.write(self._model_dir, self._command.training.epochs)
-        screened.write(self._model_dir)
+        self._screened_files.write(self._model_dir)
         if warm is not None:
             _log.info(warm.table())
             warm.write_report(self._model_dir)
@@ -262,21 +269,21 @@ class Training:
             _log.info("step %d: an earlier start left its evaluation or exports", plan.start_step)
             self._evaluate()
             if self._trains:
-                starts.end_work(self._model_dir)
+                unfinished.end_work(self._model_dir)
             request.check()
-        if self._before is not None or not plan.has_steps:
-            before = self._before or RunResult(mode=self._command.program.mode)
+        if self._finished_result is not None or not plan.has_steps:
+            before = self._finished_result or RunResult(mode=self._command.program.mode)
             early = before.stop_reason == EARLY_STOPPED
             reason = EARLY_STOPPED if early else ALREADY_DONE
-            self._record(stop_reason=reason, rows_lost=before.rows_lost)
+            self._set_result(stop_reason=reason, rows_lost=before.rows_lost)
             return
-        if self._stalled or request.reason == EARLY_STOPPED:
-            self._record(stop_reason=EARLY_STOPPED)
+        if self._was_stopped_early or request.reason == EARLY_STOPPED:
+            self._set_result(stop_reason=EARLY_STOPPED)
             return
         try:
             self._trainer.train(self._steps())
         finally:
-            self._record(rows_trained=self._progress.rows)
+            self._set_result(rows_trained=self._progress.rows)
         request.check()
         step = reading.latest_step(self._model_dir) or 0
         if request.reason is None and request.of_a_hook and step < plan.max_steps:
@@ -288,7 +295,7 @@ class Training:
             )
         early = request.reason == EARLY_STOPPED and step < plan.max_steps
         reason = EARLY_STOPPED if early else plan.stop_reason
-        self._record(stop_reason=reason)
+        self._set_result(stop_reason=reason)
         trained, lost = self._trainer.rows(
             self._source,
             plan,
@@ -296,10 +303,12 @@ class Training:
             step=step,
             exhausted=reason == INPUT_EXHAUSTED,
         )
-        self._record(rows_trained=max(0, trained - self._rows_waiting()), rows_lost=lost)
+        self._set_result(
+            rows_trained=max(0, trained - self._warn_of_waiting_rows()), rows_lost=lost
+        )
 
-    def _rows_waiting(self) -> int:
-        """How many rows `accumulate` has read without a step. A warning tells why."""
+    def _warn_of_waiting_rows(self) -> int:
+        """Returns how many rows `accumulate` read without a step. Warns if there are any."""
         checkpoint = reading.latest(self._model_dir)
         if self._model.params.accumulate == 1 or checkpoint is None:
             return 0
@@ -322,18 +331,20 @@ class Training:
             return
         after = self._after_evaluation
         after.read_records()
-        if self._before is not None:
+        if self._finished_result is not None:
             after.recall(self._plan.start_step)
-        starts.begin_work(self._model_dir, reading.latest_step(self._model_dir) or 0)
+        unfinished.begin_work(self._model_dir, reading.latest_step(self._model_dir) or 0)
         if not after.is_of_latest():
             self._evaluate()
-        elif self._before is not None or (self._unfinished and not self._trains):
+        elif self._finished_result is not None or (self._unfinished and not self._trains):
             after.export_again(self._estimator)
         after.finish(self._estimator)
 
     @property
     def _trains(self) -> bool:
-        return self._before is None and self._plan.has_steps and not self._stalled
+        return (
+            self._finished_result is None and self._plan.has_steps and not self._was_stopped_early
+        )
 
     def _evaluate(self) -> None:
         """Evaluates and exports the latest checkpoint, as far as no earlier start has done it."""
@@ -402,7 +413,7 @@ class Training:
         """Handles SIGTERM, keeps the row cache open, and explains TensorFlow's errors."""
         request = self._trainer.request
         files = [*self._source.files, *(self._eval_input.files if self._eval_input else ())]
-        damaged = self._screened.damaged
+        damaged = self._screened_files.damaged
         with (
             stop_on_sigterm(request),
             input_cache.opened(
@@ -415,7 +426,7 @@ class Training:
             self._cache = cache
             yield
 
-    def _record(self, **parts: Any) -> None:
+    def _set_result(self, **parts: Any) -> None:
         """Sets fields of the result."""
         self._result = self._result.model_copy(update=parts)
 
@@ -423,24 +434,24 @@ class Training:
     def _reporting(self) -> Iterator[None]:
         """Writes `result.json` at the end of the block, however it ends."""
         self._cache = None
-        self._record(status="failed")
+        self._set_result(status="failed")
         try:
             yield
-            self._record(status="done")
+            self._set_result(status="done")
         except Stopped:
             reason = HOOK if self._trainer.request.reason == HOOK else SIGTERM
-            self._record(status="stopped", stop_reason=reason)
+            self._set_result(status="stopped", stop_reason=reason)
             raise
         except Exception as error:
-            self._record(error=f"{type(error).__name__}: {str(error)[:_LONGEST_ERROR]}")
+            self._set_result(error=f"{type(error).__name__}: {str(error)[:_LONGEST_ERROR]}")
             raise
         finally:
             if self._profile is not None:
                 self._profile.close()
-                self._record(input_profile=self._profile.input, profile=self._profile.ops)
+                self._set_result(input_profile=self._profile.input, profile=self._profile.ops)
             after = self._after_evaluation
             counts = self._eval_input.counts if self._eval_input is not None else None
-            self._record(
+            self._set_result(
                 global_step=reading.latest_step(self._model_dir),
                 metrics=after.metrics,
                 rows_evaluated=int(after.metrics.get("rows", 0)),
@@ -451,6 +462,6 @@ class Training:
                 rows_selected=selected_rows(self._source, self._plan, counts),
                 input_cache=input_cache.summary(self._cache),
                 task=self._trainer.task,
-                scores=self._meaning.digest if self._meaning is not None else None,
+                scores=self._scores_meaning.digest if self._scores_meaning is not None else None,
             )
             self._result.save(result_path(self._model_dir))

@@ -20,12 +20,7 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.training import data_service, own_input
 from estimator_kit.training.bad_data import Screened
 from estimator_kit.training.position import BY_NAME, InputPosition, find_position
-from estimator_kit.training.records import (
-    check_first,
-    check_kept,
-    check_records,
-    log_kept,
-)
+from estimator_kit.training.records import check_first, check_kept, check_records, log_kept
 from estimator_kit.training.team import ALONE, Team
 from feature_specs.spec import FeatureSpec
 from input_pipelines import input_fns

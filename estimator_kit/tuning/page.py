@@ -113,7 +113,7 @@ def _figures(study: SearchStudy) -> list[Optional[Section]]:
     figures = [_drawn(draw.plot_optimization_history, study, options)]
     if any(trial.evaluations for trial in study.trials()):
         figures.append(_by_rows(_drawn(draw.plot_intermediate_values, study, {}), metric))
-    made = [
+    sections = [
         with_charts(
             "History",
             "The metric of each trial, and of its evaluations by the rows that it had trained on. "
@@ -122,9 +122,9 @@ def _figures(study: SearchStudy) -> list[Optional[Section]]:
         )
     ]
     if len(done) < _FEWEST or len({trial.value for trial in done}) < _FEWEST:
-        return made
+        return sections
     evaluator = optuna().importance.PedAnovaImportanceEvaluator()
-    made += [
+    sections += [
         with_charts(
             "Importance",
             "How much the best trials depend on each parameter (PED-ANOVA). With few trials, this "
@@ -142,7 +142,7 @@ def _figures(study: SearchStudy) -> list[Optional[Section]]:
             _drawn(draw.plot_parallel_coordinate, study, options),
         ),
     ]
-    return made
+    return sections
 
 
 def slice_of(study: SearchStudy, name: str) -> Any:

@@ -23,7 +23,7 @@ import numpy as np
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.checkpoints import model_outline, reading
+from estimator_kit.checkpoints import model_outline, reading, run_record
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start import warm_start
 from estimator_kit.commands import convert
@@ -39,7 +39,7 @@ from estimator_kit.exporters import kinds
 from estimator_kit.model import model_params
 from estimator_kit.models import MODELS
 from estimator_kit.observing.histories import EvaluationHistory
-from estimator_kit.retraining import cycle, state
+from estimator_kit.retraining import cycle, cycle_files
 from estimator_kit.retraining.data_checks import Checked
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.gate_stage import Judged
@@ -48,7 +48,7 @@ from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import scoring
 from estimator_kit.scoring.eval_rows import EvalRows
 from estimator_kit.serving.loaded_model import LoadedModel
-from estimator_kit.training import plan, starts
+from estimator_kit.training import plan
 from estimator_kit.training.plan import Plan, check_start, trained_before
 from estimator_kit.training.preparation import make_model, trained_estimator
 from estimator_kit.training.source import TrainingInput
@@ -413,8 +413,8 @@ class Resumed(Artifact):
     def read(self, folder, start):
         config = start.training(f"{folder}/model")
         model = make_model(config, start.spec)
-        with mock.patch.object(starts, "_log") as log:
-            starts.say_changes(command_of(config), start.spec, model, 2)
+        with mock.patch.object(run_record, "_log") as log:
+            run_record.say_changes(command_of(config), start.spec, model, 2)
         if not log.info.called:
             return None
         (call,) = log.info.call_args_list
@@ -530,7 +530,7 @@ class Cycle(Artifact):
             except NothingToDo:
                 return "same"
         (folder,) = ran
-        (before, *_) = state.cycles(config.model_dir)
+        (before, *_) = cycle_files.cycles(config.model_dir)
         if folder.name != before.name:
             assert before.load(Judged) is not None
             return "new"

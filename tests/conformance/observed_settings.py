@@ -35,10 +35,10 @@ from estimator_kit.retraining import vocabularies, window
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.training import bad_data, input_cache, preparation
 from estimator_kit.training.after_evaluation import AfterEvaluation
+from estimator_kit.training.eval_input import EvalInput, eval_paths
 from estimator_kit.training.hooks.progress import ProgressHook
 from estimator_kit.training.hooks.stop import StopRequest
 from estimator_kit.training.plan import find_warm_start, make_plan
-from estimator_kit.training.records import EvalInput, eval_paths
 from estimator_kit.training.run import Training
 from estimator_kit.training.run_config import make_run_config
 from estimator_kit.training.source import TrainingInput

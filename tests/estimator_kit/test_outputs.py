@@ -14,7 +14,7 @@ from estimator_kit import exit_codes
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.session_errors import explained
 from estimator_kit.models import find_model
-from estimator_kit.training import starts
+from estimator_kit.training import model_dir_lock
 from feature_specs.files import documents, file_systems, staged
 from input_pipelines.errors import DataError, MissingPackageError
 from input_pipelines.record_files import tfrecords, writing
@@ -117,7 +117,7 @@ def test_a_model_directory_in_which_tensorflow_finds_no_checkpoint(tmp_path, nam
     (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-1"')
     assert tf.train.latest_checkpoint(str(folder)) is None
     with pytest.raises(ConfigError, match="would find no checkpoint in this folder"):
-        starts.check_folder(str(folder))
+        model_dir_lock.check_folder(str(folder))
 
 
 def test_a_full_disk_leaves_no_part_of_a_file(tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from estimator_kit.commands import inspect
 from estimator_kit.config.modes import command_of
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import Refused, TimedOut
-from estimator_kit.retraining import cycle, gate_stage, modes, notices, state
+from estimator_kit.retraining import cycle, cycle_files, gate_stage, modes, notices
 from estimator_kit.retraining.cycle_report import Report
 from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.lineage import Lineage
@@ -28,7 +28,7 @@ from tests.integration.retraining_data import config, write_day, write_spec
 
 
 def of_cycle(folder, name):
-    return state.find(str(folder / "model"), name)
+    return cycle_files.find(str(folder / "model"), name)
 
 
 def served(folder):
@@ -231,7 +231,7 @@ def test_a_cycle_that_died_goes_on_where_it_stopped(fresh, monkeypatch, caplog):
         patched.setattr(tasks, "train", full)
         cycle.run(command_of(config(fresh)))
     assert served(fresh) == [1]
-    assert [c.outcome for c in state.cycles(str(fresh / "model"))] == ["promoted"]
+    assert [c.outcome for c in cycle_files.cycles(str(fresh / "model"))] == ["promoted"]
 
 
 @pytest.mark.nightly
@@ -253,7 +253,8 @@ def test_a_stage_over_its_time_ends_with_its_state_saved(fresh, monkeypatch):
     # New data come before the next start, so it abandons the cycle and begins a new one.
     write_day(fresh, 4)
     cycle.run(command_of(config(fresh, as_of="2026-01-04")))
-    assert [c.outcome for c in state.cycles(str(fresh / "model"))] == ["abandoned", "promoted"]
+    outcomes = [cycle.outcome for cycle in cycle_files.cycles(str(fresh / "model"))]
+    assert outcomes == ["abandoned", "promoted"]
 
 
 def test_a_check_that_stops_trains_nothing(fresh):

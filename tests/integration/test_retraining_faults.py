@@ -18,7 +18,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.config.modes import command_of
-from estimator_kit.retraining import cycle, state
+from estimator_kit.retraining import cycle, cycle_files
 from estimator_kit.retraining.promotion import Serving
 from estimator_kit.retraining.training_stage import Trained
 from tests.conftest import ROOT
@@ -59,10 +59,10 @@ def start(number):
 
 def end_state():
     """The state that must be the same, however often a cycle was killed."""
-    trained = state.find("model", "2").output(Trained)
+    trained = cycle_files.find("model", "2").output(Trained)
     skipped = {"facts", "eval", "_LOCK"}
     found = {
-        "outcomes": [found.outcome for found in state.cycles("model")],
+        "outcomes": [found.outcome for found in cycle_files.cycles("model")],
         "serving": sorted(os.listdir("model/serving")),
         "versions": [v.cycle for v in Serving("model/serving", "").versions()],
         "step": trained.global_step,

@@ -24,7 +24,7 @@ from estimator_kit.exporters.saved_model import RunExports
 from estimator_kit.exporters.writer import Written
 from estimator_kit.observing.page import page
 from estimator_kit.result import read_result
-from estimator_kit.training import data_service, starts
+from estimator_kit.training import data_service, unfinished
 from estimator_kit.training.hooks.stop import StopRequest
 from estimator_kit.training.preparation import make_model
 from feature_specs.files import documents, versions
@@ -142,7 +142,7 @@ def evaluated(model_dir):
         for entry in record.get("dropped", ()):
             entry.pop("version")
         found[name] = record
-    found["unfinished"] = starts.unfinished_step(model_dir)
+    found["unfinished"] = unfinished.unfinished_step(model_dir)
     return found
 
 
@@ -205,7 +205,7 @@ def test_a_kill_at_any_write_changes_nothing(config, killed):
     copies = killed(lambda: ek.run(config()))
     names = [name for _, name in copies]
     assert names.count("unfinished.json") == 8 and "export/step/step.json" in names
-    assert read_result(model_dir).global_step == 6 and starts.unfinished_step(model_dir) is None
+    assert read_result(model_dir).global_step == 6 and unfinished.unfinished_step(model_dir) is None
     check_each(copies, model_dir, lambda: ek.run(config()), outcome)
     with pytest.raises(ek.NothingToDo):
         ek.run(config())
@@ -247,7 +247,7 @@ def test_the_evaluation_that_sigterm_breaks_off_is_made_by_the_next_start(
     model_dir = config().model_dir
 
     def terminate(path):
-        started = starts.unfinished_step(model_dir)
+        started = unfinished.unfinished_step(model_dir)
         if os.path.basename(path) == when and started == 2:
             watched.clear()
             os.kill(os.getpid(), signal.SIGTERM)
@@ -255,7 +255,7 @@ def test_the_evaluation_that_sigterm_breaks_off_is_made_by_the_next_start(
     watched.append(terminate)
     with pytest.raises(ek.Stopped):
         ek.run(config())
-    assert starts.unfinished_step(model_dir) == left
+    assert unfinished.unfinished_step(model_dir) == left
     assert read_result(model_dir).global_step == 2
     result = ek.run(config())
     assert steps(model_dir) == [2, 4, 6]

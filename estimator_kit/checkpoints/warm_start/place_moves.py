@@ -36,7 +36,7 @@ from estimator_kit.model.places.places import (
 from feature_specs.spec import FeatureSpec
 
 # `{variable: the places of each axis}`, as a model directory stores it.
-Record = Mapping[str, AxisPlaces]
+PlacesRecord = Mapping[str, AxisPlaces]
 
 
 def place_move(old: Places, new: Places, before: FeatureSpec, now: FeatureSpec) -> Move:
@@ -79,8 +79,10 @@ def place_move(old: Places, new: Places, before: FeatureSpec, now: FeatureSpec) 
         moves.append(_within(name, where, width, before, now))
     move = np.concatenate(moves)
     names = {name for name, _ in new} - {NO_COLUMN}
-    objectives = {one for name in names for one in objectives_of(name)}
-    all_new = objectives and all(is_new_objective(before, now, one) for one in objectives)
+    objectives = {objective for name in names for objective in objectives_of(name)}
+    all_new = objectives and all(
+        is_new_objective(before, now, objective) for objective in objectives
+    )
     if (move < 0).all() and not all_new:
         raise MeaningError(
             f"it reads {_listed(names)}, but in the source it reads "
@@ -116,7 +118,7 @@ def _within(
     return np.where(move < 0, -1, move + start)
 
 
-def differences(old: Record, new: Record) -> list[str]:
+def differences(old: PlacesRecord, new: PlacesRecord) -> list[str]:
     """One sentence for each change of places that shapes do not show."""
     sentences: dict[str, str] = {}
     known = has_objectives(old)
@@ -133,7 +135,7 @@ def differences(old: Record, new: Record) -> list[str]:
     return list(sentences.values())
 
 
-def has_objectives(record: Record) -> bool:
+def has_objectives(record: PlacesRecord) -> bool:
     """Whether a record says what belongs to objectives. Earlier versions of the kit did not."""
     return any(
         objectives_of(name)
@@ -144,7 +146,9 @@ def has_objectives(record: Record) -> bool:
 
 
 def _objectives(parts: Sequence[tuple[str, int]]) -> str:
-    return ", ".join(sorted({one for n, _ in parts for one in objectives_of(n)})) or "none"
+    return (
+        ", ".join(sorted({objective for n, _ in parts for objective in objectives_of(n)})) or "none"
+    )
 
 
 def changed_groups(old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[str]]) -> list[str]:

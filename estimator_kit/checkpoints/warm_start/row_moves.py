@@ -53,10 +53,10 @@ class ColumnsOfTables:
         """
         parts = variable.split("/")[:-1]
         scopes = ("/".join(parts[i:]) for i in range(len(parts)))
-        found = [self._scopes[scope] for scope in scopes if scope in self._scopes]
+        columns = [self._scopes[scope] for scope in scopes if scope in self._scopes]
         if variable in self._shared:
-            found.append(self._shared[variable])
-        return min(found, key=self._order.__getitem__, default=None)
+            columns.append(self._shared[variable])
+        return min(columns, key=self._order.__getitem__, default=None)
 
 
 def ids_of(spec: FeatureSpec, name: str) -> str:
@@ -167,7 +167,7 @@ def moved(current: np.ndarray, old: np.ndarray, moves: Mapping[int, np.ndarray])
 
     Args:
       current: the current value of the variable.
-      found: the value in the source.
+      old: the value in the source.
       moves: the moves by axis.
     """
     value = np.array(current)

@@ -21,7 +21,7 @@ import tensorflow as tf
 from estimator_kit.checkpoints import run_record
 from estimator_kit.checkpoints.model_outline import ModelOutline, Shapes
 from estimator_kit.checkpoints.reading import have_equal_shapes
-from estimator_kit.checkpoints.warm_start.place_moves import Record
+from estimator_kit.checkpoints.warm_start.place_moves import PlacesRecord
 from estimator_kit.checkpoints.warm_start.row_moves import ColumnsOfTables, is_new_column
 from estimator_kit.checkpoints.warm_start.variable_moves import base_of
 from estimator_kit.embeddings import dynamic_tables
@@ -44,7 +44,7 @@ def kept_spec(source: str) -> Optional[FeatureSpec]:
     return None if folder is None else run_record.kept_spec(folder)
 
 
-def kept_places(source: str) -> Optional[Record]:
+def kept_places(source: str) -> Optional[PlacesRecord]:
     """What owns each row and column of a kernel in a source. None if it has not stored that."""
     folder = _kept_folder(source)
     return None if folder is None else run_record.kept_places(folder)

@@ -16,7 +16,7 @@ import numpy as np
 from estimator_kit.checkpoints.model_outline import ModelOutline
 from estimator_kit.checkpoints.warm_start import row_moves
 from estimator_kit.checkpoints.warm_start.place_moves import (
-    Record,
+    PlacesRecord,
     changed_groups,
     has_objectives,
     place_move,
@@ -73,7 +73,7 @@ class VariableMoves:
         old: Optional[FeatureSpec],
         new: FeatureSpec,
         outline: ModelOutline,
-        old_places: Optional[Record] = None,
+        old_places: Optional[PlacesRecord] = None,
     ):
         self._old = old
         self._new = new

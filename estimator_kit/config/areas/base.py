@@ -83,9 +83,9 @@ def setting(default: Any, help_text: str, *, changes: str, named: bool = False) 
 
 def changes_of(kind: type[Settings], name: str) -> meaning.Changes:
     """What a setting changes, as its field declares it."""
-    found = meaning.of_field(kind.model_fields[name])
-    assert found is not None, f"{name} is not declared with `setting`"
-    return found
+    changes = meaning.of_field(kind.model_fields[name])
+    assert changes is not None, f"{name} is not declared with `setting`"
+    return changes
 
 
 def _is_readable(text: str) -> bool:
@@ -99,13 +99,13 @@ def _is_readable(text: str) -> bool:
 
 def name_problems(flag: str, names: Sequence[str]) -> list[str]:
     """A line for each empty name, and for each name that is listed again."""
-    found = []
+    lines = []
     for i, name in enumerate(names):
         if not name:
-            found.append(f"--{flag}: got an empty name. Remove it.")
+            lines.append(f"--{flag}: got an empty name. Remove it.")
         elif name in names[:i]:
-            found.append(f"--{flag}: {name!r} is listed twice. Remove one of them.")
-    return found
+            lines.append(f"--{flag}: {name!r} is listed twice. Remove one of them.")
+    return lines
 
 
 def pattern_problem(text: str) -> Optional[str]:

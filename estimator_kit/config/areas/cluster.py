@@ -107,31 +107,31 @@ class Cluster(Settings):
 
 def problems(cluster: Cluster, warm_start: WarmStart) -> list[str]:
     """What does not go together, whatever TF_CONFIG says."""
-    found = []
+    lines = []
     by_hand = {name: getattr(cluster, name) for name in ("ps_hosts", "worker_hosts")}
     if cluster.job_name is None:
-        found += [
+        lines += [
             f"--{name} is for a cluster whose tasks you start by hand. Use --job_name to say which "
             "task this process is."
             for name, value in by_hand.items()
             if value
         ]
         if cluster.task_index:
-            found.append("--job_name is missing. --task_index is the number of a task in a job.")
+            lines.append("--job_name is missing. --task_index is the number of a task in a job.")
     elif not cluster.worker_hosts:
-        found.append(
+        lines.append(
             "--worker_hosts is missing. With --job_name, list the tasks that train, with the chief "
             "first."
         )
     if cluster.backup_workers and cluster.strategy != "sync_replicas":
-        found.append("--backup_workers is only for --strategy=sync_replicas. Remove it.")
+        lines.append("--backup_workers is only for --strategy=sync_replicas. Remove it.")
     if cluster.mirrored_devices and cluster.strategy not in ALL_REDUCE:
-        found.append(
+        lines.append(
             "--mirrored_devices is only for --strategy=mirrored and "
             "--strategy=multi_worker_mirrored. Remove it."
         )
     if cluster.partition_mib and warm_start.warm_start_from:
-        found.append(
+        lines.append(
             "--partition_mib does not go with --warm_start_from, which moves whole tables. Start "
             "without --partition_mib, and add it when training continues from the first checkpoint."
         )
@@ -139,12 +139,12 @@ def problems(cluster: Cluster, warm_start: WarmStart) -> list[str]:
         try:
             jobs = local_jobs(cluster.launch_local)
         except ValueError as error:
-            found.append(f"--launch_local: {error}")
+            lines.append(f"--launch_local: {error}")
         else:
             if cluster.job_name is not None:
-                found.append("--launch_local and --job_name do not go together. Give one of them.")
-            found += shape_problems(cluster, {job: n for job, n in jobs.items() if n})
-    return found
+                lines.append("--launch_local and --job_name do not go together. Give one of them.")
+            lines += shape_problems(cluster, {job: n for job, n in jobs.items() if n})
+    return lines
 
 
 def local_jobs(text: str) -> dict[str, int]:

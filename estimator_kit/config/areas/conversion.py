@@ -187,19 +187,19 @@ class Conversion(Settings):
 
 def problems(conversion: Conversion, program: Program, run: Run, tables: Tables) -> list[str]:
     """What does not go together in `--mode=convert`."""
-    found = _split_problems(conversion) + _label_problems(conversion)
+    lines = _split_problems(conversion) + _label_problems(conversion)
     if conversion.step_columns and run.spec:
-        found.append(
+        lines.append(
             "--step_columns is for a conversion without --spec. Write feature_list: true in the "
             "spec instead."
         )
-    found += name_problems("step_columns", conversion.step_columns)
+    lines += name_problems("step_columns", conversion.step_columns)
     if tables.beam_options is not None and program.processes is not None:
-        found.append(
+        lines.append(
             "--processes is for a conversion without --beam_options. Use the flag of the "
             "Beam runner for the number of workers."
         )
-    return found + _sequence_problems(conversion, program, tables)
+    return lines + _sequence_problems(conversion, program, tables)
 
 
 def _split_problems(conversion: Conversion) -> list[str]:
@@ -229,13 +229,13 @@ def _split_problems(conversion: Conversion) -> list[str]:
 
 
 def _label_problems(conversion: Conversion) -> list[str]:
-    found = []
+    lines = []
     for text in conversion.derive_labels:
         try:
             DerivedLabel.parse(text)
         except ValueError as error:
-            found.append(str(error))
-    return found + name_problems("derive_labels", _labels(conversion))
+            lines.append(str(error))
+    return lines + name_problems("derive_labels", _labels(conversion))
 
 
 def _labels(conversion: Conversion) -> list[str]:
@@ -257,30 +257,30 @@ def _sequence_problems(conversion: Conversion, program: Program, tables: Tables)
             for name, value in given.items()
             if value
         ]
-    found = name_problems("sequence_columns", conversion.sequence_columns)
+    lines = name_problems("sequence_columns", conversion.sequence_columns)
     if conversion.order_by is None:
-        found.append("--order_by is missing. Name the column with the time of each row.")
+        lines.append("--order_by is missing. Name the column with the time of each row.")
     if not conversion.sequence_columns:
-        found.append("--sequence_columns is missing. Name the column with the item of each row.")
-    elif not found:
-        found += _problems_of_names(conversion)
+        lines.append("--sequence_columns is missing. Name the column with the item of each row.")
+    elif not lines:
+        lines += _problems_of_names(conversion)
     if conversion.split_key is not None and conversion.targets == "leave_one_out":
-        found.append(
+        lines.append(
             "--split is for --targets=next. --targets=leave_one_out splits each history itself."
         )
     elif conversion.split_key not in (None, conversion.sequence_by):
-        found.append(
+        lines.append(
             f"--split: expected key:{conversion.sequence_by}, as in --sequence_by, got "
             f"{conversion.split}. All rows of a history must be on the same side."
         )
     for label in _labels(conversion):
         if label not in conversion.sequence_columns:
-            found.append(
+            lines.append(
                 f"--derive_labels: expected {label!r} in --sequence_columns, because records of "
                 "sequences have only these columns. Add it."
             )
     if conversion.split_rows or conversion.split_time is not None:
-        found.append(
+        lines.append(
             f"--split={conversion.split} is for a conversion without --sequence_by. Use "
             f"--split=key:{conversion.sequence_by}, or --targets=leave_one_out."
         )
@@ -290,11 +290,11 @@ def _sequence_problems(conversion: Conversion, program: Program, tables: Tables)
     }
     for name, value in workers.items():
         if value is not None:
-            found.append(
+            lines.append(
                 f"--{name} is for a conversion without --sequence_by. One process makes all "
                 "sequences. Remove it."
             )
-    return found
+    return lines
 
 
 def _problems_of_names(conversion: Conversion) -> list[str]:

@@ -134,29 +134,29 @@ def name_of_function(function: Any) -> str:
 
 def problems(data: Data) -> list[str]:
     """What does not go together in the choice of records."""
-    found = []
+    lines = []
     for which in ("train", "eval"):
         try:
             window = data.days_of(which)
         except ValueError as error:
-            found.append(f"--{which}_days: {error}")
+            lines.append(f"--{which}_days: {error}")
             continue
         fields = ("train_files", "train_mix") if which == "train" else ("eval_files",)
         if window and not any(getattr(data, field) for field in fields):
-            found.append(f"--{which}_files is missing. --{which}_days chooses days from it.")
+            lines.append(f"--{which}_files is missing. --{which}_days chooses days from it.")
         for field in fields if window else ():
             for entry in getattr(data, field):
                 pattern = entry.rpartition("=")[0] if field == "train_mix" else entry
                 try:
                     files.of_days(pattern, window)
                 except ValueError as error:
-                    found.append(f"--{field}, with --{which}_days: {error}")
+                    lines.append(f"--{field}, with --{which}_days: {error}")
     if data.train_mix and data.train_files:
-        found.append("--train_files and --train_mix do not go together. Give one of them.")
+        lines.append("--train_files and --train_mix do not go together. Give one of them.")
     for entry in data.train_mix:
         if not re.fullmatch(r".+=0*([1-9]\d{0,3}|10000)", entry):
-            found.append(
+            lines.append(
                 "--train_mix: expected pattern=share with a whole number from 1 to 10000, such as "
                 f"data/ads/*.tfrecord=3, got {entry!r}."
             )
-    return found
+    return lines

@@ -49,20 +49,20 @@ class DataService(Settings):
 
 def problems(service: DataService, program: Program) -> list[str]:
     """What does not go together with `--data_service`."""
-    found = []
+    lines = []
     if service.data_service is not None:
         address = _ADDRESS.fullmatch(service.data_service)
         if address is None or int(address[2]) > 65535:
-            found.append(
+            lines.append(
                 "--data_service: expected the address of a dispatcher, such as "
                 f"grpc://host:5000, got {service.data_service!r}."
             )
     if program.mode == "data_service" and service.data_service and service.data_service_dir:
-        found.append(
+        lines.append(
             "--data_service_dir is the state of a dispatcher, but --data_service makes this "
             "process a worker. Remove one of the two."
         )
-    return found
+    return lines
 
 
 def kept_together_problem(service: DataService, name: Optional[str]) -> Optional[str]:

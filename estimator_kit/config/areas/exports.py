@@ -175,18 +175,18 @@ class Exports(Settings):
 
 def problems(exports: Exports, program: Program) -> list[str]:
     """Exporters that do not exist, are listed twice, or lack a setting."""
-    found = []
+    lines = []
     names = exports.exporter_names
     for i, (name, entry) in enumerate(zip(names, exports.exporters)):
         if name in names[:i]:
-            found.append(f"--exporters: {name!r} is listed twice. Remove one of them.")
+            lines.append(f"--exporters: {name!r} is listed twice. Remove one of them.")
         elif name not in EXPORTERS:
-            found.append(f"--exporters: unknown exporter {name!r}{did_you_mean(name, EXPORTERS)}")
+            lines.append(f"--exporters: unknown exporter {name!r}{did_you_mean(name, EXPORTERS)}")
         elif not re.fullmatch(name + EXPORTERS[name].number, entry):
             expected = EXPORTERS[name].example or name
-            found.append(f"--exporters: expected {expected}, got {entry!r}.")
+            lines.append(f"--exporters: expected {expected}, got {entry!r}.")
     if program.mode == "train_and_evaluate" and not exports.exporters:
         for name in ("slices", "importance"):
             if getattr(exports, name):
-                found.append(f"--{name} asks an export. Add final to --exporters.")
-    return found
+                lines.append(f"--{name} asks an export. Add final to --exporters.")
+    return lines

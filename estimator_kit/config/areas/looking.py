@@ -53,13 +53,13 @@ class Looking(Settings):
 
 def problems(looking: Looking, program: Program, data: Data) -> list[str]:
     """Rows to look at that are missing, and two baselines."""
-    found = []
+    lines = []
     reads_rows = program.mode == "validate" and (looking.validate_rows > 0 or looking.baseline)
     if reads_rows and not data.train_files:
-        found.append("--train_files is missing. --validate_rows and --baseline look at its rows.")
+        lines.append("--train_files is missing. --validate_rows and --baseline look at its rows.")
     if len(looking.baseline) > 1 and any(b.endswith(STATISTICS) for b in looking.baseline):
-        found.append(
+        lines.append(
             f"--baseline: expected files with records or one {STATISTICS}, got both. Give one of "
             "them."
         )
-    return found
+    return lines

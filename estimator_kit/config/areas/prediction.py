@@ -63,33 +63,33 @@ def problems(prediction: Prediction, program: Program, export: FromExport) -> li
     """What does not go together, with and without `--predict_dir`."""
     if program.mode != "predict":
         return []
-    found = name_problems("predict_outputs", prediction.predict_outputs)
-    found += name_problems("keep_columns", prediction.keep_columns)
+    lines = name_problems("predict_outputs", prediction.predict_outputs)
+    lines += name_problems("keep_columns", prediction.keep_columns)
     if prediction.top_k is not None and export.export_dir is None:
-        found.append(
+        lines.append(
             "--export_dir is missing. --top_k needs an export; write one from a checkpoint with "
             "--mode=export."
         )
     if prediction.predict_dir is None:
         if program.processes is not None:
-            found.append(
+            lines.append(
                 "--processes is only for --predict_dir, which predicts many files with an "
                 "export. Remove --processes."
             )
-        return found
+        return lines
     if export.export_dir is None and prediction.top_k is None:
-        found.append(
+        lines.append(
             "--export_dir is missing. --predict_dir needs an export; write one from a checkpoint "
             "with --mode=export."
         )
     if prediction.predict_output is not None:
-        found.append(
+        lines.append(
             "--predict_output and --predict_dir do not go together. Give --predict_output for one "
             "file, or --predict_dir for a file of each input."
         )
     if prediction.predict_limit is not None:
-        found.append(
+        lines.append(
             "--predict_limit does not go with --predict_dir, which predicts all rows. Remove one "
             "of the two."
         )
-    return found
+    return lines

@@ -103,20 +103,20 @@ class Reading(Settings):
 
 def problems(reading: Reading) -> list[str]:
     """Limits without what they limit, and names that cannot be a file's."""
-    found = []
+    lines = []
     if reading.max_bad is not None and reading.corrupt_data_policy == "fail":
-        found.append(
+        lines.append(
             "--max_bad is a limit for --corrupt_data_policy=skip_record or quarantine, but the "
             "policy fail stops at the first bad record. Choose another policy, or remove --max_bad."
         )
     if reading.input_cache_gib is not None and reading.input_cache_dir is None:
-        found.append(
+        lines.append(
             "--input_cache_gib is a limit of --input_cache_dir, which is missing. Give the folder "
             "too."
         )
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.\-]*", reading.eval_name):
-        found.append(
+        lines.append(
             "--eval_name: expected letters, digits, _, - and ., because files get this name, "
             f"got {reading.eval_name!r}."
         )
-    return found
+    return lines

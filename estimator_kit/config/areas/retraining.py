@@ -118,17 +118,17 @@ def problems(retraining: Retraining, program: Program, run: Run, data: Data) -> 
     """What does not go together in retraining."""
     if program.mode not in RETRAINING_MODES:
         return []
-    found = []
+    lines = []
     for field, path in {"model_dir": run.model_dir, "serving_dir": retraining.serving_dir}.items():
         if path is not None and "://" in path:
-            found.append(
+            lines.append(
                 f"--{field}: expected a local or mounted folder, got {path!r}. Retraining needs "
                 "locks and atomic renames, which other file systems do not have."
             )
     if program.mode != "retrain" or retraining.cycle is not None:
-        return found
+        return lines
     if retraining.window_days is not None and retraining.window_min_days > retraining.window_days:
-        found.append(
+        lines.append(
             f"--window_min_days: expected at most --window_days={retraining.window_days}, got "
             f"{retraining.window_min_days}."
         )
@@ -136,19 +136,19 @@ def problems(retraining: Retraining, program: Program, run: Run, data: Data) -> 
         try:
             datetime.date.fromisoformat(retraining.as_of)
         except ValueError:
-            found.append(f"--as_of: expected a day such as 2026-01-31, got {retraining.as_of!r}.")
+            lines.append(f"--as_of: expected a day such as 2026-01-31, got {retraining.as_of!r}.")
     for field in ("train_files", "eval_files"):
         for pattern in getattr(data, field):
             try:
                 files.of_days(pattern, ("2026-01-01",))
             except ValueError as error:
-                found.append(f"--{field}, with --mode=retrain: {error}")
+                lines.append(f"--{field}, with --mode=retrain: {error}")
     if retraining.keep_versions < 2:
-        found.append(
+        lines.append(
             "--keep_versions: expected at least 2, because a server may still be loading the "
             "version before the newest, got 1."
         )
-    return found + _limit_problems(retraining)
+    return lines + _limit_problems(retraining)
 
 
 def stage_limits(retraining: Retraining) -> dict[str, float]:
@@ -158,18 +158,18 @@ def stage_limits(retraining: Retraining) -> dict[str, float]:
 
 
 def _limit_problems(retraining: Retraining) -> list[str]:
-    found = []
+    lines = []
     for entry in retraining.stage_limits:
         name = entry.partition("=")[0]
         if not re.fullmatch(r"\w+=(\d+(\.\d+)?)", entry):
-            found.append(
+            lines.append(
                 f"--stage_limits: expected stage=seconds, such as train=7200, got {entry!r}."
             )
         elif name not in STAGES:
-            found.append(f"--stage_limits: unknown stage {name!r}{did_you_mean(name, STAGES)}")
+            lines.append(f"--stage_limits: unknown stage {name!r}{did_you_mean(name, STAGES)}")
         elif not float(entry.partition("=")[2]):
-            found.append(
+            lines.append(
                 f"--stage_limits: expected more than 0 seconds, got {entry!r}. Leave the stage out "
                 "if it has no limit."
             )
-    return found
+    return lines

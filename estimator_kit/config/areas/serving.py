@@ -117,14 +117,14 @@ def served_models(serving: Serving) -> list[ServedModel]:
 
 def problems(serving: Serving, program: Program) -> list[str]:
     """What is wrong with the settings of serving."""
-    found = _parsed(serving)[1]
+    lines = _parsed(serving)[1]
     port = serving.serving_grpc_port
     if program.mode == "serve" and port and port == serving.serving_rest_port:
-        found.append(
+        lines.append(
             f"--serving_grpc_port and --serving_rest_port: expected different ports, got {port} "
             "twice."
         )
-    return found
+    return lines
 
 
 def _parsed(serving: Serving) -> tuple[list[ServedModel], list[str]]:

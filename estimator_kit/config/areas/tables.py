@@ -79,17 +79,17 @@ class Tables(Settings):
 
 def problems(tables: Tables, program: Program) -> list[str]:
     """What is wrong with the format of CSV files and with `--beam_options`."""
-    found = []
+    lines = []
     try:
         tables.csv_options()
     except ValueError as error:
-        found.append(str(error))
+        lines.append(str(error))
     if tables.beam_options is None:
-        return found
+        return lines
     if program.mode not in ("analyze", "convert"):
-        found.append("--beam_options is for --mode=convert and --mode=analyze. Remove it.")
+        lines.append("--beam_options is for --mode=convert and --mode=analyze. Remove it.")
     try:
         tables.beam_flags()
     except beam_runner.BeamFlagsError as error:
-        found.append(f"--beam_options: {error}")
-    return found
+        lines.append(f"--beam_options: {error}")
+    return lines

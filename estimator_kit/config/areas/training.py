@@ -107,26 +107,26 @@ class Training(Settings):
 
 def problems(training: Training, program: Program, exports: Exports) -> list[str]:
     """What does not go together in the length and the checkpoints of a training."""
-    found = []
+    lines = []
     if training.save_checkpoints_steps is not None and training.save_checkpoints_secs is not None:
-        found.append(
+        lines.append(
             "--save_checkpoints_steps and --save_checkpoints_secs do not go together. Give one of "
             "them."
         )
     by_clock = program.deterministic and training.save_checkpoints_steps is None
     if by_clock and training.early_stopping_metric is not None:
-        found.append(
+        lines.append(
             "--deterministic with --early_stopping_metric needs --save_checkpoints_steps. "
             "Checkpoints that are saved by the clock would stop each training at another step."
         )
-    return found + _direction_problems(training, exports)
+    return lines + _direction_problems(training, exports)
 
 
 def _direction_problems(training: Training, exports: Exports) -> list[str]:
     """Metrics of which nobody says whether a better value is lower or higher."""
-    found = []
+    lines = []
     if training.early_stopping_metric is not None:
-        found += direction_problem("early_stopping_metric", training.early_stopping_metric)
+        lines += direction_problem("early_stopping_metric", training.early_stopping_metric)
     if compare_best_metric(exports.exporter_names):
-        found += direction_problem("best_metric", exports.best_metric)
-    return found
+        lines += direction_problem("best_metric", exports.best_metric)
+    return lines

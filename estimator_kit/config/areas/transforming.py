@@ -84,19 +84,19 @@ def problems(
     transforming: Transforming, program: Program, data: Data, prediction: Prediction
 ) -> list[str]:
     """Settings that the chosen form does not read, or lacks."""
-    found = []
+    lines = []
     if transforming.transform_inputs != "features":
         if transforming.transform not in ("tflite", "tflite_dynamic", "tflite_int8", "onnx"):
-            found.append(
+            lines.append(
                 f"--transform_inputs={transforming.transform_inputs} is only for "
                 "--transform=tflite, tflite_dynamic, tflite_int8 and onnx. Remove it."
             )
     of_vectors = transforming.transform in ("item_vectors", "item_vectors_parquet")
     of_items = of_vectors or transforming.transform == "item_index"
     if program.mode == "transform" and prediction.keep_columns and not of_items:
-        found.append(
+        lines.append(
             "--keep_columns is only for --transform=item_vectors and item_index. Remove it."
         )
     if data.eval_files and of_vectors:
-        found.append(f"--eval_files is not for --transform={transforming.transform}. Remove it.")
-    return found
+        lines.append(f"--eval_files is not for --transform={transforming.transform}. Remove it.")
+    return lines

@@ -38,17 +38,17 @@ def problems(tuning: Tuning, program: Program, run: Run, data: Data) -> list[str
     """What does not go together in `--mode=tune`."""
     if program.mode != "tune":
         return []
-    found = []
+    lines = []
     if run.model_dir is not None and "://" in run.model_dir:
-        found.append(
+        lines.append(
             f"--model_dir: expected a local or mounted folder, got {run.model_dir!r}. A search "
             "needs locks, which other file systems do not have."
         )
     for flag in ("train_files", "eval_files"):
         shared = sorted(set(getattr(data, flag)) & set(tuning.test_files))
         if shared:
-            found.append(
+            lines.append(
                 f"--{flag} and --test_files share {', '.join(shared)}. Score the best trial on "
                 "files that the search has not seen."
             )
-    return found
+    return lines

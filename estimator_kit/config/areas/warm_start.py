@@ -51,24 +51,24 @@ class WarmStart(Settings):
 
 def problems(warm_start: WarmStart, run: Run) -> list[str]:
     """Paths that TensorFlow would not find, and expressions that cannot be read."""
-    found = []
+    lines = []
     paths = {"model_dir": run.model_dir, "warm_start_from": warm_start.warm_start_from}
     for field, path in paths.items():
         if path is not None and set(path) & set(_WILDCARDS):
-            found.append(
+            lines.append(
                 f"--{field}: expected a path without {' '.join(_WILDCARDS)}, got {path!r}. "
                 "TensorFlow reads the path of a checkpoint as a pattern, and does not find it. "
                 "Rename the folder."
             )
     problem = pattern_problem(warm_start.warm_start_vars)
     if problem is not None:
-        found.append(f"--warm_start_vars: {problem}")
+        lines.append(f"--warm_start_vars: {problem}")
     for rename in warm_start.warm_start_rename:
         old, _, new = rename.rpartition("=")
         if not old or not new:
-            found.append(f"--warm_start_rename: expected old=new, got {rename!r}.")
+            lines.append(f"--warm_start_rename: expected old=new, got {rename!r}.")
             continue
         problem = pattern_problem(old)
         if problem is not None:
-            found.append(f"--warm_start_rename: {problem}")
-    return found
+            lines.append(f"--warm_start_rename: {problem}")
+    return lines

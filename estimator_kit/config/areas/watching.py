@@ -92,17 +92,17 @@ class Watching(Settings):
 
 def problems(watching: Watching, training: Training) -> list[str]:
     """What is wrong with `--profile`."""
-    found = []
+    lines = []
     if watching.profile is not None:
         try:
             steps = steps_of(watching.profile)
         except ValueError as error:
-            found.append(f"--profile: {error}.")
+            lines.append(f"--profile: {error}.")
         else:
             too_late = training.max_steps is not None and steps[0] > training.max_steps
             if too_late and steps != AUTO:
-                found.append(
+                lines.append(
                     f"--profile: expected a first step of at most --max_steps={training.max_steps}"
                     f", got {watching.profile!r}. Choose earlier steps, or raise --max_steps."
                 )
-    return found
+    return lines

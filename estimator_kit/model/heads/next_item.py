@@ -53,8 +53,8 @@ def step_losses(
     others = scores.of_some(states, drawn.ids)
     if isinstance(loss, SampledSoftmax):
         own, others = own - drawn.log_q_targets, others - drawn.log_q
-    there = tf.not_equal(targets[:, tf.newaxis], drawn.ids)
-    return negatives_loss(loss, own, others, there)
+    is_negative = tf.not_equal(targets[:, tf.newaxis], drawn.ids)
+    return negatives_loss(loss, own, others, is_negative)
 
 
 def catalogue_losses(loss: LossEntry, scores: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
@@ -69,32 +69,35 @@ def catalogue_losses(loss: LossEntry, scores: tf.Tensor, targets: tf.Tensor) -> 
 
 
 def negatives_loss(
-    loss: LossEntry, own: tf.Tensor, others: tf.Tensor, there: tf.Tensor
+    loss: LossEntry, own: tf.Tensor, others: tf.Tensor, is_negative: tf.Tensor
 ) -> tf.Tensor:
     """One of the losses that compare an item with others: float32 [n].
 
     For the score 1 and one other score 0: `sampled_softmax` and `bpr` are log(1 + exp(-1)) =
     0.3133, and `bpr_max` is 0.3133 too, because 0^2 adds nothing.
     """
-    masked = tf.where(there, others, _NOT_THERE * tf.ones_like(others))
+    masked = tf.where(is_negative, others, _NOT_THERE * tf.ones_like(others))
     if isinstance(loss, SampledSoftmax):
         together = tf.concat([own[:, tf.newaxis], masked], axis=1)
         return tf.reduce_logsumexp(together, axis=1) - own
     lead = own[:, tf.newaxis] - others
     if isinstance(loss, Bpr):
-        count = tf.cast(tf.math.count_nonzero(there, axis=1), tf.float32)
-        costs = tf.where(there, tf.nn.softplus(-lead), tf.zeros_like(lead))
+        count = tf.cast(tf.math.count_nonzero(is_negative, axis=1), tf.float32)
+        costs = tf.where(is_negative, tf.nn.softplus(-lead), tf.zeros_like(lead))
         return tf.math.divide_no_nan(tf.reduce_sum(costs, axis=1), count)
     assert isinstance(loss, BprMax)
     log_weights = tf.nn.log_softmax(masked)
-    weights = tf.where(there, tf.exp(log_weights), tf.zeros_like(lead))
+    weights = tf.where(is_negative, tf.exp(log_weights), tf.zeros_like(lead))
     # The logarithm of sum_j w_j sigmoid(lead_j), which does not underflow.
     ahead = tf.reduce_logsumexp(
-        tf.where(there, log_weights - tf.nn.softplus(-lead), _NOT_THERE * tf.ones_like(lead)), 1
+        tf.where(is_negative, log_weights - tf.nn.softplus(-lead), _NOT_THERE * tf.ones_like(lead)),
+        1,
     )
-    any_there = tf.reduce_any(there, axis=1)
-    ahead = tf.where(any_there, ahead, tf.zeros_like(ahead))
-    squares = tf.reduce_sum(weights * tf.where(there, others, tf.zeros_like(others)) ** 2, axis=1)
+    any_negative = tf.reduce_any(is_negative, axis=1)
+    ahead = tf.where(any_negative, ahead, tf.zeros_like(ahead))
+    squares = tf.reduce_sum(
+        weights * tf.where(is_negative, others, tf.zeros_like(others)) ** 2, axis=1
+    )
     return loss.options.score_regularization * squares - ahead
 
 
@@ -161,19 +164,19 @@ class NextItemHead(Head):
         if self.config.exclude_seen and batch.seen is not None:
             hidden = item_metrics.seen_mask(batch.seen, self.items)
         rank = item_metrics.ranks(logits, targets, hidden)
-        known = self._known(labels, weights)
+        known_weights = self._known(labels, weights)
         means, spread = {"loss": self.row_losses(logits, labels)}, {}
         for chosen in self.chosen:
             if chosen.name in item_metrics.METRICS:
                 spread[chosen.label] = item_metrics.metric(
-                    chosen, logits, known, hidden, batch.seen
+                    chosen, logits, known_weights, hidden, batch.seen
                 )
             else:
                 means[chosen.label] = item_metrics.rank_metric(chosen, rank)
-        metrics = {**self._mean_metrics(means, known), **spread}
+        metrics = {**self._mean_metrics(means, known_weights), **spread}
         last = item_metrics.last_targets(labels)
         present = tf.where(tf.equal(last, NO_STEP), tf.zeros_like(weights), weights)
-        sums = tf.stack([tf.reduce_sum(present - known), tf.reduce_sum(present)])
+        sums = tf.stack([tf.reduce_sum(present - known_weights), tf.reduce_sum(present)])
         totals, update = streaming_sum(sums, "unknown_items")
         return {**metrics, "unknown_item_share": (ratio(totals[0], totals[1]), update)}
 
@@ -194,12 +197,12 @@ class NextItemHead(Head):
         seen = item_metrics.seen_mask(ids, self.items)
         best, scores = top_items.top_items(every, seen, chosen, self.config.top_k)
         names = top_items.names_of(self._spec, self.config.items, best)
-        found = {"items": names, "scores": scores}
-        made = {"top_k": top_items.TopKOutput(found, chosen)}
+        top_k_outputs = {"items": names, "scores": scores}
+        outputs = {"top_k": top_items.TopKOutput(top_k_outputs, chosen)}
         if isinstance(logits, StepScores):
-            made["user_vector"] = top_items.user_output(predictions["user_vector"])
-            made["item_vectors"] = top_items.item_output(self._spec, self.config.items, logits)
-        return made
+            outputs["user_vector"] = top_items.user_output(predictions["user_vector"])
+            outputs["item_vectors"] = top_items.item_output(self._spec, self.config.items, logits)
+        return outputs
 
     def _known(self, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """The weights, with 0 for rows whose last label has no id."""

@@ -52,20 +52,20 @@ def row_sample(
     seen, seen_update = streaming_sum(tf.math.count_nonzero(has_group), "seen")
     mask = has_group & (keys < limit)
     keys, columns = tf.boolean_mask(keys, mask), tf.boolean_mask(columns, mask)
-    held = count.read_value()
-    together = held + tf.size(keys, tf.int64)
+    old_count = count.read_value()
+    new_count = old_count + tf.size(keys, tf.int64)
 
     def append() -> tf.Operation:
         writes = [
-            stored_keys[held:together].assign(keys),
-            stored[held:together].assign(columns),
-            count.assign(together),
+            stored_keys[old_count:new_count].assign(keys),
+            stored[old_count:new_count].assign(columns),
+            count.assign(new_count),
         ]
         return tf.group(*writes)
 
     def give_up() -> tf.Operation:
-        all_keys = tf.concat([stored_keys[:held], keys], axis=0)
-        all_rows = tf.concat([stored[:held], columns], axis=0)
+        all_keys = tf.concat([stored_keys[:old_count], keys], axis=0)
+        all_rows = tf.concat([stored[:old_count], columns], axis=0)
         kept_keys, kept, new_limit = _smallest(all_keys, all_rows, limit, capacity)
         size = tf.size(kept_keys, tf.int64)
         with tf.control_dependencies([kept_keys, kept, new_limit]):
@@ -78,7 +78,7 @@ def row_sample(
         return tf.group(*writes)
 
     with tf.control_dependencies([keys, columns]):
-        update = tf.cond(together <= 2 * capacity, append, give_up)
+        update = tf.cond(new_count <= 2 * capacity, append, give_up)
     now = count.read_value()
     kept_keys, kept, _ = _smallest(stored_keys[:now], stored[:now], limit, capacity)
     share = ratio(tf.cast(tf.size(kept_keys), tf.float64), seen)

@@ -57,11 +57,11 @@ def spec(
     for name, value in model.combination.factors(model.spec).items():
         metrics[f"loss_factor/{name}"] = (value, tf.identity(value))
     with user_code.explained(model, "metrics"):
-        returned = model.metrics(**batch.given)
+        returned = model.metrics(**batch.user_arguments)
         metrics.update(_checked(type(model).__name__, returned, metrics))
     return estimator.EstimatorSpec(
         ModeKeys.EVAL,
-        predictions=batch.given["predictions"],  # For `tf.estimator.add_metrics`.
+        predictions=batch.user_arguments["predictions"],  # For `tf.estimator.add_metrics`.
         loss=batch.loss,
         eval_metric_ops=metrics,
         evaluation_hooks=own_session.of_evaluation(model, readers),
@@ -184,7 +184,7 @@ def _numbers(place: str, name: str, metric: Any) -> dict[str, Metric]:
 def _pair(place: str, name: str, metric: Any) -> Metric:
     """(value, update op) of a metric, with the types that `tf.estimator` takes."""
     graph = tf.compat.v1.get_default_graph()
-    given = metric
+    returned = metric
     if isinstance(metric, tf.keras.metrics.Metric):
         if not metric.updates:
             raise ConfigError(
@@ -208,5 +208,5 @@ def _pair(place: str, name: str, metric: Any) -> Metric:
                 return tf.convert_to_tensor(value), tf.group(*update)
     raise ConfigError(
         f"{place}: expected (value, update op) for {name!r}, where the value is numbers, got "
-        f"{given!r}. Use tf.compat.v1.metrics or an updated tf.keras.metrics."
+        f"{returned!r}. Use tf.compat.v1.metrics or an updated tf.keras.metrics."
     )

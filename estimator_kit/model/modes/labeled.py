@@ -37,8 +37,8 @@ class Labeled:
       features: the features that `ModelFn.logits` got.
       labels, weights: the checked labels by name, and the weights by objective.
       logits: the logits by objective.
-      given: the arguments of `ModelFn.example_losses` and `ModelFn.metrics`; empty if training
-        calls neither.
+      user_arguments: the arguments of `ModelFn.example_losses` and `ModelFn.metrics`; empty if
+        training calls neither.
       own: the losses of rows that the model computes itself, by objective.
       losses: the loss of each objective.
       added: the losses of rows that the model adds, with their weights, by name.
@@ -53,7 +53,7 @@ class Labeled:
     labels: Mapping[str, tf.Tensor]
     weights: Mapping[str, tf.Tensor]
     logits: Mapping[str, Any]
-    given: Mapping[str, Any]
+    user_arguments: Mapping[str, Any]
     own: Mapping[str, Weighted]
     losses: Mapping[str, tf.Tensor]
     added: Mapping[str, Weighted]
@@ -94,30 +94,30 @@ def labeled_batch(
         labels, weights = model.labels_and_weights(labels)
     with tf.name_scope("logits"):
         logits = check_rows(user_code.name_of(model, "logits"), logits, label)
-    given: dict[str, Any] = {}
+    user_arguments: dict[str, Any] = {}
     if computes_losses or mode == ModeKeys.EVAL:
-        found = prediction.by_objective(model.heads, logits)
-        predictions = prediction.joined(found, outputs)
-        given = {
+        of_objectives = prediction.by_objective(model.heads, logits)
+        predictions = prediction.joined(of_objectives, outputs)
+        user_arguments = {
             "labels": user_code.Named(labels, "labels"),
             "predictions": user_code.Named(predictions, "predictions"),
             "weights": weights,
             "features": features,
         }
-    own = _own_losses(model, given) if computes_losses else {}
+    own = _own_losses(model, user_arguments) if computes_losses else {}
     losses = _losses(model, logits, labels, weights, own)
     loss = _combined(model, losses, mode)
     own_losses.check_used(type(model).__name__, added, [loss])
     with tf.name_scope(own_losses.ADDED_LOSS):
-        of_rows = added.weighted(weights, padding)
+        row_losses = added.weighted(weights, padding)
         kind = own_losses.reduction(model.heads)
-        of_batch = {name: own_losses.loss(each, kind) for name, each in of_rows.items()}
+        batch_losses = {name: own_losses.loss(each, kind) for name, each in row_losses.items()}
     regularization = tf.compat.v1.losses.get_regularization_losses()
     penalties = [*regularization, *added.of_batch, *penalties]
     if padding is not None:  # Such a batch changes nothing.
         penalties = [tf.where(padding, tf.zeros_like(each), each) for each in penalties]
-    if penalties or of_batch:
-        loss = tf.add_n([loss, *of_batch.values(), *penalties])
+    if penalties or batch_losses:
+        loss = tf.add_n([loss, *batch_losses.values(), *penalties])
     loss = _named(model, loss, LOSS_TENSOR)
     with tf.name_scope("rows"):
         rows = tf.shape(tensors_of(logits)[0])[0]
@@ -125,8 +125,8 @@ def labeled_batch(
             rows = tf.where(padding, 0, rows)
     rows = _named(model, rows, ROWS_TENSOR)
     return Labeled(
-        features, labels, weights, logits, given, own, losses, of_rows, of_batch, penalties,
-        loss=loss, rows=rows,
+        features, labels, weights, logits, user_arguments, own, losses, row_losses,
+        batch_losses, penalties, loss=loss, rows=rows,
     )  # fmt: skip
 
 
@@ -142,13 +142,13 @@ def _named(model: Model, value: tf.Tensor, name: str) -> tf.Tensor:
     return made
 
 
-def _own_losses(model: Model, given: Mapping[str, Any]) -> dict[str, Weighted]:
+def _own_losses(model: Model, user_arguments: Mapping[str, Any]) -> dict[str, Weighted]:
     name = user_code.name_of(model, "example_losses")
     with user_code.explained(model, "example_losses"):
-        returned = model.example_losses(**given)
+        returned = model.example_losses(**user_arguments)
         with tf.name_scope("example_losses"):
             return own_losses.checked(
-                name, returned, model.heads, given["labels"], given["weights"]
+                name, returned, model.heads, user_arguments["labels"], user_arguments["weights"]
             )
 
 
@@ -161,10 +161,10 @@ def _losses(
 ) -> dict[str, tf.Tensor]:
     """The loss of each objective, in the order of the spec."""
     heads = {name: head for name, head in model.heads.items() if name not in own}
-    found = joint.losses_of(heads, logits, labels, weights)
+    losses = joint.losses_of(heads, logits, labels, weights)
     for name, rows in own.items():
-        found[name] = own_losses.example_loss(model.heads[name], rows)
-    return {name: found[name] for name in model.heads}
+        losses[name] = own_losses.example_loss(model.heads[name], rows)
+    return {name: losses[name] for name in model.heads}
 
 
 def _combined(model: Model, losses: Mapping[str, tf.Tensor], mode: str) -> tf.Tensor:

@@ -45,19 +45,19 @@ def train_op(model: Model, loss: tf.Tensor) -> tf.Operation:
     graph = tf.compat.v1.get_default_graph()
     before = len(graph.get_operations())
     with noted_reads() as read, user_code.explained(model, "train_op"):
-        made = model.train_op(loss)
+        step_op = model.train_op(loss)
     with user_code.explained(model, "train_op"):
         _check_read(model, "train_op", OF_STEP, read)
-        if not isinstance(made, (tf.Operation, tf.Tensor)):
+        if not isinstance(step_op, (tf.Operation, tf.Tensor)):
             raise ConfigError(
-                f"expected an op, got {made!r}. Return the result of minimize, or a tf.group."
+                f"expected an op, got {step_op!r}. Return the result of minimize, or a tf.group."
             )
         _check_averages(model)
-        _check_counts(made)
+        _check_counts(step_op)
     added = graph.get_operations()[before:]
     if any(op.name.endswith(GRADIENT_NORM_TENSOR) for op in added):
-        return made  # `minimize` has run the updates of the layers that are not frozen.
-    return _with_updates(model, made)
+        return step_op  # `minimize` has run the updates of the layers that are not frozen.
+    return _with_updates(model, step_op)
 
 
 def optimizers(model: Model) -> Sequence[tuple[str, Any]]:
@@ -106,7 +106,7 @@ def _check_averages(model: Model) -> None:
         )
 
 
-def _check_counts(made: Any) -> None:
+def _check_counts(step_op: Any) -> None:
     """Refuses a step that does not add 1 to the global step."""
     step = tf.compat.v1.train.get_or_create_global_step()
     handle = getattr(step, "handle", None)
@@ -118,33 +118,33 @@ def _check_counts(made: Any) -> None:
             "no op increases the global step, so training would never end. Use ek.minimize, or "
             "pass global_step=tf.compat.v1.train.get_global_step() to the minimize of an optimizer."
         )
-    before = _before(made)
+    before = _before(step_op)
     adding = [op for op in changing if op.type.startswith("Assign") and op in before]
     amounts = [tf.get_static_value(op.inputs[1]) for op in adding]
     if len(adding) > 1 or amounts not in ([], [None], [1]):  # None is known only in the session.
-        found = " and ".join(f"{op.name} that adds {n}" for op, n in zip(adding, amounts))
+        changes = " and ".join(f"{op.name} that adds {n}" for op, n in zip(adding, amounts))
         raise ConfigError(
             "expected one op that adds 1 to the global step for each batch, because it tells which "
-            f"rows have been read, got {found}. Pass global_step to the minimize of one optimizer, "
-            "and combine it with the other ops by tf.group."
+            f"rows have been read, got {changes}. Pass global_step to the minimize of one "
+            "optimizer, and combine it with the other ops by tf.group."
         )
 
 
-def _with_updates(model: Model, made: Any) -> tf.Operation:
+def _with_updates(model: Model, step_op: Any) -> tf.Operation:
     """The same step with the updates of layers, unless the model's own code runs some of them."""
     updates = freezing.not_frozen_updates(
         tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS),
         model.params.freeze,
         tf.compat.v1.trainable_variables(),
     )
-    if not updates or not set(updates).isdisjoint(_before(made)):
-        return made
-    return tf.group(made, *updates)
+    if not updates or not set(updates).isdisjoint(_before(step_op)):
+        return step_op
+    return tf.group(step_op, *updates)
 
 
-def _before(made: Any) -> set[tf.Operation]:
+def _before(step_op: Any) -> set[tf.Operation]:
     """An op, or the op of a tensor, and all ops that it waits for."""
-    left = [made if isinstance(made, tf.Operation) else made.op]
+    left = [step_op if isinstance(step_op, tf.Operation) else step_op.op]
     seen = set(left)
     while left:
         op = left.pop()

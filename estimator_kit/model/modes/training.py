@@ -127,9 +127,9 @@ def _step(
     """The op of a training step, including the update of the combination of losses."""
     combination = model.combination
     if isinstance(combination, Weights):
-        made = train_op(model, batch.loss)
+        step_op = train_op(model, batch.loss)
         dynamic_tables.check_trained(tf.compat.v1.trainable_variables())
-        return made
+        return step_op
     variables = not_frozen(tf.compat.v1.trainable_variables(), model.params.freeze)
     with user_code.explained(model, "shared_prefix"):
         prefix = model.shared_prefix()
@@ -143,12 +143,12 @@ def _step(
     gradients = combination.gradients(batch.losses, model.spec, more)
     # With gradients, the model overrides no method of this step. See `check_combination`.
     if gradients is None:
-        made = train_op(model, batch.loss)
+        step_op = train_op(model, batch.loss)
     else:
-        made = minimized(model, batch.loss, gradients)
+        step_op = minimized(model, batch.loss, gradients)
     if after is None:
-        return made
-    with tf.control_dependencies([made]):
+        return step_op
+    with tf.control_dependencies([step_op]):
         return after()
 
 

@@ -42,7 +42,7 @@ _OBJECTIVES = re.compile(rf"(?:{LOGITS}|{UNITS})([\w.,-]+)")
 
 def objectives_of(name: str) -> set[str]:
     """The objectives that own a place, such as a and b for `units:a,b`."""
-    return {one for found in _OBJECTIVES.findall(name) for one in found.split(",")}
+    return {objective for found in _OBJECTIVES.findall(name) for objective in found.split(",")}
 
 
 def has_logits(places: Optional[Places]) -> bool:

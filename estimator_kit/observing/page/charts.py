@@ -1,7 +1,7 @@
 """The charts of the report page: Plotly figures of existing numbers.
 
-Each function returns a figure, or None where a run did not write what it shows. Plotly draws in the
-browser, so a figure holds aggregates alone. The extra `report` brings Plotly.
+A function that returns a figure returns None where a run did not write what it shows. Plotly draws
+in the browser, so a figure holds aggregates alone. The extra `report` brings Plotly.
 """
 
 from __future__ import annotations
@@ -101,7 +101,9 @@ def line(fig: go.Figure, x: Any, y: Any, name: str, **style: Any) -> None:
 # --- Learning curves -----------------------------------------------------------------------------
 
 
-def learning_curve(numbers: Numbers, metric: str, direction: Optional[str] = None) -> Any:
+def learning_curve(
+    numbers: Numbers, metric: str, direction: Optional[str] = None
+) -> Optional[go.Figure]:
     """A metric by step, with its best evaluation marked; `direction` is `max` or `min`."""
     series = numbers.series(metric)
     if not series:
@@ -109,18 +111,18 @@ def learning_curve(numbers: Numbers, metric: str, direction: Optional[str] = Non
     fig = figure(metric, "step", metric)
     steps, values = zip(*series)
     fig.add_trace(go.Scatter(x=steps, y=values, mode="lines+markers", name="evaluation"))
-    peak = findings.best(numbers, metric, direction) if direction else None
-    if peak is not None:
+    best = findings.best(numbers, metric, direction) if direction else None
+    if best is not None:
         fig.add_trace(
             go.Scatter(
-                x=[peak[0]], y=[peak[1]], mode="markers", name=f"best, step {peak[0]:,}",
+                x=[best[0]], y=[best[1]], mode="markers", name=f"best, step {best[0]:,}",
                 marker={"size": 14, "symbol": "star", "color": COLORS[3]},
             )
         )  # fmt: skip
     return fig
 
 
-def losses(numbers: Numbers) -> Any:
+def losses(numbers: Numbers) -> Optional[go.Figure]:
     """The loss of training batches and of evaluations by step."""
     fig = figure("Loss", "step", "loss")
     points = [(e.step, e.loss) for e in numbers.training if e.loss is not None]
@@ -137,7 +139,9 @@ def losses(numbers: Numbers) -> Any:
     return fig if points or series else None
 
 
-def training_series(steps: Sequence[int], values: Sequence[Optional[float]], title: str) -> Any:
+def training_series(
+    steps: Sequence[int], values: Sequence[Optional[float]], title: str
+) -> Optional[go.Figure]:
     """One number of `training.jsonl` by step."""
     points = [pair for pair in zip(steps, values) if pair[1] is not None]
     if not points:
@@ -171,7 +175,7 @@ def _rates(curve: curves.Histogram) -> Optional[_Rates]:
     return _Rates(true / positives, false / negatives, precision, above / (positives + negatives))
 
 
-def roc(curve: curves.Histogram) -> Any:
+def roc(curve: curves.Histogram) -> Optional[go.Figure]:
     rates = _rates(curve)
     if rates is None:
         return None
@@ -181,7 +185,7 @@ def roc(curve: curves.Histogram) -> Any:
     return fig
 
 
-def precision_recall(curve: curves.Histogram) -> Any:
+def precision_recall(curve: curves.Histogram) -> Optional[go.Figure]:
     rates = _rates(curve)
     if rates is None:
         return None
@@ -192,11 +196,12 @@ def precision_recall(curve: curves.Histogram) -> Any:
     return fig
 
 
-def reliability(curve: curves.Histogram) -> Any:
+def reliability(curve: curves.Histogram) -> Optional[go.Figure]:
     bins = curve.reliability
     if not bins.weight:
         return None
     weight, label = np.array(bins.weight), np.array(bins.label)
+    # Two standard errors: about 95% of the values.
     error = 2 * np.sqrt(np.maximum(label * (1 - label), 1e-12) / weight)
     fig = figure("Reliability: 20 parts of equal weight", "mean prediction", "share of positives")
     fig.add_trace(
@@ -210,7 +215,7 @@ def reliability(curve: curves.Histogram) -> Any:
     return fig
 
 
-def gain(curve: curves.Histogram) -> Any:
+def gain(curve: curves.Histogram) -> Optional[go.Figure]:
     rates = _rates(curve)
     if rates is None:
         return None
@@ -225,7 +230,7 @@ def gain(curve: curves.Histogram) -> Any:
     return fig
 
 
-def scores(curve: curves.Histogram) -> Any:
+def scores(curve: curves.Histogram) -> Optional[go.Figure]:
     """The distribution of the logits of positives and negatives. Each distribution sums to 1."""
     points, weight = curve.points, curve.weight
     if len(points.logit) < 4 or _rates(curve) is None:
@@ -270,7 +275,7 @@ def thresholds(curve: curves.Histogram) -> list[dict[str, float]]:
 # --- Other heads ---------------------------------------------------------------------------------
 
 
-def deciles(curve: curves.ByPrediction) -> Any:
+def deciles(curve: curves.ByPrediction) -> Optional[go.Figure]:
     parts = curve.deciles
     if not parts.weight:
         return None
@@ -282,7 +287,7 @@ def deciles(curve: curves.ByPrediction) -> Any:
     return fig
 
 
-def residuals(curve: curves.ByPrediction) -> Any:
+def residuals(curve: curves.ByPrediction) -> Optional[go.Figure]:
     parts = curve.deciles
     if not parts.weight:
         return None
@@ -293,7 +298,7 @@ def residuals(curve: curves.ByPrediction) -> Any:
     return fig
 
 
-def confusion(curve: curves.Confusion, names: Sequence[str]) -> Any:
+def confusion(curve: curves.Confusion, names: Sequence[str]) -> Optional[go.Figure]:
     matrix = np.array(curve.matrix, float)
     rows = matrix.sum(axis=1, keepdims=True)
     shares = np.divide(matrix, rows, out=np.zeros_like(matrix), where=rows > 0)
@@ -306,7 +311,7 @@ def confusion(curve: curves.Confusion, names: Sequence[str]) -> Any:
     return fig
 
 
-def classes(curve: curves.ByClass, names: Sequence[str]) -> Any:
+def classes(curve: curves.ByClass, names: Sequence[str]) -> Optional[go.Figure]:
     order = np.argsort(curve.labels)[::-1][:_MOST_BARS]
     labels, predictions, hits = (
         np.array(weights)[order] for weights in (curve.labels, curve.predictions, curve.hits)
@@ -319,7 +324,7 @@ def classes(curve: curves.ByClass, names: Sequence[str]) -> Any:
     return fig
 
 
-def coverage(curve: curves.Coverage, quantiles: Sequence[float]) -> Any:
+def coverage(curve: curves.Coverage, quantiles: Sequence[float]) -> Optional[go.Figure]:
     if not curve.covered:
         return None
     fig = figure("Coverage of quantiles", "quantile", "share of labels below the prediction")
@@ -330,14 +335,14 @@ def coverage(curve: curves.Coverage, quantiles: Sequence[float]) -> Any:
     return fig
 
 
-def similarity(curve: curves.Similarity) -> Any:
+def similarity(curve: curves.Similarity) -> Optional[go.Figure]:
     middles = (np.arange(40) + 0.5) / 20 - 1
     fig = figure("Similarity of prediction and label", "cosine", "weight")
     fig.add_trace(go.Bar(x=middles.tolist(), y=curve.weight, name="rows"))
     return fig
 
 
-def survival(curve: curves.Survival, boundaries: Sequence[float]) -> Any:
+def survival(curve: curves.Survival, boundaries: Sequence[float]) -> Optional[go.Figure]:
     """Two lines, which are near each other if the model is calibrated."""
     if not any(curve.watched):
         return None
@@ -348,7 +353,7 @@ def survival(curve: curves.Survival, boundaries: Sequence[float]) -> Any:
     return fig
 
 
-def list_lengths(curve: curves.ListLength) -> Any:
+def list_lengths(curve: curves.ListLength) -> Optional[go.Figure]:
     if not curve.rows:
         return None
     fig = figure("Loss by length of list", "rows of the list, up to", "loss")
@@ -359,7 +364,7 @@ def list_lengths(curve: curves.ListLength) -> Any:
 # --- All objectives ------------------------------------------------------------------------------
 
 
-def slices(measured: ObjectiveSlices) -> Any:
+def slices(measured: ObjectiveSlices) -> Optional[go.Figure]:
     """A forest plot: the metric of each slice with its interval, and the metric of all rows."""
     parts = measured.slices[::-1]
     if not parts:
@@ -384,7 +389,9 @@ def slices(measured: ObjectiveSlices) -> Any:
     return fig
 
 
-def importance(features: Mapping[str, Mapping[str, Worth]], objective: str, metric: str) -> Any:
+def importance(
+    features: Mapping[str, Mapping[str, Worth]], objective: str, metric: str
+) -> Optional[go.Figure]:
     """The loss of the metric when the values of a feature are shuffled."""
     worth = ((each[objective].values, name) for name, each in features.items() if objective in each)
     bars = sorted((*values, name) for values, name in worth if values is not None)[-_MOST_BARS:]
@@ -401,7 +408,7 @@ def importance(features: Mapping[str, Mapping[str, Worth]], objective: str, metr
     return fig
 
 
-def parameters(numbers: Numbers) -> Any:
+def parameters(numbers: Numbers) -> Optional[go.Figure]:
     """The number of parameters of the largest variables. Slots of optimizers are not included."""
     weights = [table for table in numbers.tables if not table.is_slot]
     if not weights:

@@ -35,7 +35,7 @@ from estimator_kit.errors import SessionLost, Stopped
 from estimator_kit.exporters.best import is_better
 from estimator_kit.observing.histories import Evaluation
 from estimator_kit.result import SIGTERM
-from estimator_kit.training import starts
+from estimator_kit.training import unfinished
 
 
 class StopRequest:
@@ -202,9 +202,9 @@ class SaverHook(tf.compat.v1.train.CheckpointSaverHook):
         by_sigterm = request is not None and request.reason == SIGTERM and last != step
         if request is None or last is None or by_sigterm:
             return super()._save(session, step)
-        starts.begin_work(self._model_dir, int(step))
+        unfinished.begin_work(self._model_dir, int(step))
         stops = super()._save(session, step)
-        starts.end_work(self._model_dir)
+        unfinished.end_work(self._model_dir)
         return stops
 
 

@@ -13,7 +13,7 @@ from estimator_kit.config.modes import command_of
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import NothingToDo, Refused, Stopped
 from estimator_kit.result import RunResult
-from estimator_kit.retraining import state
+from estimator_kit.retraining import cycle_files
 from estimator_kit.retraining.cycle_versions import Promoted
 from input_pipelines.errors import MissingPackageError
 from tests.conftest import small_run
@@ -86,7 +86,7 @@ def cycle_that(model_dir, found, error=None):
     """Stands for `cycle.run`: writes the report of a cycle, and its version if it has one."""
 
     def run(config):
-        folder = state.new(model_dir)
+        folder = cycle_files.new(model_dir)
         if found is not None:
             folder.save(found)
             if found.version is not None:

@@ -494,7 +494,7 @@ def test_a_checkpoint_that_is_written_again_is_scored_later(tmp_path, monkeypatc
         hooks=list, known=lambda step: None, export=lambda *arguments, **named: None
     )
     own.request, own.scored, own._damaged = StopRequest(), None, Counter()
-    own._given, own._input = types.SimpleNamespace(files=[], damaged={}), None
+    own._eval_input, own._input = types.SimpleNamespace(files=[], damaged={}), None
     own._spec = own._model = None
     monkeypatch.setattr(evaluation, "_LOOK", 0)
     for scored in (None, None, checkpoint):

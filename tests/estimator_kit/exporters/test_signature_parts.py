@@ -47,7 +47,7 @@ class Session:
             self._session.run(tf.compat.v1.tables_initializer())
 
     def ask(self, name, records, whole=False):
-        signature = (self.made.whole if whole else self.made.signatures)[name]
+        signature = (self.made.feature_signatures if whole else self.made.signatures)[name]
         (info,) = signature.inputs.values()
         outputs = {key: made.name for key, made in signature.outputs.items()}
         return self._session.run(outputs, {info.name: np.array(records, object)})
@@ -116,4 +116,4 @@ def test_each_task_needs_its_features_and_shares_tables(document):
 def test_signatures_that_read_all_required_features_stay_as_they_are(document):
     spec = feature_specs.parse(document)
     session = Session(MODELS["dnn"](spec, {"hidden_units": [4]}), spec)
-    assert session.made.signatures == session.made.whole
+    assert session.made.signatures == session.made.feature_signatures

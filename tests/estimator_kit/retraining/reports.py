@@ -6,11 +6,11 @@ import datetime
 from typing import Any
 
 from estimator_kit.retraining import cycle, data_checks, gate  # noqa: F401
+from estimator_kit.retraining.cycle_files import CycleFile, StageFile
 from estimator_kit.retraining.cycle_report import Days, Report
 from estimator_kit.retraining.data_checks import Drift, Measure
 from estimator_kit.retraining.gate_stage import Both
-from estimator_kit.retraining.promotion import Recorded
-from estimator_kit.retraining.state import CycleFile, StageFile
+from estimator_kit.retraining.promotion import PastVersion
 from estimator_kit.retraining.training_stage import Start
 from estimator_kit.retraining.window import CycleWindow, MadeWith
 from input_pipelines.prepare.analyze.distances import Part
@@ -40,8 +40,8 @@ WARNING = data_checks.Finding(
     check="equal_files", verdict="warn", text="a, b have the same content"
 )
 VERSIONS = [
-    (Recorded(version=1, cycle="0001", at=1767236400.0), "kept"),  # 2026-01-01 03:00 UTC
-    (Recorded(version=2, cycle="0001", rollback_of=1, parent=1, at=1767519000.0), "live"),
+    (PastVersion(version=1, cycle="0001", at=1767236400.0), "kept"),  # 2026-01-01 03:00 UTC
+    (PastVersion(version=2, cycle="0001", rollback_of=1, parent=1, at=1767519000.0), "live"),
 ]
 
 

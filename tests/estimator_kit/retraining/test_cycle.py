@@ -10,7 +10,7 @@ import pytest
 
 from estimator_kit.config.modes import command_of
 from estimator_kit.errors import ConfigError, NothingToDo, Stopped, TimedOut
-from estimator_kit.retraining import cycle, lineage, stages, state
+from estimator_kit.retraining import cycle, cycle_files, lineage, stages
 from estimator_kit.retraining.cycle_report import Report
 from estimator_kit.retraining.cycle_versions import Promoted
 from estimator_kit.retraining.data_checks import Checked
@@ -62,7 +62,7 @@ def test_new_pretrained_vectors_begin_a_new_cycle(folder, without_work, monkeypa
         cycle.run(command_of(config(folder)))
     (folder / "cities.txt").write_text("oslo 3 4\nlima 1 1\n")
     cycle.run(command_of(config(folder)))
-    assert [each.name for each in state.cycles(str(folder / "model"))] == ["0001", "0002"]
+    assert [each.name for each in cycle_files.cycles(str(folder / "model"))] == ["0001", "0002"]
 
 
 @pytest.mark.parametrize("error", [ValueError("SECRET"), Stopped("SECRET")])
@@ -77,7 +77,7 @@ def test_once_a_cycle_is_through_nobody_who_is_told_makes_it_fail(
     with caplog.at_level(logging.WARNING):
         _, text = cycle.run(command_of(config(folder)))
     assert text.startswith("# cycle 0001 was promoted: version 1 is live\n")
-    (done,) = state.cycles(str(folder / "model"))
+    (done,) = cycle_files.cycles(str(folder / "model"))
     assert done.outcome == "promoted"
     assert done.output(Report).outcome == "promoted"
     assert f"cycle 0001 could not be reported: {type(error).__name__}" in caplog.messages
@@ -93,7 +93,7 @@ def test_what_fails_after_the_end_of_a_cycle_is_not_reported_as_its_failure(
     monkeypatch.setattr(cycle, "_tell", interrupted)
     with pytest.raises(KeyboardInterrupt):
         cycle.run(command_of(config(folder)))
-    (done,) = state.cycles(str(folder / "model"))
+    (done,) = cycle_files.cycles(str(folder / "model"))
     assert (done.outcome, done.output(Report).outcome) == ("promoted", "promoted")
 
 
@@ -118,7 +118,7 @@ def test_what_ends_the_choice_of_days_is_told(folder, monkeypatch, error, outcom
     with pytest.raises(type(error)):
         cycle.run(command_of(config(folder)))
     assert [(r.cycle, r.outcome, r.problem) for r in told] == [("0001", outcome, problem)]
-    assert state.cycles(str(folder / "model")) == []
+    assert cycle_files.cycles(str(folder / "model")) == []
 
 
 def test_a_choice_of_days_over_its_time_is_in_the_textfile(folder, monkeypatch):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from estimator_kit.retraining import cycle_report, state
+from estimator_kit.retraining import cycle_files, cycle_report
+from estimator_kit.retraining.cycle_files import Done
 from estimator_kit.retraining.cycle_report import Report
 from estimator_kit.retraining.gate_stage import Both, Judged
-from estimator_kit.retraining.state import Done
 from estimator_kit.retraining.window import Day
 from tests.estimator_kit.retraining import reports
 
@@ -16,11 +16,11 @@ from tests.estimator_kit.retraining import reports
 def cycles(tmp_path):
     """A promoted, a refused and a failed cycle."""
     for found in reports.three():
-        folder = state.new(str(tmp_path))
+        folder = cycle_files.new(str(tmp_path))
         folder.save(found)
         if found.outcome != "failed":
             folder.save(Done(outcome=found.outcome))
-    return state.cycles(str(tmp_path))
+    return cycle_files.cycles(str(tmp_path))
 
 
 def test_the_history_has_all_main_metrics_and_the_reasons(cycles):
@@ -51,7 +51,7 @@ def test_a_reason_of_several_lines_stays_in_its_item():
 
 
 def test_labels_without_statistics_have_the_rate_of_the_gate(tmp_path):
-    folder = state.new(str(tmp_path))
+    folder = cycle_files.new(str(tmp_path))
     day = Day(name="2026-01-03", digest="d", rows=5, files=())
     folder.save(reports.window(evaluate=(day,)))
     means = {"click": 0.25, "classes": None}

@@ -10,7 +10,7 @@ import pytest
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.modes import command_of
 from estimator_kit.errors import NothingToDo
-from estimator_kit.retraining import cycle, cycle_versions, gate_stage, modes, stages, state
+from estimator_kit.retraining import cycle, cycle_files, cycle_versions, gate_stage, modes, stages
 from estimator_kit.retraining.cycle_report import Report
 from estimator_kit.retraining.cycle_versions import Promoted, Publishing
 from estimator_kit.retraining.data_checks import Checked
@@ -55,7 +55,7 @@ def nights(tmp_path, monkeypatch, document):
             return cycle.run(command_of(self.config(night, **changes)), clock=lambda: 5.0)
 
         def outcomes(self):
-            return [folder.outcome for folder in state.cycles(self.model)]
+            return [folder.outcome for folder in cycle_files.cycles(self.model)]
 
     nights = Nights()
 
@@ -126,7 +126,7 @@ def die(nights, night, where):
 @pytest.mark.parametrize("where", ["rename", "clean"])
 def test_one_that_went_live_is_finished_before_the_next_begins(nights, where):
     die(nights, 3, where)
-    second = state.find(nights.model, "2")
+    second = cycle_files.find(nights.model, "2")
     assert (second.load(Promoted) is None) == (where == "rename")
     assert nights.serving.live.cycle == "0002" and second.outcome is None
     nights.run(4)
@@ -138,7 +138,7 @@ def test_one_that_went_live_is_finished_before_the_next_begins(nights, where):
     assert lineage.version == 2 and "--as_of=2026-01-03" in lineage.flags
     assert lineage.identity == second.output(CycleWindow).identity
     # The third cycle is compared with the second.
-    assert state.find(nights.model, "3").output(CycleWindow).identity != lineage.identity
+    assert cycle_files.find(nights.model, "3").output(CycleWindow).identity != lineage.identity
 
 
 @pytest.mark.parametrize("night", [3, 4])
@@ -153,7 +153,7 @@ def test_a_rollback_after_its_death_is_not_undone(nights, night):
         assert night == 4
     assert nights.serving.live.number == 3 and nights.serving.live.cycle == "0001"
     assert nights.outcomes() == ["promoted", "promoted", "refused"][: night - 1]
-    second = state.find(nights.model, "2")
+    second = cycle_files.find(nights.model, "2")
     assert second.output(Promoted).version == 2 and second.output(Report).live_now == 3
     with open(second.at("report.md"), encoding="utf-8") as file:
         assert file.readline() == (
@@ -170,7 +170,7 @@ def test_one_that_was_refused_before_it_died_is_finished_as_that(nights):
     nights.passes = True
     nights.run(4)
     assert nights.outcomes() == ["promoted", "refused", "promoted"]
-    assert state.find(nights.model, "2").output(Report).outcome == "refused"
+    assert cycle_files.find(nights.model, "2").output(Report).outcome == "refused"
 
 
 def test_one_that_was_not_judged_is_abandoned(nights, monkeypatch):
@@ -195,7 +195,7 @@ def test_a_version_of_another_model_directory_is_not_taken_for_its_own(tmp_path)
     (tmp_path / "old").mkdir()
     publish(serving)
     again = Serving(serving.folder, str(tmp_path / "new"))
-    folder = state.new(str(tmp_path / "new"))
+    folder = cycle_files.new(str(tmp_path / "new"))
     assert cycle_versions.find(folder, again) is None
     token = cycle_versions.begin(folder, again)
     publish(again, rollback_of=1)  # Version 2 also belongs to the old cycle 0001.
@@ -224,7 +224,7 @@ def test_a_version_of_another_model_directory_is_not_taken_for_its_own(tmp_path)
 def test_the_version_of_a_cycle_of_an_older_kit_is_found_by_its_number(tmp_path):
     serving = Serving(str(tmp_path / "serving"), str(tmp_path / "model"))
     (tmp_path / "export").mkdir()
-    folder = state.new(str(tmp_path / "model"))
+    folder = cycle_files.new(str(tmp_path / "model"))
     folder.save(Publishing(above=0))
     assert cycle_versions.begin(folder, serving) is None
     own = serving.publish(str(tmp_path / "export"), cycle=folder.name, verify=lambda path: None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.retraining import state
+from estimator_kit.retraining import cycle_files
 from feature_specs.files import documents
 from tests.estimator_kit.retraining import reports
 
@@ -30,7 +30,7 @@ from tests.estimator_kit.retraining import reports
 )
 def test_a_damaged_file_of_a_cycle(tmp_path, what, text, problem):
     form = reports.FORMS[f"{what}.json"]
-    folder = state.new(str(tmp_path))
+    folder = cycle_files.new(str(tmp_path))
     assert folder.load(form) is None
     documents.write_text(folder.at(form.NAME), text)
     with pytest.raises(ConfigError) as error:
@@ -49,7 +49,7 @@ def test_a_damaged_file_of_a_cycle(tmp_path, what, text, problem):
 )
 def test_a_damaged_report(tmp_path, change, problem):
     """The history and the pages use all fields of a report."""
-    folder, form = state.new(str(tmp_path)), reports.FORMS["report.json"]
+    folder, form = cycle_files.new(str(tmp_path)), reports.FORMS["report.json"]
     for found in reports.three():
         folder.save(found)
         assert folder.output(form).as_json() == found.as_json()

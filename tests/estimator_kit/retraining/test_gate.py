@@ -237,8 +237,8 @@ def test_the_difference_of_calibration_is_of_distances():
 
 NO_LIVE = [
     Finding(text="auc/click min 0.5", passed=True, value=0.9),
-    Finding(text="auc/click max_loss 0.1", passed=None, value=0.9, note="why"),
-    Finding(text="log_loss/click max_loss 5%", passed=None, value=0.2, note="why"),
+    Finding(text="auc/click max_loss 0.1", passed=None, value=0.9, note="why", compares=True),
+    Finding(text="log_loss/click max_loss 5%", passed=None, value=0.2, note="why", compares=True),
     Finding(text="auc/click max_loss 0.1", passed=False, value=0.2, slice="country=DE"),
 ]
 
@@ -251,7 +251,7 @@ def test_a_gate_that_could_compare_nothing_refuses():
         "the report. To promote it, set promote_unjudged: true in the gate for one cycle."
     )
     # One comparison is enough, and a gate that asks for none, or allows it, refuses nothing.
-    compared = Finding(text="log_loss/buy max_loss 1", passed=True)
+    compared = Finding(text="log_loss/buy max_loss 1", passed=True, compares=True)
     assert gate.unjudged(section, [*NO_LIVE, compared]) == []
     assert gate.unjudged(section, NO_LIVE[:1]) == []
     assert gate.unjudged(Gate(promote_unjudged=True), NO_LIVE) == []

@@ -9,7 +9,7 @@ import pytest
 from estimator_kit.checkpoints import run_record
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
-from estimator_kit.retraining import modes, state
+from estimator_kit.retraining import cycle_files, modes
 from estimator_kit.retraining.lineage import Data, Lineage, Parent, Spec
 from feature_specs.parser import parser
 from tests.estimator_kit.retraining import reports
@@ -55,7 +55,7 @@ def test_a_metric_that_became_undefined_is_no_reproduction():
 
 def test_a_cycle_without_a_lineage_or_a_training_is_named(tmp_path, document):
     model_dir = str(tmp_path / "model")
-    folder = state.new(model_dir)
+    folder = cycle_files.new(model_dir)
     folder.save(reports.window())
     config = ExperimentConfig(mode="retrain", model_dir=model_dir, cycle="1")
     with pytest.raises(ConfigError) as error:

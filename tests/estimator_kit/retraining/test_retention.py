@@ -9,9 +9,9 @@ import pathlib
 
 import pytest
 
-from estimator_kit.retraining import cycle_versions, retention, state
+from estimator_kit.retraining import cycle_files, cycle_versions, retention
+from estimator_kit.retraining.cycle_files import Done
 from estimator_kit.retraining.promotion import Serving
-from estimator_kit.retraining.state import Done
 from estimator_kit.retraining.training_stage import Start
 from tests.estimator_kit.retraining import reports
 
@@ -23,7 +23,7 @@ def model(tmp_path):
     """Eight cycles, one for each day. Odd ones were promoted. Cycle 7 started from cycle 3."""
     serving = Serving(str(tmp_path / "serving"), str(tmp_path))
     for number in range(1, 9):
-        folder = state.new(str(tmp_path))
+        folder = cycle_files.new(str(tmp_path))
         folder.save(reports.window(datetime.date(2026, 1, 20 + number)))
         folder.save(Start(kind="live", cycle="0003" if number == 7 else None))
         if number < 8:  # Cycle 8 is running.
@@ -41,7 +41,7 @@ def model(tmp_path):
 def clean(model, **changes):
     folder, serving = model
     given = {"newest": 2, "versions": 2, **changes}
-    return retention.clean(state.cycles(str(folder)), serving, **given)
+    return retention.clean(cycle_files.cycles(str(folder)), serving, **given)
 
 
 def test_the_newest_the_live_one_its_parent_and_those_of_versions_stay(model):
@@ -56,7 +56,7 @@ def test_the_newest_the_live_one_its_parent_and_those_of_versions_stay(model):
 
 def test_abandoned_cycles_are_not_counted_and_go(model):
     for number in (4, 6):
-        state.find(str(model[0]), f"{number}").save(Done(outcome="abandoned"))
+        cycle_files.find(str(model[0]), f"{number}").save(Done(outcome="abandoned"))
     found = clean(model, newest=5)
     assert found.kept == ["0002", "0003", "0005", "0007", "0008"]
     assert "0006/train" in found.removed
@@ -70,7 +70,7 @@ def test_what_is_pinned_stays_with_its_version(model):
 
 def test_what_a_pinned_one_started_from_stays_too(model):
     for number, start in ((2, {"cycle": "0001"}), (4, {"source": str(model[0] / "serving/1")})):
-        folder = state.find(str(model[0]), f"{number}")
+        folder = cycle_files.find(str(model[0]), f"{number}")
         folder.save(Start(kind="live", **start))
         (model[0] / f"cycles/{folder.name}/PINNED").touch()
     found = clean(model)
@@ -79,7 +79,7 @@ def test_what_a_pinned_one_started_from_stays_too(model):
 
 
 def test_what_a_pinned_one_started_from_stays_however_its_path_was_written(model, monkeypatch):
-    state.find(str(model[0]), "4").save(Start(kind="live", source="serving/1/"))
+    cycle_files.find(str(model[0]), "4").save(Start(kind="live", source="serving/1/"))
     (model[0] / "cycles/0004/PINNED").touch()
     monkeypatch.chdir("/")  # A later cycle may start in another folder.
     assert clean(model).versions_removed == [2]
@@ -92,7 +92,7 @@ def test_versions_of_another_model_directory_stay_for_it(model, caplog):
     other = Serving(serving.folder, str(other_dir))
     (folder / "export").mkdir()
     for number in range(1, 4):
-        cycle = state.new(str(other_dir))
+        cycle = cycle_files.new(str(other_dir))
         cycle.save(reports.window(datetime.date(2026, 1, 25)))
         cycle.save(Done(outcome="promoted"))
         token = cycle_versions.begin(cycle, other)
@@ -171,6 +171,6 @@ def test_of_a_training_on_another_disk_only_the_link_is_removed(model):
 
 def test_what_a_pinned_one_started_from_stays_without_a_version(model):
     assert "0002" not in clean(model, versions=4).kept
-    state.find(str(model[0]), "4").save(Start(kind="live", cycle="0002"))
+    cycle_files.find(str(model[0]), "4").save(Start(kind="live", cycle="0002"))
     (model[0] / "cycles/0004/PINNED").touch()
     assert {"0002", "0004"} <= {*clean(model).kept}

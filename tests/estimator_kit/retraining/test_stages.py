@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_kit.errors import Locked
-from estimator_kit.retraining import cycle_versions, gate_stage, stages, state
+from estimator_kit.retraining import cycle_files, cycle_versions, gate_stage, stages
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.gate_stage import Judged
 from estimator_kit.retraining.promotion import Serving
@@ -39,7 +39,7 @@ class Model:
 
     def cycle(self, trained, start=None, *, goes_live=False):
         """A cycle that was trained up to a day, and evaluated on the next."""
-        cycle = state.new(self.folder)
+        cycle = cycle_files.new(self.folder)
         cycle.save(reports.window(train=day(trained), evaluate=day(trained + 1)))
         cycle.save(Start(kind="last", cycle=start))
         if goes_live:
@@ -92,7 +92,7 @@ def test_a_version_of_another_model_directory_has_unknown_days(model, caplog):
 def test_a_model_does_not_replace_one_that_it_was_not_compared_with(model, monkeypatch):
     """Another model directory published in the same serving directory after the gate."""
     model.serving.publish(model.export, cycle="0001", verify=lambda path: None)
-    folder = state.new(model.folder)
+    folder = cycle_files.new(model.folder)
     judged = Judged(passed=True, candidate=model.export, live_version=None, rows=1)
     for output in (judged, Vocabularies(spec="")):
         folder.save(output)

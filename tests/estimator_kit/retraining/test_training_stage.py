@@ -9,9 +9,9 @@ import pytest
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
-from estimator_kit.retraining import state, training_stage
+from estimator_kit.retraining import cycle_files, training_stage
+from estimator_kit.retraining.cycle_files import Done
 from estimator_kit.retraining.promotion import Version
-from estimator_kit.retraining.state import Done
 from estimator_kit.retraining.training_stage import Start
 from feature_specs.parser import parser
 from feature_specs.sections.retraining import Retraining
@@ -23,7 +23,7 @@ LIVE = Version(number=3, path="/serving/3", cycle="0002")
 def cycles(tmp_path):
     """Four cycles. Cycle 1 is from scratch, 2 and 3 have a checkpoint, and 4 is running."""
     for number in range(1, 5):
-        folder = state.new(str(tmp_path))
+        folder = cycle_files.new(str(tmp_path))
         os.makedirs(folder.train_dir)
         if number < 4:
             folder.save(Start(kind="live" if number > 1 else "scratch"))
@@ -32,7 +32,7 @@ def cycles(tmp_path):
             for name in ("checkpoint", "model.ckpt-5.index", "model.ckpt-5.data-00000-of-00001"):
                 with open(os.path.join(folder.train_dir, name), "w") as file:
                     file.write('model_checkpoint_path: "model.ckpt-5"\n')
-    return state.cycles(str(tmp_path))
+    return cycle_files.cycles(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_full_retrain_that_died_is_not_lost(cycles, document):
     model = os.path.dirname(os.path.dirname(cycles[3].path))
 
     def next_one():
-        folder = state.new(model)
+        folder = cycle_files.new(model)
         os.makedirs(folder.path)
         return folder
 
@@ -113,10 +113,10 @@ def test_a_live_model_whose_training_is_gone_is_started_from_as_it_is_served(cyc
 
 def test_cycles_are_found_by_their_numbers(cycles, tmp_path):
     for name in ("2", "0002", "000002"):
-        assert state.find(str(tmp_path), name).name == "0002"
+        assert cycle_files.find(str(tmp_path), name).name == "0002"
     for name, wanted in (("9", "0009"), ("²", "²"), ("1" * 5000, "1" * 5000)):
         with pytest.raises(ConfigError) as error:
-            state.find(str(tmp_path), name)
+            cycle_files.find(str(tmp_path), name)
         assert str(error.value) == (
             f"--cycle={name}: {tmp_path} has no cycle {wanted}. Use one from 0001 to 0004."
         )

@@ -10,7 +10,6 @@ from estimator_kit.checkpoints import run_record
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.modes import command_of
 from estimator_kit.models import MODELS
-from estimator_kit.training import starts
 from feature_specs.parser import parser
 
 
@@ -30,7 +29,7 @@ def start(tmp_path, document):
         return command_of(config), spec, MODELS["dnn"](spec, params or {})
 
     command, spec, model = make()
-    assert starts.changes(command, spec, model, ["training"]) == []  # Nothing was started here.
+    assert run_record.changes(command, spec, model, ["training"]) == []  # Nothing was started here.
     run_record.write_record(command, spec)
     run_record.write_params(str(tmp_path), model.params)
     return make
@@ -38,12 +37,12 @@ def start(tmp_path, document):
 
 def test_how_a_training_goes_on_is_said_by_name(start, caplog):
     caplog.set_level("INFO", logger="estimator_kit")
-    starts.say_changes(*start(), 5)
+    run_record.say_changes(*start(), 5)
     # They change no number that a training finds.
-    starts.say_changes(*start(report="off", eval_steps=3, default_signature="predict_raw"), 5)
+    run_record.say_changes(*start(report="off", eval_steps=3, default_signature="predict_raw"), 5)
     assert caplog.messages == []
     other = start({"learning_rate": 0.1, "dropout": 0.5}, {"loss_weight": 2}, batch_size=7)
-    starts.say_changes(*other, 5)
+    run_record.say_changes(*other, 5)
     assert caplog.messages == [
         "training goes on at step 5 otherwise than before: --batch_size: was 512, is 7; "
         "learning_rate: was 0.05, is 0.1; dropout: was 0.0, is 0.5; "
@@ -52,11 +51,11 @@ def test_how_a_training_goes_on_is_said_by_name(start, caplog):
 
 
 def test_other_outputs_are_those_of_exports(start):
-    assert starts.other_outputs(*start({"learning_rate": 0.1}, batch_size=7)) == []
+    assert run_record.other_outputs(*start({"learning_rate": 0.1}, batch_size=7)) == []
     other = {"params": {"forward_features": ["user"]}, "default_signature": "predict/click"}
-    assert starts.other_outputs(*start(**other)) == [
+    assert run_record.other_outputs(*start(**other)) == [
         '--default_signature: was "predict_examples", is "predict/click"',
         'forward_features: was [], is ["user"]',
     ]
-    assert starts.other_outputs(*start(**other, exporters=())) == []
-    assert starts.other_outputs(*start(**other, mode="train")) == []
+    assert run_record.other_outputs(*start(**other, exporters=())) == []
+    assert run_record.other_outputs(*start(**other, mode="train")) == []
