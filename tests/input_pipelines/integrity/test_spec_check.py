@@ -292,7 +292,7 @@ def test_as_a_mode_of_the_program(tmp_path, capsys):
         "1 records, 0 of them fit the spec",
     ]
     assert main([*arguments, "--validate_rows=10"]) == 2
-    assert "--train_files is missing. --validate_rows, " in capsys.readouterr().err
+    assert "--train_files is missing. --validate_rows and " in capsys.readouterr().err
 
 
 def test_in_your_own_program(tmp_path):

@@ -17,7 +17,7 @@ from sklearn.metrics import ndcg_score
 
 import estimator_kit as ek
 from estimator_kit.checkpoints import run_record
-from estimator_kit.commands.validate import data
+from estimator_kit.commands import validated_data
 from estimator_kit.config.modes import command_of
 from input_pipelines.record_files import writing
 from tests.conformance.table import losses_of_head
@@ -350,7 +350,7 @@ def test_a_group_by_of_what_is_ranked_may_not_change(folder, tmp_path):
 
 def test_validation_finds_groups_that_are_apart(folder):
     def validate(name):
-        return data.data_report(
+        return validated_data.data_report(
             config(folder, mode="validate", train_files=(f"{folder}/{name}.tfrecord",),
                    validate_rows=50, model_dir=None)
         )  # fmt: skip
