@@ -21,8 +21,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_kit.config.areas.cluster import Cluster
-from estimator_kit.config.areas.data_service import DataService
+from estimator_kit.config.areas.cluster import Cluster, DataService
 from estimator_kit.config.modes import ServeData
 from estimator_kit.distributed import servers
 from estimator_kit.errors import ConfigError

@@ -29,6 +29,7 @@ from estimator_kit.config.flags import config_from_flagfile
 from estimator_kit.config.modes import InFolder, Inspect
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.extra_files import Lineage
+from estimator_kit.exporters.kinds import kept
 from estimator_kit.exporters.saved_model_graph import (
     features_of_signatures,
     op_counts,
@@ -37,7 +38,6 @@ from estimator_kit.exporters.saved_model_graph import (
     serving_graph,
 )
 from estimator_kit.exporters.verification import Report
-from estimator_kit.exporters.versions import kept
 from estimator_kit.result import RunResult
 from estimator_kit.retraining import cycle_files, modes
 from estimator_kit.scoring.export import newest

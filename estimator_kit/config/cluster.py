@@ -19,24 +19,11 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Optional
 
 from estimator_kit.config.areas import AllSettings
-from estimator_kit.config.areas.cluster import (
-    CHIEF as CHIEF,
-)
-from estimator_kit.config.areas.cluster import (
-    EVALUATOR as EVALUATOR,
-)
-from estimator_kit.config.areas.cluster import (
-    JOBS,
-    WITH_PS,
-    Cluster,
-    shape_problems,
-)
-from estimator_kit.config.areas.cluster import (
-    PS as PS,
-)
-from estimator_kit.config.areas.cluster import (
-    WORKER as WORKER,
-)
+from estimator_kit.config.areas.cluster import CHIEF as CHIEF
+from estimator_kit.config.areas.cluster import EVALUATOR as EVALUATOR
+from estimator_kit.config.areas.cluster import JOBS, WITH_PS, Cluster, shape_problems
+from estimator_kit.config.areas.cluster import PS as PS
+from estimator_kit.config.areas.cluster import WORKER as WORKER
 from estimator_kit.config.areas.program import TRAINING_MODES
 from estimator_kit.config.rules import unfit
 from estimator_kit.errors import ConfigError

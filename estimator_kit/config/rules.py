@@ -15,7 +15,6 @@ from estimator_kit.config.areas import (
     cluster,
     conversion,
     data,
-    data_service,
     exports,
     looking,
     prediction,
@@ -26,7 +25,6 @@ from estimator_kit.config.areas import (
     training,
     transforming,
     tuning,
-    warm_start,
     watching,
 )
 from estimator_kit.config.areas.program import TRAINING_MODES
@@ -64,9 +62,9 @@ def problems_of(config: AllSettings) -> list[str]:
         *tables.problems(config, config),
         *_length_problems(config),
         *training.problems(config, config, config),
-        *warm_start.problems(config, config),
+        *training.warm_start_problems(config, config),
         *watching.problems(config, config),
-        *data_service.problems(config, config),
+        *cluster.data_service_problems(config, config),
         *_service_problems(config),
         *cluster.problems(config, config),
         *_cluster_problems(config),

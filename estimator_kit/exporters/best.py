@@ -26,8 +26,7 @@ from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.areas.exports import Exports, metric_of
 from estimator_kit.config.modes import InFolder
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters.kinds import Evaluated, Exporter, Written
-from estimator_kit.exporters.versions import delete
+from estimator_kit.exporters.kinds import Evaluated, Exporter, Written, delete
 from feature_specs.files import documents, versions
 
 _log = logging.getLogger("estimator_kit")

@@ -10,6 +10,11 @@
 there. A process may die between any two of these calls, and the next start makes a new `Exporter`
 from the files in its folder. So `begin` writes what a start needs to find an export that has its
 name, but was not recorded.
+
+Users may write `keep.json` into the folder of an exporter. The kit only reads it, and never deletes
+a version that it names:
+
+    <folder>/keep.json    {"pinned": {version: why}, "live": [version]}
 """
 
 from __future__ import annotations
@@ -17,14 +22,53 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple, Optional
+from typing import ClassVar, NamedTuple, Optional, Union
+
+import pydantic
 
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.areas.exports import EXPORTERS, Exports
 from estimator_kit.config.modes import InFolder
 from estimator_kit.exporters.saved_model import export_folder
-from estimator_kit.exporters.versions import delete_old, kept
-from feature_specs.files import documents, staged, versions
+from feature_specs.files import documents, file_systems, staged, versions
+
+
+class _Keep(documents.Document):
+    """`keep.json`. A misspelled field is an error, or its versions could be deleted."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+    remedy = "Repair it: without it, versions that are pinned or live could be deleted."
+
+    pinned: dict[str, pydantic.JsonValue] = pydantic.Field({})
+    live: list[Union[str, int]] = pydantic.Field([])
+
+
+def delete_old(folder: str, keep: int) -> list[str]:
+    """Deletes all but the newest `keep` versions of a folder; returns the deleted paths.
+
+    Versions that are pinned or live stay and do not count.
+    """
+    protected = kept(folder)
+    free = [path for path in versions.paths(folder) if os.path.basename(path) not in protected]
+    deleted = free[:-keep]
+    for path in deleted:
+        staged.remove_folder(path)
+    return deleted
+
+
+def delete(folder: str, version: str) -> bool:
+    """Deletes a version unless it is pinned or live; returns whether it did."""
+    path = os.path.join(folder, version)
+    if version in kept(folder) or not file_systems.is_folder(path):
+        return False
+    staged.remove_folder(path)
+    return True
+
+
+def kept(folder: str) -> set[str]:
+    """The names of the versions that are pinned or live."""
+    keep = _Keep.load(os.path.join(folder, "keep.json")) or _Keep()
+    return {*keep.pinned, *map(str, keep.live)}
 
 
 class Evaluated(NamedTuple):

@@ -15,7 +15,7 @@ Abandoned cycles do not count, and are removed. Cached input has its own limit
 Several model directories may share one serving directory, and another program may put versions
 there. Only the model directory knows which of its cycles are pinned, so only versions of these
 cycles are removed, and none that `keep.json` in the serving directory names (as in the folder of an
-exporter: `exporters.versions`). A version of others that a pinned cycle started from needs
+exporter: `exporters.kinds`). A version of others that a pinned cycle started from needs
 `keep.json`: its owner does not know of the pin.
 """
 
@@ -29,7 +29,7 @@ from typing import Optional
 from pydantic import Field
 
 from estimator_kit.errors import ConfigError, Locked
-from estimator_kit.exporters import versions as exported
+from estimator_kit.exporters import kinds
 from estimator_kit.retraining import cycle_versions
 from estimator_kit.retraining.cycle_files import THROUGH, CycleFolder, StageFile
 from estimator_kit.retraining.promotion import Serving, Version
@@ -126,7 +126,7 @@ def _remove_versions(cycles: Sequence[CycleFolder], serving: Serving, newest: in
     of_others: list[str] = []
     try:
         serving.clean()
-        keep = {*starts, *exported.kept(serving.folder)}
+        keep = {*starts, *kinds.kept(serving.folder)}
         for version in serving.versions()[:-newest]:
             owner = cycle_versions.owner(version, serving, cycles)
             if owner is None:

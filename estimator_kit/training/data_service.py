@@ -22,8 +22,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit import tensorflow_errors
-from estimator_kit.config.areas.cluster import Cluster
-from estimator_kit.config.areas.data_service import DataService
+from estimator_kit.config.areas.cluster import Cluster, DataService
 from estimator_kit.config.areas.training import Training
 from estimator_kit.errors import ConfigError
 from input_pipelines import data_service

@@ -21,7 +21,7 @@ from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.config.areas.exports import Exports, compare_best_metric, metric_of
 from estimator_kit.config.areas.program import Program
 from estimator_kit.config.areas.training import Training
-from estimator_kit.config.areas.warm_start import WarmStart as WarmStartSettings
+from estimator_kit.config.areas.training import WarmStart as WarmStartSettings
 from estimator_kit.config.modes import InFolder, Train
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.model.model_fn import ModelFn

@@ -14,7 +14,7 @@ from typing import Any, Optional, Union
 
 import tensorflow as tf
 
-from estimator_kit.config.areas.data_service import kept_together_problem
+from estimator_kit.config.areas.cluster import kept_together_problem
 from estimator_kit.config.modes import Train
 from estimator_kit.errors import ConfigError
 from estimator_kit.training import data_service, own_input

@@ -4,7 +4,8 @@ The names follow `tf.feature_column`: a `hash_bucket` column of a spec is a
 `categorical_column_with_hash_bucket`, and so on. The parser, the JSON Schema and all other code
 take the kinds from `COLUMN_KINDS`. This module does not import TensorFlow.
 
-To add a kind, change four files, and make `spec.schema.json` again with
+To add a kind, change four files, give the test a column of it (`every_kind` in
+tests/conformance/test_conformance.py), and make `spec.schema.json` again with
 `python -m feature_specs.json_schema`:
 
     feature_specs/kinds/<module>.py     its model: entry, checks, names, sources, and the
@@ -13,8 +14,7 @@ To add a kind, change four files, and make `spec.schema.json` again with
     feature_specs/kinds/__init__.py     its place in the list below
     input_pipelines/transform/kinds.py  its transform, from parsed features to ids or numbers, in
                                         the table `TRANSFORMS`
-    tests/conformance/test_conformance.py   a column of the kind in `every_kind`, which the test
-                                        trains, exports and serves
+    estimator_kit/client/record_spec.py its name in the client, which installs without this package
 
 `Column.dense` names the form in which a dense layer reads the kind, and so chooses the gather. A
 kind with a new form also needs a name in `base.Dense` and an entry in the tables of

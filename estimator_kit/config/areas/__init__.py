@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from estimator_kit.config.areas.analysis import Analysis
 from estimator_kit.config.areas.base import Settings
-from estimator_kit.config.areas.cluster import Cluster
+from estimator_kit.config.areas.cluster import Cluster, DataService
 from estimator_kit.config.areas.conversion import Conversion
 from estimator_kit.config.areas.data import Data
-from estimator_kit.config.areas.data_service import DataService
 from estimator_kit.config.areas.exports import Exports
 from estimator_kit.config.areas.looking import Looking
 from estimator_kit.config.areas.prediction import Prediction
@@ -20,10 +19,9 @@ from estimator_kit.config.areas.retraining import Retraining
 from estimator_kit.config.areas.run import FromExport, ModelChoice, Run
 from estimator_kit.config.areas.serving import Serving
 from estimator_kit.config.areas.tables import Tables
-from estimator_kit.config.areas.training import Training
+from estimator_kit.config.areas.training import Training, WarmStart
 from estimator_kit.config.areas.transforming import Transforming
 from estimator_kit.config.areas.tuning import Tuning
-from estimator_kit.config.areas.warm_start import WarmStart
 from estimator_kit.config.areas.watching import Watching
 
 # In the order of `--helpfull`.

@@ -20,7 +20,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.config.areas import watching
-from estimator_kit.config.areas.data_service import DataService
+from estimator_kit.config.areas.cluster import DataService
 from estimator_kit.config.areas.run import Run
 from estimator_kit.config.areas.watching import Watching
 from estimator_kit.observing import profile

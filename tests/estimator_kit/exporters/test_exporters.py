@@ -17,7 +17,7 @@ from estimator_kit.config.areas.exports import EXPORTERS
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.modes import command_of
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters import extra_files, kinds, versions
+from estimator_kit.exporters import extra_files, kinds
 from estimator_kit.exporters.best import Entry
 from estimator_kit.exporters.extra_files import Origin
 from estimator_kit.exporters.kinds import Evaluated
@@ -50,12 +50,12 @@ def names(folder):
 
 def test_retention_keeps_the_newest_and_what_is_pinned_or_live(folder):
     keep(folder, {"pinned": {"9": "the one of the audit"}, "live": ["10"]})
-    assert [os.path.basename(path) for path in versions.delete_old(folder, 1)] == ["11"]
+    assert [os.path.basename(path) for path in kinds.delete_old(folder, 1)] == ["11"]
     assert names(folder) == ["9", "10", "12"]
-    assert not versions.delete(folder, "9") and not versions.delete(folder, "10")
+    assert not kinds.delete(folder, "9") and not kinds.delete(folder, "10")
     keep(folder, {"live": []})
-    assert versions.delete(folder, "9")
-    versions.delete_old(folder, 1)
+    assert kinds.delete(folder, "9")
+    kinds.delete_old(folder, 1)
     assert names(folder) == ["12"]
 
 
@@ -80,7 +80,7 @@ def test_a_store_has_versions_too(monkeypatch):
         raise KeyError
     assert folders.paths(store) == [f"{store}/{number}" for number in (9, 10, 11, 12)]
     assert tf.io.gfile.listdir(f"{store}/12") == ["saved_model.pb"]
-    assert versions.delete_old(store, 1) == [f"{store}/{number}" for number in (9, 10, 11)]
+    assert kinds.delete_old(store, 1) == [f"{store}/{number}" for number in (9, 10, 11)]
     assert sorted(tf.io.gfile.listdir(store)) == [".tmp-version-0123abcd", "12"]
     monkeypatch.setattr(file_systems, "stamp", lambda path: [5, 10**9])
     for now, there in ((1 + 24 * 3600, 2), (2 + 24 * 3600, 1)):
@@ -100,7 +100,7 @@ def test_a_keep_file_that_cannot_be_read_stops_retention(folder, text, problem):
     with open(f"{folder}/keep.json", "w", encoding="utf-8") as file:
         file.write(text)
     with pytest.raises(ConfigError) as error:
-        versions.delete_old(folder, 1)
+        kinds.delete_old(folder, 1)
     assert str(error.value) == (
         f"{folder}/keep.json: {problem}. Repair it: without it, versions that are pinned or live "
         "could be deleted."
@@ -115,14 +115,14 @@ def test_the_keep_file_of_the_guide(folder):
     example = json.loads(guide[place:].split("```json\n")[1].split("```")[0])
     assert "The kit only reads it" in guide[place : guide.index("```json", place)]
     keep(folder, example)
-    assert versions.kept(folder) == {"1767225600", "1767312000"} == {
+    assert kinds.kept(folder) == {"1767225600", "1767312000"} == {
         *example["pinned"], *example["live"],
     }  # fmt: skip
     sources = (ROOT / "estimator_kit").rglob("*.py")
     named = [p.name for p in sources if '"keep.json"' in p.read_text(encoding="utf-8")]
-    assert named == ["versions.py"]
-    text = (ROOT / "estimator_kit/exporters/versions.py").read_text(encoding="utf-8")
-    assert ".save(" not in text
+    assert named == ["kinds.py"]
+    text = (ROOT / "estimator_kit/exporters/kinds.py").read_text(encoding="utf-8")
+    assert text.replace("_LastStep(last=now.step).save(", "").count(".save(") == 0
 
 
 def exporter(name, model_dir, meaning=MEANING, *, metric="auc/y", count=2, every=10):
