@@ -14,8 +14,6 @@ import pytest
 
 from input_pipelines.row_cache.folder import CacheFolder, CacheFull
 
-pytestmark = pytest.mark.no_tensorflow
-
 
 def key(name):
     return hashlib.sha256(name.encode()).hexdigest()

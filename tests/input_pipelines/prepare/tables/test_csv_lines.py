@@ -94,12 +94,12 @@ def test_the_row_is_named_if_the_line_cannot_be_found(tmp_path, monkeypatch):
     # A large file is not read again for a message.
     (tmp_path / "a.csv").write_text("a,b\n" + "1,2\n" * 2**19)
     assert csv_lines.name(path, 2**19, csv) == f"{path}: line {2**19 + 1}"
-    monkeypatch.setattr(csv_lines, "_LOOK", 2**20)
+    monkeypatch.setattr(csv_lines, "_LONGEST_LOOK", 2**20)
     assert csv_lines.name(path, 1, csv) == f"{path}: line 2"
     assert csv_lines.name(path, 2**19, csv) == f"{path}: row {2**19}{uncounted}"
     # Reading line by line is slower, so fewer bytes are read.
     (tmp_path / "a.csv").write_text("a,b\n" + '1,5" disk\n' * 2**19)
-    monkeypatch.setattr(csv_lines, "_LOOK", 2**23)
+    monkeypatch.setattr(csv_lines, "_LONGEST_LOOK", 2**23)
     assert csv_lines.name(path, 2**19, csv) == f"{path}: row {2**19}{uncounted}"
     monkeypatch.setattr(csv_lines, "_LINE_BY_LINE", 1)
     assert csv_lines.name(path, 2**19, csv) == f"{path}: line {2**19 + 1}"
