@@ -165,10 +165,10 @@ def _joined(parts: list[Any], read: Callable[[str], np.ndarray]) -> np.ndarray:
     info = getattr(parts[0], "_save_slice_info", None)
     if info is None:
         return read(parts[0].op.name)
-    whole = np.empty(info.full_shape, parts[0].dtype.base_dtype.as_numpy_dtype)
+    value = np.empty(info.full_shape, parts[0].dtype.base_dtype.as_numpy_dtype)
     for variable in parts:
-        own_values(variable, whole)[...] = read(variable.op.name)
-    return whole
+        own_values(variable, value)[...] = read(variable.op.name)
+    return value
 
 
 def _noted(
