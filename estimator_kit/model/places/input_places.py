@@ -143,7 +143,7 @@ class _Walk:
     def __init__(self, graph: tf.Graph):
         self._graph = graph
         self._parents: dict[_Axis, _Axis] = {}
-        self._found: dict[_Axis, tuple[Factor, ...]] = {}
+        self._axis_factors: dict[_Axis, tuple[Factor, ...]] = {}
         self._lost: set[Places] = set()
         marks = _MARKED.get(graph, _Marks())
         self._looked_up = {first[0] for first, _ in marks.same}
@@ -151,7 +151,7 @@ class _Walk:
             self._same(first, second)
         for axis, places in marks.places.items():
             self._label(axis, ((sum(width for _, width in places), places),))
-        self._changed = bool(self._found)
+        self._changed = bool(self._axis_factors)
         ops = [
             op
             for i, op in enumerate(graph.get_operations())
@@ -192,14 +192,14 @@ class _Walk:
         return root
 
     def _of(self, axis: _Axis) -> Optional[tuple[Factor, ...]]:
-        return self._found.get(self._root(axis))
+        return self._axis_factors.get(self._root(axis))
 
     def _same(self, first: _Axis, second: _Axis) -> None:
         first, second = self._root(first), self._root(second)
         if first == second:
             return
         self._parents[second] = first
-        factors = self._found.pop(second, None)
+        factors = self._axis_factors.pop(second, None)
         if factors is not None:
             self._label(first, factors)
 
@@ -210,11 +210,11 @@ class _Walk:
 
     def _label(self, axis: _Axis, factors: tuple[Factor, ...]) -> None:
         axis = self._root(axis)
-        before = self._found.get(axis)
+        before = self._axis_factors.get(axis)
         if before is not None and before != factors:
             factors = both(before, factors)
         if before != factors:
-            self._found[axis] = factors
+            self._axis_factors[axis] = factors
             self._changed = True
 
     def _factors(self, tensor: tf.Tensor, axis: int) -> tuple[Factor, ...]:
