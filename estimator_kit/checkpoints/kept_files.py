@@ -99,10 +99,10 @@ def _problems(place: str, pairs: list[tuple[str, set[str]]]) -> Iterator[str]:
                 break
         else:
             wanted = " or ".join(f"{digest[:12]}..." for digest in sorted(expected))
-            found = hashlib.sha256(content).hexdigest()[:12]
+            new_digest = hashlib.sha256(content).hexdigest()[:12]
             yield (
                 f"{path} was changed after the training: expected the SHA-256 {wanted}, got "
-                f"{found}..."
+                f"{new_digest}..."
             )
             return
     _checked[place] = looks

@@ -272,16 +272,16 @@ def _kept(model_dir: str, kind: type[ModelParams]) -> Optional[dict[str, JsonVal
     lines = read_flags(model_dir)
     if not lines:
         return None
-    given: dict[str, Any] = {}
+    flag_values: dict[str, Any] = {}
     for line in lines:
         name, equal, text = line.removeprefix(_FLAG).partition("=")
         if line.startswith(_FLAG) and equal and name in kind.model_fields:
             try:
-                given[name] = json.loads(text)
+                flag_values[name] = json.loads(text)
             except ValueError:
                 return None
     try:
-        return kind.model_validate(given).model_dump(mode="json")
+        return kind.model_validate(flag_values).model_dump(mode="json")
     except pydantic.ValidationError:  # Of an older version of the model.
         return None
 

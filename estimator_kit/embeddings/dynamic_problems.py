@@ -37,11 +37,11 @@ def check_model(model: Any) -> None:
         return
     column, p = _column(names), model.params
     dynamic_package.library(column)
-    for parameter, given, why in (
+    for parameter, is_set, why in (
         ("accumulate", p.accumulate > 1, "whose gradients have different rows in each batch"),
         ("moving_average", p.moving_average is not None, "whose rows are added and evicted"),
     ):
-        if given:
+        if is_set:
             raise ConfigError(
                 f"the model parameter {parameter} cannot be combined with {column}, {why}. Remove "
                 "the parameter."

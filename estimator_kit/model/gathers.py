@@ -132,8 +132,8 @@ def make_table(spec: FeatureSpec, name: str) -> tf.Tensor:
             partitioner=_partitioner(column, shape),
         )
         scope_name = v1.get_variable_scope().name
-    made = _TABLES.setdefault(tf.compat.v1.get_default_graph(), {}).setdefault(name, set())
-    made.add(f"{scope_name}/{variable}" if scope_name else variable)
+    tables = _TABLES.setdefault(tf.compat.v1.get_default_graph(), {}).setdefault(name, set())
+    tables.add(f"{scope_name}/{variable}" if scope_name else variable)
     if column.pretrained is not None:
         _PRETRAINED.setdefault(table.graph, {})[name] = table.op.name
     return table
@@ -180,13 +180,13 @@ def table_of(spec: FeatureSpec, name: str) -> Any:
         )
     tables = _TABLES.get(tf.compat.v1.get_default_graph(), {}).get(name, set())
     if len(tables) != 1:
-        made = f"several tables: {', '.join(sorted(tables))}" if tables else "no table"
+        tables_text = f"several tables: {', '.join(sorted(tables))}" if tables else "no table"
         remedy = (
             "Give the column a shared table" if tables else "Read a group with the column first"
         )
         raise ConfigError(
-            f"embedding_table: the model has made {made} for the column {name!r}, expected one. "
-            f"{remedy}."
+            f"embedding_table: the model has made {tables_text} for the column {name!r}, expected "
+            f"one. {remedy}."
         )
     shape = [spec.size_of(column.source), column.dimension]
     v1 = tf.compat.v1

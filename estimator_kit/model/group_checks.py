@@ -178,10 +178,10 @@ def check_clash(spec: FeatureSpec, names: Iterable[str]) -> None:
 
 def _clash(spec: FeatureSpec, names: Iterable[str]) -> tuple[str, str]:
     """Two embeddings that would have equal variables, or two empty names."""
-    found: dict[str, str] = {}
+    names_by_variable: dict[str, str] = {}
     for name in names:
         if spec.columns[name].dense in VECTORS:
-            first = found.setdefault(spec.canned_name(name), name)
+            first = names_by_variable.setdefault(spec.canned_name(name), name)
             if first != name:
                 return first, name
     return "", ""
@@ -228,9 +228,9 @@ def check_numeric(spec: FeatureSpec, name: str) -> None:
     """Rejects a name unless it names a numeric column."""
     column = spec.columns.get(name)
     if column is None or not column.is_numbers(spec):
-        found = "it does not exist" if column is None else f"it is {column.kind}"
+        reason = "it does not exist" if column is None else f"it is {column.kind}"
         numeric = [n for n in spec.used_columns() if spec.columns[n].is_numbers(spec)]
         raise ConfigError(
-            f"got the column {name!r}, expected a numeric column, but {found}. {spec.source} has "
+            f"got the column {name!r}, expected a numeric column, but {reason}. {spec.source} has "
             f"{', '.join(numeric) or 'no numeric column in a group'}."
         )

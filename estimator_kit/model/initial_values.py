@@ -125,7 +125,7 @@ def scaffold(
         for variable in graph:
             parts.setdefault(whole_name(variable), []).append(variable)
         loaded: set[str] = set()
-        assign_all(session, variables, _noted(_of_parts(own.items(), parts), loaded))
+        assign_all(session, variables, _adding_names(_of_parts(own.items(), parts), loaded))
         for name, table in tables.items():
             pretrained_tables.load(spec, name, table, session)
             loaded.add(table.op.name)
@@ -133,7 +133,7 @@ def scaffold(
             names = [v.op.name for name in sorted(warm_start.remapped) for v in parts[name]]
             read = reader(session, variables, names)
             values = warm_start.values(lambda name: _joined(parts[name], read))
-            assign_all(session, variables, _noted(_of_parts(values, parts), loaded))
+            assign_all(session, variables, _adding_names(_of_parts(values, parts), loaded))
             if load_rows is not None:
                 load_rows(session, warm_start.checkpoint)
         if of_model is not None:
@@ -165,13 +165,13 @@ def _joined(parts: list[Any], read: Callable[[str], np.ndarray]) -> np.ndarray:
     info = getattr(parts[0], "_save_slice_info", None)
     if info is None:
         return read(parts[0].op.name)
-    whole = np.empty(info.full_shape, parts[0].dtype.base_dtype.as_numpy_dtype)
+    value = np.empty(info.full_shape, parts[0].dtype.base_dtype.as_numpy_dtype)
     for variable in parts:
-        own_values(variable, whole)[...] = read(variable.op.name)
-    return whole
+        own_values(variable, value)[...] = read(variable.op.name)
+    return value
 
 
-def _noted(
+def _adding_names(
     values: Iterator[tuple[str, np.ndarray]], names: set[str]
 ) -> Iterator[tuple[str, np.ndarray]]:
     """The same values. It adds their names to a set."""

@@ -57,8 +57,8 @@ def dense_columns(
     order = sorted(set(names), key=lambda name: (spec.canned_name(name), name))
     check_clash(spec, order)
     with computing.outside(), tf.compat.v1.variable_scope(DNN_SCOPE):
-        made = {name: _dense_column(spec, name, features) for name in order}
-        dense = gathers.completed(made)
+        tensors = {name: _dense_column(spec, name, features) for name in order}
+        dense = gathers.completed(tensors)
     for name, tensor in dense.items():
         input_places.mark(name, tensor)
     return dense

@@ -108,13 +108,13 @@ def check_rows(place: str, logits: Mapping[str, Any], label: Any) -> dict[str, A
     for name, value in logits.items():
         text = f"{place}: expected one row of logits for {name!r} for each row of the batch"
         (tensor,) = tensors_of({name: value})
-        known = label.shape.as_list()[0]
-        if not tensor.shape[:1].is_compatible_with([known]):
-            raise user_code.WrongRows(f"{text}, got {tensor!r} for a batch of {known}.")
-        found = tf.shape(tensor)[0]
+        static_rows = label.shape.as_list()[0]
+        if not tensor.shape[:1].is_compatible_with([static_rows]):
+            raise user_code.WrongRows(f"{text}, got {tensor!r} for a batch of {static_rows}.")
+        logits_rows = tf.shape(tensor)[0]
         # tf.debugging.assert_equal adds twice as many ops.
-        said = [f"{user_code.CHECK}{text}, got", found, "rows for a batch of", rows]
-        check = tf.debugging.Assert(tf.equal(found, rows), said)
+        said = [f"{user_code.CHECK}{text}, got", logits_rows, "rows for a batch of", rows]
+        check = tf.debugging.Assert(tf.equal(logits_rows, rows), said)
         with tf.control_dependencies([check]):
             tensor = tf.identity(tensor)
         checked[name] = value._replace(hidden=tensor) if isinstance(value, StepScores) else tensor

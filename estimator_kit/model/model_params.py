@@ -174,9 +174,9 @@ def checked_params(
     """
     if isinstance(values, kind):
         return values
-    given = values.model_dump() if isinstance(values, ModelParams) else dict(values or {})
+    values_by_name = values.model_dump() if isinstance(values, ModelParams) else dict(values or {})
     try:
-        return kind.model_validate(given)
+        return kind.model_validate(values_by_name)
     except pydantic.ValidationError as error:
         problems: list[str] = []
         items = error.errors()

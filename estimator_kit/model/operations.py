@@ -30,23 +30,23 @@ def needed(tensors: Iterable[tf.Tensor]) -> list[Any]:
 
 def needed_ops(ops: Iterable[Any]) -> list[Any]:
     """These ops and the ops that they depend on."""
-    found: dict[str, Any] = {}
+    ops_by_name: dict[str, Any] = {}
     waiting = list(ops)
     while waiting:
         op = waiting.pop()
-        if op.name not in found:
-            found[op.name] = op
+        if op.name not in ops_by_name:
+            ops_by_name[op.name] = op
             waiting += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
-    return list(found.values())
+    return list(ops_by_name.values())
 
 
 def of_product(op: Any) -> tuple[int, bool]:
     """The operations of one of `PRODUCTS` for one row, and whether they differ between rows."""
     shapes = [_shape(tensor) for tensor in op.inputs[:2]]
-    known = [shape for shape in shapes if shape is not None]
-    if len(known) < 2:
+    known_shapes = [shape for shape in shapes if shape is not None]
+    if len(known_shapes) < 2:
         return 0, True
-    left, right = known
+    left, right = known_shapes
     if op.type == "Einsum":
         return _of_einsum(op.get_attr("equation").decode(), left, right)
     flips = ("transpose_a", "transpose_b") if op.type == "MatMul" else ("adj_x", "adj_y")

@@ -66,7 +66,7 @@ def checked(
         raise ConfigError(
             f"{place}: expected {{objective: losses}}, got {returned!r}. Return a dict."
         )
-    found = {}
+    weighted_losses = {}
     for name, value in returned.items():
         if name not in heads:
             raise ConfigError(
@@ -90,8 +90,8 @@ def checked(
                 )
         if own is not None:
             own = user_code.checked_weights(f"{place}: the weights of {name!r}", own)
-        found[name] = _flat(place, name, losses, weights[name] if own is None else own)
-    return found
+        weighted_losses[name] = _flat(place, name, losses, weights[name] if own is None else own)
+    return weighted_losses
 
 
 def _flat(place: str, name: str, losses: tf.Tensor, weights: tf.Tensor) -> Weighted:

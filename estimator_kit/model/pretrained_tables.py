@@ -48,18 +48,18 @@ def check(
         except SpecError as error:
             problems += error.problems
             continue
-        known, size = int(table.known.sum()), len(table.known)
+        ids_with_vector, size = int(table.known.sum()), len(table.known)
         logger.info(
             "column %s: %s of %s ids start from pretrained vectors, %s from the initializer%s",
             name,
-            f"{known:,}",
+            f"{ids_with_vector:,}",
             f"{size:,}",
-            f"{size - known:,}",
+            f"{size - ids_with_vector:,}",
             f"; {table.unused:,} vectors are for words outside the vocabulary"
             if table.unused
             else "",
         )
-        warning = pretrained_files.frozen_warning(spec, name, known)
+        warning = pretrained_files.frozen_warning(spec, name, ids_with_vector)
         if warning is not None:
             logger.warning("%s", warning)
     if problems:
@@ -86,11 +86,11 @@ def tables(spec: FeatureSpec, restored: Collection[str]) -> dict[str, Any]:
       spec: the feature spec.
       restored: the names of variables that a warm start takes completely. They are left out.
     """
-    found = pretrained_variables(tf.compat.v1.get_default_graph())
+    variables = pretrained_variables(tf.compat.v1.get_default_graph())
     return {
-        name: found[name]
+        name: variables[name]
         for name in pretrained_files.columns_with(spec)
-        if name in found and found[name].op.name not in restored
+        if name in variables and variables[name].op.name not in restored
     }
 
 

@@ -25,13 +25,13 @@ def problem(model: str, graph: tf.Graph) -> Optional[str]:
       model: what made the graph, for the message.
       graph: a graph of predictions. An export has all of it except the initializers of variables.
     """
-    found = [op for op in graph.get_operations() if op.type in _TYPES]
-    found += _callers(graph)
-    if not found:
+    python_ops = [op for op in graph.get_operations() if op.type in _TYPES]
+    python_ops += _callers(graph)
+    if not python_ops:
         return None
     initializers = [v.initializer for v in graph.get_collection("variables")]
     only_first = {op.name for op in operations.needed_ops(initializers)}
-    for op in found:
+    for op in python_ops:
         if op.name not in only_first:
             place = user_errors.place_of_op(op)
             return (
@@ -67,9 +67,9 @@ def _callers(graph: tf.Graph) -> list[Any]:
 
 def _called(nodes: Iterable[Any]) -> set[str]:
     """The names of the functions that nodes call, also by their types, as old graphs do."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in nodes:
-        found.add(node.op)
+        names.add(node.op)
         for value in node.attr.values():
-            found.update(f.name for f in (value.func, *value.list.func) if f.name)
-    return found
+            names.update(f.name for f in (value.func, *value.list.func) if f.name)
+    return names

@@ -50,9 +50,9 @@ def _gradient(op: tf.Operation, gradient: Any) -> list[Any]:
     ids, shape = op.inputs[1], tf.raw_ops.VariableShape(input=op.inputs[0])
     gradient = tf.convert_to_tensor(gradient)  # The gradient of a lookup in this one is sparse.
     row = op.outputs[0].shape[ids.shape.rank :]
-    known = row.is_fully_defined()
-    if not known or ids.shape.rank != 1:
-        values = [-1, *row] if known else tf.concat([[-1], shape[1:]], 0)
+    is_row_known = row.is_fully_defined()
+    if not is_row_known or ids.shape.rank != 1:
+        values = [-1, *row] if is_row_known else tf.concat([[-1], shape[1:]], 0)
         ids, gradient = tf.reshape(ids, [-1]), tf.reshape(gradient, values)
     return [tf.IndexedSlices(gradient, ids, shape), None]
 

@@ -33,7 +33,7 @@ _NOT_A_USERS = ("tensorflow", "tensorflow_estimator", "tf_keras", "keras", "esti
 _lock = threading.Lock()
 _blocks = 0
 _originals: dict[str, Any] = {}
-_told: set[tuple[str, int]] = set()
+_warned_places: set[tuple[str, int]] = set()
 
 
 @contextlib.contextmanager
@@ -43,7 +43,7 @@ def warned() -> Iterator[None]:
     with _lock:
         _blocks += 1
         if _blocks == 1:
-            _told.clear()
+            _warned_places.clear()
             for name in _OPERATORS:
                 _originals[name] = vars(tf.Tensor)[name]
                 setattr(tf.Tensor, name, _wrapped(name, _originals[name]))
@@ -74,9 +74,9 @@ def _warn(caller: FrameType, operator: str, function: str, result: bool) -> None
     by_operator = code.co_code[caller.f_lasti] == dis.opmap["COMPARE_OP"]
     package = caller.f_globals.get("__name__", "").split(".")[0]
     place = code.co_filename, caller.f_lineno
-    if not by_operator or package in _NOT_A_USERS or place in _told:
+    if not by_operator or package in _NOT_A_USERS or place in _warned_places:
         return
-    _told.add(place)
+    _warned_places.add(place)
     _log.warning(
         "%s:%d: %s on tensors is always %s here, because in an Estimator's graph it asks whether "
         "they are the same object. Use %s.",

@@ -123,10 +123,10 @@ def explained(model: object, method: str) -> Iterator[None]:
         yield
     except Exception as error:
         kind = model if isinstance(model, type) else type(model)
-        made = _explained(error, kind, method)
-        if made is None:
+        placed_error = _explained(error, kind, method)
+        if placed_error is None:
             raise
-        raise made from error
+        raise placed_error from error
 
 
 def _explained(error: Exception, kind: type, method: str) -> Optional[Exception]:
@@ -148,8 +148,9 @@ def _explained(error: Exception, kind: type, method: str) -> Optional[Exception]
     if not own and len(places) > 1:
         text += f" It was called at {', '.join(reversed(places[:-1]))}."
     text = text if re.match(rf"{re.escape(head)}\b", text) else f"{head}: {text}"
-    made = type(error) if own else ConfigError
-    return made.__new__(made, f"{place}: {text}")  # Its `__init__` may take other arguments.
+    error_type = type(error) if own else ConfigError
+    # Its `__init__` may take other arguments.
+    return error_type.__new__(error_type, f"{place}: {text}")
 
 
 def check_methods(kind: type, base: type) -> None:

@@ -127,8 +127,8 @@ class NextItemModel(ModelFn):
 
     @staticmethod
     def _without_padding(hidden: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-        there = tf.sequence_mask(lengths, tf.shape(hidden)[1])[:, :, tf.newaxis]
-        return tf.where(there, hidden, tf.zeros_like(hidden))
+        is_step = tf.sequence_mask(lengths, tf.shape(hidden)[1])[:, :, tf.newaxis]
+        return tf.where(is_step, hidden, tf.zeros_like(hidden))
 
 
 class GRU4RecModel(NextItemModel):

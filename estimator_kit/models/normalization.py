@@ -120,11 +120,11 @@ ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
 }
 
 
-def _known(name: str) -> str:
+def _checked_activation(name: str) -> str:
     if name not in ACTIVATIONS:
         raise ValueError(f"expected an activation{did_you_mean(name, ACTIVATIONS)}")
     return name
 
 
 # The name of an activation. It is checked when a model is made.
-Activation = Annotated[str, pydantic.AfterValidator(_known)]
+Activation = Annotated[str, pydantic.AfterValidator(_checked_activation)]

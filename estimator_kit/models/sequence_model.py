@@ -81,8 +81,8 @@ class SequenceModel(ModelFn):
             group_checks.check_dense_group(self.spec, self.params.deep_group)
 
     def groups(self) -> tuple[str, ...]:
-        found = (self.params.steps_group, self.params.deep_group)
-        return tuple(group for group in found if group is not None)
+        group_names = (self.params.steps_group, self.params.deep_group)
+        return tuple(group for group in group_names if group is not None)
 
     def logits(self, features: Features, mode: str) -> Logits:
         with tf.compat.v1.variable_scope("steps"):

@@ -68,9 +68,9 @@ class TaskSequenceModel(DenseGroupModel):
         asserts = []
         for before, after in zip(self.tasks, self.tasks[1:]):
             first, second = (self.heads[name].label_name for name in (before, after))
-            there = (weights[before] > 0) & (weights[after] > 0)
+            is_weighted = (weights[before] > 0) & (weights[after] > 0)
             first_value = tf.cast(labels[first], tf.float32)
-            wrong = there & (tf.cast(labels[second], tf.float32) > first_value)
+            wrong = is_weighted & (tf.cast(labels[second], tf.float32) > first_value)
             message = (
                 f"{checks.PREFIX}label {second!r} is greater than label {first!r}, but task "
                 f"{after} needs {before} in the same record. Correct the data or the order of "

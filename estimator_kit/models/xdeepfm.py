@@ -86,8 +86,8 @@ def attention_layer(fields: tf.Tensor, name: str, *, heads: int, dimension: int)
             tf.reshape(part, [-1, count, heads, dimension]) for part in (query, key, value)
         )
         weights = tf.nn.softmax(tf.einsum("nmhd,nkhd->nhmk", query, key))
-        found = tf.reshape(tf.einsum("nhmk,nkhd->nmhd", weights, value), [-1, count, units])
-        return tf.nn.relu(found + rest)
+        attention = tf.reshape(tf.einsum("nhmk,nkhd->nmhd", weights, value), [-1, count, units])
+        return tf.nn.relu(attention + rest)
 
 
 class AutoIntModel(FieldModel):

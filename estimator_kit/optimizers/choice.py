@@ -146,9 +146,11 @@ def minimize(
         return [g for g, _ in optimizers[0][1].compute_gradients(loss, variables)]
 
     step = tf.compat.v1.train.get_or_create_global_step()
-    found = compute(loss) if gradients is None else gradients(compute, variables, step)
+    loss_gradients = compute(loss) if gradients is None else gradients(compute, variables, step)
     pairs = [
-        (gradient, variable) for gradient, variable in zip(found, variables) if gradient is not None
+        (gradient, variable)
+        for gradient, variable in zip(loss_gradients, variables)
+        if gradient is not None
     ]
     pairs = gradient_changes.for_collectives(pairs)
     pairs = [(summed(gradient), variable) for gradient, variable in pairs]

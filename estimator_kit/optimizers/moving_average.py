@@ -91,30 +91,30 @@ def reader(
       session, variables: of the graph.
       names: the variables that are probably read. Small ones are read together, at the first call.
     """
-    known: dict[str, np.ndarray] = {}
+    small_values: dict[str, np.ndarray] = {}
     wanted = list(names)
 
     def read(name: str) -> np.ndarray:
-        if name not in known and name in wanted:
-            known.update(session.run(_small(variables, wanted)))
+        if name not in small_values and name in wanted:
+            small_values.update(session.run(_small(variables, wanted)))
             wanted.clear()
-        found = known.pop(name) if name in known else session.run(variables[name])
-        return np.asarray(found)
+        value = small_values.pop(name) if name in small_values else session.run(variables[name])
+        return np.asarray(value)
 
     return read
 
 
 def _small(variables: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """The variables of these names whose values fit into memory together."""
-    found, size = {}, 0
+    small_variables, size = {}, 0
     for name in names:
         variable = variables[name]
         count = variable.shape.num_elements()
         if count is None or size + count * variable.dtype.size > _TOGETHER:
             continue
         size += count * variable.dtype.size
-        found[name] = variable
-    return found
+        small_variables[name] = variable
+    return small_variables
 
 
 def average_name(variable: str) -> str:

@@ -121,10 +121,10 @@ def _within(
 def differences(old: PlacesRecord, new: PlacesRecord) -> list[str]:
     """One sentence for each change of places that shapes do not show."""
     sentences: dict[str, str] = {}
-    known = has_objectives(old)
+    old_has_objectives = has_objectives(old)
     for variable in sorted({*old} & {*new}):
         for axis, (was, now) in enumerate(zip(old[variable], new[variable])):
-            now = now if known else without_objectives(now)
+            now = now if old_has_objectives else without_objectives(now)
             if was == now or _size(was) != _size(now):  # Shapes show another size.
                 continue
             columns = [_listed(n for n, _ in places or () if n) for places in (was, now)]

@@ -173,11 +173,11 @@ class Head(abc.ABC):
         self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """The weighted means of `mean_values` over a batch, 0 if all weights are 0."""
-        found = self.mean_values(logits, labels)
-        total = tf.reduce_sum(weights) if found else None
+        values_by_name = self.mean_values(logits, labels)
+        total = tf.reduce_sum(weights) if values_by_name else None
         return {
             name: tf.math.divide_no_nan(tf.reduce_sum(values * weights), total)
-            for name, values in found.items()
+            for name, values in values_by_name.items()
         }
 
     def chooses(self, name: str) -> bool:

@@ -88,8 +88,8 @@ class BinaryHead(Head):
         if self._has_log_loss(batch.true_probability):
             means["log_loss"] = losses.sigmoid_cross_entropy(scores, labels)
         if batch.true_probability is not None:
-            known = tf.clip_by_value(batch.true_probability, 1e-7, 1 - 1e-7)
-            best_logits = tf.math.log(known) - tf.math.log1p(-known)
+            true_probability = tf.clip_by_value(batch.true_probability, 1e-7, 1 - 1e-7)
+            best_logits = tf.math.log(true_probability) - tf.math.log1p(-true_probability)
             means["bayes_loss"] = losses.sigmoid_cross_entropy(best_logits, labels)
         metrics = self._mean_metrics(means, weights)
         counts, update = streaming_sum(confusion(scores > 0, labels, weights), "confusion")
@@ -167,8 +167,8 @@ class DelayedFeedbackHead(BinaryHead):
 
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         rate = tf.exp(tf.clip_by_value(logits[:, 1:], -20.0, 20.0))
-        found = super().predictions(logits[:, :1])
-        return {**found, "logits": logits, "delay": self._delay / rate}
+        binary_predictions = super().predictions(logits[:, :1])
+        return {**binary_predictions, "logits": logits, "delay": self._delay / rate}
 
 
 _OF_ORDER = ("auc", "auc_precision_recall", "recall_at_precision", "precision_at_recall")

@@ -52,8 +52,8 @@ def last_targets(labels: tf.Tensor) -> tf.Tensor:
     steps = tf.math.count_nonzero(tf.not_equal(labels, NO_STEP), axis=1)
     places = tf.range(tf.shape(labels)[1], dtype=tf.int64)
     last = tf.equal(places, steps[:, tf.newaxis] - 1)
-    found = tf.reduce_sum(tf.where(last, labels, tf.zeros_like(labels)), axis=1)
-    return tf.where(steps > 0, found, NO_STEP * tf.ones_like(found))
+    last_labels = tf.reduce_sum(tf.where(last, labels, tf.zeros_like(labels)), axis=1)
+    return tf.where(steps > 0, last_labels, NO_STEP * tf.ones_like(last_labels))
 
 
 def seen_mask(seen: tf.Tensor, items: int) -> tf.Tensor:
@@ -63,8 +63,8 @@ def seen_mask(seen: tf.Tensor, items: int) -> tf.Tensor:
       seen: int64 [rows, steps]. A negative number is not an item.
       items: the number of items.
     """
-    there = tf.where(seen >= 0)
-    cells = tf.stack([there[:, 0], tf.gather_nd(seen, there)], axis=1)
+    places = tf.where(seen >= 0)
+    cells = tf.stack([places[:, 0], tf.gather_nd(seen, places)], axis=1)
     shape = tf.stack([tf.shape(seen, tf.int64)[0], tf.constant(items, tf.int64)])
     return tf.scatter_nd(cells, tf.ones_like(cells[:, 0]), shape) > 0
 
@@ -84,11 +84,11 @@ def ranks(scores: tf.Tensor, targets: tf.Tensor, seen: Optional[tf.Tensor] = Non
     ahead = (scores > own) | (tf.equal(scores, own) & earlier)
     if seen is not None:
         ahead &= ~seen
-    found = tf.cast(tf.math.count_nonzero(ahead, axis=1) + 1, tf.float32)
+    target_ranks = tf.cast(tf.math.count_nonzero(ahead, axis=1) + 1, tf.float32)
     if seen is None:
-        return found
+        return target_ranks
     hidden = tf.gather(seen, targets, axis=1, batch_dims=1)
-    return tf.where(hidden, tf.constant(math.inf), found)
+    return tf.where(hidden, tf.constant(math.inf), target_ranks)
 
 
 def rank_metric(chosen: MetricChoice, rank: tf.Tensor) -> tf.Tensor:

@@ -222,9 +222,9 @@ class OrdinalHead(MultiClassHead):
     def metrics(self, batch: Batch) -> dict[str, Metric]:
         logits, labels, weights = batch[:3]
         scores = class_log_probabilities(logits)
-        found = self.class_metrics(scores, labels, weights, self.row_losses(logits, labels))
+        of_classes = self.class_metrics(scores, labels, weights, self.row_losses(logits, labels))
         guesses = tf.cast(tf.argmax(scores, axis=1), tf.float32)
         errors = losses.absolute(guesses, tf.cast(labels, tf.float32))
         sums = tf.stack([tf.reduce_sum(errors * weights), tf.reduce_sum(weights)])
         totals, update = streaming_sum(sums, "distance")
-        return {**found, "mean_absolute_error": (ratio(totals[0], totals[1]), update)}
+        return {**of_classes, "mean_absolute_error": (ratio(totals[0], totals[1]), update)}

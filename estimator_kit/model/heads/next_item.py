@@ -2,10 +2,10 @@
 
 Its losses compare the score of the next item with other scores:
 
-    own, others, there = ...                  # float32 [n], float32 [n, k], bool [n, k]
-    negatives_loss(loss, own, others, there)  # float32 [n]
+    own, others, is_negative = ...                  # float32 [n], float32 [n, k], bool [n, k]
+    negatives_loss(loss, own, others, is_negative)  # float32 [n]
 
-`there` is False for a place that does not count: an item is never its own negative.
+`is_negative` is False for a place that does not count: an item is never its own negative.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class NextItemHead(Head):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Of each step with an id if the logits are StepScores, otherwise of each last step."""
         if not isinstance(logits, StepScores):
-            return self.row_losses(logits, labels), self._known(labels, weights)
+            return self.row_losses(logits, labels), self._known_weights(labels, weights)
         places = tf.where(labels >= 0)
         states = tf.gather_nd(logits.hidden, places)
         states.set_shape([None, logits.hidden.shape[2]])
@@ -164,7 +164,7 @@ class NextItemHead(Head):
         if self.config.exclude_seen and batch.seen is not None:
             hidden = item_metrics.seen_mask(batch.seen, self.items)
         rank = item_metrics.ranks(logits, targets, hidden)
-        known_weights = self._known(labels, weights)
+        known_weights = self._known_weights(labels, weights)
         means, spread = {"loss": self.row_losses(logits, labels)}, {}
         for chosen in self.chosen:
             if chosen.name in item_metrics.METRICS:
@@ -204,6 +204,6 @@ class NextItemHead(Head):
             outputs["item_vectors"] = top_items.item_output(self._spec, self.config.items, logits)
         return outputs
 
-    def _known(self, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    def _known_weights(self, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """The weights, with 0 for rows whose last label has no id."""
         return tf.where(item_metrics.last_targets(labels) >= 0, weights, tf.zeros_like(weights))

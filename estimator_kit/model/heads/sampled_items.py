@@ -64,8 +64,8 @@ def log_probabilities(
     average = (1 - rate) * tf.gather(gap, seen) + rate * waited
     updated = tf.where(before > 0, average, waited)
     # The ids of the batch come first, so those that follow are not in it.
-    known, place = tf.unique(tf.concat([seen, others], axis=0))
-    gaps = tf.concat([updated, tf.gather(gap, known[tf.size(seen) :])], axis=0)
+    unique_ids, place = tf.unique(tf.concat([seen, others], axis=0))
+    gaps = tf.concat([updated, tf.gather(gap, unique_ids[tf.size(seen) :])], axis=0)
     with tf.control_dependencies([gaps]):  # Read all values before any is written.
         update = tf.group(
             v1.scatter_update(last_step, seen, tf.fill(tf.shape(seen), step)),

@@ -140,17 +140,17 @@ class StepScores(NamedTuple):
     def of_all(self, states: tf.Tensor, items: int) -> tf.Tensor:
         """The scores of all items from states [n, width]: float32 [n, items]."""
         table = tf.convert_to_tensor(self.table)[:items]
-        found = tf.matmul(states, table, transpose_b=True)
-        found = found if self.bias is None else found + tf.convert_to_tensor(self.bias)[:items]
-        return tf.ensure_shape(found, [None, items])
+        scores = tf.matmul(states, table, transpose_b=True)
+        scores = scores if self.bias is None else scores + tf.convert_to_tensor(self.bias)[:items]
+        return tf.ensure_shape(scores, [None, items])
 
     def of_own(self, states: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
         """The score of one item for each state: float32 [n] from [n, width] and int64 [n]."""
-        found = tf.reduce_sum(states * tf.nn.embedding_lookup(self.table, ids), axis=1)
-        return found if self.bias is None else found + tf.gather(self.bias, ids)
+        scores = tf.reduce_sum(states * tf.nn.embedding_lookup(self.table, ids), axis=1)
+        return scores if self.bias is None else scores + tf.gather(self.bias, ids)
 
     def of_some(self, states: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
         """The scores of the same items for all states: float32 [n, k] from int64 [k]."""
         table = tf.nn.embedding_lookup(self.table, ids)
-        found = tf.matmul(states, table, transpose_b=True)
-        return found if self.bias is None else found + tf.gather(self.bias, ids)
+        scores = tf.matmul(states, table, transpose_b=True)
+        return scores if self.bias is None else scores + tf.gather(self.bias, ids)

@@ -146,6 +146,6 @@ def take(graph: tf.Graph) -> list[Observed]:
 
     TensorFlow would try to write the collection into each MetaGraph.
     """
-    found = list(graph.get_collection(_COLLECTION))
+    observations = list(graph.get_collection(_COLLECTION))
     graph.clear_collection(_COLLECTION)
-    return found
+    return observations

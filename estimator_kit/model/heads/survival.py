@@ -216,8 +216,8 @@ class Concordance:
             self._parts.append((rows, Auc(event[rows], risks[rows], weights[rows])))
 
     def value(self, counts: Optional[Floats] = None) -> float:
-        found = [auc.pairs(None if counts is None else counts[i]) for i, auc in self._parts]
-        in_order, pairs = (sum(part) for part in zip(*found)) if found else (0.0, 0.0)
+        sums = [auc.pairs(None if counts is None else counts[i]) for i, auc in self._parts]
+        in_order, pairs = (sum(part) for part in zip(*sums)) if sums else (0.0, 0.0)
         return in_order / pairs if pairs > 0 else math.nan
 
 

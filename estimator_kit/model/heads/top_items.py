@@ -100,8 +100,8 @@ def top_items(
       tf.errors.InvalidArgumentError: an option does not have one value for each row, or a k is
         negative.
     """
-    given = {name: tf.ensure_shape(value, [None]) for name, value in chosen._asdict().items()}
-    checked = checks.same_rows({"examples": scores, **given})
+    inputs = {name: tf.ensure_shape(value, [None]) for name, value in chosen._asdict().items()}
+    checked = checks.same_rows({"examples": scores, **inputs})
     check = tf.debugging.assert_non_negative(
         checked["k"],
         message="the input k must be 1 or more, or 0 for the top_k of the objective. Ask for at "
@@ -110,11 +110,11 @@ def top_items(
     with tf.control_dependencies([check]):
         k = tf.where(checked["k"] > 0, checked["k"], default_k * tf.ones_like(checked["k"]))
     most = tf.reduce_max(tf.concat([k, [0]], axis=0))  # A request without rows has no largest k.
-    ids, found = first_items(scores, seen & checked["exclude_seen"][:, tf.newaxis], most)
+    ids, best_scores = first_items(scores, seen & checked["exclude_seen"][:, tf.newaxis], most)
     asked = tf.range(tf.shape(ids)[1]) < k[:, tf.newaxis]
     return (
         tf.where(asked, ids, -tf.ones_like(ids)),
-        tf.where(asked, found, NO_SCORE * tf.ones_like(found)),
+        tf.where(asked, best_scores, NO_SCORE * tf.ones_like(best_scores)),
     )
 
 
@@ -127,9 +127,9 @@ def first_items(scores: tf.Tensor, gone: tf.Tensor, k: tf.Tensor) -> tuple[tf.Te
       k: int32 scalar.
     """
     most = tf.minimum(k, tf.shape(scores)[1])
-    found, ids = tf.math.top_k(tf.where(gone, NO_SCORE * tf.ones_like(scores), scores), most)
-    there = ~tf.gather(gone, ids, axis=1, batch_dims=1)
-    return tf.where(there, tf.cast(ids, tf.int64), -tf.ones_like(ids, tf.int64)), found
+    best_scores, ids = tf.math.top_k(tf.where(gone, NO_SCORE * tf.ones_like(scores), scores), most)
+    has_item = ~tf.gather(gone, ids, axis=1, batch_dims=1)
+    return tf.where(has_item, tf.cast(ids, tf.int64), -tf.ones_like(ids, tf.int64)), best_scores
 
 
 def names_of(spec: FeatureSpec, column: str, ids: tf.Tensor) -> tf.Tensor:
@@ -154,9 +154,9 @@ class ItemVectorsOutput(estimator.export.PredictOutput):
         self._ids, self._default = ids, default
 
     def as_signature_def(self, receiver_tensors: dict[str, tf.Tensor]) -> Any:
-        made = super().as_signature_def({IDS: self._ids})
-        made.defaults[IDS].CopyFrom(tf.make_tensor_proto(self._default, self._ids.dtype))
-        return made
+        signature = super().as_signature_def({IDS: self._ids})
+        signature.defaults[IDS].CopyFrom(tf.make_tensor_proto(self._default, self._ids.dtype))
+        return signature
 
 
 def user_output(vectors: tf.Tensor) -> Any:
@@ -173,13 +173,15 @@ def item_output(spec: FeatureSpec, column: str, scores: StepScores) -> ItemVecto
       scores: the factors of the scores.
     """
     size, default = spec.named_ids(column), [0]
-    given = tf.compat.v1.placeholder_with_default(tf.constant(default, tf.int64), [None], name=IDS)
+    requested_ids = tf.compat.v1.placeholder_with_default(
+        tf.constant(default, tf.int64), [None], name=IDS
+    )
     message = f"the input {IDS} has a number that is not an item, expected 0 to {size - 1}"
     checks = [
-        tf.debugging.assert_non_negative(given, message=message),
-        tf.debugging.assert_less(given, tf.constant(size, tf.int64), message=message),
+        tf.debugging.assert_non_negative(requested_ids, message=message),
+        tf.debugging.assert_less(requested_ids, tf.constant(size, tf.int64), message=message),
     ]
     with tf.control_dependencies(checks):
-        ids = tf.ensure_shape(given, [None])
+        ids = tf.ensure_shape(requested_ids, [None])
     outputs = {"items": names_of(spec, column, ids), "vectors": scores.item_vectors(ids)}
-    return ItemVectorsOutput(outputs, given, default)
+    return ItemVectorsOutput(outputs, requested_ids, default)

@@ -90,20 +90,21 @@ def losses(
     Raises:
       ConfigError: an output has no loss, or a loss that Keras does not know.
     """
-    found = _by_output(model.loss, outputs, "loss")
-    missing = [output for output in outputs if found.get(output) is None]
+    losses_by_output = _by_output(model.loss, outputs, "loss")
+    missing = [output for output in outputs if losses_by_output.get(output) is None]
     if missing:
         raise ConfigError(
             f"the model is compiled without a loss for {', '.join(missing)}. Add one to compile."
         )
-    made = {
-        objective: _loss_of(output, found[output]) for output, objective in zip(outputs, objectives)
+    losses_by_objective = {
+        objective: _loss_of(output, losses_by_output[output])
+        for output, objective in zip(outputs, objectives)
     }
     weights = (model.get_compile_config() or {}).get("loss_weights")
     if weights is None:
-        return made, None
+        return losses_by_objective, None
     by_output = _by_output(weights, outputs, "loss_weights")
-    return made, {
+    return losses_by_objective, {
         objective: float(by_output.get(output, 1.0))
         for output, objective in zip(outputs, objectives)
     }
@@ -117,8 +118,8 @@ def from_logits(loss: Any) -> bool:
 
 def can_be_negative(loss: Any) -> bool:
     """Whether a loss of Keras may be negative. False for losses that users write."""
-    known = (tf.keras.losses.cosine_similarity, tf.keras.losses.poisson)
-    return getattr(loss, "fn", loss) in known
+    negative_losses = (tf.keras.losses.cosine_similarity, tf.keras.losses.poisson)
+    return getattr(loss, "fn", loss) in negative_losses
 
 
 def name_of(loss: Any) -> str:
@@ -135,16 +136,16 @@ def is_sparse(loss: Any) -> bool:
 
 def _loss_of(output: str, loss: Any) -> Any:
     try:
-        found = tf.keras.losses.get(loss)
+        keras_loss = tf.keras.losses.get(loss)
     except (TypeError, ValueError):
-        found = None
-    if not callable(found):
+        keras_loss = None
+    if not callable(keras_loss):
         near = nearest(loss, [n for n in dir(tf.keras.losses) if not n.startswith("_")])
         raise ConfigError(
             f"the model is compiled with the loss {value_text(loss)} for {output}, expected a name "
             f"in tf.keras.losses, a Loss or a function{near}"
         )
-    return found
+    return keras_loss
 
 
 def _by_output(value: Any, outputs: Sequence[str], what: str) -> dict[str, Any]:

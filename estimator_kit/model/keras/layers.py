@@ -98,7 +98,7 @@ def collect(outputs: Iterable[tf.Tensor]) -> None:
     """
     keys = tf.compat.v1.GraphKeys
     graph = tf.compat.v1.get_default_graph()
-    layers, made = graph.get_collection(_CALLED), set(graph.get_collection(_MADE))
+    layers, result_names = graph.get_collection(_CALLED), set(graph.get_collection(_MADE))
     for name in (_CALLED, _MADE):  # A MetaGraph, which training writes, cannot store them.
         graph.clear_collection(name)
     _check_all_called(layers, outputs)
@@ -109,10 +109,10 @@ def collect(outputs: Iterable[tf.Tensor]) -> None:
     # Keras makes the loss of a variable again at each access. The loss of a call is always the
     # same.
     for loss, again in zip(everything.losses, everything.losses):
-        if loss is not again or loss.name in made:
+        if loss is not again or loss.name in result_names:
             graph.add_to_collection(keys.REGULARIZATION_LOSSES, loss)
     for update in everything.updates:
-        if update.name in made:
+        if update.name in result_names:
             graph.add_to_collection(keys.UPDATE_OPS, update)
     frozen = {variable.op.name for variable in everything.non_trainable_variables}
     trainable = graph.get_collection_ref(keys.TRAINABLE_VARIABLES)
@@ -164,7 +164,7 @@ def _keep_averages_if_frozen(layer: Any) -> None:
 
 
 def _losses_and_updates(layer: Any) -> set[str]:
-    return {made.name for made in (*layer.losses, *layer.updates)}
+    return {loss_or_update.name for loss_or_update in (*layer.losses, *layer.updates)}
 
 
 def _check_kind(layer: Any) -> None:
@@ -195,18 +195,18 @@ def _check_graph(layer: Any, graph: tf.Graph) -> None:
 
 def _check_all_called(layers: Any, outputs: Iterable[tf.Tensor]) -> None:
     # By name, because a layer with mixed precision has its variables in wrappers.
-    known = {variable.op.name for layer in layers for variable in layer.variables}
+    called_variables = {variable.op.name for layer in layers for variable in layer.variables}
     folders = {_folder(tf.keras.Model.__module__.split(".")[0]), _folder("keras")} - {None}
     for variable in tf.compat.v1.global_variables():
-        if variable.op.name in known:
+        if variable.op.name in called_variables:
             continue
         makers = [frame.filename for frame in variable.op.traceback]
         if any("legacy_tf_layers" in file for file in makers):
             continue  # tf.compat.v1.layers fill the collections themselves.
-        found = {f for f in folders if any(file.startswith(str(f)) for file in makers)}
-        if not found:
+        packages = {f for f in folders if any(file.startswith(str(f)) for file in makers)}
+        if not packages:
             continue
-        if found == {_folder("keras")} and not tf.keras.Model.__module__.startswith("keras."):
+        if packages == {_folder("keras")} and not tf.keras.Model.__module__.startswith("keras."):
             raise ConfigError(f"the variable {variable.op.name} belongs to a layer of {_KERAS_3}")
         raise ConfigError(
             f"the variable {variable.op.name} belongs to a Keras layer that was not called through "

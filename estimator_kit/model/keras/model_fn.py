@@ -63,14 +63,16 @@ class KerasModelFn(ModelFn):
     def __init__(
         self, spec: FeatureSpec, params: Union[ModelParams, Mapping[str, Any], None] = None
     ):
-        given = params.model_dump(exclude_unset=True) if isinstance(params, ModelParams) else params
-        given = dict(given or {})
+        chosen_values = (
+            params.model_dump(exclude_unset=True) if isinstance(params, ModelParams) else params
+        )
+        chosen_values = dict(chosen_values or {})
         self.spec = self._given_spec = spec
         self._check_heads()
-        own = "optimizer" in given or given.get("optimizers") is not None
+        own = "optimizer" in chosen_values or chosen_values.get("optimizers") is not None
         compiled = _outside_of_graphs(lambda: self._read_model(has_optimizer=own))
         self._check_losses()
-        super().__init__(self._with_loss_weights(), {**compiled, **given})
+        super().__init__(self._with_loss_weights(), {**compiled, **chosen_values})
         self.heads = {n: self._with_keras_loss(o) for n, o in self.heads.items()}
 
     # --- To override -----------------------------------------------------------------------------
@@ -133,14 +135,17 @@ class KerasModelFn(ModelFn):
         names = list(_inputs(self._model))
         read = {column for name in names for column in self._dense_columns(name)}
         dense = input_layer.dense_columns(self.spec, read, features) if read else {}
-        given = {name: self._input(name, features, dense) for name in names}
-        inputs = list(given.values())
-        made = self.keras(model, inputs if len(inputs) > 1 else inputs[0], mode)
+        inputs_by_name = {name: self._input(name, features, dense) for name in names}
+        inputs = list(inputs_by_name.values())
+        outputs = self.keras(model, inputs if len(inputs) > 1 else inputs[0], mode)
         named = (
-            made
-            if isinstance(made, Mapping)
+            outputs
+            if isinstance(outputs, Mapping)
             else dict(
-                zip(self._model.output_names, made if isinstance(made, (list, tuple)) else [made])
+                zip(
+                    self._model.output_names,
+                    outputs if isinstance(outputs, (list, tuple)) else [outputs],
+                )
             )
         )
         return {
@@ -273,11 +278,11 @@ class KerasModelFn(ModelFn):
     def _logits_of(self, name: str, output: tf.Tensor) -> tf.Tensor:
         head = self.heads[name]
         link, _ = head.link or (None, None)
-        given = keras_compile.from_logits(self._losses[name])
+        expects_logits = keras_compile.from_logits(self._losses[name])
         kind = output.op.type
-        if link is not None and given == (kind == link):
+        if link is not None and expects_logits == (kind == link):
             loss = keras_compile.name_of(self._losses[name])
-            expected = "logits" if given else f"the output of {link}"
+            expected = "logits" if expects_logits else f"the output of {link}"
             raise ConfigError(
                 f"the output for {name!r} ends in {kind}, but its loss {loss} expects {expected}. "
                 f"For the head {head.config.head}, either end the output in {link}, or use "
@@ -292,23 +297,23 @@ class KerasModelFn(ModelFn):
             return StepHead(self.spec, self._with_keras_loss(head.head))
         loss = self._losses[head.name]
         _, link = head.link or (None, None)
-        given = keras_compile.from_logits(loss)
+        expects_logits = keras_compile.from_logits(loss)
 
         def row_losses(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-            predictions = logits if given or link is None else link(logits)
+            predictions = logits if expects_logits or link is None else link(logits)
             call = loss.call if isinstance(loss, tf.keras.losses.Loss) else loss
             with user_code.explained(self, "keras_model"):
-                found = call(_as_keras(head, loss, labels), predictions)
-                if found.shape.rank != 1:
+                losses = call(_as_keras(head, loss, labels), predictions)
+                if losses.shape.rank != 1:
                     raise ConfigError(
                         f"the loss {keras_compile.name_of(loss)} of {head.name!r} has the "
-                        f"shape {found.shape}, expected one number per row"
+                        f"shape {losses.shape}, expected one number per row"
                     )
-            return found
+            return losses
 
-        made = copy.copy(head)
-        vars(made)["row_losses"] = row_losses
-        return made
+        new_head = copy.copy(head)
+        vars(new_head)["row_losses"] = row_losses
+        return new_head
 
     def _with_loss_weights(self) -> FeatureSpec:
         """The spec with the loss_weights that the model is compiled with, if any."""

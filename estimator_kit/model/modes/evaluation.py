@@ -43,8 +43,8 @@ def spec(
     """
     metrics = _of_heads(model, batch)
     for name, losses in batch.own.items():
-        found = own_losses.example_metric(model.heads[name], losses)
-        metrics[f"{EXAMPLE_LOSS}/{name}"] = found
+        example_metric = own_losses.example_metric(model.heads[name], losses)
+        metrics[f"{EXAMPLE_LOSS}/{name}"] = example_metric
     added = []
     for name, rows in batch.added.items():
         with tf.compat.v1.variable_scope(f"metrics/{own_losses.ADDED_LOSS}/{name}"):

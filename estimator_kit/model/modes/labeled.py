@@ -132,14 +132,14 @@ def labeled_batch(
 
 def _named(model: Model, value: tf.Tensor, name: str) -> tf.Tensor:
     """The value under a name of the kit, which hooks of users read."""
-    made = tf.identity(value, name=name)
+    named_value = tf.identity(value, name=name)
     scope = tf.compat.v1.get_default_graph().get_name_scope()
-    if made.op.name != (f"{scope}/{name}" if scope else name):
+    if named_value.op.name != (f"{scope}/{name}" if scope else name):
         raise ConfigError(
             f"{type(model).__name__} makes an op with the name {name}, which the kit gives to its "
             "own. Use another name."
         )
-    return made
+    return named_value
 
 
 def _own_losses(model: Model, user_arguments: Mapping[str, Any]) -> dict[str, Weighted]:
@@ -249,5 +249,5 @@ def _checks_of_values(
     if head.label_parts or head.items_column is not None:
         return []
     bounds = (0, 1) if spec.labels[name].variable else head.label_bounds
-    whole = head.classes is not None
-    return [bounded(f"{user_code.CHECK}{text}", values, bounds, whole=whole).op]
+    has_classes = head.classes is not None
+    return [bounded(f"{user_code.CHECK}{text}", values, bounds, whole=has_classes).op]

@@ -33,11 +33,11 @@ def by_objective(
     heads: Mapping[str, Head], logits: Mapping[str, tf.Tensor]
 ) -> dict[str, dict[str, tf.Tensor]]:
     """`{objective: {name: prediction}}`."""
-    found = {}
+    predictions = {}
     for name, head in heads.items():
         with tf.name_scope(f"objectives/{name}/predictions"):
-            found[name] = head.predictions(logits[name])
-    return found
+            predictions[name] = head.predictions(logits[name])
+    return predictions
 
 
 def joined(found: Mapping[str, Mapping[str, tf.Tensor]], added: Outputs) -> dict[str, tf.Tensor]:
@@ -69,17 +69,17 @@ def spec(
       scaffold: restores the weights, or None.
       hooks: the hooks of a prediction.
     """
-    found = by_objective(heads, logits)
-    joint = joined(found, added)
+    predictions = by_objective(heads, logits)
+    joint = joined(predictions, added)
     outputs: dict[str, Any] = {}
     for name, head in heads.items():
         with tf.name_scope(f"objectives/{name}/signatures"):
-            words = words_of_classes(head, found[name])
+            words = words_of_classes(head, predictions[name])
             signatures = {
-                **head.export_outputs(found[name]),
-                **head.more_outputs(logits[name], found[name], features),
+                **head.export_outputs(predictions[name]),
+                **head.more_outputs(logits[name], predictions[name], features),
             }
-        outputs[f"predict/{name}"] = estimator.export.PredictOutput({**found[name], **words})
+        outputs[f"predict/{name}"] = estimator.export.PredictOutput({**predictions[name], **words})
         outputs.update({f"{method}/{name}": output for method, output in signatures.items()})
     model_outputs.check_names(added, {*outputs, *_RESERVED})
     for output in added:

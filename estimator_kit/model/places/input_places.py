@@ -143,7 +143,7 @@ class _Walk:
     def __init__(self, graph: tf.Graph):
         self._graph = graph
         self._parents: dict[_Axis, _Axis] = {}
-        self._found: dict[_Axis, tuple[Factor, ...]] = {}
+        self._axis_factors: dict[_Axis, tuple[Factor, ...]] = {}
         self._lost: set[Places] = set()
         marks = _MARKED.get(graph, _Marks())
         self._looked_up = {first[0] for first, _ in marks.same}
@@ -151,7 +151,7 @@ class _Walk:
             self._same(first, second)
         for axis, places in marks.places.items():
             self._label(axis, ((sum(width for _, width in places), places),))
-        self._changed = bool(self._found)
+        self._changed = bool(self._axis_factors)
         ops = [
             op
             for i, op in enumerate(graph.get_operations())
@@ -192,16 +192,16 @@ class _Walk:
         return root
 
     def _of(self, axis: _Axis) -> Optional[tuple[Factor, ...]]:
-        return self._found.get(self._root(axis))
+        return self._axis_factors.get(self._root(axis))
 
     def _same(self, first: _Axis, second: _Axis) -> None:
         first, second = self._root(first), self._root(second)
         if first == second:
             return
         self._parents[second] = first
-        found = self._found.pop(second, None)
-        if found is not None:
-            self._label(first, found)
+        factors = self._axis_factors.pop(second, None)
+        if factors is not None:
+            self._label(first, factors)
 
     def _pair(self, out: tf.Tensor, axes: _Axes, tensor: tf.Tensor, olds: _Axes) -> None:
         """Records that axes of two tensors, pair by pair, have the same places."""
@@ -210,11 +210,11 @@ class _Walk:
 
     def _label(self, axis: _Axis, factors: tuple[Factor, ...]) -> None:
         axis = self._root(axis)
-        before = self._found.get(axis)
+        before = self._axis_factors.get(axis)
         if before is not None and before != factors:
             factors = both(before, factors)
         if before != factors:
-            self._found[axis] = factors
+            self._axis_factors[axis] = factors
             self._changed = True
 
     def _factors(self, tensor: tf.Tensor, axis: int) -> tuple[Factor, ...]:
@@ -325,12 +325,12 @@ class _Walk:
         others = [other for other in range(out.shape.rank) if other != axis]
         for tensor in inputs:
             self._pair(out, others, tensor, others)
-            found, size = flat(self._of((tensor.name, axis))), _size(tensor, axis)
+            tensor_places, size = flat(self._of((tensor.name, axis))), _size(tensor, axis)
             if size is None:
                 return False
-            parts += found or ((NO_COLUMN, size),)
-            made = flat(self._of((out.name, axis)))
-            self._back((tensor.name, axis), made and cut(made, start, start + size))
+            parts += tensor_places or ((NO_COLUMN, size),)
+            out_places = flat(self._of((out.name, axis)))
+            self._back((tensor.name, axis), out_places and cut(out_places, start, start + size))
             start += size
         if any(name != NO_COLUMN for name, _ in parts):
             self._label((out.name, axis), ((_size(out, axis), tuple(parts)),))
@@ -342,12 +342,12 @@ class _Walk:
         if not out.shape.rank:
             return True
         axis = op.get_attr("axis") % out.shape.rank
-        found = [self._columns([tensor]) for tensor in op.inputs]
+        columns_of_inputs = [self._columns([tensor]) for tensor in op.inputs]
         names = [
             "&".join(sorted(set.intersection(*(set(name.split("&")) for name in columns))))
             if columns
             else NO_COLUMN
-            for columns in found
+            for columns in columns_of_inputs
         ]
         if any(names):
             self._label((out.name, axis), ((len(names), tuple((name, 1) for name in names)),))
@@ -396,8 +396,8 @@ class _Walk:
         if sizes:
             self._label_if_any((out.name, 0), left)
         if len(sizes) > 1 and tensor.shape.rank and sizes[-1] == _size(tensor, -1):
-            made = flat(self._of((out.name, len(sizes) - 1)))
-            self._back((tensor.name, tensor.shape.rank - 1), made)
+            out_places = flat(self._of((out.name, len(sizes) - 1)))
+            self._back((tensor.name, tensor.shape.rank - 1), out_places)
         elif sizes:
             self._lose((out.name, len(sizes) - 1))
         return True
@@ -485,12 +485,12 @@ class _Walk:
         return True
 
     def _label_slice(self, axis: _Axis, tensor: tf.Tensor, old: int, start: int, size: int) -> None:
-        places, whole = flat(self._of((tensor.name, old))), _size(tensor, old)
+        places, old_size = flat(self._of((tensor.name, old))), _size(tensor, old)
         if places is not None:
             self._label(axis, ((size, cut(places, start, start + size)),))
-        made = flat(self._of(axis))
-        if made is not None and whole is not None:
-            around = ((NO_COLUMN, start), *made, (NO_COLUMN, whole - start - size))
+        axis_places = flat(self._of(axis))
+        if axis_places is not None and old_size is not None:
+            around = ((NO_COLUMN, start), *axis_places, (NO_COLUMN, old_size - start - size))
             self._back((tensor.name, old), tuple(part for part in around if part[1]))
 
     def _lose(self, axis: _Axis) -> None:

@@ -42,7 +42,9 @@ _OBJECTIVES = re.compile(rf"(?:{LOGITS}|{UNITS})([\w.,-]+)")
 
 def objectives_of(name: str) -> set[str]:
     """The objectives that own a place, such as a and b for `units:a,b`."""
-    return {objective for found in _OBJECTIVES.findall(name) for objective in found.split(",")}
+    return {
+        objective for objectives in _OBJECTIVES.findall(name) for objective in objectives.split(",")
+    }
 
 
 def has_logits(places: Optional[Places]) -> bool:
@@ -56,8 +58,8 @@ def column_of(name: str) -> str:
 
 def without_objectives(places: Optional[Places]) -> Optional[Places]:
     """The places with only their columns; None if they have none."""
-    found = tuple((column_of(name), width) for name, width in places or ())
-    return found if any(name != NO_COLUMN for name, _ in found) else None
+    column_places = tuple((column_of(name), width) for name, width in places or ())
+    return column_places if any(name != NO_COLUMN for name, _ in column_places) else None
 
 
 def take(left: list[Factor], size: Optional[int]) -> Optional[list[Factor]]:
@@ -118,8 +120,8 @@ def both(first: tuple[Factor, ...], second: tuple[Factor, ...]) -> tuple[Factor,
     places = [flat(factors) for factors in (first, second)]
     if None in places:
         return first
-    found = _added(*places)
-    return ((sum(width for _, width in found or ()), found),)
+    joint_places = _added(*places)
+    return ((sum(width for _, width in joint_places or ()), joint_places),)
 
 
 def _added(first: Optional[Places], second: Optional[Places]) -> Optional[Places]:

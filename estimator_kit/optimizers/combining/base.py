@@ -119,7 +119,7 @@ class Uncertainty(Combination):
         return tf.add_n(
             [
                 spec.objectives[name].loss_weight
-                * (factors[name] * loss + _there(loss) * _log_variance(name).read_value() / 2)
+                * (factors[name] * loss + _has_weight(loss) * _log_variance(name).read_value() / 2)
                 for name, loss in losses.items()
             ]
         )
@@ -132,7 +132,7 @@ class Uncertainty(Combination):
         }
 
 
-def _there(loss: tf.Tensor) -> tf.Tensor:
+def _has_weight(loss: tf.Tensor) -> tf.Tensor:
     """0 if the loss is 0 because the batch has no weight, otherwise 1."""
     return tf.cast(tf.not_equal(loss, 0.0), loss.dtype)
 

@@ -91,16 +91,16 @@ class GradNorm(Combination):
         weights = _weights(spec)
         firsts = [scalar("first_loss", name, 0.0) for name in names]
         values = tf.stack([losses[name] for name in names])
-        known = tf.stack([first.read_value() for first in firsts])
-        known = tf.where(known > 0, known, values)
+        first_losses = tf.stack([first.read_value() for first in firsts])
+        first_losses = tf.where(first_losses > 0, first_losses, values)
         before = tf.stack([weights[name].read_value() for name in names])
-        after = self.stepped(before, tf.stack(norms), values, known)
+        after = self.stepped(before, tf.stack(norms), values, first_losses)
 
         def update() -> tf.Operation:
             assigns = []
             for i, name in enumerate(names):
                 assigns.append(weights[name].assign(after[i], read_value=False))
-                assigns.append(firsts[i].assign(known[i], read_value=False))
+                assigns.append(firsts[i].assign(first_losses[i], read_value=False))
             return tf.group(*assigns)
 
         return update

@@ -77,8 +77,12 @@ def products(gradients: Sequence[Sequence[Any]]) -> tf.Tensor:
     """
     total = tf.constant(0.0, tf.float64)
     for gs in gradients:
-        there = [g for g in gs if g is not None]
-        rows = iter(on_common_rows(there) if isinstance(there[0], tf.IndexedSlices) else there)
+        present_gradients = [g for g in gs if g is not None]
+        rows = iter(
+            on_common_rows(present_gradients)
+            if isinstance(present_gradients[0], tf.IndexedSlices)
+            else present_gradients
+        )
         dense = [None if g is None else tf.reshape(next(rows), [-1]) for g in gs]
         zeros = tf.zeros_like(next(g for g in dense if g is not None))
         table = tf.stack([zeros if g is None else g for g in dense])
@@ -115,8 +119,8 @@ def _count(gradients: Sequence[Any]) -> int:
 
 def _alike(gradients: Sequence[Any]) -> list[Any]:
     """The gradients, all sparse or all dense, except for None."""
-    there = [g for g in gradients if g is not None]
-    if all(isinstance(g, tf.IndexedSlices) for g in there):
+    present_gradients = [g for g in gradients if g is not None]
+    if all(isinstance(g, tf.IndexedSlices) for g in present_gradients):
         return list(gradients)
     return [tf.convert_to_tensor(g) if g is not None else None for g in gradients]
 
