@@ -220,7 +220,7 @@ def ask(
     argument: str,
     records: np.ndarray,
     names: Sequence[str],
-    given: Optional[Mapping[str, np.ndarray]] = None,
+    other_inputs: Optional[Mapping[str, np.ndarray]] = None,
 ) -> dict[str, np.ndarray]:
     """Asks an export with serialized records; returns `{output: [rows, ...]}`.
 
@@ -230,7 +230,7 @@ def ask(
     """
     others = {
         key: np.repeat(value, len(records), axis=0) if value.ndim else value
-        for key, value in (given or {}).items()
+        for key, value in (other_inputs or {}).items()
     }
     answers = model.run(signature, {argument: records, **others}, names)
     for name in names:

@@ -57,11 +57,11 @@ def check_features(
     check_known(names, known, "the first records of the files have no feature {!r}")
 
 
-def check_known(names: Sequence[str], known: Collection[str], sentence: str) -> None:
+def check_known(names: Sequence[str], known_names: Collection[str], sentence: str) -> None:
     """Raises ConfigError with the sentence about a name that is not known."""
     for name in names:
-        if name not in known:
-            hint = did_you_mean(name, sorted(set(known)))
+        if name not in known_names:
+            hint = did_you_mean(name, sorted(set(known_names)))
             raise ConfigError(f"--keep_columns: {sentence.format(name)}{hint}")
 
 
