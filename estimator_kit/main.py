@@ -60,8 +60,8 @@ def _main(arguments: list[str]) -> int:
     # Now, so that an error in another flag is written as JSON, too.
     console.use("json" if "--log_format=json" in arguments else "text")
     try:
-        given = with_mode(arguments[1:])
-        line = read_command_line(given)
+        arguments_with_mode = with_mode(arguments[1:])
+        line = read_command_line(arguments_with_mode)
         text = asked_help(line)
         if text is not None:
             print(text)
@@ -69,7 +69,7 @@ def _main(arguments: list[str]) -> int:
         config = config_from_flags(line.values)
         style = config.exit_code_style
         check_read(line, config.mode)
-        return _run(config, given)
+        return _run(config, arguments_with_mode)
     except BrokenPipeError:
         raise
     except Exception as error:  # Only here do errors become exit statuses.

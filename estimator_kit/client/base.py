@@ -48,12 +48,12 @@ class Target(NamedTuple):
     Attributes:
       signature: the name of the signature; empty for the default of the server.
       version: the version that must answer; None for the one that the user asks for.
-      known: the metadata of this version, if the client has asked for it.
+      metadata: of this version, if the client has asked for it.
     """
 
     signature: str
     version: Optional[int]
-    known: Optional[Metadata]
+    metadata: Optional[Metadata]
 
 
 class Client(abc.ABC):
@@ -148,7 +148,7 @@ class Client(abc.ABC):
         starts = range(0, max(count, 1), self._batch_rows)
 
         def prepared() -> tuple[Optional[Metadata], list[Any]]:
-            metadata = self._known(arrays)
+            metadata = self._metadata_for(arrays)
             typed = arrays if metadata is None else _fitted(arrays, metadata, signature, count)
             return metadata, [
                 {
@@ -207,7 +207,7 @@ class Client(abc.ABC):
     def __exit__(self, *args: Any) -> None:
         self.close()
 
-    def _known(self, arrays: Mapping[str, np.ndarray]) -> Optional[Metadata]:
+    def _metadata_for(self, arrays: Mapping[str, np.ndarray]) -> Optional[Metadata]:
         """The metadata of the version that answers now, if a request with these arrays needs it."""
         plain = any(not array.ndim or array.dtype in _DEFAULTS for array in arrays.values())
         if not plain and self._answers_say_their_version:
@@ -329,10 +329,10 @@ def _fitted(
 
     An input without dimensions keeps a single value.
     """
-    found = metadata.signatures.get(signature or DEFAULT_SIGNATURE)
+    signature_content = metadata.signatures.get(signature or DEFAULT_SIGNATURE)
     fitted = dict(arrays)
     for name, array in arrays.items():
-        form = found.inputs.get(name) if found is not None else None
+        form = signature_content.inputs.get(name) if signature_content is not None else None
         if form is None:
             continue
         if form.numpy is not None and array.dtype in _DEFAULTS:

@@ -90,7 +90,7 @@ class RestClient(Client):
     def _predict(
         self, arrays: Mapping[str, np.ndarray], target: Target
     ) -> tuple[Optional[int], dict[str, np.ndarray]]:
-        metadata = target.known
+        metadata = target.metadata
         assert metadata is not None, "an answer in JSON has no types"
         inputs = {name: _json(array) for name, array in arrays.items()}
         body = {**_named(target.signature), "inputs": inputs}

@@ -221,10 +221,10 @@ def _listed(value: Any, name: str, number: int) -> list[Any]:
 
 
 def _extend(place: Any, dtype: str, values: Sequence[Any], name: str, number: int) -> None:
-    made = getattr(place, _FIELDS[dtype])
-    made.SetInParent()
+    value_list = getattr(place, _FIELDS[dtype])
+    value_list.SetInParent()
     try:
-        made.value.extend([_CHECKED[dtype](value) for value in values])
+        value_list.value.extend([_CHECKED[dtype](value) for value in values])
     except (TypeError, ValueError) as error:
         wrong = next((value for value in values if not _fits(dtype, value)), values)
         raise RowError(

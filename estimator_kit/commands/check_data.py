@@ -87,15 +87,15 @@ def run_check(program: Program, run: Run, data: Data) -> tuple[RunResult, str]:
 
 
 def _expand(data: Data, flags: Sequence[str]) -> list[str]:
-    given = [flag for flag in flags if getattr(data, flag)]
-    found: list[str] = []
-    for flag in given:
+    flags_with_value = [flag for flag in flags if getattr(data, flag)]
+    paths: list[str] = []
+    for flag in flags_with_value:
         days = data.days_of(flag.partition("_")[0]) if flag != "predict_files" else ()
         if flag == "train_mix":
-            found += Mix.of(data.train_mix, days=days, flag="--train_mix").files
+            paths += Mix.of(data.train_mix, days=days, flag="--train_mix").files
         else:
-            found += files.expand(getattr(data, flag), flag=f"--{flag}", days=days)
-    return files.unique(found)
+            paths += files.expand(getattr(data, flag), flag=f"--{flag}", days=days)
+    return files.unique(paths)
 
 
 def _scan(

@@ -238,9 +238,9 @@ def _files(what: str, folder: str) -> list[str]:
 def _vocabularies(spec: Optional[FeatureSpec]) -> list[str]:
     if spec is None:
         return ["no feature spec, so vocabularies and features are unknown"]
-    found = spec.of_kind(Vocabulary)
-    lines = [f"{len(found)} vocabularies"]
-    for name, column in found.items():
+    vocabularies = spec.of_kind(Vocabulary)
+    lines = [f"{len(vocabularies)} vocabularies"]
+    for name, column in vocabularies.items():
         if column.words is not None:
             lines.append(f"  {len(column.words):>14,}  {name}: a list in the spec")
             continue

@@ -46,8 +46,10 @@ class _Facts:
     statistics: Optional[Statistics]
 
     def embeddings(self) -> dict[str, Embedding]:
-        found = self.spec.of_kind(Embedding)
-        return {name: found[name] for name in self.columns if name in found}
+        embeddings_of_spec = self.spec.of_kind(Embedding)
+        return {
+            name: embeddings_of_spec[name] for name in self.columns if name in embeddings_of_spec
+        }
 
     def of_feature(self, name: str) -> Optional[FeatureStatistics]:
         return self.statistics.features.get(name) if self.statistics is not None else None
@@ -92,8 +94,8 @@ def _whole_tables(facts: _Facts) -> Iterator[str]:
 def _many_ids(facts: _Facts) -> Iterator[str]:
     """Hash buckets with many more ids than there are words."""
     for name, column in facts.spec.of_kind(HashBucket).items():
-        known = facts.of_feature(column.source)
-        words = known.cardinality.value if known is not None else 0
+        statistics = facts.of_feature(column.source)
+        words = statistics.cardinality.value if statistics is not None else 0
         readers = [e for e in facts.embeddings().values() if e.source == name]
         used = name in facts.columns or readers
         if not used or not words or column.size <= _TOO_MANY_IDS * words:
@@ -152,10 +154,10 @@ def _same_ids(facts: _Facts, one: str, other: str) -> Optional[str]:
     return f"the same size, and {common:.0%} of their frequent words in common"
 
 
-def _top_words(known: Optional[FeatureStatistics]) -> frozenset[str]:
-    if known is None or known.words is None:
+def _top_words(statistics: Optional[FeatureStatistics]) -> frozenset[str]:
+    if statistics is None or statistics.words is None:
         return frozenset()
-    return frozenset(word for word, _ in known.words.top)
+    return frozenset(word for word, _ in statistics.words.top)
 
 
 _HEADER = ("parameters", "bytes", "with slots", "FLOPs a row", "part")
@@ -170,14 +172,14 @@ def describe(model: ModelFn, name: str, statistics: Optional[Statistics]) -> lis
       statistics: of the training data, or None if they are not known.
     """
     parts = parts_of(model)
-    found = advice(model.spec, model.groups(), parts, statistics)
+    sentences = advice(model.spec, model.groups(), parts, statistics)
     lines = [f"model {name}, by part", *_table(parts), *_memory(parts)]
     if statistics is None:
-        found.append(
+        sentences.append(
             f"The folder of the spec has no {STATISTICS_FILE}, so the sizes of hash buckets were "
             "not compared with the words. Write it with --mode=analyze."
         )
-    return [*lines, "advice", *(f"  {sentence}" for sentence in found or ["none"])]
+    return [*lines, "advice", *(f"  {sentence}" for sentence in sentences or ["none"])]
 
 
 def statistics_beside(spec: str) -> Optional[Statistics]:

@@ -59,11 +59,11 @@ def _with_export(
 ) -> tuple[FeatureSpec, RunResult]:
     view = preparation.check_surroundings(command)
     preparation.generate_data(command.data, view)
-    found = exports.read(
+    full_export = exports.read(
         exports.newest(export_dir), command.run.spec, top_k=command.prediction.top_k
     )
-    spec = exports.spec_of(found, "how to read the records")
-    export = exports.choose(found, command.prediction.predict_outputs)
+    spec = exports.spec_of(full_export, "how to read the records")
+    export = exports.choose(full_export, command.prediction.predict_outputs)
 
     def predict(paths: list[str], damaged: tfrecords.Damaged) -> Iterator[Any]:
         return exports.predictions(

@@ -58,9 +58,9 @@ def _retrain(command: Retrain, tell: Callable[[str], None]) -> RunResult:
             # The status tells how the cycle ended, also if nobody reads standard output.
             with contextlib.suppress(BrokenPipeError):
                 tell(line)
-        folder, found = _newest(command.run.model_dir)
-        if folder is not None and found is not None and (folder, found) != before:
-            services.cycle(cycle_files.find(command.run.model_dir, folder), found)
+        folder, report = _newest(command.run.model_dir)
+        if folder is not None and report is not None and (folder, report) != before:
+            services.cycle(cycle_files.find(command.run.model_dir, folder), report)
 
 
 def _newest(model_dir: str) -> tuple[Optional[str], Optional[Report]]:

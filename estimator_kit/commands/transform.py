@@ -137,10 +137,10 @@ def _records(data: Data, spec: Optional[FeatureSpec]) -> list[bytes]:
     paths = record_files(data, "predict_files")
     with tfrecords.naming_what_is_corrupt(paths):
         blocks = tfrecords.blocks(paths).as_numpy_iterator()
-        found = list(itertools.islice(itertools.chain.from_iterable(blocks), ROWS))
-    if not found:
+        records = list(itertools.islice(itertools.chain.from_iterable(blocks), ROWS))
+    if not records:
         raise no_record("predict_files", paths)
-    return found
+    return records
 
 
 def _difference(

@@ -152,8 +152,8 @@ def _search(command: Validate, spec: FeatureSpec) -> str:
         return f"{line}; their names were not checked, because TensorFlow is not installed"
     importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
     checks = importlib.import_module("estimator_kit.tuning.checks")
-    made = command.settings.model_copy(update={"model_dir": command.run.model_dir or "search"})
-    configs = checks.check_names(Tune.of(made), search, spec)
+    settings = command.settings.model_copy(update={"model_dir": command.run.model_dir or "search"})
+    configs = checks.check_names(Tune.of(settings), search, spec)
     checks.check_models(configs, search, spec)
     return f"{line}; the model has them and the metric {search.metric}"
 

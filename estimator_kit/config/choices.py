@@ -21,14 +21,14 @@ Model = TypeVar("Model", bound=pydantic.BaseModel)
 
 
 def parse_choice(
-    what: str, choice: Union[str, Mapping[str, Any]], known: Mapping[str, type[Model]]
+    what: str, choice: Union[str, Mapping[str, Any]], models: Mapping[str, type[Model]]
 ) -> Model:
     """The model with the chosen name, with its fields.
 
     Args:
       what: the kind of choice, for messages.
       choice: a name, or a mapping from one name to its fields.
-      known: the models by name.
+      models: by name.
 
     Raises:
       ConfigError: the name is unknown, or a field is wrong.
@@ -41,16 +41,16 @@ def parse_choice(
         name, fields = next(iter(choice.items()))
     else:
         name, fields = choice, {}
-    if name not in known:
-        raise ConfigError(f"unknown {what} {name!r}{did_you_mean(str(name), known)}")
+    if name not in models:
+        raise ConfigError(f"unknown {what} {name!r}{did_you_mean(str(name), models)}")
     try:
-        return known[name].model_validate({} if fields is None else fields)
+        return models[name].model_validate({} if fields is None else fields)
     except pydantic.ValidationError as error:
         problems = []
         for item in error.errors():
             field = ".".join(map(str, item["loc"]))
             if item["type"] == "extra_forbidden":
-                close = did_you_mean(field, known[name].model_fields)
+                close = did_you_mean(field, models[name].model_fields)
                 problems.append(f"unknown field {field!r}{close}")
             elif item["type"] == "missing":
                 problems.append(f"{field} is missing")
@@ -81,16 +81,16 @@ def find(what: str, name: str, base: type[Base], *, base_name: str, example: str
     if not module_name or not class_name or module_name.startswith("."):
         raise ConfigError(f"{what} {name!r}: expected package.module:ClassName, as in {example}")
     module = imported(f"{what} {name!r}: cannot import {module_name!r}", module_name)
-    found = getattr(module, class_name, None)
-    if found is None:
+    attribute = getattr(module, class_name, None)
+    if attribute is None:
         classes = [n for n, c in vars(module).items() if _is_a(c, base)]
         hint = did_you_mean(class_name, classes)
         if module_name == "__main__":
             hint = ". Other processes cannot import a class of a script. Move it to a module."
         raise ConfigError(f"{what} {name!r}: {module_name!r} has no {class_name!r}{hint}")
-    if not _is_a(found, base):
+    if not _is_a(attribute, base):
         raise ConfigError(f"{what} {name!r} is not a subclass of {base_name}. Make it one.")
-    kind: type[Base] = found
+    kind: type[Base] = attribute
     return kind
 
 

@@ -64,7 +64,7 @@ def sources(model: str, kind: type) -> dict[str, bytes]:
     package = named.partition(".")[0]
     left = [named, *(base.__module__ for base in kind.__mro__)]
     seen: set[str] = set()
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     while left:
         name = left.pop()
         if name in seen:
@@ -77,9 +77,9 @@ def sources(model: str, kind: type) -> dict[str, bytes]:
         is_near = name == "__main__" or name.partition(".")[0] == package
         if spec is None or not _counts(spec, is_near):
             continue
-        found[name] = _content(name, spec)
-        left.extend(_imports(found[name], spec.parent or ""))
-    return found
+        contents[name] = _content(name, spec)
+        left.extend(_imports(contents[name], spec.parent or ""))
+    return contents
 
 
 def _counts(spec: ModuleSpec, is_near: bool) -> bool:

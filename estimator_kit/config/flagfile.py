@@ -23,12 +23,12 @@ _HINTED = 4
 _FLAGFILE = re.compile(r"^--?flagfile(?:=(.*))?$")
 
 
-def check_flagfiles(arguments: Sequence[str], known: Collection[str] = ()) -> None:
+def check_flagfiles(arguments: Sequence[str], flag_names: Collection[str] = ()) -> None:
     """Checks every flagfile that a command line names, and the flagfiles that these name.
 
     Args:
       arguments: the command line.
-      known: the names of all flags; if it is empty, names are not checked.
+      flag_names: of all flags; if it is empty, names are not checked.
 
     Raises:
       ConfigError: a file cannot be read, or a line would not mean what it says; the message lists
@@ -38,7 +38,7 @@ def check_flagfiles(arguments: Sequence[str], known: Collection[str] = ()) -> No
     for argument in split_flagfiles(arguments)[0]:
         path = argument.partition("=")[2]
         if path:
-            _check_file(os.path.expanduser(path), "the command line", known, problems, ())
+            _check_file(os.path.expanduser(path), "the command line", flag_names, problems, ())
         else:
             problems.append("the command line: --flagfile has no path. Write --flagfile=path.")
     if problems:
@@ -68,7 +68,7 @@ def split_flagfiles(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _check_file(
-    path: str, where: str, known: Collection[str], problems: list[str], outer: tuple[str, ...]
+    path: str, where: str, flag_names: Collection[str], problems: list[str], outer: tuple[str, ...]
 ) -> None:
     try:
         real = os.path.realpath(path)
@@ -103,24 +103,24 @@ def _check_file(
             continue
         if not text or text.startswith(("#", "//")):
             continue
-        problem = _line_problem(text) or _name_problem(text, known, path)
+        problem = _line_problem(text) or _name_problem(text, flag_names, path)
         match = _FLAGFILE.match(text)
         if problem:
             problems.append(f"{place}: {text!r}: {problem}")
         elif match:
-            _check_file(os.path.expanduser(match[1]), place, known, problems, outer)
+            _check_file(os.path.expanduser(match[1]), place, flag_names, problems, outer)
 
 
-def _name_problem(text: str, known: Collection[str], path: str) -> str:
+def _name_problem(text: str, flag_names: Collection[str], path: str) -> str:
     name = text.partition("=")[0].lstrip("-")
-    if not known or name in known or name in ("flagfile", "undefok"):
+    if not flag_names or name in flag_names or name in ("flagfile", "undefok"):
         return ""
     if removed.is_readable(text, path):
         return ""
-    return f"unknown flag --{name}{flag_hint(name, known)}"
+    return f"unknown flag --{name}{flag_hint(name, flag_names)}"
 
 
-def flag_hint(name: str, known: Collection[str]) -> str:
+def flag_hint(name: str, flag_names: Collection[str]) -> str:
     """`. Did you mean --a or --b?` for flags that have all words of a name, or the nearest one.
 
     If no flag is near, it may be a parameter of a model, or an absl flag of the model's module. For
@@ -129,11 +129,11 @@ def flag_hint(name: str, known: Collection[str]) -> str:
     if removed.instead(name):
         return removed.instead(name)
     words = set(name.split("_"))
-    longer = sorted(flag for flag in known if words <= set(flag.split("_")))
+    longer = sorted(flag for flag in flag_names if words <= set(flag.split("_")))
     if len(words) > 1 and 0 < len(longer) <= _HINTED:
         return f". Did you mean {' or '.join(f'--{flag}' for flag in longer)}?"
     parameter = f". To set a parameter of the model, write --model_params={name}=value."
-    return nearest(name, known) or parameter
+    return nearest(name, flag_names) or parameter
 
 
 def _line_problem(text: str) -> str:

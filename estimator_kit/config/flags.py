@@ -163,13 +163,15 @@ def config_from_flags(values: flags.FlagValues = flags.FLAGS) -> ExperimentConfi
       ConfigError: a value is wrong, or flags do not go together.
     """
     # Settings with their default are left out, so the config knows which ones were set.
-    given = {name: values[name].value for name in DEFAULTS if not _is_default(values[name], name)}
-    if "model_params" in given:
-        given["model_params"] = _model_params(given["model_params"] or [])
+    settings = {
+        name: values[name].value for name in DEFAULTS if not _is_default(values[name], name)
+    }
+    if "model_params" in settings:
+        settings["model_params"] = _model_params(settings["model_params"] or [])
     return ExperimentConfig(
         **{
             name: value
-            for name, value in given.items()
+            for name, value in settings.items()
             if value is not None and (value != "" or DEFAULTS[name] is not None)
         }
     )

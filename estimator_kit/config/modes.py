@@ -551,8 +551,8 @@ def counted(mode: str, aspects: Iterable[str]) -> frozenset[str]:
     Settings that only point at something, such as files, are not among them: what they point at
     counts.
     """
-    found = {name: changes_of(AllSettings, name) for name in settings_of(mode)}
-    return frozenset(n for n, c in found.items() if not c.named and c.aspects & {*aspects})
+    changes = {name: changes_of(AllSettings, name) for name in settings_of(mode)}
+    return frozenset(n for n, c in changes.items() if not c.named and c.aspects & {*aspects})
 
 
 def missing_settings(config: AllSettings) -> list[str]:
@@ -560,7 +560,7 @@ def missing_settings(config: AllSettings) -> list[str]:
     return [
         missing(name, config.mode, instead)
         for name, instead in MODES[config.mode].needs.items()
-        if not any(getattr(config, given) for given in (name, *instead))
+        if not any(getattr(config, setting) for setting in (name, *instead))
     ]
 
 

@@ -53,8 +53,8 @@ def text_of(error: Exception) -> str:
 
 def _of_own_flag(error: Exception) -> str:
     """The text for an absl flag of the user that nobody has parsed."""
-    found = re.search(r"--(\w+)", str(error))
-    name = found[1] if found else "name"
+    match = re.search(r"--(\w+)", str(error))
+    name = match[1] if match else "name"
     return (
         f"the absl flag --{name} is read, but the kit does not parse flags that a model's module "
         f"defines. Make it a field of the class Params, read self.params.{name}, and set it with "

@@ -96,8 +96,8 @@ def check_model(cluster: Cluster, model: ModelFn) -> None:
         "clip_norm": p.clip_norm is not None,
         "clip_value": p.clip_value is not None,
     }
-    for name, given in wrong.items():
-        if given:
+    for name, is_set in wrong.items():
+        if is_set:
             raise ConfigError(
                 f"the model parameter {name} does not work with --strategy={cluster.strategy}: it "
                 "would apply to the gradients of each device separately. Remove it."

@@ -80,10 +80,10 @@ class _Evaluator:
         """
         if self._begun is not None and tf.io.gfile.exists(f"{self._begun}.index"):
             return self._begun
-        found = tf.train.latest_checkpoint(self.model_dir)
-        if found is None or found == self.scored or found.endswith("-0"):
+        checkpoint = tf.train.latest_checkpoint(self.model_dir)
+        if checkpoint is None or checkpoint == self.scored or checkpoint.endswith("-0"):
             return None
-        return str(found)
+        return str(checkpoint)
 
     def is_due(self) -> bool:
         return time.monotonic() - self._last >= self._training.eval_throttle_secs

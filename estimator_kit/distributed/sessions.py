@@ -119,13 +119,13 @@ class ClusterSession(tf.compat.v1.train.SessionRunHook):
         self.of: Optional[str] = None
         self.taken_back = False
         self._ready = ready
-        self._made = False
+        self._has_session = False
         self._closed = threading.Event()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        if self._made:
+        if self._has_session:
             raise SessionLost("a server of the cluster was started again")
-        self._made = True
+        self._has_session = True
         if self._ready is not None:
             self.of = self._ready()
             threading.Thread(target=self._look, args=(session, self._ready), daemon=True).start()

@@ -75,9 +75,9 @@ class _Buffer(ctypes.Structure):
 def library_path(tensorflow_dir: str) -> Optional[str]:
     """The shared library with the C API of an installed TensorFlow, or None."""
     for pattern in ("libtensorflow_cc.so.2", "libtensorflow_cc.2.dylib", "libtensorflow_cc.so*"):
-        found = sorted(glob.glob(os.path.join(glob.escape(tensorflow_dir), pattern)))
-        if found:
-            return found[0]
+        paths = sorted(glob.glob(os.path.join(glob.escape(tensorflow_dir), pattern)))
+        if paths:
+            return paths[0]
     return None
 
 
@@ -346,7 +346,7 @@ class CSession:
 
 def signatures_in(meta_graph: bytes) -> dict[str, Any]:
     """The signatures of a serialized MetaGraphDef; see `CSession`."""
-    found = {}
+    signatures = {}
     for number, entry in _fields(meta_graph):
         if number == 5:  # map<string, SignatureDef>
             name, signature = _entry(entry)
@@ -358,8 +358,8 @@ def signatures_in(meta_graph: bytes) -> dict[str, Any]:
                     parts["inputs" if field == 1 else "outputs"][key] = tensor.decode()
                 elif field == 3:
                     parts["method"] = value.decode()
-            found[name] = parts
-    return found
+            signatures[name] = parts
+    return signatures
 
 
 def _entry(data: bytes) -> tuple[str, bytes]:

@@ -37,12 +37,12 @@ class UnusualRows:
 
     def __init__(self) -> None:
         # (name, what is unusual) -> (its size, the row), over all rows that were added.
-        self._found: dict[tuple[str, str], tuple[float, int]] = {}
+        self._unusual_rows: dict[tuple[str, str], tuple[float, int]] = {}
 
     @property
     def places(self) -> list[int]:
         """The sorted numbers of the unusual rows."""
-        return sorted({row for _, row in self._found.values()})
+        return sorted({row for _, row in self._unusual_rows.values()})
 
     def add(self, first: int, values: Mapping[str, Any]) -> None:
         """Looks at a batch of rows.
@@ -87,9 +87,9 @@ class UnusualRows:
     def _see(self, name: str, what: str, size: float, first: int, rows: np.ndarray) -> None:
         """Keeps the first of these rows if its size is smaller than before."""
         if len(rows):
-            before = self._found.get((name, what))
+            before = self._unusual_rows.get((name, what))
             if before is None or size < before[0]:
-                self._found[name, what] = (size, first + int(rows[0]))
+                self._unusual_rows[name, what] = (size, first + int(rows[0]))
 
 
 _log = logging.getLogger("estimator_kit")

@@ -150,14 +150,14 @@ def optimized(meta: Any, graph: Any) -> Any:
 
 def features_of_signatures(meta: Any, spec: FeatureSpec) -> dict[str, list[str]]:
     """The features that the outputs of each signature depend on, sorted, by signature."""
-    found = columns_of_signatures(meta)
-    return {name: _features(spec, columns) for name, columns in found.items()}
+    columns_by_signature = columns_of_signatures(meta)
+    return {name: _features(spec, columns) for name, columns in columns_by_signature.items()}
 
 
 def columns_of_signatures(meta: Any) -> dict[str, set[str]]:
     """The columns, by their names in ops, that the outputs of each signature depend on."""
     nodes = {node.name: node for node in meta.graph_def.node}
-    found = {}
+    columns_by_signature = {}
     for name, signature in meta.signature_def.items():
         waiting = [info.name.partition(":")[0] for info in signature.outputs.values()]
         seen: set[str] = set()
@@ -172,8 +172,8 @@ def columns_of_signatures(meta: Any) -> dict[str, set[str]]:
                 columns.add(column.partition("/")[0])
                 continue
             waiting += [i.lstrip("^").partition(":")[0] for i in nodes[node].input]
-        found[name] = columns
-    return found
+        columns_by_signature[name] = columns
+    return columns_by_signature
 
 
 def _features(spec: FeatureSpec, columns: Iterable[str]) -> list[str]:

@@ -45,10 +45,12 @@ def of_parts(
     tensors: dict[str, dict[str, tf.Tensor]] = {}
     for name, signature in sorted(signatures.items()):
         if inputs.examples.name in {info.name for info in signature.inputs.values()}:
-            found = {info.name for info in signature.outputs.values()}
-            tensors[name] = {tensor: graph.get_tensor_by_name(tensor) for tensor in sorted(found)}
+            output_names = {info.name for info in signature.outputs.values()}
+            tensors[name] = {
+                tensor: graph.get_tensor_by_name(tensor) for tensor in sorted(output_names)
+            }
             groups[_features_of(tensors[name].values(), spec, inputs.features)].append(name)
-    made, needs = dict(signatures), {}
+    new_signatures, needs = dict(signatures), {}
     for read, names in groups.items():
         needed = read
         if not required <= read:
@@ -58,10 +60,10 @@ def of_parts(
             except CopyError:
                 needed = frozenset(used)  # They keep the parser of all features.
             else:
-                made.update({name: _renamed(signatures[name], copies) for name in names})
+                new_signatures.update({name: _renamed(signatures[name], copies) for name in names})
         for name in names:
             needs[name] = tuple(feature for feature in used if feature in needed)
-    return made, needs
+    return new_signatures, needs
 
 
 def _features_of(
@@ -69,15 +71,15 @@ def _features_of(
 ) -> frozenset[str]:
     """The features that outputs depend on."""
     keys = {op: key for key, value in features.items() for op in _ops(value)}
-    found: set[str] = set()
+    feature_names: set[str] = set()
     for op in ancestors((output.op for output in outputs), stop=keys):
         key = keys.get(op)
         if key is None:
             continue
         raw = raw_feature(key)
-        found.update([raw] if raw is not None else spec.features_of(_column_of(key, spec)))
-    lengths = {spec.features[name].row_lengths for name in found}
-    return frozenset(found | {name for name in lengths if name})
+        feature_names.update([raw] if raw is not None else spec.features_of(_column_of(key, spec)))
+    lengths = {spec.features[name].row_lengths for name in feature_names}
+    return frozenset(feature_names | {name for name in lengths if name})
 
 
 def _column_of(key: str, spec: FeatureSpec) -> str:

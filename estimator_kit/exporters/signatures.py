@@ -203,16 +203,16 @@ def depends_on(outputs: Iterable[tf.Tensor], tensor: tf.Tensor) -> bool:
 
 def ancestors(ops: Iterable[tf.Operation], stop: Mapping[tf.Operation, object]) -> set[Any]:
     """The ops that some ops depend on, with these ops, but nothing beyond the ops of `stop`."""
-    found: set[tf.Operation] = set()
+    reached_ops: set[tf.Operation] = set()
     waiting = list(ops)
     while waiting:
         op = waiting.pop()
-        if op in found:
+        if op in reached_ops:
             continue
-        found.add(op)
+        reached_ops.add(op)
         if op not in stop:
             waiting += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
-    return found
+    return reached_ops
 
 
 def _below(sources: Iterable[tf.Operation], among: set[Any]) -> set[Any]:

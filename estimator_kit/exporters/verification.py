@@ -160,7 +160,7 @@ def verify(
     places = rows.places or tuple(range(len(rows.records)))
     try:
         skew.check_features(spec, rows.features, answers[PREDICT_EXAMPLES], written.features)
-        for name, found in answers.items():
+        for name, actual in answers.items():
             expected = written.answers[name]
             places = rows.places or tuple(range(len(rows.records)))
             if name in written.raw_signatures:
@@ -168,7 +168,7 @@ def verify(
                 places = tuple(np.array(places)[rows.sendable].tolist())
             elif name != PREDICT_EXAMPLES:
                 expected = {key: value[:_FEW] for key, value in expected.items()}
-            largest = max(largest, skew.check_answers(expected, found, f"signature {name}"))
+            largest = max(largest, skew.check_answers(expected, actual, f"signature {name}"))
     except skew.Skew as error:
         # Replace row numbers of the sample by row numbers of the files.
         kept = " of the rows that the filter keeps" if spec.filter else ""

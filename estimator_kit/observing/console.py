@@ -180,8 +180,8 @@ def _line(
     now = datetime.datetime.fromtimestamp(
         time.time() if created is None else created, datetime.timezone.utc
     )
-    found = {"time": now.isoformat(timespec="milliseconds"), "level": level, "message": message}
-    return json.dumps(documents.plain({**found, **fields}))
+    entry = {"time": now.isoformat(timespec="milliseconds"), "level": level, "message": message}
+    return json.dumps(documents.plain({**entry, **fields}))
 
 
 class _Json(logging.Formatter):

@@ -81,7 +81,7 @@ def threads(space: Any) -> Iterator[Thread]:
     """The threads and streams of an XSpace."""
     for plane in space.planes:
         is_device = plane.name.startswith(_DEVICE)
-        names = {key: found.name for key, found in plane.event_metadata.items()}
+        names = {key: metadata.name for key, metadata in plane.event_metadata.items()}
         for line in plane.lines:
             if is_device and line.name in _DERIVED:
                 continue
@@ -119,9 +119,9 @@ def own_times(events: Iterable[Event]) -> Iterator[tuple[Event, int, list[str]]]
 
 def _op(plane: Any, event: Any) -> str:
     """The op that started a kernel of a device, as name:type; empty if the trace has none."""
-    for found in (*event.stats, *plane.event_metadata[event.metadata_id].stats):
-        if plane.stat_metadata[found.metadata_id].name == _OP_OF_KERNEL:
-            result: str = found.str_value or plane.stat_metadata[found.ref_value].name
+    for stat in (*event.stats, *plane.event_metadata[event.metadata_id].stats):
+        if plane.stat_metadata[stat.metadata_id].name == _OP_OF_KERNEL:
+            result: str = stat.str_value or plane.stat_metadata[stat.ref_value].name
             return result
     return ""
 

@@ -82,8 +82,8 @@ def log_training(
     began = False
     with _warning(tracker, "the run"):
         flags = numbers.flags_by_name(run_record.read_flags(model_dir))
-        given = {name: "; ".join(values) for name, values in flags.items()}
-        tracker.start({**given, **(parameters or {})})
+        flag_values = {name: "; ".join(values) for name, values in flags.items()}
+        tracker.start({**flag_values, **(parameters or {})})
         began = True
     if not began:
         return False

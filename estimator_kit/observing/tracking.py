@@ -248,13 +248,13 @@ class MLflowTracker(Tracker):
             self._client.get_registered_model(self.name)
         except self._mlflow.exceptions.MlflowException:
             self._client.create_registered_model(self.name)
-        made = self._client.create_model_version(
+        model_version = self._client.create_model_version(
             self.name,
             source=f"{self._run.info.artifact_uri}/saved_model",
             run_id=self._run_id,
             tags={_VERSION: str(version)},
         )
-        self._client.set_registered_model_alias(self.name, ALIAS, made.version)
+        self._client.set_registered_model_alias(self.name, ALIAS, model_version.version)
 
     @property
     def _run_id(self) -> str:
@@ -262,18 +262,18 @@ class MLflowTracker(Tracker):
 
     def _experiment(self) -> str:
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "Default")
-        found = self._client.get_experiment_by_name(name)
-        return str(found.experiment_id if found else self._client.create_experiment(name))
+        experiment = self._client.get_experiment_by_name(name)
+        return str(experiment.experiment_id if experiment else self._client.create_experiment(name))
 
     def _last_run(self) -> Any:
         """The newest run of this model directory, or None."""
-        found = self._client.search_runs(
+        runs = self._client.search_runs(
             [self._experiment()],
             filter_string=f"tags.`{_KEY}` = '{self._key()}'",
             max_results=1,
             order_by=["attributes.start_time DESC"],
         )
-        return found[0] if found else None
+        return runs[0] if runs else None
 
     def _key(self) -> str:
         """Stands for the model directory in a search, where a path may have no quotes."""

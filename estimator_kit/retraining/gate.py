@@ -93,7 +93,7 @@ class Finding(documents.Part):
         )
 
     @pydantic.model_serializer
-    def _whole(self) -> dict[str, Any]:
+    def _all_fields(self) -> dict[str, Any]:
         """A file has all fields, and the sentence."""
         fields = {name: value for name, value in self if name != "compares"}
         return {**fields, "sentence": self.sentence}

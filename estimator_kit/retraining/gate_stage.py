@@ -201,7 +201,7 @@ def run(
         metrics=_metrics(spec, scored),
         measured={**measured},
         intervals=metric_intervals(section, scored, values),
-        label_means={name: _mean(found) for name, found in scored.items()},
+        label_means={name: _mean(labeled_rows) for name, labeled_rows in scored.items()},
     )
     return judged, answers
 
@@ -262,15 +262,15 @@ def verify(
     expected = _answers_of(export, records) if answers is None else answers
 
     def check(path: str) -> None:
-        found = _answers_of(path, records)
+        outputs = _answers_of(path, records)
         for name, values in expected.items():
-            if name not in found:
+            if name not in outputs:
                 raise ConfigError(f"{path}: its answer has no output {name!r}")
             if values.dtype.kind != "f":
                 continue
-            if not np.all(np.isfinite(found[name])):
+            if not np.all(np.isfinite(outputs[name])):
                 raise ConfigError(f"{path}: in a real request, {name} is NaN or infinite")
-            if not np.allclose(found[name], values, rtol=1e-4, atol=1e-6):
+            if not np.allclose(outputs[name], values, rtol=1e-4, atol=1e-6):
                 raise ConfigError(f"{path}: in a real request, {name} differs from the candidate's")
 
     return check

@@ -70,7 +70,7 @@ class Start(CycleFile):
     reason: str = ""
 
     @pydantic.model_serializer
-    def _whole(self) -> dict[str, Any]:
+    def _all_fields(self) -> dict[str, Any]:
         """A file has all fields."""
         return dict(self)
 

@@ -100,9 +100,9 @@ class EvalRows:
             self._rows += len(block)
             labels = reader.read(parser.parse(block, with_labels=True))
             dense = {n: v for n, v in labels.items() if isinstance(v, tf.Tensor)}
-            found = {f"label:{name}": value for name, value in dense.items()}
-            found |= {f"feature:{k}": v for k, v in _parse(spec, block, entries).items()}
-            for name, value in found.items():
+            tensors = {f"label:{name}": value for name, value in dense.items()}
+            tensors |= {f"feature:{k}": v for k, v in _parse(spec, block, entries).items()}
+            for name, value in tensors.items():
                 columns.setdefault(name, []).append(value.numpy())
         self._columns = {name: np.concatenate(parts) for name, parts in columns.items()}
         if spec.filter and not self._rows:
@@ -121,8 +121,8 @@ class EvalRows:
 
     def weights(self, objective: str) -> NDArray[Any]:
         """The weights, float64 [rows]; 1 if the spec has no weight."""
-        found = self._columns.get(f"label:{self._spec.label_of(objective)}/weight")
-        return np.ones(len(self)) if found is None else found.astype(np.float64)
+        stored_weights = self._columns.get(f"label:{self._spec.label_of(objective)}/weight")
+        return np.ones(len(self)) if stored_weights is None else stored_weights.astype(np.float64)
 
     def values(self, feature: str) -> NDArray[Any]:
         return self._columns[f"feature:{feature}"]
@@ -148,14 +148,14 @@ class EvalRows:
         Raises:
           ConfigError: the model does not have such an output, or not one for each row.
         """
-        known = exports.read(export, "")
-        older = None if all_of_them else known.spec
+        export_facts = exports.read(export, "")
+        older = None if all_of_them else export_facts.spec
         if older is not None:
             heads = {name: entry.head for name, entry in older.objectives.items()}
             objectives = [n for n in objectives if heads.get(n) == self._spec.objectives[n].head]
         parts: dict[str, list[NDArray[Any]]] = {name: [] for name in objectives}
         for batch in exports.predictions(
-            known,
+            export_facts,
             self._paths,
             self._batch_size,
             damaged=self._damaged,
@@ -168,17 +168,17 @@ class EvalRows:
                 if output not in batch:
                     raise ConfigError(f"{export}: its predictions have no output {output!r}")
                 parts[name].append(batch[output])
-        found = {name: np.concatenate(values) for name, values in parts.items() if values}
-        for name, values in found.items():
+        predicted = {name: np.concatenate(values) for name, values in parts.items() if values}
+        for name, values in predicted.items():
             if len(values) != len(self):
                 raise ConfigError(
                     f"{export}: expected {len(self):,} predictions, one for each record, got "
                     f"{len(values):,}"
                 )
-            found[name] = by_row(self._spec.objectives[name], values)
+            predicted[name] = by_row(self._spec.objectives[name], values)
         if older is None:
-            return found
-        moved = {n: as_now(older, self._spec, n, values) for n, values in found.items()}
+            return predicted
+        moved = {n: as_now(older, self._spec, n, values) for n, values in predicted.items()}
         return {name: values for name, values in moved.items() if values is not None}
 
 

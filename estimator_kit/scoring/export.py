@@ -220,7 +220,7 @@ def ask(
     argument: str,
     records: np.ndarray,
     names: Sequence[str],
-    given: Optional[Mapping[str, np.ndarray]] = None,
+    other_inputs: Optional[Mapping[str, np.ndarray]] = None,
 ) -> dict[str, np.ndarray]:
     """Asks an export with serialized records; returns `{output: [rows, ...]}`.
 
@@ -230,7 +230,7 @@ def ask(
     """
     others = {
         key: np.repeat(value, len(records), axis=0) if value.ndim else value
-        for key, value in (given or {}).items()
+        for key, value in (other_inputs or {}).items()
     }
     answers = model.run(signature, {argument: records, **others}, names)
     for name in names:
@@ -309,12 +309,12 @@ def _spec(path: str, spec_path: str) -> Optional[FeatureSpec]:
 
     Raises ConfigError if both exist and do not mean the same.
     """
-    given = parser.load(spec_path) if spec_path else None
+    own_spec = parser.load(spec_path) if spec_path else None
     folder = os.path.join(path, _SPEC)
     kept = run_record.kept_spec(folder)
     if kept is None:
-        return given
-    changes = [] if given is None else run_record.changes_since(folder, given)
+        return own_spec
+    changes = [] if own_spec is None else run_record.changes_since(folder, own_spec)
     if changes:
         listing = "\n".join(f"  {change}" for change in changes)
         raise ConfigError(

@@ -44,12 +44,12 @@ def importance(
     measured = {name: spec.objectives[name].main[0].kind for name in labels}
 
     def values(predictions: Mapping[str, NDArray[Any]]) -> dict[str, float]:
-        found = {}
+        scores = {}
         for name, metric in measured.items():
             rows = (labels[name], predictions[name], weights[name])
             value = row_metric(metric.name, spec.objectives[name].head, *rows).value()
-            found[name] = value if metric.better == "max" else -value
-        return found
+            scores[name] = value if metric.better == "max" else -value
+        return scores
 
     names = {name: metric.name for name, metric in measured.items()}
     random = np.random.default_rng(1)
@@ -75,7 +75,7 @@ def importance(
 def groups(spec: FeatureSpec) -> list[tuple[str, ...]]:
     """The features that columns read, those that belong together as one entry."""
     read = {name for column in spec.columns.values() for name in column.features(spec)}
-    found: list[set[str]] = []
+    feature_sets: list[set[str]] = []
     pairs = [{name, f.row_lengths} for name, f in spec.features.items() if f.row_lengths]
     pairs += [
         {*column.features(spec)}
@@ -83,13 +83,13 @@ def groups(spec: FeatureSpec) -> list[tuple[str, ...]]:
         if column.weighted_by is not None
     ]
     for together in [*pairs, *({name} for name in spec.features if name in read)]:
-        overlapping = [other for other in found if other & together]
+        overlapping = [other for other in feature_sets if other & together]
         for other in overlapping:
-            found.remove(other)
-        found.append(set(together).union(*overlapping))
+            feature_sets.remove(other)
+        feature_sets.append(set(together).union(*overlapping))
     order = list(spec.features)
     return sorted(
-        (tuple(sorted(names, key=order.index)) for names in found),
+        (tuple(sorted(names, key=order.index)) for names in feature_sets),
         key=lambda names: order.index(names[0]),
     )
 
@@ -119,11 +119,11 @@ class _Records:
 
     def shuffled(self, names: Sequence[str], order: NDArray[Any]) -> NDArray[Any]:
         """Serialized records, object [rows], in which these features have another order."""
-        made = []
+        records = []
         for own, other in zip(self._parts, order):
             source = self._parts[other]
-            made.append(self._together({**own, **_taken(source, own, names)}))
-        return np.array(made, object)
+            records.append(self._together({**own, **_taken(source, own, names)}))
+        return np.array(records, object)
 
     def _apart(self, record: Any) -> dict[str, Any]:
         if self._sequence:

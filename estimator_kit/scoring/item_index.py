@@ -140,10 +140,10 @@ def share_found(
       queries: float32 [queries, n].
       best: float32 [queries, k], the largest scores, the largest one first.
     """
-    found = vectors[np.maximum(ids, 0)]
-    scores = np.einsum("qkn,qn->qk", found, queries)
+    answer_vectors = vectors[np.maximum(ids, 0)]
+    scores = np.einsum("qkn,qn->qk", answer_vectors, queries)
     # Two ways to compute a score differ in its last digits.
-    rounding = 1e-6 * np.einsum("qkn,qn->qk", np.abs(found), np.abs(queries))
+    rounding = 1e-6 * np.einsum("qkn,qn->qk", np.abs(answer_vectors), np.abs(queries))
     return float(((ids >= 0) & (scores >= best[:, -1:] - rounding)).mean())
 
 

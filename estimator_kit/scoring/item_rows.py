@@ -69,8 +69,8 @@ def batches(
     part = _of_items(spec, needed)
     others = _fillers(spec, needed)
     is_table = kinds.kind_of_all(paths) != kinds.TFRECORD
-    found = _of_tables(part, paths, name, size) if is_table else _of_records(paths, size)
-    for batch in found:
+    item_batches = _of_tables(part, paths, name, size) if is_table else _of_records(paths, size)
+    for batch in item_batches:
         examples = [tf.train.Example.FromString(record) for record in batch.records]
         names = _names(batch, examples, name)
         for example in examples:
@@ -137,7 +137,7 @@ def _names(batch: Batch, examples: Sequence[Any], name: str) -> list[bytes]:
         stored = [[value] if value is not None else [] for value in kept]
     else:
         stored = [_values(example.features.feature.get(name)) for example in examples]
-    found = []
+    names = []
     for i, values in enumerate(stored):
         if len(values) != 1 or not isinstance(values[0], (str, bytes, int)):
             raise DataError(
@@ -145,8 +145,8 @@ def _names(batch: Batch, examples: Sequence[Any], name: str) -> list[bytes]:
                 f"which names the item, got {values or 'none'}. Correct the row."
             )
         value = values[0]
-        found.append(value if isinstance(value, bytes) else str(value).encode())
-    return found
+        names.append(value if isinstance(value, bytes) else str(value).encode())
+    return names
 
 
 def _values(feature: Any) -> list[Any]:
@@ -156,13 +156,13 @@ def _values(feature: Any) -> list[Any]:
 
 def _fillers(spec: FeatureSpec, needed: Collection[str]) -> dict[str, Any]:
     """A value for each required feature that is not needed, so that records can be parsed."""
-    found = {}
+    fillers = {}
     for name, entry in columns.feature_parse_dict(spec).items():
         required = isinstance(entry, tf.io.FixedLenFeature) and entry.default_value is None
         if name in needed or not required:
             continue
         count = int(np.prod(entry.shape))
-        value = found[name] = tf.train.Feature()
+        value = fillers[name] = tf.train.Feature()
         dtype = tf.as_dtype(entry.dtype)
         if dtype == tf.string:
             value.bytes_list.value.extend([b""] * count)
@@ -170,4 +170,4 @@ def _fillers(spec: FeatureSpec, needed: Collection[str]) -> dict[str, Any]:
             value.int64_list.value.extend([0] * count)
         else:
             value.float_list.value.extend([0.0] * count)
-    return found
+    return fillers

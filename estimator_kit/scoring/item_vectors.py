@@ -77,14 +77,14 @@ def find(path: str, meta: Any) -> Source:
     Raises:
       ConfigError: it has none, or several.
     """
-    found = sorted(name for name in meta.signature_def if name.startswith(_CATALOGUE))
-    if len(found) > 1:
+    signatures = sorted(name for name in meta.signature_def if name.startswith(_CATALOGUE))
+    if len(signatures) > 1:
         raise ConfigError(
             f"--export_dir={path}: expected one signature {_CATALOGUE}<objective>, got "
-            f"{', '.join(found)}. Export a model with one objective of the head next_item."
+            f"{', '.join(signatures)}. Export a model with one objective of the head next_item."
         )
-    if found:
-        objective = found[0][len(_CATALOGUE) :]
+    if signatures:
+        objective = signatures[0][len(_CATALOGUE) :]
         return Source(path, f"{USER}/{objective}", objective)
     if {USER, ITEM} <= set(meta.signature_def):
         return Source(path, USER, None)
@@ -103,9 +103,9 @@ def of_catalogue(model: LoadedModel, source: Source, spec: FeatureSpec) -> Items
     vectors = []
     for start in range(0, count, _IDS_OF_A_REQUEST):
         ids = np.arange(start, min(start + _IDS_OF_A_REQUEST, count), dtype=np.int64)
-        found = model.run(_CATALOGUE + source.objective, {IDS: ids}, ["items", "vectors"])
-        names += found["items"].tolist()
-        vectors.append(found["vectors"])
+        answer = model.run(_CATALOGUE + source.objective, {IDS: ids}, ["items", "vectors"])
+        names += answer["items"].tolist()
+        vectors.append(answer["vectors"])
     return _checked(Items(names, np.concatenate(vectors)), source.path)
 
 
@@ -123,22 +123,24 @@ def of_rows(
       name: the feature that names an item.
     """
     needed = features_of_signatures(meta, spec)[ITEM]
-    found: dict[bytes, np.ndarray] = {}
+    vectors_by_name: dict[bytes, np.ndarray] = {}
     with item_rows.bad_rows_named(spec, paths, needed):
         for names, records in item_rows.batches(spec, paths, name, needed, _BATCH):
             vectors = exports.ask(model, ITEM, EXAMPLES, records, [ITEM])[ITEM]
-            found.update(zip(names, vectors))
-    if not found:
+            vectors_by_name.update(zip(names, vectors))
+    if not vectors_by_name:
         raise DataError(f"--predict_files: no rows in {paths[0]}. Name files with items.")
-    return _checked(Items(list(found), np.stack(list(found.values()))), model.path)
+    return _checked(
+        Items(list(vectors_by_name), np.stack(list(vectors_by_name.values()))), model.path
+    )
 
 
 def of_users(model: LoadedModel, source: Source, records: Sequence[bytes]) -> np.ndarray:
     """The vectors of the users of records: float32 [records, n]."""
-    found = [
+    vectors = [
         exports.ask(model, source.user, EXAMPLES, part, [USER])[USER] for part in _parts(records)
     ]
-    return np.concatenate(found)
+    return np.concatenate(vectors)
 
 
 def check_scores(
@@ -160,10 +162,10 @@ def check_scores(
     size = max(1, _CHECKED // 8 // len(items.names))
     for part in _parts(records, min(size, _BATCH)):
         signature = f"predict/{source.objective}"
-        found = exports.ask(model, signature, EXAMPLES, part, ["scores", USER])
-        products = found[USER] @ items.vectors.T
-        scale = np.linalg.norm(found[USER], axis=1)[:, np.newaxis] * lengths
-        difference = np.abs(products - found["scores"]) / np.maximum(scale, 1.0)
+        answer = exports.ask(model, signature, EXAMPLES, part, ["scores", USER])
+        products = answer[USER] @ items.vectors.T
+        scale = np.linalg.norm(answer[USER], axis=1)[:, np.newaxis] * lengths
+        difference = np.abs(products - answer["scores"]) / np.maximum(scale, 1.0)
         largest = max(largest, float(difference.max()))
     if not largest <= tolerance:
         raise ExportError(

@@ -53,15 +53,15 @@ def check_features(
                 f"--keep_columns: {name!r} is a feature list, and the Examples of predictions "
                 "have no feature lists. Keep a feature of the context."
             )
-    known = {*_stored_names(paths, damaged), *(spec.features if spec is not None else ())}
-    check_known(names, known, "the first records of the files have no feature {!r}")
+    feature_names = {*_stored_names(paths, damaged), *(spec.features if spec is not None else ())}
+    check_known(names, feature_names, "the first records of the files have no feature {!r}")
 
 
-def check_known(names: Sequence[str], known: Collection[str], sentence: str) -> None:
+def check_known(names: Sequence[str], known_names: Collection[str], sentence: str) -> None:
     """Raises ConfigError with the sentence about a name that is not known."""
     for name in names:
-        if name not in known:
-            hint = did_you_mean(name, sorted(set(known)))
+        if name not in known_names:
+            hint = did_you_mean(name, sorted(set(known_names)))
             raise ConfigError(f"--keep_columns: {sentence.format(name)}{hint}")
 
 
@@ -101,15 +101,15 @@ def _features(
     names: Sequence[str], lists: Collection[str], stored: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The features of a record with these names; those in `lists` are lists."""
-    found: dict[str, Any] = {}
+    features: dict[str, Any] = {}
     for name in names:
         kind = stored[name].WhichOneof("kind") if name in stored else None
         if kind is not None:
             values = list(getattr(stored[name], kind).value)
-            found[name] = values[0] if len(values) == 1 and name not in lists else values
+            features[name] = values[0] if len(values) == 1 and name not in lists else values
         elif name in stored and name in lists:
-            found[name] = []  # An empty list may have no type.
-    return found
+            features[name] = []  # An empty list may have no type.
+    return features
 
 
 def of_record(record: bytes) -> Mapping[str, Any]:
@@ -121,12 +121,12 @@ def of_record(record: bytes) -> Mapping[str, Any]:
 
 def _stored_names(paths: Sequence[str], damaged: tfrecords.Damaged) -> set[str]:
     """The features of the first records of each file; of a SequenceExample, of its context."""
-    found: set[str] = set()
+    stored_names: set[str] = set()
     for records in first_records(paths, damaged).values():
         for record in records:
             try:
-                found.update(of_record(record))
+                stored_names.update(of_record(record))
             except Exception as error:  # Protobuf's DecodeError; the prediction names the record.
                 if type(error).__name__ != "DecodeError":
                     raise
-    return found
+    return stored_names

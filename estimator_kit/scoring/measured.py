@@ -84,8 +84,8 @@ def write(
     if by:
         _log.info("measuring slices of %s", ", ".join(by))
         rows = EvalRows(spec, files, features=by, batch_size=batch_size, damaged=damaged)
-        found = slices.slices(spec, rows, rows.predictions(export, objectives), by)
-        found.save(path_of(model_dir, "slices.json"))
+        measured_slices = slices.slices(spec, rows, rows.predictions(export, objectives), by)
+        measured_slices.save(path_of(model_dir, "slices.json"))
     if with_importance:
         _log.info("measuring the importance of %d features", len(importance.groups(spec)))
         asked = importance.importance(
@@ -114,11 +114,11 @@ def records(
 ) -> list[bytes]:
     """Up to MOST_ROWS records that the spec's filter keeps, the same number of each file."""
     share = -(-MOST_ROWS // len(files))
-    found: list[bytes] = []
+    kept_records: list[bytes] = []
     for path in file_systems.ordered(files):
         for block in Selection(spec).blocks([path], damaged=damaged).rebatch(share).take(1):
-            found += list(block.numpy())
-    return found[:MOST_ROWS]
+            kept_records += list(block.numpy())
+    return kept_records[:MOST_ROWS]
 
 
 def asker(

@@ -165,7 +165,7 @@ def output_names(paths: Sequence[str]) -> dict[str, str]:
     if len(set(names.values())) < len(paths):
         parts = {path: [part for part in path.split("/") if part] for path in paths}
         levels = enumerate(zip(*parts.values()))
-        common = next((i for i, found in levels if len(set(found)) > 1), 0)
+        common = next((i for i, level in levels if len(set(level)) > 1), 0)
         names = {path: "__".join(parts[path][common:]) for path in paths}
     for name, count in collections.Counter(names.values()).items():
         if count > 1:

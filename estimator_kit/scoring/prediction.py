@@ -72,14 +72,13 @@ def chosen(batches: Iterator[Batch], names: Sequence[str]) -> Iterator[Batch]:
     )
 
 
-def check_outputs(names: Sequence[str], known: Iterable[str]) -> None:
+def check_outputs(names: Sequence[str], output_names: Iterable[str]) -> None:
     """Raises ConfigError if the model has no output of a name in --predict_outputs."""
-    known = sorted(known)
+    output_names = sorted(output_names)
     for name in names:
-        if name not in known:
-            raise ConfigError(
-                f"--predict_outputs: the model has no output {name!r}{did_you_mean(name, known)}"
-            )
+        if name not in output_names:
+            hint = did_you_mean(name, output_names)
+            raise ConfigError(f"--predict_outputs: the model has no output {name!r}{hint}")
 
 
 def rows(batches: Iterator[Batch], limit: Optional[int] = None) -> Iterator[dict[str, Any]]:

@@ -70,17 +70,17 @@ def difference(
     if math.isnan(estimate) or units == 0:
         return Interval(math.nan, math.nan, math.nan)
     random = np.random.default_rng(seed)
-    found = []
+    differences = []
     for _ in range(samples):
         drawn = np.bincount(random.integers(0, units, units), minlength=units).astype(np.float64)
         counts = drawn if groups is None else drawn[groups]
         value = first(counts) - second(counts)
         if math.isfinite(value):
-            found.append(value)
-    if len(found) < 0.9 * samples:
+            differences.append(value)
+    if len(differences) < 0.9 * samples:
         return Interval(estimate, math.nan, math.nan)
     outside = (1 - confidence) / 2
-    low, high = np.quantile(found, [outside, 1 - outside])
+    low, high = np.quantile(differences, [outside, 1 - outside])
     return Interval(estimate, float(low), float(high))
 
 
@@ -119,7 +119,7 @@ def slices(
         labels, weights = rows.labels(objective), rows.weights(objective)
         head = spec.objectives[objective].head
         name = spec.objectives[objective].main[0].name
-        whole = row_metric(name, head, labels, predicted, weights).value()
+        overall_metric = row_metric(name, head, labels, predicted, weights).value()
         parts: list[Slice] = []
         left_out: dict[str, int] = {}
         for feature in names:
@@ -129,7 +129,7 @@ def slices(
                 at = values == value
                 metric = row_metric(name, head, labels[at], predicted[at], weights[at])
                 parts.append(_slice(feature, value, int(at.sum()), metric))
-        overall = Overall(value=float(whole), rows=len(labels))
+        overall = Overall(value=float(overall_metric), rows=len(labels))
         objectives[objective] = ObjectiveSlices(
             metric=name, overall=overall, slices=parts, left_out=left_out
         )
@@ -138,10 +138,10 @@ def slices(
 
 def _values(values: NDArray[Any]) -> tuple[list[Any], int]:
     """The values to show, the most frequent first, and the number of rows with other values."""
-    found, counts = np.unique(values, return_counts=True)
+    distinct, counts = np.unique(values, return_counts=True)
     order = np.argsort(-counts, kind="stable")[:MOST_VALUES]
     shown = [i for i in order if counts[i] >= LEAST_ROWS]
-    return [found[i] for i in shown], int(counts.sum() - counts[shown].sum())
+    return [distinct[i] for i in shown], int(counts.sum() - counts[shown].sum())
 
 
 def _slice(feature: str, value: Any, rows: int, metric: Any) -> Slice:

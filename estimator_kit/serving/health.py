@@ -174,10 +174,10 @@ class Health(health_pb2_grpc.HealthServicer):
         else:
             unknown: int = _Response.SERVICE_UNKNOWN
             return unknown
-        known: int = (
+        status: int = (
             _Response.SERVING if is_serving and not self._leaving else _Response.NOT_SERVING
         )
-        return known
+        return status
 
     def _tell(self, watch: _Watch) -> None:
         while True:

@@ -98,7 +98,7 @@ def screen(
     _log.info("looking for bad records in %d files (--corrupt_data_policy=%s)", len(every), policy)
     size = sum(map(file_bytes.size, every))
     with ScanProgress("check_data", size, program.log_every_secs) as progress:
-        found = data_scan.scan(
+        scan_reports = data_scan.scan(
             every,
             spec=spec,
             with_labels=with_labels,
@@ -106,7 +106,7 @@ def screen(
             remedy=remedy,
             progress=progress,
         )
-    reports = {report.path: report for report in found}
+    reports = {report.path: report for report in scan_reports}
     counts: dict[str, Any] = {"policy": policy}
     kept: dict[str, list[str]] = {}
     records: dict[str, int] = {}

@@ -108,8 +108,8 @@ def wait_for_service(
             if left <= 0:
                 break
             try:
-                known = ask(b"", timeout=min(left, 5.0))
-                if known or not workers:
+                answer = ask(b"", timeout=min(left, 5.0))
+                if answer or not workers:
                     return
                 problem = "it has no worker; start one with --mode=data_service"
             except grpc.RpcError as error:

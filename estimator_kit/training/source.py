@@ -170,8 +170,8 @@ class TrainingInput:
           epochs: the number of epochs since this input began.
           counts: the row counts of each member of the team.
         """
-        step, whole = position.whole
-        rows = [sum(c.in_epochs(epochs) - c.in_epochs(whole) for c in one) for one in counts]
+        step, whole_epochs = position.whole
+        rows = [sum(c.in_epochs(epochs) - c.in_epochs(whole_epochs) for c in one) for one in counts]
         return step + self.team.steps_of(rows, self.command.training.batch_size)
 
     def _end_of(self, position: InputPosition, epochs: int) -> int:

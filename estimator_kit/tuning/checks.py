@@ -145,15 +145,15 @@ def _known_params(choice: ModelChoice, search: Search) -> set[str]:
     parameter = search.parameters.get("model")
     names = [choice.model] if parameter is None or parameter.when else []
     chosen = [str(each) for each in (parameter.choice or ())] if parameter is not None else []
-    found: set[str] = set()
+    parameter_names: set[str] = set()
     for name in (*names, *chosen):
         try:
-            found.update(find_model(name).Params.model_fields)
+            parameter_names.update(find_model(name).Params.model_fields)
         except ConfigError as error:
             if name not in chosen:
                 raise
             raise search.error(("parameters", "model"), str(error)) from error
-    return found
+    return parameter_names
 
 
 def _name_problem(name: str, params: set[str]) -> Optional[str]:

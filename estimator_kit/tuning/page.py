@@ -205,8 +205,8 @@ def write_board(trials_dir: str, search: Search, spec: FeatureSpec) -> None:
 
 def columns(search: Search) -> dict[str, object]:
     """The searched parameters by their name on the page, with an example of their values."""
-    found: dict[str, object] = {}
+    examples: dict[str, object] = {}
     for name, values in corners(search):
         place = name if name in FLAGS else f"model_params/{name}"
-        found[place] = plugin_data.plain(values[name])
-    return found
+        examples[place] = plugin_data.plain(values[name])
+    return examples

@@ -77,8 +77,8 @@ class Parameter(Entry):
         if (self.span is None) == (self.choice is None):
             raise ValueError("expected either `range` or `choice`, as in {range: [0.01, 0.1]}")
         if self.choice is not None:
-            for name, given in (("log", self.log), ("int", self.whole), ("step", self.step)):
-                if given:
+            for name, is_set in (("log", self.log), ("int", self.whole), ("step", self.step)):
+                if is_set:
                     raise ValueError(f"`{name}` is for a `range`, not for a `choice`. Remove it.")
             if len(self.choice) == 1 and not self.when:
                 raise ValueError(

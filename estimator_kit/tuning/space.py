@@ -69,13 +69,13 @@ def categories(parameter: Parameter) -> list[Any]:
 
 def stored(search: Search, values: Mapping[str, Any]) -> Values:
     """Values as Optuna stores them; see `categories`."""
-    found = dict(values)
+    stored_values = dict(values)
     for name, value in values.items():
         parameter = search.parameters[name]
         if parameter.choice is not None:
             texts = [text_of(each) for each in parameter.choice]
-            found[name] = categories(parameter)[texts.index(text_of(value))]
-    return found
+            stored_values[name] = categories(parameter)[texts.index(text_of(value))]
+    return stored_values
 
 
 def corners(search: Search) -> Iterator[tuple[str, Values]]:

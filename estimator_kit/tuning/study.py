@@ -270,9 +270,11 @@ class SearchStudy:
         if values is None:
             values = draw(self.search, trial)
             trial.set_user_attr("values", values)
-        known = frozen.intermediate_values
+        values_by_step = frozen.intermediate_values
         seconds = frozen.user_attrs.get("seconds", 0.0)
-        return Claim(number, values, resumed, seconds, max(known, default=-1), trial, owner)
+        return Claim(
+            number, values, resumed, seconds, max(values_by_step, default=-1), trial, owner
+        )
 
     def report(self, claim: Claim, *, rows: int, value: float, seconds: float) -> bool:
         """Stores an evaluation. Returns whether to end the trial.

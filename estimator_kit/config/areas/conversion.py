@@ -244,7 +244,7 @@ def _labels(conversion: Conversion) -> list[str]:
 
 
 def _sequence_problems(conversion: Conversion, program: Program, tables: Tables) -> list[str]:
-    given = {
+    sequence_settings = {
         "order_by": conversion.order_by,
         "sequence_columns": conversion.sequence_columns,
         "sequence_steps": conversion.sequence_steps,
@@ -254,7 +254,7 @@ def _sequence_problems(conversion: Conversion, program: Program, tables: Tables)
         return [
             f"--{name} is for sequences. Name the column of a history, such as user_id, with "
             "--sequence_by."
-            for name, value in given.items()
+            for name, value in sequence_settings.items()
             if value
         ]
     lines = name_problems("sequence_columns", conversion.sequence_columns)

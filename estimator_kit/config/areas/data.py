@@ -93,10 +93,10 @@ class Data(Settings):
     @classmethod
     def of(cls: type[D], config: Settings) -> D:
         """As of other areas, with the function that was given as `input_fn`."""
-        made = super().of(config)
+        area = super().of(config)
         if isinstance(config, Data):
-            made._own_function = config._own_function
-        return made
+            area._own_function = config._own_function
+        return area
 
     @property
     def own_function(self) -> Optional[Callable[[str], Any]]:

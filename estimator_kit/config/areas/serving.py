@@ -93,14 +93,14 @@ class ServedModel:
     specific: tuple[int, ...] = ()
     labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
-    def candidates(self, found: Sequence[int]) -> list[int]:
+    def candidates(self, versions: Sequence[int]) -> list[int]:
         """The versions that may be served, newest first."""
-        chosen = [v for v in found if self.policy != "specific" or v in self.specific]
+        chosen = [v for v in versions if self.policy != "specific" or v in self.specific]
         return sorted(chosen, reverse=True)
 
-    def most(self, found: Sequence[int]) -> int:
+    def most(self, versions: Sequence[int]) -> int:
         """How many versions are served at most."""
-        return self.latest if self.policy == "latest" else len(found)
+        return self.latest if self.policy == "latest" else len(versions)
 
 
 def served_models(serving: Serving) -> list[ServedModel]:
@@ -208,7 +208,7 @@ def _version(text: str) -> Optional[int]:
 
 
 def _label(entry: str) -> tuple[str, str, Optional[int]]:
-    found = re.fullmatch(r"([^:=]+):([A-Za-z0-9_.-]+)=(.*)", entry)
-    if not found:
+    match = re.fullmatch(r"([^:=]+):([A-Za-z0-9_.-]+)=(.*)", entry)
+    if not match:
         return "", "", None
-    return found[1], found[2], _version(found[3])
+    return match[1], match[2], _version(match[3])

@@ -141,10 +141,10 @@ def _rename(onnx: Any, graph: Any, inputs: Inputs) -> None:
     types = {value.name: value for value in graph.output}
     del graph.output[:]
     for name, tensor in inputs.outputs.items():
-        made = names.get(tensor, tensor)
-        graph.node.append(onnx.helper.make_node("Identity", [made], [name]))
+        source = names.get(tensor, tensor)
+        graph.node.append(onnx.helper.make_node("Identity", [source], [name]))
         output = graph.output.add()
-        output.CopyFrom(types[made])
+        output.CopyFrom(types[source])
         output.name = name
 
 

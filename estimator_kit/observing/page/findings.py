@@ -145,14 +145,14 @@ def _no_effect(numbers: Numbers) -> Iterator[str]:
 
 
 def _undefined_importance(numbers: Numbers) -> Iterator[str]:
-    found, importance = numbers.importance, _importance(numbers)
-    if found is None or not importance:
+    measurement, importance = numbers.importance, _importance(numbers)
+    if measurement is None or not importance:
         return
-    for objective, metric in found.metrics.items():
+    for objective, metric in measurement.metrics.items():
         if not any(objective in each for each in importance.values()):
             yield (
                 f"{objective}: the importance of features is undefined, because {metric} of the "
-                f"{found.rows:,} rows that it was measured on is. Mix the rows of the "
+                f"{measurement.rows:,} rows that it was measured on is. Mix the rows of the "
                 "evaluation files."
             )
 
@@ -165,16 +165,16 @@ def _idle_tables(numbers: Numbers) -> Iterator[str]:
         feature: sum(max(0.0, mean) for mean, _ in by_objective.values())
         for feature, by_objective in importance.items()
     }
-    whole = sum(sums.values())
+    total_importance = sum(sums.values())
     for table in weights[:3]:
         feature = _feature_of(numbers, table.name)
-        if not whole or feature is None or table.parameters < _LARGE_TABLE * total:
+        if not total_importance or feature is None or table.parameters < _LARGE_TABLE * total:
             continue
-        if sums.get(feature, whole) < _LITTLE_IMPORTANCE * whole:
+        if sums.get(feature, total_importance) < _LITTLE_IMPORTANCE * total_importance:
             yield (
                 f"{table.name} holds {table.parameters / total:.0%} of the parameters, and its "
-                f"feature {feature} has {sums[feature] / whole:.1%} of the importance. Try a "
-                "smaller table."
+                f"feature {feature} has {sums[feature] / total_importance:.1%} of the importance. "
+                "Try a smaller table."
             )
 
 

@@ -89,11 +89,11 @@ def _objectives(numbers: Numbers) -> list[Section]:
     if not numbers.curves:
         return []
     step = max(numbers.curves)
-    found = numbers.curves[step]
+    curves_by_objective = numbers.curves[step]
     shown = [
-        _objective(numbers, objective, found[objective], step)
+        _objective(numbers, objective, curves_by_objective[objective], step)
         for objective in numbers.spec.objectives
-        if objective in found
+        if objective in curves_by_objective
     ]
     return [section for section in shown if section is not None]
 
@@ -140,7 +140,7 @@ def _classes(numbers: Numbers, objective: str, count: int) -> list[str]:
 def _slices(numbers: Numbers) -> Optional[Section]:
     if numbers.slices is None:
         return None
-    figures = [charts.slices(found) for found in numbers.slices.objectives.values()]
+    figures = [charts.slices(objective) for objective in numbers.slices.objectives.values()]
     return with_charts("Slices", "The dotted line is the metric of all rows.", figures)
 
 

@@ -153,9 +153,9 @@ class Speed:
 
     def __call__(self) -> Optional[float]:
         rows, seconds = self._progress.rows, self._progress.seconds
-        made, took = rows - self._rows, seconds - self._seconds
+        new_rows, took = rows - self._rows, seconds - self._seconds
         self._rows, self._seconds = rows, seconds
-        return made / took if took > 0 else None
+        return new_rows / took if took > 0 else None
 
 
 class EvaluationProgressHook(tf.compat.v1.train.SessionRunHook):
@@ -197,12 +197,12 @@ class EvaluationProgressHook(tf.compat.v1.train.SessionRunHook):
 
 def of_devices(graph: tf.Graph, name: str) -> list[tf.Tensor]:
     """The tensor with a name on each device that the graph trains on."""
-    found, prefix = [], ""
+    tensors, prefix = [], ""
     while True:
         try:
-            found.append(graph.get_tensor_by_name(f"{prefix}{name}:0"))
+            tensors.append(graph.get_tensor_by_name(f"{prefix}{name}:0"))
         except KeyError:
-            if found:
-                return found
+            if tensors:
+                return tensors
             raise
-        prefix = f"replica_{len(found)}/"
+        prefix = f"replica_{len(tensors)}/"

@@ -114,8 +114,8 @@ def stop_on_sigterm(request: StopRequest) -> Iterator[None]:
 
     def listen(received: int) -> None:
         with open(received, "rb", buffering=0) as numbers:
-            while found := numbers.read(64):
-                if signal.SIGTERM in found:
+            while signals := numbers.read(64):
+                if signal.SIGTERM in signals:
                     request.ask(SIGTERM)
 
     received, sent = os.pipe()
