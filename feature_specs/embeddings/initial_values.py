@@ -138,12 +138,12 @@ def _of_matrix(spec: FeatureSpec, name: str, matrix: np.ndarray) -> Table:
 
 def _of_text(path: pathlib.Path, words: list[str], size: int, dimension: int) -> Table:
     ids = {word: i for i, word in enumerate(words)}
-    values, known, unused = np.zeros((size, dimension), np.float32), np.zeros(size, bool), 0
+    values, has_vector, unused = np.zeros((size, dimension), np.float32), np.zeros(size, bool), 0
     for vector in text_vectors(path, ids, dimension):
         if vector.place is None:
             unused += 1
         else:
-            values[vector.place], known[vector.place] = vector.numbers, True
-    if not known.any():
+            values[vector.place], has_vector[vector.place] = vector.numbers, True
+    if not has_vector.any():
         raise pretrained_files.none_known(path, len(words))
-    return Table(values, known, unused)
+    return Table(values, has_vector, unused)

@@ -246,18 +246,18 @@ def _look(spec: FeatureSpec, name: str) -> Looked:
             text = f"{shape[0]:,} of {size:,} ids have a vector (its numbers were not checked)"
             return Looked(name, entry.file, text, frozen_warning(spec, name, shape[0]))
         ids = {word: i for i, word in enumerate(words_of(spec, column))}
-        known = 0
+        vector_count = 0
         for vector in text_vectors(path, ids, column.dimension):
-            known += vector.place is not None
+            vector_count += vector.place is not None
             if vector.end >= _CHECKED_BYTES and vector.end < path.stat().st_size:
                 text = f"its first {vector.end:,} bytes are valid; the rest was not checked"
                 return Looked(name, entry.file, text)
     except OSError as error:
         raise unreadable(path, error) from error
-    if not known:
+    if not vector_count:
         raise none_known(path, len(ids))
-    text = f"{known:,} of {size:,} ids have a vector"
-    return Looked(name, entry.file, text, frozen_warning(spec, name, known))
+    text = f"{vector_count:,} of {size:,} ids have a vector"
+    return Looked(name, entry.file, text, frozen_warning(spec, name, vector_count))
 
 
 def _category(spec: FeatureSpec, column: Embedding) -> Optional[Column]:

@@ -162,15 +162,15 @@ class Lock:
             machine works.
         """
         before = self._found()
-        for found in filter(None, before.values()):
-            age = self._clock() - found.heartbeat
-            is_gone = has_locks and found.host == self.owner.host
+        for owner in filter(None, before.values()):
+            age = self._clock() - owner.heartbeat
+            is_gone = has_locks and owner.host == self.owner.host
             if not is_gone and age < stale_secs:
-                raise Locked(self.refusal(found))
+                raise Locked(self.refusal(owner))
             _log.warning(
                 "taking over the lock of %s: %s left it behind, and last renewed it %.0f s ago",
                 self._folder,
-                found.text,
+                owner.text,
                 age,
             )
         number = max(before) + 1
@@ -199,9 +199,9 @@ class Lock:
 
     def check(self) -> None:
         """Raises Locked if another process has taken over the lock, for example after a pause."""
-        found = read(self._path)
-        if not self._is_ours(found):
-            raise Locked(self.refusal(found))
+        owner = read(self._path)
+        if not self._is_ours(owner):
+            raise Locked(self.refusal(owner))
 
     def release(self) -> None:
         if self._is_ours(read(self._path)):
@@ -214,14 +214,14 @@ class Lock:
             "Try again when the other start has ended."
         )
 
-    def _is_ours(self, found: Optional[Owner]) -> bool:
-        return found is not None and found.token == self.owner.token
+    def _is_ours(self, owner: Optional[Owner]) -> bool:
+        return owner is not None and owner.token == self.owner.token
 
     def _found(self) -> dict[int, Optional[Owner]]:
         """The owners of claims by number, and the owner in `lock.json` as number 0."""
         claims = filter(None, map(_CLAIM.fullmatch, os.listdir(self._folder)))
-        found = {int(claim[1]): read(f"{self._path}.{claim[1]}") for claim in claims}
-        return {**found, 0: read(self._path)}
+        owners = {int(claim[1]): read(f"{self._path}.{claim[1]}") for claim in claims}
+        return {**owners, 0: read(self._path)}
 
 
 def read(path: str) -> Optional[Owner]:

@@ -99,14 +99,14 @@ class Filter(Declared):
     @property
     def words(self) -> dict[str, tuple[Union[int, str], ...]]:
         """`in` and `not_in`, if they are set."""
-        given = {"in": self.is_in, "not_in": self.not_in}
-        return {key: values for key, values in given.items() if values is not None}
+        options = {"in": self.is_in, "not_in": self.not_in}
+        return {key: values for key, values in options.items() if values is not None}
 
     @property
     def bounds(self) -> dict[str, Union[int, float]]:
         """`min` and `max`, if they are set."""
-        given = {"min": self.min, "max": self.max}
-        return {key: bound for key, bound in given.items() if bound is not None}
+        options = {"min": self.min, "max": self.max}
+        return {key: bound for key, bound in options.items() if bound is not None}
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Filter:

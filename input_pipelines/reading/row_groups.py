@@ -132,15 +132,15 @@ def whole_batches(runs: tf.data.Dataset, batch_size: int, skip_rows: int = 0) ->
         batch = (position + tf.cumsum(lengths) - 1) // batch_size
         # The last batch may get more runs.
         done = block[2] | (batch < tf.reduce_max(batch))
-        whole = tf.math.count_nonzero(done)
-        end = tf.reduce_sum(lengths[:whole])
+        run_count = tf.math.count_nonzero(done)
+        end = tf.reduce_sum(lengths[:run_count])
         old = tf.math.count_nonzero(done & (batch < 0))
         begin = tf.reduce_sum(lengths[:old])
         starts = tf.boolean_mask(
-            tf.cumsum(lengths[old:whole], exclusive=True), row_changes(batch[old:whole])
+            tf.cumsum(lengths[old:run_count], exclusive=True), row_changes(batch[old:run_count])
         )
         sizes = _differences(starts, end - begin)
-        return (position + end, rows[end:], lengths[whole:]), (rows[begin:end], sizes)
+        return (position + end, rows[end:], lengths[run_count:]), (rows[begin:end], sizes)
 
     def one_by_one(rows: tf.Tensor, sizes: tf.Tensor) -> tf.data.Dataset:
         ends = tf.cumsum(sizes)

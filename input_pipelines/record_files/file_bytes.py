@@ -242,26 +242,26 @@ def samples_of(sizes: Mapping[str, int]) -> dict[str, str]:
     """
     names = file_systems.canonical_of(sizes)
     with ThreadPoolExecutor(_ASKED) as threads:
-        found = threads.map(lambda path: _sample(names[path], sizes[path]), sizes)
-        return dict(zip(sizes, found))
+        samples = threads.map(lambda path: _sample(names[path], sizes[path]), sizes)
+        return dict(zip(sizes, samples))
 
 
 def _sample(path: str, size: int) -> str:
-    whole = _BLOCKS * _BYTES
+    sample_size = _BLOCKS * _BYTES
     digest = hashlib.sha256()
     if file_systems.scheme_of(path) is not None:
         import tensorflow as tf  # Local files do not need it.
 
         with tf.io.gfile.GFile(path, "rb") as remote:
-            remote.seek(max(0, size - whole))
-            digest.update(remote.read(whole))
+            remote.seek(max(0, size - sample_size))
+            digest.update(remote.read(sample_size))
         return digest.hexdigest()[:16]
     # Python reads only these bytes. TensorFlow's files read half a MiB at each place.
     places = [0]
-    if size > whole:
+    if size > sample_size:
         places = [(size - _BYTES) * i // (_BLOCKS - 1) for i in range(_BLOCKS)]
     with open(path, "rb", buffering=0) as file:
         for place in places:
             file.seek(place)
-            digest.update(file.read(_BYTES if size > whole else whole))
+            digest.update(file.read(_BYTES if size > sample_size else sample_size))
     return digest.hexdigest()[:16]

@@ -151,13 +151,13 @@ def _converted(
     on_progress: OnProgress,
 ) -> Result:
     """Writes the missing shards of a plan."""
-    whole = output.begin()
-    missing = [shard for shard in plan.shards if shard.name not in whole]
+    complete = output.begin()
+    missing = [shard for shard in plan.shards if shard.name not in complete]
     if not missing and output.is_finished:
-        return Result(plan, output.folder, whole, 0, tuple(notes), already_done=True)
+        return Result(plan, output.folder, complete, 0, tuple(notes), already_done=True)
     context = tasks.context_of(plan, missing, output.folder, output.temporary)
     rounded: Rounded = Counter()
-    written = dict(whole)
+    written = dict(complete)
 
     def on_rows(rows: int) -> None:
         on_progress(rows, len(written), len(plan.shards))
