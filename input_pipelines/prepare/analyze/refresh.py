@@ -33,7 +33,7 @@ from input_pipelines.prepare.analyze.first_spec import words_of
 from input_pipelines.prepare.analyze.numbers import with_commas
 from input_pipelines.prepare.analyze.scan import OnProgress, scan
 from input_pipelines.prepare.analyze.summary import RecordSummary
-from input_pipelines.prepare.convert.fields import lists_of
+from input_pipelines.prepare.convert.fields import names_of_lists
 from input_pipelines.prepare.tables.options import CsvOptions
 
 _EXAMPLES = 5
@@ -54,7 +54,7 @@ def refresh(
     Only records that the spec's filter keeps count. Columns of text are read with the types in the
     spec. `beam` has flags of an Apache Beam
     pipeline that reads the files, and `on_progress` is called as they are read; see `scan`. With
-    `summary`, which returns what a scan of the files found, the files are not read. Returns a
+    `summary`, which returns the summary of a scan, the files are not read. Returns a
     report of the changes.
 
     Raises:
@@ -70,7 +70,7 @@ def refresh(
     if summary is not None:
         record_summary = summary()
     else:
-        lists = lists_of(spec)
+        lists = names_of_lists(spec)
         record_summary = scan(
             files,
             csv=csv,

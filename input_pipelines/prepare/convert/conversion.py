@@ -207,7 +207,7 @@ def _planned(
             raise ValueError("step_columns is for a conversion without a spec")
         only = {*field_rules.names_of(spec), *options.columns_read}
     dtypes = field_rules.dtypes_of(spec) if spec is not None else None
-    lists = field_rules.lists_of(spec) if spec is not None else ()
+    lists = field_rules.names_of_lists(spec) if spec is not None else ()
     table = reader.open_table(files, csv=csv, dtypes=dtypes, lists=lists, only=only, beam=beam)
     check_rows(table)
     if options.split_key is not None:
