@@ -101,22 +101,22 @@ def check(spec: FeatureSpec) -> list[Looked]:
     return looked
 
 
-def frozen_warning(spec: FeatureSpec, name: str, known: int) -> Optional[str]:
-    """The warning for a frozen table in which only `known` of the ids have vectors, or None.
+def frozen_warning(spec: FeatureSpec, name: str, vector_count: int) -> Optional[str]:
+    """The warning for a frozen table in which only `vector_count` of the ids have vectors, or None.
 
     Random vectors that are never trained are probably not intended. If the column has an
     `initializer`, they are intended and cause no warning.
     """
     column, _ = embedding_of(spec, name)
     size = spec.size_of(column.source)
-    if column.trainable or column.initializer is not None or known == size:
+    if column.trainable or column.initializer is not None or vector_count == size:
         return None
     category = _category(spec, column)
-    buckets = min(category.unnamed_ids if category is not None else 0, size - known)
+    buckets = min(category.unnamed_ids if category is not None else 0, size - vector_count)
     among = f" ({buckets:,} of them out-of-vocabulary buckets)" if buckets else ""
     return (
-        f"column {name!r}: trainable is false, but {size - known:,} of {size:,} ids{among} have no "
-        "pretrained vector, so they keep random vectors. Add vectors for them, or set "
+        f"column {name!r}: trainable is false, but {size - vector_count:,} of {size:,} ids{among} "
+        "have no pretrained vector, so they keep random vectors. Add vectors for them, or set "
         "initializer: zeros or trainable: true."
     )
 

@@ -137,8 +137,8 @@ def check(path: str, *, flag: str) -> None:
         raise MissingPackageError(
             f"{flag}: {path!r}: TensorFlow {tf.__version__} has no file system for {scheme}:// "
             f"({_TENSORFLOW_IO[scheme]}). The package tensorflow-io adds it: pip install "
-            f"tensorflow-io, in the release for this TensorFlow.{import_note} If no such release exists, "
-            "copy or mount the files and use local paths"
+            f"tensorflow-io, in the release for this TensorFlow.{import_note} If no such release "
+            "exists, copy or mount the files and use local paths"
         ) from reason
     schemes = ", ".join(sorted(f"{name}://" for name in _registered() if name))
     raise MissingPackageError(

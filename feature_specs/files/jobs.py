@@ -176,7 +176,7 @@ class Job(Generic[_P]):
         recorded = {
             shard.name: shard for shard in (manifest.shards if manifest is not None else ())
         }
-        recorded.update((shard.name, shard) for shard in shards.noted(self.temporary))
+        recorded.update((shard.name, shard) for shard in shards.notes_in(self.temporary))
         names = self.plan.names
         complete = {
             n: recorded[n] for n in names if n in recorded and recorded[n].is_whole(self.folder)

@@ -56,7 +56,7 @@ class Written(documents.Document):
         return crc == self.crc32
 
 
-def noted(temporary: str) -> list[Written]:
+def notes_in(temporary: str) -> list[Written]:
     """All notes."""
     names = [name for name in file_systems.names_in(temporary) if name.endswith(_NOTE)]
     notes = (Written.load(os.path.join(temporary, name)) for name in names)

@@ -73,7 +73,7 @@ def _finite(value: Any) -> Any:
 _Number = Annotated[Union[int, float], pydantic.BeforeValidator(_finite)]
 
 
-def _is_held(value: Union[int, float], dtype: str) -> bool:
+def _fits(value: Union[int, float], dtype: str) -> bool:
     if dtype == "int64":
         return -(2**63) <= value < 2**63
     return abs(value) <= LARGEST_FLOAT32
@@ -129,7 +129,7 @@ class Filter(Declared):
                 yield key, f"got {list(values)}, but feature {self.feature!r} is {dtype}"
             else:
                 for value in values:
-                    if isinstance(value, int) and not _is_held(value, dtype):
+                    if isinstance(value, int) and not _fits(value, dtype):
                         text = f"got {value_text(value)}, which does not fit into an int64"
                         yield key, f"{text}. Remove it: no value can be equal to it."
         for key, bound in self.bounds.items():
@@ -140,7 +140,7 @@ class Filter(Declared):
                     key,
                     f"got {bound}, expected an integer, because feature {self.feature!r} is int64",
                 )
-            elif not _is_held(bound, dtype):
+            elif not _fits(bound, dtype):
                 text = f"got {value_text(bound)}, which does not fit into {dtype}"
                 yield key, f"{text}. Write a bound that {dtype} can hold, or remove it."
 

@@ -102,12 +102,12 @@ class FileCheck:
           progress: called as the file is read. A file that is read twice counts only once.
         """
         size = file_bytes.size(path)
-        told = told_bad = 0
+        reported = reported_bad = 0
 
         def tell(read: int) -> None:
-            nonlocal told, told_bad
-            progress(max(read - told, 0), max(sums.bad_records - told_bad, 0))
-            told, told_bad = max(read, told), max(sums.bad_records, told_bad)
+            nonlocal reported, reported_bad
+            progress(max(read - reported, 0), max(sums.bad_records - reported_bad, 0))
+            reported, reported_bad = max(read, reported), max(sums.bad_records, reported_bad)
 
         try:
             sums = _Sums()

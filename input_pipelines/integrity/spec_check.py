@@ -42,8 +42,8 @@ _MIB = 2**20
 _EXAMPLES = 3
 
 # If a label has more classes than this, only the most frequent ones are listed.
-_CLASSES_ALL_TOLD = 10
-_CLASSES_TOLD = 5
+_CLASSES_ALL_LISTED = 10
+_CLASSES_LISTED = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -312,8 +312,8 @@ class _Counts:
 def _class_shares(counter: Counter[Any], classes: int) -> str:
     """The share of each class; with many classes only their number and the most frequent ones."""
     listed, begin = sorted(counter.items()), ""
-    if len(listed) > _CLASSES_ALL_TOLD:
-        listed = sorted(listed, key=lambda item: -item[1])[:_CLASSES_TOLD]
+    if len(listed) > _CLASSES_ALL_LISTED:
+        listed = sorted(listed, key=lambda item: -item[1])[:_CLASSES_LISTED]
         begin = f"{len(counter):,} of {classes:,} classes, most often "
     total = sum(counter.values())
     return begin + ", ".join(f"{_shown(value)} in {count / total:.1%}" for value, count in listed)

@@ -141,8 +141,8 @@ def _joined(name: str, feature: Feature, steps: Sequence[Any]) -> Any:
             continue
         if len(step_values) != 1 and not feature.nested:
             raise RecordError(
-                f"feature {name!r} has {counted(len(step_values), 'value')} in step {number} of its "
-                "feature list, expected 1"
+                f"feature {name!r} has {counted(len(step_values), 'value')} in step {number} of "
+                "its feature list, expected 1"
             )
         kind = step.WhichOneof("kind")
         if DTYPE_OF_LIST[kind] != feature.dtype:

@@ -84,14 +84,14 @@ class FileBytes:
         self.unread = 0
         self._path = path
         self._chunks = self.chunks()
-        self._held = b""
+        self._buffer = b""
         self._start = 0
 
     def at(self, offset: int, count: int) -> bytes:
         """Up to `count` bytes from an offset on, fewer at the end. Forgets all earlier bytes."""
         begin = offset - self._start
-        if begin + count > len(self._held):
-            parts = [self._held[begin:]]
+        if begin + count > len(self._buffer):
+            parts = [self._buffer[begin:]]
             have = len(parts[0])
             self._start = offset
             begin = 0
@@ -101,8 +101,8 @@ class FileBytes:
                     break
                 parts.append(chunk)
                 have += len(chunk)
-            self._held = b"".join(parts)
-        return self._held[begin : begin + count]
+            self._buffer = b"".join(parts)
+        return self._buffer[begin : begin + count]
 
     def chunks(self) -> Iterator[bytes]:
         """All bytes from the first on, piece by piece."""

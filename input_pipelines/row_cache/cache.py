@@ -107,7 +107,7 @@ class RowCache:
         self._check = check or (lambda: None)
         self._name = folder
         self._used: dict[str, str] = {}
-        self._known: dict[Any, CachedRows] = {}
+        self._rows_by_key: dict[Any, CachedRows] = {}
         self._lock = threading.Lock()
         try:
             self._folder = CacheFolder(folder, limit=limit)
@@ -141,9 +141,9 @@ class RowCache:
         """
         key = (folder.of_rows(spec), tuple(files), shard, tuple(sorted(damaged.items())))
         with self._lock:
-            if key not in self._known:
-                self._known[key] = self._rows(spec, files, shard, damaged)
-            return self._known[key]
+            if key not in self._rows_by_key:
+                self._rows_by_key[key] = self._rows(spec, files, shard, damaged)
+            return self._rows_by_key[key]
 
     def _rows(
         self, spec: FeatureSpec, files: Sequence[str], shard: Shard, damaged: Damaged
@@ -169,7 +169,7 @@ class RowCache:
             parts = [dict(list(missing.items())[i::count]) for i in range(count)]
             new_paths: dict[str, str] = {}
             try:
-                for some in threads.map(lambda part: self._made(maker, part, progress), parts):
+                for some in threads.map(lambda part: self._row_paths(maker, part, progress), parts):
                     new_paths.update(some)
             except BaseException:
                 progress.stopped = True
@@ -215,7 +215,9 @@ class RowCache:
         except OSError as error:
             raise self._cannot_use(error) from error
 
-    def _made(self, maker: _Maker, keys: Mapping[str, str], progress: _Progress) -> dict[str, str]:
+    def _row_paths(
+        self, maker: _Maker, keys: Mapping[str, str], progress: _Progress
+    ) -> dict[str, str]:
         """Transforms the files in `keys`, and returns the path of each file's rows."""
         row_paths: dict[str, str] = {}
 

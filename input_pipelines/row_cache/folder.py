@@ -239,7 +239,7 @@ class Digests:
     def __init__(self, path: pathlib.Path):
         self._path = path
         self._lock = threading.Lock()
-        self._known: dict[str, str] = {}
+        self._digests: dict[str, str] = {}
         if path.exists():
             with locks.held(str(path), wait=True):
                 self._read()
@@ -248,17 +248,17 @@ class Digests:
         lines = _text(self._path).splitlines(True)
         # Incomplete lines are ignored.
         matches = filter(None, map(_LINE.fullmatch, lines))
-        self._known = {line[1]: line[2] for line in matches}
+        self._digests = {line[1]: line[2] for line in matches}
         if len(lines) > _MOST:
             # In place, because other runs that add lines have the lock of this file.
-            kept = list(self._known.items())[-_MOST // 2 :]
+            kept = list(self._digests.items())[-_MOST // 2 :]
             self._path.write_text("".join(f"{k} {v}\n" for k, v in kept), encoding="ascii")
 
     def of(self, path: str) -> str:
         """SHA-256 of the bytes of a file, in hex."""
         before = _identity(path)
-        if before is not None and before in self._known:
-            return self._known[before]
+        if before is not None and before in self._digests:
+            return self._digests[before]
         digest = sha256_of(path)
         if before is not None and before == _identity(path):
             self._remember(before, digest)
@@ -269,7 +269,7 @@ class Digests:
         if time.time_ns() - changed < _YOUNG:
             return
         with self._lock:
-            self._known[identity] = digest
+            self._digests[identity] = digest
             self._path.touch()
             file_lock = locks.held(str(self._path), wait=True)
             with file_lock, self._path.open("a", encoding="ascii") as file:

@@ -3,7 +3,7 @@
     batch.made.update(numbers(batch))       # all numeric columns, checked
     batch.made.update(ids(batch))           # hash, identity and bucketized columns of one value
     batch.present.update(present(batch))    # for the other columns
-    masked(found)                           # -1 for missing values, in all columns at once
+    masked(columns)                         # -1 for missing values, in all columns at once
 
 An op for each column costs time in each step, and more time where a graph is made: TensorFlow
 optimizes and places each op. So features of one value are stacked, transformed together and taken
@@ -167,11 +167,13 @@ def present(batch: Batch) -> dict[str, tf.Tensor]:
 
 
 def masked(
-    made: Mapping[str, Union[Ids, tf.Tensor, tf.RaggedTensor]],
+    columns: Mapping[str, Union[Ids, tf.Tensor, tf.RaggedTensor]],
 ) -> dict[str, Union[tf.Tensor, tf.RaggedTensor]]:
     """The values of columns, with -1 for each missing id."""
-    some = {n: ids for n, ids in made.items() if isinstance(ids, Ids) and ids.present is not None}
-    result = {n: ids.values if isinstance(ids, Ids) else ids for n, ids in made.items()}
+    some = {
+        n: ids for n, ids in columns.items() if isinstance(ids, Ids) and ids.present is not None
+    }
+    result = {n: ids.values if isinstance(ids, Ids) else ids for n, ids in columns.items()}
     if some:
         values = _stacked([ids.values for ids in some.values()])
         has_id = _stacked([ids.present for ids in some.values()])

@@ -77,22 +77,22 @@ class Shares:
         return self.listed.get(value, (0.0, self.others))
 
 
-def shares(found: Optional[FeatureStatistics], *, binary: bool = False) -> Shares:
+def shares(statistics: Optional[FeatureStatistics], *, binary: bool = False) -> Shares:
     """The shares of a feature's values; empty if it has no statistics.
 
     Args:
-      found: the statistics of a string or int64 feature, or with `binary` of a float32 feature.
+      statistics: those of a string or int64 feature, or with `binary` of a float32 feature.
       binary: whether 0 and 1 are its only values.
     """
-    if found is None or not found.values:
+    if statistics is None or not statistics.values:
         return Shares(0, {})
-    total = found.values
-    words = found.words
+    total = statistics.values
+    words = statistics.words
     if words is None:
         if not binary:
             raise ValueError("the statistics have no counts for the values of this feature")
-        zeros = found.numbers.zeros if found.numbers is not None else 0
-        finite = total - found.numbers.non_finite if found.numbers is not None else 0
+        zeros = statistics.numbers.zeros if statistics.numbers is not None else 0
+        finite = total - statistics.numbers.non_finite if statistics.numbers is not None else 0
         counts = {"0": zeros, "1": finite - zeros, "nan": total - finite}
         return Shares(total, {value: (n / total, n / total) for value, n in counts.items() if n})
     error = words.largest_error
