@@ -65,9 +65,9 @@ def field(default: Any = ..., *, changes: str, named: bool = False, **details: A
       named: whether it only points at what counts, as a path does.
       **details: more arguments of `pydantic.Field`.
     """
-    made: Any = Field(default, **details)
-    made.metadata.append(meaning.changes(changes, named=named))
-    return made
+    field_info: Any = Field(default, **details)
+    field_info.metadata.append(meaning.changes(changes, named=named))
+    return field_info
 
 
 class Declared(Entry):

@@ -51,16 +51,16 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def nearest(name: Any, known: Iterable[str], *, least: float = 0.6) -> str:
-    """`. Did you mean 'user'?` for the nearest known name, or "" if no name is near enough."""
-    others = [other for other in known if other != name]
+def nearest(name: Any, choices: Iterable[str], *, least: float = 0.6) -> str:
+    """`. Did you mean 'user'?` for the nearest choice, or "" if no name is near enough."""
+    others = [other for other in choices if other != name]
     near = difflib.get_close_matches(str(name), others, n=1, cutoff=least)
     return f". Did you mean {near[0]!r}?" if near else ""
 
 
-def did_you_mean(name: Any, known: Iterable[str]) -> str:
-    """Like `nearest`, but lists the known names if none is near: `. Use one of: a, b.`"""
-    names = list(dict.fromkeys(known))
+def did_you_mean(name: Any, choices: Iterable[str]) -> str:
+    """Like `nearest`, but lists the choices if none is near: `. Use one of: a, b.`"""
+    names = list(dict.fromkeys(choices))
     return nearest(name, names) or (f". Use one of: {', '.join(names)}." if names else "")
 
 
@@ -91,9 +91,9 @@ class ProblemError(Exception):
         self.problem = Problem(path, message)
 
 
-def unknown(path: Path, name: str, what: str, known: Iterable[str]) -> Problem:
+def unknown(path: Path, name: str, what: str, choices: Iterable[str]) -> Problem:
     """The problem that a name does not exist. `what` says what was expected."""
-    return Problem(path, f"got {name!r}, expected {what}{did_you_mean(name, known)}")
+    return Problem(path, f"got {name!r}, expected {what}{did_you_mean(name, choices)}")
 
 
 def located(path: Path, message: str, lines: Mapping[Path, int]) -> Problem:

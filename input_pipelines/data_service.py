@@ -95,7 +95,7 @@ class WorkerInput:
             if not selection.drops_rows:
                 return blocks
             return tfrecords.numbered(blocks).map(
-                lambda block, places: selection.rows_of_epoch(block, names[file], places, epoch)
+                lambda block, places: selection.records_of_epoch(block, names[file], places, epoch)
             )
 
         readers = min(tfrecords.OPEN_FILES, count // _FILES_A_READER)

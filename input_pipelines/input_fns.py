@@ -106,8 +106,8 @@ def training_batches(
         batches, read = source.batches(part, span, batch_size), source.reader(part)
         if not pad or span.epochs is None:
             return transformed(batches, read)
-        whole = dataclasses.replace(span, skip=0)
-        first = source.batches(part, whole, batch_size).take(1).cache().repeat()
+        span_from_start = dataclasses.replace(span, skip=0)
+        first = source.batches(part, span_from_start, batch_size).take(1).cache().repeat()
         own, again = (
             some.map(lambda *batch, is_again=is_again: (*batch, is_again))
             for some, is_again in ((batches, False), (first, True))
@@ -206,11 +206,11 @@ def transformed(
     batches: tf.data.Dataset, function: Callable[..., Any], *, deterministic: bool = True
 ) -> tf.data.Dataset:
     """Applies a function to batches, in parallel and ahead of the model."""
-    made = batches.map(function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=deterministic)
+    mapped = batches.map(function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=deterministic)
     options = tf.data.Options()
     # A separate thread pool (0: one thread for each core). With a shared one, parsing and the model
     # would wait for each other.
     options.threading.private_threadpool_size = 0
     # Autotuning measures every element. Without it, the input alone is a tenth faster.
     options.autotune.enabled = False
-    return made.prefetch(PREFETCHED_BATCHES).with_options(options)
+    return mapped.prefetch(PREFETCHED_BATCHES).with_options(options)

@@ -84,7 +84,7 @@ def selected(spec, files, _):
     as_they_are = lambda blocks: blocks  # noqa: E731
     yield Selection(spec).count(files).kept[0]
     yield in_blocks(Selection(spec).blocks(files))
-    yield in_blocks(Selection(spec).blocks(files, cut=as_they_are))
+    yield in_blocks(Selection(spec).blocks(files, cut_into_runs=as_they_are))
 
 
 def cached(spec, files, folder):

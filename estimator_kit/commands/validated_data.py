@@ -110,7 +110,7 @@ def drift_report(command: Validate) -> str:
 def _summary(spec: FeatureSpec, paths: Sequence[str], csv: CsvOptions) -> RecordSummary:
     entries: dict[str, Union[Feature, Label]] = {**spec.features, **spec.labels}
     dtypes = {name: entry.dtype for name, entry in entries.items()}
-    lists, conditions = field_rules.lists_of(spec), spec.conditions
+    lists, conditions = field_rules.names_of_lists(spec), spec.conditions
     return scan.scan(paths, csv=csv, dtypes=dtypes, lists=lists, conditions=conditions)
 
 

@@ -111,7 +111,7 @@ def _of_tables(spec: FeatureSpec, paths: Sequence[str], name: str, size: int) ->
         csv = dataclasses.replace(csv, **{key.removeprefix("csv_"): v for key, v in csv_settings})
     dtype_of = field_rules.dtypes_of(spec)
     dtypes = {feature: dtype_of[feature] for feature in used}
-    lists = field_rules.lists_of(spec)
+    lists = field_rules.names_of_lists(spec)
     table = reader.open_table(
         paths, csv=csv, dtypes=dtypes, lists=lists, only=used, correct=_REMEDY
     )

@@ -191,7 +191,7 @@ def _table(
         paths,
         csv=csv,
         dtypes=dtypes,
-        lists=field_rules.lists_of(spec),
+        lists=field_rules.names_of_lists(spec),
         only=used,
         correct="correct the table",
     )

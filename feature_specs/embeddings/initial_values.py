@@ -31,16 +31,16 @@ def initializer(column: Union[DynamicEmbedding, Embedding]) -> Any:
     return drawn(column.initializer)
 
 
-def drawn(given: Union[Zeros, Normal, Uniform, TruncatedNormal]) -> Any:
+def drawn(initializer: Union[Zeros, Normal, Uniform, TruncatedNormal]) -> Any:
     """The v1 initializer of one entry."""
     v1 = tf.compat.v1
-    if isinstance(given, Zeros):
+    if isinstance(initializer, Zeros):
         return v1.zeros_initializer()
-    if isinstance(given, Normal):
-        return v1.random_normal_initializer(stddev=given.normal.stddev)
-    if isinstance(given, Uniform):
-        return v1.random_uniform_initializer(given.uniform.min, given.uniform.max)
-    return v1.truncated_normal_initializer(stddev=given.truncated_normal.stddev)
+    if isinstance(initializer, Normal):
+        return v1.random_normal_initializer(stddev=initializer.normal.stddev)
+    if isinstance(initializer, Uniform):
+        return v1.random_uniform_initializer(initializer.uniform.min, initializer.uniform.max)
+    return v1.truncated_normal_initializer(stddev=initializer.truncated_normal.stddev)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,12 +138,12 @@ def _of_matrix(spec: FeatureSpec, name: str, matrix: np.ndarray) -> Table:
 
 def _of_text(path: pathlib.Path, words: list[str], size: int, dimension: int) -> Table:
     ids = {word: i for i, word in enumerate(words)}
-    values, known, unused = np.zeros((size, dimension), np.float32), np.zeros(size, bool), 0
+    values, has_vector, unused = np.zeros((size, dimension), np.float32), np.zeros(size, bool), 0
     for vector in text_vectors(path, ids, dimension):
         if vector.place is None:
             unused += 1
         else:
-            values[vector.place], known[vector.place] = vector.numbers, True
-    if not known.any():
+            values[vector.place], has_vector[vector.place] = vector.numbers, True
+    if not has_vector.any():
         raise pretrained_files.none_known(path, len(words))
-    return Table(values, known, unused)
+    return Table(values, has_vector, unused)

@@ -101,22 +101,22 @@ def check(spec: FeatureSpec) -> list[Looked]:
     return looked
 
 
-def frozen_warning(spec: FeatureSpec, name: str, known: int) -> Optional[str]:
-    """The warning for a frozen table in which only `known` of the ids have vectors, or None.
+def frozen_warning(spec: FeatureSpec, name: str, vector_count: int) -> Optional[str]:
+    """The warning for a frozen table in which only `vector_count` of the ids have vectors, or None.
 
     Random vectors that are never trained are probably not intended. If the column has an
     `initializer`, they are intended and cause no warning.
     """
     column, _ = embedding_of(spec, name)
     size = spec.size_of(column.source)
-    if column.trainable or column.initializer is not None or known == size:
+    if column.trainable or column.initializer is not None or vector_count == size:
         return None
     category = _category(spec, column)
-    buckets = min(category.unnamed_ids if category is not None else 0, size - known)
+    buckets = min(category.unnamed_ids if category is not None else 0, size - vector_count)
     among = f" ({buckets:,} of them out-of-vocabulary buckets)" if buckets else ""
     return (
-        f"column {name!r}: trainable is false, but {size - known:,} of {size:,} ids{among} have no "
-        "pretrained vector, so they keep random vectors. Add vectors for them, or set "
+        f"column {name!r}: trainable is false, but {size - vector_count:,} of {size:,} ids{among} "
+        "have no pretrained vector, so they keep random vectors. Add vectors for them, or set "
         "initializer: zeros or trainable: true."
     )
 
@@ -246,18 +246,18 @@ def _look(spec: FeatureSpec, name: str) -> Looked:
             text = f"{shape[0]:,} of {size:,} ids have a vector (its numbers were not checked)"
             return Looked(name, entry.file, text, frozen_warning(spec, name, shape[0]))
         ids = {word: i for i, word in enumerate(words_of(spec, column))}
-        known = 0
+        vector_count = 0
         for vector in text_vectors(path, ids, column.dimension):
-            known += vector.place is not None
+            vector_count += vector.place is not None
             if vector.end >= _CHECKED_BYTES and vector.end < path.stat().st_size:
                 text = f"its first {vector.end:,} bytes are valid; the rest was not checked"
                 return Looked(name, entry.file, text)
     except OSError as error:
         raise unreadable(path, error) from error
-    if not known:
+    if not vector_count:
         raise none_known(path, len(ids))
-    text = f"{known:,} of {size:,} ids have a vector"
-    return Looked(name, entry.file, text, frozen_warning(spec, name, known))
+    text = f"{vector_count:,} of {size:,} ids have a vector"
+    return Looked(name, entry.file, text, frozen_warning(spec, name, vector_count))
 
 
 def _category(spec: FeatureSpec, column: Embedding) -> Optional[Column]:

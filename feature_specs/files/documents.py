@@ -108,14 +108,14 @@ def load_lines(path: str, form: type[_D]) -> list[_D]:
     Raises:
       ConfigError: a line is not JSON, or its value has another form; the message names it.
     """
-    found = []
+    objects = []
     for number, line in enumerate((file_systems.read(path) or b"").splitlines(), start=1):
         try:
-            found.append(form.model_validate_json(line))
+            objects.append(form.model_validate_json(line))
         except pydantic.ValidationError as error:
             text = f"{path}:{number}: {problem_of(error)}. Repair or remove the line."
             raise ConfigError(text) from error
-    return found
+    return objects
 
 
 def save_lines(path: str, entries: Iterable[_Stored]) -> None:

@@ -125,7 +125,7 @@ def check(path: str, *, flag: str) -> None:
             reason = error
         if scheme in _registered():
             return
-        found = (
+        import_note = (
             ""
             if isinstance(reason, ModuleNotFoundError)
             else (
@@ -137,13 +137,13 @@ def check(path: str, *, flag: str) -> None:
         raise MissingPackageError(
             f"{flag}: {path!r}: TensorFlow {tf.__version__} has no file system for {scheme}:// "
             f"({_TENSORFLOW_IO[scheme]}). The package tensorflow-io adds it: pip install "
-            f"tensorflow-io, in the release for this TensorFlow.{found} If no such release exists, "
-            "copy or mount the files and use local paths"
+            f"tensorflow-io, in the release for this TensorFlow.{import_note} If no such release "
+            "exists, copy or mount the files and use local paths"
         ) from reason
-    known = ", ".join(sorted(f"{name}://" for name in _registered() if name))
+    schemes = ", ".join(sorted(f"{name}://" for name in _registered() if name))
     raise MissingPackageError(
         f"{flag}: {path!r}: TensorFlow {tf.__version__} has no file system for {scheme}://. "
-        f"Use a local path or one of: {known}. With tensorflow-io (pip install tensorflow-io), "
+        f"Use a local path or one of: {schemes}. With tensorflow-io (pip install tensorflow-io), "
         f"also one of: {', '.join(f'{name}://' for name in _TENSORFLOW_IO)}"
     )
 

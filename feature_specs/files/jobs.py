@@ -131,9 +131,9 @@ class Job(Generic[_P]):
                 f"{' and '.join(self._difference(name, before) for name in different[:3])}; name "
                 "another folder, or remove this one"
             )
-        known = {PLAN, MANIFEST, SUCCESS, UNFINISHED, *plan.names}
+        own_names = {PLAN, MANIFEST, SUCCESS, UNFINISHED, *plan.names}
         for name in _names_in(self.folder):
-            if name not in known:
+            if name not in own_names:
                 raise FolderError(
                     f"{self.folder!r} holds {name!r}, which this {plan.noun} did not write; name "
                     "another folder, or move it away"
@@ -173,12 +173,16 @@ class Job(Generic[_P]):
           ConfigError: the manifest or a note cannot be read. Nothing was changed.
         """
         manifest = Manifest.load(self._path(MANIFEST))
-        noted = {shard.name: shard for shard in (manifest.shards if manifest is not None else ())}
-        noted.update((shard.name, shard) for shard in shards.noted(self.temporary))
+        recorded = {
+            shard.name: shard for shard in (manifest.shards if manifest is not None else ())
+        }
+        recorded.update((shard.name, shard) for shard in shards.notes_in(self.temporary))
         names = self.plan.names
-        whole = {n: noted[n] for n in names if n in noted and noted[n].is_whole(self.folder)}
-        if len(whole) == len(names) and self.is_finished:
-            return whole
+        complete = {
+            n: recorded[n] for n in names if n in recorded and recorded[n].is_whole(self.folder)
+        }
+        if len(complete) == len(names) and self.is_finished:
+            return complete
         self._check_code()
         with file_systems.writing(self.folder):
             if self._replaces:
@@ -186,12 +190,12 @@ class Job(Generic[_P]):
             file_systems.make_folder(self.temporary)
             if self._replaces or not file_systems.exists(self._path(PLAN)):
                 self._save(self.plan, PLAN)
-            for written in whole.values():
+            for written in complete.values():
                 written.note(self.temporary)
             for name in (SUCCESS, MANIFEST):
                 if file_systems.exists(self._path(name)):
                     file_systems.remove(self._path(name))
-        return whole
+        return complete
 
     def _check_code(self) -> None:
         if self._is_of_other_code:

@@ -161,16 +161,16 @@ class Lock:
           has_locks: whether this process has the lock of `_LOCK`, so that no other one of this
             machine works.
         """
-        before = self._found()
-        for found in filter(None, before.values()):
-            age = self._clock() - found.heartbeat
-            is_gone = has_locks and found.host == self.owner.host
+        before = self._owners_by_number()
+        for owner in filter(None, before.values()):
+            age = self._clock() - owner.heartbeat
+            is_gone = has_locks and owner.host == self.owner.host
             if not is_gone and age < stale_secs:
-                raise Locked(self.refusal(found))
+                raise Locked(self.refusal(owner))
             _log.warning(
                 "taking over the lock of %s: %s left it behind, and last renewed it %.0f s ago",
                 self._folder,
-                found.text,
+                owner.text,
                 age,
             )
         number = max(before) + 1
@@ -182,7 +182,7 @@ class Lock:
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(self.owner.model_dump_json())
-            if self._found() != {**before, number: self.owner}:
+            if self._owners_by_number() != {**before, number: self.owner}:
                 before = {}  # Claims of others, which may work.
                 raise Locked(self.refusal(read(self._path)))
             self.owner.save(self._path)
@@ -199,29 +199,29 @@ class Lock:
 
     def check(self) -> None:
         """Raises Locked if another process has taken over the lock, for example after a pause."""
-        found = read(self._path)
-        if not self._is_ours(found):
-            raise Locked(self.refusal(found))
+        owner = read(self._path)
+        if not self._is_ours(owner):
+            raise Locked(self.refusal(owner))
 
     def release(self) -> None:
         if self._is_ours(read(self._path)):
             os.remove(self._path)
 
-    def refusal(self, found: Optional[Owner]) -> str:
-        who = found.text if found is not None else "another, unknown process"
+    def refusal(self, owner: Optional[Owner]) -> str:
+        who = owner.text if owner is not None else "another, unknown process"
         return (
             f"{self._folder} is locked by {who}. Only one start works in a folder at a time. "
             "Try again when the other start has ended."
         )
 
-    def _is_ours(self, found: Optional[Owner]) -> bool:
-        return found is not None and found.token == self.owner.token
+    def _is_ours(self, owner: Optional[Owner]) -> bool:
+        return owner is not None and owner.token == self.owner.token
 
-    def _found(self) -> dict[int, Optional[Owner]]:
+    def _owners_by_number(self) -> dict[int, Optional[Owner]]:
         """The owners of claims by number, and the owner in `lock.json` as number 0."""
         claims = filter(None, map(_CLAIM.fullmatch, os.listdir(self._folder)))
-        found = {int(claim[1]): read(f"{self._path}.{claim[1]}") for claim in claims}
-        return {**found, 0: read(self._path)}
+        owners = {int(claim[1]): read(f"{self._path}.{claim[1]}") for claim in claims}
+        return {**owners, 0: read(self._path)}
 
 
 def read(path: str) -> Optional[Owner]:

@@ -56,11 +56,11 @@ class Written(documents.Document):
         return crc == self.crc32
 
 
-def noted(temporary: str) -> list[Written]:
+def notes_in(temporary: str) -> list[Written]:
     """All notes."""
     names = [name for name in file_systems.names_in(temporary) if name.endswith(_NOTE)]
-    found = (Written.load(os.path.join(temporary, name)) for name in names)
-    return [note for note in found if note is not None]
+    notes = (Written.load(os.path.join(temporary, name)) for name in names)
+    return [note for note in notes if note is not None]
 
 
 class WholeFile:
@@ -78,8 +78,8 @@ class WholeFile:
 
     def __enter__(self) -> Self:
         with file_systems.writing(self.path), contextlib.ExitStack() as stack:
-            made = staged.file(self.path, within=self._temporary, durable=True)
-            place = stack.enter_context(made)
+            staging = staged.file(self.path, within=self._temporary, durable=True)
+            place = stack.enter_context(staging)
             self._file = stack.enter_context(file_systems.open_file(place, "wb"))
             self._stack = stack.pop_all()
         return self

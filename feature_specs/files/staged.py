@@ -62,8 +62,8 @@ def write(
     path: str, content: bytes, *, within: Optional[str] = None, durable: bool = False
 ) -> None:
     """Writes a small file that appears whole; see `file`."""
-    made = file(path, within=within, durable=durable)
-    with made as temporary, file_systems.open_file(temporary, "wb") as opened:
+    staging = file(path, within=within, durable=durable)
+    with staging as temporary, file_systems.open_file(temporary, "wb") as opened:
         opened.write(content)
 
 
@@ -181,18 +181,18 @@ def check_writable(path: str, *, flag: str, is_file: bool = False) -> None:
     file_systems.check(path, flag=flag)
     if file_systems.scheme_of(path) is not None:
         return
-    whole = os.path.abspath(path)
-    place = os.path.dirname(whole) if is_file else whole
+    absolute = os.path.abspath(path)
+    place = os.path.dirname(absolute) if is_file else absolute
     while not os.path.lexists(place):
         place = os.path.dirname(place)
     if not os.path.isdir(place):
         raise ConfigError(
             f"{flag}={path}: {place} is a file, expected a folder. Choose another path."
         )
-    if is_file and os.path.isdir(whole):
+    if is_file and os.path.isdir(absolute):
         raise ConfigError(f"{flag}={path} is a folder, expected a file. Choose another path.")
     most = os.pathconf(place, "PC_NAME_MAX")
-    *folders, name = os.path.relpath(whole, place).split(os.sep)
+    *folders, name = os.path.relpath(absolute, place).split(os.sep)
     for part, room in [*((folder, 0) for folder in folders), (name, ROOM * is_file)]:
         size = len(os.fsencode(part))
         if size > most - room:

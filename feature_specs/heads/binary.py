@@ -184,10 +184,10 @@ class Binary(StepEntry):
 
     def counted(self, wanted: frozenset[str]) -> dict[str, Any]:
         """Like the base, with the second number of the label, for which there is a second logit."""
-        found = super().counted(wanted)
+        values = super().counted(wanted)
         if self.delayed and wanted & {"values", "weights"}:
-            found["elapsed"] = self.loss.options.elapsed
-        return found
+            values["elapsed"] = self.loss.options.elapsed
+        return values
 
     @pydantic.model_validator(mode="after")
     def _check_delayed(self) -> Binary:

@@ -105,8 +105,8 @@ def _key_problems(spec: Entries, key: str, path: Path) -> Iterator[Problem]:
         if problem is not None:
             yield Problem(path, problem)
     elif feature is None:
-        known = [*spec.columns, *spec.features]
-        yield unknown(path, key, "a feature or a categorical column", known)
+        choices = [*spec.columns, *spec.features]
+        yield unknown(path, key, "a feature or a categorical column", choices)
     elif feature.dtype == "float32":
         yield Problem(
             path,

@@ -193,9 +193,9 @@ class Bucketized(Sourced):
         if source is not None and not isinstance(source, Numeric) and feature is None:
             yield Problem(path, f"column {number!r} is {source.kind}, expected a numeric column")
         elif feature is None:
-            known = [*spec.columns, *spec.features]
+            choices = [*spec.columns, *spec.features]
             if source is None:  # Otherwise the numeric column reports that its feature is missing.
-                yield unknown(path, number, "a numeric column or feature", known)
+                yield unknown(path, number, "a numeric column or feature", choices)
         elif not feature.is_number or feature.variable or len(feature.number_shape) > 1:
             yield Problem(
                 path, f"feature {number!r} must hold one number or a fixed number of numbers, [n]"

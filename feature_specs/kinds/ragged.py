@@ -45,8 +45,10 @@ class Ragged(Sourced):
                 "hash_bucket column, or a feature of numbers",
             )
         elif feature is None:
-            known = [*(n for n, c in spec.columns.items() if c.categorical), *spec.features]
-            yield unknown(path, self.source, "a categorical column or a feature of numbers", known)
+            choices = [*(n for n, c in spec.columns.items() if c.categorical), *spec.features]
+            yield unknown(
+                path, self.source, "a categorical column or a feature of numbers", choices
+            )
         elif feature.dtype == "string" or not feature.variable:
             hint = ". For words, make a ragged column of a hash_bucket or vocabulary column."
             yield Problem(

@@ -45,7 +45,7 @@ def load(path: Union[str, pathlib.Path]) -> FeatureSpec:
             raise SpecError(str(path), [Problem((), too_long(f"{size:,} bytes"))])
         with path.open(encoding="utf-8") as file:
             text = file.read(LONGEST + 1)  # A pipe has no size.
-    except SpecError:
+    except SpecError:  # It is a ValueError, and already says what is wrong.
         raise
     except (OSError, ValueError) as error:  # Such as a path with a NUL, or invalid UTF-8.
         reason = getattr(error, "strerror", None) or str(error)
@@ -100,6 +100,7 @@ class _Parser:
         sections = {
             name: reading.section(name, document[name]) for name in SECTIONS if name in document
         }
+        # Only the references know which files were read: the sections have just their numbers.
         references.check_filter(sections.get("filter") or ())
         self._stop_on(reading.problems)
         spec = FeatureSpec(

@@ -102,20 +102,20 @@ def message_of(model: type[pydantic.BaseModel], item: Any, entry: Any) -> str:
         return "is missing"
     if kind == "extra_forbidden":
         key = item["loc"][-1]
-        known = _known_keys(model, item["loc"][:-1])
+        keys = _known_keys(model, item["loc"][:-1])
         # Prefer a key that is not set yet.
-        hint = nearest(key, [name for name in known if name not in entry])
-        repeated = nearest(key, known, least=0.8)
+        hint = nearest(key, [name for name in keys if name not in entry])
+        repeated = nearest(key, keys, least=0.8)
         if repeated and not hint:
             hint = f"{repeated} It is already set."
-        return f"unknown key{hint or did_you_mean('', known)}"
+        return f"unknown key{hint or did_you_mean('', keys)}"
     if kind == "value_error":
         result: str = text.removeprefix("Value error, ")
         return result
     expected = _EXPECTED.get(kind) or text.removeprefix("Input should be ")
     if kind == "model_type":
-        known = _known_keys(model, item["loc"])
-        expected = f"a mapping of {', '.join(known)}" if known else "{}, because it has no options"
+        keys = _known_keys(model, item["loc"])
+        expected = f"a mapping of {', '.join(keys)}" if keys else "{}, because it has no options"
     if kind == "too_short":
         least = item["ctx"]["min_length"]
         expected = f"at least {least} item{'s' if least > 1 else ''}"

@@ -178,17 +178,19 @@ def _scaled(
     columns: Sequence[normalizers.Scaling], constant: Callable[..., Constant], values: tf.Tensor
 ) -> tf.Tensor:
     """The scaling of each column, float32: the integer part of the center is subtracted first."""
-    whole = [column.whole for column in columns]
+    integer_parts = [column.whole for column in columns]
     numbers = tf.cast(values, tf.float32)
-    if any(whole):
+    if any(integer_parts):
         # int64 wraps around if the difference needs more than 63 bits. A float32 does not.
-        far = numbers - constant([float(w) for w in whole])
-        near = tf.cast(values - constant(whole, np.int64), tf.float32)
+        far = numbers - constant([float(w) for w in integer_parts])
+        near = tf.cast(values - constant(integer_parts, np.int64), tf.float32)
         numbers = tf.where(tf.abs(far) < 2.0**62, near, far)
     for limits in zip(*(column.limits for column in columns)):
-        ends = zip(*([nearest_float32(end - w) for end in both] for both, w in zip(limits, whole)))
+        ends = zip(
+            *([nearest_float32(end - w) for end in both] for both, w in zip(limits, integer_parts))
+        )
         numbers = tf.clip_by_value(numbers, *map(constant, ends))
-    rest = [nearest_float32(column.center - w) for column, w in zip(columns, whole)]
+    rest = [nearest_float32(column.center - w) for column, w in zip(columns, integer_parts)]
     scales = [nearest_float32(column.scale) for column in columns]
     if any(rest):
         numbers -= constant(rest)

@@ -73,7 +73,7 @@ def _finite(value: Any) -> Any:
 _Number = Annotated[Union[int, float], pydantic.BeforeValidator(_finite)]
 
 
-def _is_held(value: Union[int, float], dtype: str) -> bool:
+def _fits(value: Union[int, float], dtype: str) -> bool:
     if dtype == "int64":
         return -(2**63) <= value < 2**63
     return abs(value) <= LARGEST_FLOAT32
@@ -99,14 +99,14 @@ class Filter(Declared):
     @property
     def words(self) -> dict[str, tuple[Union[int, str], ...]]:
         """`in` and `not_in`, if they are set."""
-        given = {"in": self.is_in, "not_in": self.not_in}
-        return {key: values for key, values in given.items() if values is not None}
+        options = {"in": self.is_in, "not_in": self.not_in}
+        return {key: values for key, values in options.items() if values is not None}
 
     @property
     def bounds(self) -> dict[str, Union[int, float]]:
         """`min` and `max`, if they are set."""
-        given = {"min": self.min, "max": self.max}
-        return {key: bound for key, bound in given.items() if bound is not None}
+        options = {"min": self.min, "max": self.max}
+        return {key: bound for key, bound in options.items() if bound is not None}
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Filter:
@@ -129,7 +129,7 @@ class Filter(Declared):
                 yield key, f"got {list(values)}, but feature {self.feature!r} is {dtype}"
             else:
                 for value in values:
-                    if isinstance(value, int) and not _is_held(value, dtype):
+                    if isinstance(value, int) and not _fits(value, dtype):
                         text = f"got {value_text(value)}, which does not fit into an int64"
                         yield key, f"{text}. Remove it: no value can be equal to it."
         for key, bound in self.bounds.items():
@@ -140,7 +140,7 @@ class Filter(Declared):
                     key,
                     f"got {bound}, expected an integer, because feature {self.feature!r} is int64",
                 )
-            elif not _is_held(bound, dtype):
+            elif not _fits(bound, dtype):
                 text = f"got {value_text(bound)}, which does not fit into {dtype}"
                 yield key, f"{text}. Write a bound that {dtype} can hold, or remove it."
 

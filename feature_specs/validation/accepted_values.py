@@ -49,8 +49,8 @@ class Accepted:
             return value.decode(errors="replace") in self.words
         low = self.low is None or value >= self.low
         high = self.high is None or value <= self.high
-        whole = not self.whole or value % 1 == 0
-        return (low and high and whole) or (self.missing is not None and value == self.missing)
+        is_whole = not self.whole or value % 1 == 0
+        return (low and high and is_whole) or (self.missing is not None and value == self.missing)
 
 
 FINITE = Accepted()
@@ -165,16 +165,16 @@ def of_normalizers(spec: FeatureSpec, name: str) -> Iterator[Accepted]:
 
 def equal_lengths(spec: FeatureSpec, name: str) -> tuple[str, ...]:
     """The features that must have as many values as this feature or label in every row."""
-    found: list[str] = []
+    others: list[str] = []
     if name in spec.labels:
         items = spec.items_of_label(name)
         return () if items is None else tuple(spec.features_of(items))
     for used in spec.used_columns():
         column = spec.category_of(used)[1]
         if column.weighted_by == name:
-            found.append(next(column.features(spec)))
+            others.append(next(column.features(spec)))
     for names in spec.groups.values():
         steps = [f for n in names if spec.is_sequence(n) for f in spec.features_of(n)]
         if name in steps:
-            found.append(steps[0])
-    return tuple(dict.fromkeys(other for other in found if other != name))
+            others.append(steps[0])
+    return tuple(dict.fromkeys(other for other in others if other != name))

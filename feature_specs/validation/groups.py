@@ -240,8 +240,8 @@ def check_row_lengths(spec: FeatureSpec) -> Problems:
         path: Path = ("features", name, "row_lengths")
         lengths = spec.features.get(feature.row_lengths)
         if lengths is None:
-            known = [other for other in spec.features if other != name]
-            yield unknown(path, feature.row_lengths, "the name of a feature", known)
+            choices = [other for other in spec.features if other != name]
+            yield unknown(path, feature.row_lengths, "the name of a feature", choices)
         elif lengths.dtype != "int64" or lengths.shape != "variable" or lengths.nested:
             yield Problem(
                 path,

@@ -31,8 +31,8 @@ def check_labels(spec: FeatureSpec) -> Problems:
         if label.weight is not None:
             weight = spec.features.get(label.weight) or spec.labels.get(label.weight)
             if weight is None:
-                known = [*spec.features, *spec.labels]
-                yield unknown((*path, "weight"), label.weight, "a feature or a label", known)
+                choices = [*spec.features, *spec.labels]
+                yield unknown((*path, "weight"), label.weight, "a feature or a label", choices)
             elif label.weight == name:
                 yield Problem(
                     (*path, "weight"),
@@ -102,32 +102,34 @@ def _check_parts(spec: FeatureSpec, objective: Any, label: str, path: Path) -> P
     for part in objective.label_parts:
         at = (*path, *part.path)
         entry = spec.features.get(part.name) or spec.labels.get(part.name)
-        whole = part.bounds[1] is not None
+        needs_integers = part.bounds[1] is not None
         if entry is None:
-            known = [*spec.features, *(name for name in spec.labels if name != label)]
-            yield unknown(at, part.name, "a feature or a label", known)
+            choices = [*spec.features, *(name for name in spec.labels if name != label)]
+            yield unknown(at, part.name, "a feature or a label", choices)
         elif part.name == label:
             yield Problem(at, f"got the label {label!r} itself. Name a feature or another label.")
-        elif not entry.single or entry.dtype not in (("int64",) if whole else ("int64", "float32")):
+        elif not entry.single or entry.dtype not in (
+            ("int64",) if needs_integers else ("int64", "float32")
+        ):
             shape = entry.shape if entry.shape == "variable" else list(entry.shape)
             yield Problem(
                 at,
                 f"{part.name!r} is {entry.dtype} with the shape {shape}, expected one "
-                f"{'int64' if whole else 'number'} per row",
+                f"{'int64' if needs_integers else 'number'} per row",
             )
 
 
 def _check_items(spec: FeatureSpec, objective: Any, name: str, path: Path) -> Problems:
     """The column of the items exists, has steps, and has ids of the label's values."""
     path = (*path, "items")
-    known = [
+    choices = [
         name
         for name, column in spec.columns.items()
         if column.categorical and column.looks_up and column.is_sequence(spec)
     ]
-    if objective.items not in known:
+    if objective.items not in choices:
         expected = "a vocabulary, hash_bucket or identity column with sequence: true"
-        yield unknown(path, objective.items, expected, known)
+        yield unknown(path, objective.items, expected, choices)
         return
     column, label = spec.columns[objective.items], spec.labels[name]
     (source,) = column.features(spec)

@@ -110,8 +110,8 @@ def check_filter(spec: FeatureSpec) -> Problems:
         path: Path = ("filter", i)
         feature = spec.features.get(entry.feature)
         if feature is None:
-            known = list(spec.features)
-            yield unknown((*path, "feature"), entry.feature, "the name of a feature", known)
+            choices = list(spec.features)
+            yield unknown((*path, "feature"), entry.feature, "the name of a feature", choices)
         elif not feature.single:
             yield Problem(
                 (*path, "feature"),
@@ -158,13 +158,13 @@ def _check_metric(spec: FeatureSpec, path: Path, condition: Condition) -> Proble
     if condition.metric in MODEL_METRICS:
         return
     metric, _, objective = condition.metric.partition("/")
-    known = [
+    choices = [
         f"{kind.name}/{key}"
         for key, entry in spec.objectives.items()
         for kind in entry.judged_by
         if entry.judged
     ]
-    if condition.metric in known:
+    if condition.metric in choices:
         return
     entry = spec.objectives.get(objective)
     if entry is not None and not entry.judged:
@@ -184,5 +184,5 @@ def _check_metric(spec: FeatureSpec, path: Path, condition: Condition) -> Proble
             f"{entry.head}" + (hint or f". Use one of: {own}."),
         )
     else:
-        hint = did_you_mean(condition.metric, [*known, *MODEL_METRICS])
+        hint = did_you_mean(condition.metric, [*choices, *MODEL_METRICS])
         yield Problem(path, f"got {condition.metric!r}, expected a metric of the gate{hint}")

@@ -64,9 +64,9 @@ def find_bad_record(
             spec, with_labels=with_labels, filtered=filtered, also=also, remedy=remedy
         )
         for path in file_systems.ordered(files):
-            found = check.first_bad(path) if path not in damaged else None
-            if found is not None:
-                return f"{path}: {found.sentence}"
+            bad_record = check.first_bad(path) if path not in damaged else None
+            if bad_record is not None:
+                return f"{path}: {bad_record.sentence}"
     return None
 
 
@@ -182,9 +182,9 @@ def _feature_reason(
             "feature_lists, use shape: variable instead of feature_list: true)"
         )
     if kind is not None and not values:
-        found = stored_records.DTYPE_OF_LIST[kind]
-        if found != feature.dtype and not feature.feature_list:
-            return f"{what} is an empty list of {found}, expected {feature.dtype}"
+        dtype = stored_records.DTYPE_OF_LIST[kind]
+        if dtype != feature.dtype and not feature.feature_list:
+            return f"{what} is an empty list of {dtype}, expected {feature.dtype}"
         if not feature.variable and not feature.is_required:
             return (
                 f"{what} is an empty list. TensorFlow uses the default only if a record lacks the "
@@ -199,9 +199,9 @@ def _feature_reason(
                 "give it one if records may lack it"
             )
         return None
-    found = stored_records.DTYPE_OF_LIST[kind] if kind is not None else feature.dtype
-    if found != feature.dtype:
-        return f"{what} is {found}, expected {feature.dtype}"
+    dtype = stored_records.DTYPE_OF_LIST[kind] if kind is not None else feature.dtype
+    if dtype != feature.dtype:
+        return f"{what} is {dtype}, expected {feature.dtype}"
     if not feature.variable and len(values) != feature.length:
         return f"{what} has {counted(len(values), 'value')}, expected {feature.length}"
     if feature.decode is not None:

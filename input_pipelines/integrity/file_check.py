@@ -91,8 +91,8 @@ class FileCheck:
         try:
             return next((bad for bad, _ in self._quickly(path, _Sums()) if bad), None)
         except _CannotRead as error:
-            found = next((bad for bad, _ in self._thoroughly(path, _Sums()) if bad), None)
-            return found or _unknown(error)
+            bad_record = next((bad for bad, _ in self._thoroughly(path, _Sums()) if bad), None)
+            return bad_record or _unknown(error)
 
     def report(self, path: str, progress: Progress = lambda size, bad: None) -> FileReport:
         """The full report on a file.
@@ -102,12 +102,12 @@ class FileCheck:
           progress: called as the file is read. A file that is read twice counts only once.
         """
         size = file_bytes.size(path)
-        told = told_bad = 0
+        reported = reported_bad = 0
 
         def tell(read: int) -> None:
-            nonlocal told, told_bad
-            progress(max(read - told, 0), max(sums.bad_records - told_bad, 0))
-            told, told_bad = max(read, told), max(sums.bad_records, told_bad)
+            nonlocal reported, reported_bad
+            progress(max(read - reported, 0), max(sums.bad_records - reported_bad, 0))
+            reported, reported_bad = max(read, reported), max(sums.bad_records, reported_bad)
 
         try:
             sums = _Sums()
@@ -159,15 +159,15 @@ class FileCheck:
 
     def _thoroughly(self, path: str, sums: _Sums) -> Iterator[tuple[Optional[BadRecord], int]]:
         block: list[Record] = []
-        for found in record_scanner.scan(path):
+        for record in record_scanner.scan(path):
             sums.records += 1
-            if isinstance(found, Record):
-                block.append(found)
-            if len(block) == tfrecords.BLOCK or (block and isinstance(found, BadRecord)):
+            if isinstance(record, Record):
+                block.append(record)
+            if len(block) == tfrecords.BLOCK or (block and isinstance(record, BadRecord)):
                 yield from self._bad_of_scanned(path, block, sums)
                 block = []
-            if isinstance(found, BadRecord):
-                yield found, found.offset
+            if isinstance(record, BadRecord):
+                yield record, record.offset
         yield from self._bad_of_scanned(path, block, sums)
 
     def _bad_of_scanned(
@@ -193,15 +193,15 @@ class FileCheck:
             yield from self.bad_of(block[middle:], first + middle)
             return
         records = block.numpy()
-        found = {}
+        reasons = {}
         for i, record in enumerate(records):
             reason = self._explain(record)
             if reason is not None and (count == 1 or self._error_of(block[i : i + 1]) is not None):
-                found[i] = reason
-        others = [i for i in range(count) if i not in found]
-        found.update(self._without_a_reason(records[others], others))
-        for i in sorted(found):
-            yield first + i, found[i]
+                reasons[i] = reason
+        others = [i for i in range(count) if i not in reasons]
+        reasons.update(self._without_a_reason(records[others], others))
+        for i in sorted(reasons):
+            yield first + i, reasons[i]
 
     def _without_a_reason(self, records: np.ndarray, places: list[int]) -> dict[int, str]:
         """The bad ones among some records: TensorFlow's error message by the record's place."""

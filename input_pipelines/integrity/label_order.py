@@ -62,9 +62,9 @@ def warnings(
             for label in labels:
                 inside[label].append(Counter(_values(block, label)))
     for label in labels:
-        found = _apart(counted[label], tfrecords.OPEN_FILES)
-        if found is not None:
-            at, value, share, overall = found
+        outlier = _apart(counted[label], tfrecords.OPEN_FILES)
+        if outlier is not None:
+            at, value, share, overall = outlier
             yield (
                 f"label {label!r} is sorted over the files: it is {value} in {share:.0%} of the "
                 f"sampled records of the {tfrecords.OPEN_FILES} files from {paths[at]} on, but in "
@@ -74,9 +74,9 @@ def warnings(
             )
             continue
         each = max(1, shuffling.BLOCK_BUFFER // min(len(paths), tfrecords.OPEN_FILES))
-        found = _apart(inside[label], each)
-        if found is not None:
-            at, value, share, overall = found
+        outlier = _apart(inside[label], each)
+        if outlier is not None:
+            at, value, share, overall = outlier
             yield (
                 f"label {label!r} is sorted inside {largest}: it is {value} in {share:.0%} of the "
                 f"sampled records from record {at * tfrecords.BLOCK} on, but in {overall:.0%} of "
@@ -124,8 +124,8 @@ def _block_starts(path: str, damaged: tfrecords.Damaged) -> Iterator[list[bytes]
 
 def _counted(spec: FeatureSpec, records: Sequence[bytes]) -> list[bytes]:
     """The records that the filter keeps, without those for which it cannot be decided."""
-    found = selection.verdicts(records, spec.conditions)
-    return [record for record, verdict in zip(records, found) if verdict is True]
+    verdicts = selection.verdicts(records, spec.conditions)
+    return [record for record, verdict in zip(records, verdicts) if verdict is True]
 
 
 def _values(records: Sequence[bytes], label: str) -> Iterator[Any]:

@@ -42,8 +42,8 @@ _MIB = 2**20
 _EXAMPLES = 3
 
 # If a label has more classes than this, only the most frequent ones are listed.
-_CLASSES_ALL_TOLD = 10
-_CLASSES_TOLD = 5
+_CLASSES_ALL_LISTED = 10
+_CLASSES_LISTED = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,21 +150,21 @@ class _Counts:
                 self._missing[name] += 1
         for name, counter in self._labels.items():
             counter.update(stored_records.values(features.get(name)))
-        for name, found in self._weights.items():
-            self._add_weight(str(self._spec.labels[name].weight), features, found)
+        for name, counts in self._weights.items():
+            self._add_weight(str(self._spec.labels[name].weight), features, counts)
         for cross in self._crosses.values():
             if cross is not None:
                 cross.add(features)
 
-    def _add_weight(self, weight: str, features: dict[str, Any], found: Counter[str]) -> None:
+    def _add_weight(self, weight: str, features: dict[str, Any], counts: Counter[str]) -> None:
         values = stored_records.values(features.get(weight))
         if values:
-            found["zero"] += not any(values)
+            counts["zero"] += not any(values)
             return
-        found["missing"] += 1
+        counts["missing"] += 1
         # Missing labels have no default. As weights they are 0.
         feature = self._spec.features.get(weight)
-        found["zero"] += feature is None or not feature.default
+        counts["zero"] += feature is None or not feature.default
 
     def report(self) -> DataReport:
         good = self.rows - sum(map(len, self._problems.values()))
@@ -226,9 +226,9 @@ class _Counts:
             yield line, warning
 
     def _weight_lines(self, good: int) -> Iterator[Line]:
-        for name, found in self._weights.items():
+        for name, counts in self._weights.items():
             weight = self._spec.labels[name].weight
-            zero, missing = (found[what] / max(good, 1) for what in ("zero", "missing"))
+            zero, missing = (counts[what] / max(good, 1) for what in ("zero", "missing"))
             line = f"weight {weight} of label {name}: 0 in {zero:.1%}, missing in {missing:.1%}"
             warning = None
             if zero == 1:
@@ -311,12 +311,12 @@ class _Counts:
 
 def _class_shares(counter: Counter[Any], classes: int) -> str:
     """The share of each class; with many classes only their number and the most frequent ones."""
-    told, begin = sorted(counter.items()), ""
-    if len(told) > _CLASSES_ALL_TOLD:
-        told = sorted(told, key=lambda item: -item[1])[:_CLASSES_TOLD]
+    listed, begin = sorted(counter.items()), ""
+    if len(listed) > _CLASSES_ALL_LISTED:
+        listed = sorted(listed, key=lambda item: -item[1])[:_CLASSES_LISTED]
         begin = f"{len(counter):,} of {classes:,} classes, most often "
     total = sum(counter.values())
-    return begin + ", ".join(f"{_shown(value)} in {count / total:.1%}" for value, count in told)
+    return begin + ", ".join(f"{_shown(value)} in {count / total:.1%}" for value, count in listed)
 
 
 def _hashed_line(name: str, ids: int, what: str, size: int) -> Line:

@@ -136,13 +136,13 @@ def _check_defaults(spec: FeatureSpec, features: Mapping[str, Any]) -> None:
 def _joined(name: str, feature: Feature, steps: Sequence[Any]) -> Any:
     joined = tf.train.Feature()
     for number, step in enumerate(steps):
-        found = values(step)
-        if not found and feature.nested:
+        step_values = values(step)
+        if not step_values and feature.nested:
             continue
-        if len(found) != 1 and not feature.nested:
+        if len(step_values) != 1 and not feature.nested:
             raise RecordError(
-                f"feature {name!r} has {counted(len(found), 'value')} in step {number} of its "
-                "feature list, expected 1"
+                f"feature {name!r} has {counted(len(step_values), 'value')} in step {number} of "
+                "its feature list, expected 1"
             )
         kind = step.WhichOneof("kind")
         if DTYPE_OF_LIST[kind] != feature.dtype:

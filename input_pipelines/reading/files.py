@@ -171,7 +171,7 @@ def _check_link(path: str, flag: str) -> None:
 def _paths_of_days(pattern: str, days: tuple[str, ...], flag: str) -> list[str]:
     by_day = dict(zip(days, of_days(pattern, days)))
     matches = {day: glob(of_day) for day, of_day in by_day.items()}
-    missing = [day for day, found in matches.items() if not found]
+    missing = [day for day, day_files in matches.items() if not day_files]
     if missing:
         some = ", ".join(missing[:10]) + (", ..." if len(missing) > 10 else "")
         raise DataError(

@@ -59,9 +59,9 @@ class Negatives:
         if not name and len(labels) == 1:
             name = labels[0]
         if name not in labels:
-            known = f"labels of binary heads are: {', '.join(labels) or 'none'}"
+            hint = f"labels of binary heads are: {', '.join(labels) or 'none'}"
             problem = f"no binary head learns {name!r}" if name else "name a label, as in click=0.1"
-            raise ValueError(f"got {text!r}: {problem} ({known})")
+            raise ValueError(f"got {text!r}: {problem} ({hint})")
         if spec.labels[name].missing is not None:
             raise ValueError(
                 f"got {text!r}: label {name!r} may be missing (missing: "

@@ -176,10 +176,10 @@ def _checked(spec: FeatureSpec, entries: Mapping[str, Any], element: Any) -> dic
         what = f"a tuple of {len(element)}" if isinstance(element, tuple) else repr(element)
         raise DataError(f"the elements of the data set: expected a dictionary, got {what}. "
                         f"{_ONE_DICTIONARY}")  # fmt: skip
-    found: dict[str, Any] = {}
+    tensor_specs: dict[str, Any] = {}
     for name, entry in entries.items():
-        given = element.get(name)
-        if given is None:
+        tensor_spec = element.get(name)
+        if tensor_spec is None:
             if _is_required(spec, name, entry):
                 raise DataError(
                     f"{name!r} is missing from the elements of the data set, and {spec.source} "
@@ -187,25 +187,25 @@ def _checked(spec: FeatureSpec, entries: Mapping[str, Any], element: Any) -> dic
                     "change the spec"
                 )
             continue
-        if not isinstance(given, (tf.TensorSpec, tf.RaggedTensorSpec, tf.SparseTensorSpec)):
-            raise DataError(f"{name!r}: expected a tensor, got {given!r}")
-        if given.dtype.name != entry.dtype:
+        if not isinstance(tensor_spec, (tf.TensorSpec, tf.RaggedTensorSpec, tf.SparseTensorSpec)):
+            raise DataError(f"{name!r}: expected a tensor, got {tensor_spec!r}")
+        if tensor_spec.dtype.name != entry.dtype:
             raise DataError(
-                f"{name!r}: expected a tensor of {entry.dtype}, got {given.dtype.name}. Use "
+                f"{name!r}: expected a tensor of {entry.dtype}, got {tensor_spec.dtype.name}. Use "
                 "tf.cast, or change the spec"
             )
-        if given.shape.rank is None:
+        if tensor_spec.shape.rank is None:
             raise DataError(
-                f"{name!r}: expected a tensor of a known rank, got {given!r}. Use "
+                f"{name!r}: expected a tensor of a known rank, got {tensor_spec!r}. Use "
                 "tf.ensure_shape, or state the shape in the data set's output_signature"
             )
-        found[name] = given
-    if not found:
+        tensor_specs[name] = tensor_spec
+    if not tensor_specs:
         raise DataError(
             f"the elements of the data set have no feature of {spec.source}, got "
             f"{', '.join(map(repr, element)) or 'an empty dictionary'}"
         )
-    return found
+    return tensor_specs
 
 
 def _is_required(spec: FeatureSpec, name: str, entry: Any) -> bool:

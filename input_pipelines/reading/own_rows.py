@@ -264,10 +264,10 @@ class OwnRows:
 
     def identity(self) -> dict[str, Any]:
         """What decides the rows and their order. With a version, also a digest of the first."""
-        found: dict[str, Any] = {"input_fn": self.name, "input_version": self.version}
+        result: dict[str, Any] = {"input_fn": self.name, "input_version": self.version}
         if self.version is not None:
-            found["first_rows"] = hashlib.sha256(b"\0".join(self.first())).hexdigest()[:16]
-        return found
+            result["first_rows"] = hashlib.sha256(b"\0".join(self.first())).hexdigest()[:16]
+        return result
 
     @contextlib.contextmanager
     def naming_problems(self) -> Iterator[None]:

@@ -59,8 +59,8 @@ def runs_of_a_file(
         )
         nothing = (tf.zeros([0], tf.string), tf.zeros([0], tf.int64))
 
-        def step(held: tuple[Any, ...], block: tuple[Any, ...]) -> tuple[Any, ...]:
-            rows, keys = (tf.concat(parts, axis=0) for parts in zip(held, block[:2]))
+        def step(pending: tuple[Any, ...], block: tuple[Any, ...]) -> tuple[Any, ...]:
+            rows, keys = (tf.concat(parts, axis=0) for parts in zip(pending, block[:2]))
             count = tf.size(keys, tf.int64)
             starts = _starts(keys, longest)
             # The last run may continue in the next block.
@@ -126,21 +126,21 @@ def whole_batches(runs: tf.data.Dataset, batch_size: int, skip_rows: int = 0) ->
     """
     nothing = (tf.constant(-skip_rows, tf.int64), tf.zeros([0], tf.string), tf.zeros([0], tf.int64))
 
-    def step(held: tuple[Any, ...], block: tuple[Any, ...]) -> tuple[Any, ...]:
-        position, *parts = held
+    def step(pending: tuple[Any, ...], block: tuple[Any, ...]) -> tuple[Any, ...]:
+        position, *parts = pending
         rows, lengths = (tf.concat(pair, axis=0) for pair in zip(parts, block[:2]))
         batch = (position + tf.cumsum(lengths) - 1) // batch_size
         # The last batch may get more runs.
         done = block[2] | (batch < tf.reduce_max(batch))
-        whole = tf.math.count_nonzero(done)
-        end = tf.reduce_sum(lengths[:whole])
+        run_count = tf.math.count_nonzero(done)
+        end = tf.reduce_sum(lengths[:run_count])
         old = tf.math.count_nonzero(done & (batch < 0))
         begin = tf.reduce_sum(lengths[:old])
         starts = tf.boolean_mask(
-            tf.cumsum(lengths[old:whole], exclusive=True), row_changes(batch[old:whole])
+            tf.cumsum(lengths[old:run_count], exclusive=True), row_changes(batch[old:run_count])
         )
         sizes = _differences(starts, end - begin)
-        return (position + end, rows[end:], lengths[whole:]), (rows[begin:end], sizes)
+        return (position + end, rows[end:], lengths[run_count:]), (rows[begin:end], sizes)
 
     def one_by_one(rows: tf.Tensor, sizes: tf.Tensor) -> tf.data.Dataset:
         ends = tf.cumsum(sizes)

@@ -21,7 +21,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Optional, Union
 
-import numpy as np
 import tensorflow as tf
 
 from feature_specs.files import file_systems
@@ -109,27 +108,28 @@ class Selection:
         *,
         epoch: Any = 0,
         interleaved: bool = False,
-        cut: Optional[Callable[[tf.data.Dataset], tf.data.Dataset]] = None,
+        cut_into_runs: Optional[Callable[[tf.data.Dataset], tf.data.Dataset]] = None,
         damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     ) -> tf.data.Dataset:
         """As `tfrecords.blocks`, without what is dropped; blocks may be small, or empty.
 
-        `cut` gets the blocks without what the filter drops; it does not go with `negatives`.
+        `cut_into_runs` gets the blocks without what the filter drops; it does not go with
+        `negatives`.
         """
-        if cut is not None and self._negatives is not None:
+        if cut_into_runs is not None and self._negatives is not None:
             raise ValueError("negatives cannot be dropped from rows that are kept together")
-        if cut is not None or not self.drops_rows:
+        if cut_into_runs is not None or not self.drops_rows:
             return tfrecords.blocks(
                 files,
                 shard,
                 interleaved=interleaved,
-                cut=self._after_filter(cut),
+                cut=self._after_filter(cut_into_runs),
                 damaged=damaged,
             )
 
         numbered = self._numbered(files, shard, interleaved=interleaved, damaged=damaged)
         return numbered.map(
-            lambda block, file, places: self.rows_of_epoch(block, file, places, epoch),
+            lambda block, file, places: self.records_of_epoch(block, file, places, epoch),
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
         )
@@ -139,7 +139,7 @@ class Selection:
         names = None if self._negatives is None else self._names
         return tfrecords.numbered_blocks(files, shard, names=names, **options)
 
-    def rows_of_epoch(
+    def records_of_epoch(
         self, block: tf.Tensor, file: tf.Tensor, places: tf.Tensor, epoch: Any
     ) -> tf.Tensor:
         """The records of a block that an epoch keeps; `file` is the name of the block's file."""
@@ -150,13 +150,12 @@ class Selection:
         return tf.boolean_mask(block, passes & drawn[:, 0])
 
     def _after_filter(
-        self, cut: Optional[Callable[[tf.data.Dataset], tf.data.Dataset]]
+        self, cut_into_runs: Optional[Callable[[tf.data.Dataset], tf.data.Dataset]]
     ) -> Optional[Callable[[tf.data.Dataset], tf.data.Dataset]]:
-        """A `cut` that first drops the rows that the filter rejects."""
-        if cut is None or not self.drops_rows:
-            return cut
-        then = cut
-        return lambda of_file: then(
+        """As `cut_into_runs`, but first drops the rows that the filter rejects."""
+        if cut_into_runs is None or not self.drops_rows:
+            return cut_into_runs
+        return lambda of_file: cut_into_runs(
             of_file.map(self.passing, num_parallel_calls=2, deterministic=True)
         )
 
@@ -185,11 +184,13 @@ class Selection:
             rows = tfrecords.count_records(files, shard, damaged=damaged)
             return RowCounts(rows, (rows,))
         numbers = list(range(1 if self.same_each_epoch else epochs))
-        counts: list[np.ndarray] = []
+        rows = 0
+        kept: list[int] = []
         for first in range(0, len(numbers), _EPOCHS_A_READING):
             some = numbers[first : first + _EPOCHS_A_READING]
-            counts.append(self._count_epochs(files, shard, some, damaged))
-        return RowCounts(int(counts[0][0]), tuple(int(n) for part in counts for n in part[1:]))
+            rows, kept_of_some = self._count_epochs(files, shard, some, damaged)
+            kept += kept_of_some
+        return RowCounts(rows, tuple(kept))
 
     def count_until(
         self,
@@ -205,6 +206,8 @@ class Selection:
         while not self.same_each_epoch and sum(counts.kept) <= rows:
             if not any(counts.kept):
                 return counts
+            # A tenth and two epochs more, because epochs keep different numbers of rows. One more
+            # reading would cost more than a few more epochs in this one.
             needed = int(1.1 * rows * len(counts.kept) / sum(counts.kept)) + 2
             needed = max(needed, 2 * len(counts.kept))
             counts = self.count(files, shard, epochs=needed, damaged=damaged)
@@ -221,8 +224,8 @@ class Selection:
         shard: Shard,
         epochs: list[int],
         damaged: tfrecords.Damaged,
-    ) -> np.ndarray:
-        """int64 [1 + epochs]: the number of all rows, and of the rows that each epoch keeps."""
+    ) -> tuple[int, list[int]]:
+        """The number of all rows, and of the rows that each epoch keeps."""
 
         def counted(block: tf.Tensor, file: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
             passes, drawn = self._decided(block, file, places, tf.constant(epochs, tf.int64))
@@ -233,8 +236,9 @@ class Selection:
             numbered = self._numbered(files, shard, interleaved=True, damaged=damaged)
             counts = numbered.map(counted, num_parallel_calls=tf.data.AUTOTUNE)
             nothing = tf.zeros([1 + len(epochs)], tf.int64)
-            result: np.ndarray = counts.reduce(nothing, lambda total, block: total + block).numpy()
-            return result
+            total = counts.reduce(nothing, lambda total, block: total + block)
+            rows, *kept = total.numpy().tolist()
+            return rows, kept
 
     def _decided(
         self, block: tf.Tensor, file: tf.Tensor, places: tf.Tensor, epochs: tf.Tensor

@@ -169,7 +169,12 @@ class RowSource:
     def open(self, paths: Sequence[str], records: Shard, cut: Cut) -> shuffling.OneEpoch:
         """A function from an epoch's number to its rows, as `Selection.blocks` returns them."""
         return lambda epoch: self.selection.blocks(
-            paths, records, epoch=epoch, interleaved=self.shuffle, cut=cut, damaged=self.damaged
+            paths,
+            records,
+            epoch=epoch,
+            interleaved=self.shuffle,
+            cut_into_runs=cut,
+            damaged=self.damaged,
         )
 
     def count(self, shard: Shard, skip: int = 0, epochs: Optional[int] = None) -> list[RowCounts]:

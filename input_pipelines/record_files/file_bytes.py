@@ -84,14 +84,14 @@ class FileBytes:
         self.unread = 0
         self._path = path
         self._chunks = self.chunks()
-        self._held = b""
+        self._buffer = b""
         self._start = 0
 
     def at(self, offset: int, count: int) -> bytes:
         """Up to `count` bytes from an offset on, fewer at the end. Forgets all earlier bytes."""
         begin = offset - self._start
-        if begin + count > len(self._held):
-            parts = [self._held[begin:]]
+        if begin + count > len(self._buffer):
+            parts = [self._buffer[begin:]]
             have = len(parts[0])
             self._start = offset
             begin = 0
@@ -101,8 +101,8 @@ class FileBytes:
                     break
                 parts.append(chunk)
                 have += len(chunk)
-            self._held = b"".join(parts)
-        return self._held[begin : begin + count]
+            self._buffer = b"".join(parts)
+        return self._buffer[begin : begin + count]
 
     def chunks(self) -> Iterator[bytes]:
         """All bytes from the first on, piece by piece."""
@@ -242,26 +242,26 @@ def samples_of(sizes: Mapping[str, int]) -> dict[str, str]:
     """
     names = file_systems.canonical_of(sizes)
     with ThreadPoolExecutor(_ASKED) as threads:
-        found = threads.map(lambda path: _sample(names[path], sizes[path]), sizes)
-        return dict(zip(sizes, found))
+        samples = threads.map(lambda path: _sample(names[path], sizes[path]), sizes)
+        return dict(zip(sizes, samples))
 
 
 def _sample(path: str, size: int) -> str:
-    whole = _BLOCKS * _BYTES
+    sample_size = _BLOCKS * _BYTES
     digest = hashlib.sha256()
     if file_systems.scheme_of(path) is not None:
         import tensorflow as tf  # Local files do not need it.
 
         with tf.io.gfile.GFile(path, "rb") as remote:
-            remote.seek(max(0, size - whole))
-            digest.update(remote.read(whole))
+            remote.seek(max(0, size - sample_size))
+            digest.update(remote.read(sample_size))
         return digest.hexdigest()[:16]
     # Python reads only these bytes. TensorFlow's files read half a MiB at each place.
     places = [0]
-    if size > whole:
+    if size > sample_size:
         places = [(size - _BYTES) * i // (_BLOCKS - 1) for i in range(_BLOCKS)]
     with open(path, "rb", buffering=0) as file:
         for place in places:
             file.seek(place)
-            digest.update(file.read(_BYTES if size > whole else whole))
+            digest.update(file.read(_BYTES if size > sample_size else sample_size))
     return digest.hexdigest()[:16]

@@ -88,8 +88,8 @@ def has_too_large(path: str) -> bool:
 
 
 def _looked_at(path: str) -> _Walk:
-    found = os.stat(path)
-    return _look(path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    status = os.stat(path)
+    return _look(path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _first_bad(path: str) -> str:

@@ -79,8 +79,8 @@ def first_header(data: bytes) -> Optional[int]:
     for i in range(4):
         stored |= values[8 + i : 8 + i + count].astype(np.uint32) << np.uint32(8 * i)
     rotated = (crc >> np.uint32(15)) | (crc << np.uint32(17))
-    found = np.flatnonzero(rotated + np.uint32(_MASK_DELTA) == stored)
-    return int(found[0]) if found.size else None
+    positions = np.flatnonzero(rotated + np.uint32(_MASK_DELTA) == stored)
+    return int(positions[0]) if positions.size else None
 
 
 def _terms() -> np.ndarray:
@@ -149,11 +149,11 @@ TAG_OF_DTYPE = {"string": 0x0A, "float32": 0x12, "int64": 0x1A}
 
 def varint(number: int) -> bytes:
     """A number of 0 or more: 7 bits in each byte, the lowest first."""
-    found = bytearray()
+    encoded = bytearray()
     while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*encoded, number])
 
 
 def length_delimited(tag: int, content: bytes) -> bytes:

@@ -80,14 +80,14 @@ class BadRecord(NamedTuple):
 
 def scan(path: str) -> Iterator[Union[Record, BadRecord]]:
     """All records of a file in their order, good and bad."""
-    whole = _bad_as_a_whole(path)
-    if whole is not None:
-        yield BadRecord(0, 0, whole, file_bytes.size(path))
+    file_problem = _bad_as_a_whole(path)
+    if file_problem is not None:
+        yield BadRecord(0, 0, file_problem, file_bytes.size(path))
         return
     data = FileBytes(path)
     ends = None if data.packed else file_bytes.size(path)
     number = offset = 0
-    told = False  # Whether the end of a broken stream was reported.
+    is_reported = False  # Whether the end of a broken stream was reported.
     while True:
         header = data.at(offset, HEADER)
         if not header:
@@ -103,7 +103,7 @@ def scan(path: str) -> Iterator[Union[Record, BadRecord]]:
             lost = next_offset - offset
             at_end = not data.at(next_offset, 1)
             if at_end and data.broken:
-                reason, told = data.broken, True
+                reason, is_reported = data.broken, True
                 lost += data.unread
             else:
                 have = len(raw) if ends is None else ends - offset
@@ -126,13 +126,13 @@ def scan(path: str) -> Iterator[Union[Record, BadRecord]]:
                 yield BadRecord(number, offset, reason, next_offset - offset, data.packed)
         number += 1
         offset = next_offset
-    if data.broken and not told:
+    if data.broken and not is_reported:
         yield BadRecord(number, offset, data.broken, data.unread, data.packed)
 
 
 def first_bad(path: str) -> Optional[BadRecord]:
     """The first bad record of a file, or None for one that is whole."""
-    return next((found for found in scan(path) if isinstance(found, BadRecord)), None)
+    return next((record for record in scan(path) if isinstance(record, BadRecord)), None)
 
 
 def _bad_as_a_whole(path: str) -> Optional[str]:

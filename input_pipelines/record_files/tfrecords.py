@@ -117,16 +117,16 @@ def _reader(damaged: Damaged) -> Callable[..., tf.data.Dataset]:
     def read(
         path: tf.Tensor, compression: tf.Tensor, stored: tf.Tensor, is_damaged: tf.Tensor
     ) -> tf.data.Dataset:
-        whole = whole_file(path, compression, stored)
+        all_blocks = whole_file(path, compression, stored)
         if not damaged:
-            return whole
+            return all_blocks
         good = tf.data.Dataset.from_generator(
             _good_blocks(damaged),
             args=(path,),
             output_signature=tf.TensorSpec([None], tf.string),
         )
         times = tf.cast(is_damaged, tf.int64)
-        return whole.repeat(1 - times).concatenate(good.repeat(times))
+        return all_blocks.repeat(1 - times).concatenate(good.repeat(times))
 
     return read
 
@@ -153,14 +153,14 @@ def whole_file(
         lengths = tf.cast(tf.strings.length(block), tf.int64)
         length = tf.reduce_sum(lengths) + FRAME * rows
         measured = tf.where(tf.equal(compression, "GZIP"), total % 2**32, total)
-        whole = tf.cond(
+        is_complete = tf.cond(
             (rows > 0) | ((total > 0) & tf.equal(measured, stored)),
             lambda: tf.constant(True),
             lambda: tf.constant(False) if in_graph else _asked(path, total),
         )
         small = tf.reduce_all(lengths <= LARGEST_RECORD)
         checks = [
-            tf.debugging.Assert(whole, [f"{problem}:", path]),
+            tf.debugging.Assert(is_complete, [f"{problem}:", path]),
             tf.debugging.Assert(small, [f"a record has more than {LARGEST_RECORD} bytes:", path]),
         ]
         with tf.control_dependencies(checks):
@@ -190,9 +190,9 @@ def _good_blocks(damaged: Damaged) -> Callable[[bytes], Iterator[np.ndarray]]:
 def good_records(path: str, left_out: frozenset[int]) -> Iterator[list[bytes]]:
     """The good records of a damaged file, in blocks, without the records numbered `left_out`."""
     block: list[bytes] = []
-    for found in record_scanner.scan(path):
-        if isinstance(found, record_scanner.Record) and found.number not in left_out:
-            block.append(found.payload)
+    for record in record_scanner.scan(path):
+        if isinstance(record, record_scanner.Record) and record.number not in left_out:
+            block.append(record.payload)
             if len(block) == BLOCK:
                 yield block
                 block = []
@@ -286,23 +286,23 @@ def first_records(files: Sequence[str], *, damaged: Damaged = NO_DAMAGE) -> dict
         records = tf.data.TFRecordDataset(path, compression_type=compression)
         return records.take(_FIRST).batch(_FIRST).map(lambda first: (path, first))
 
-    found: dict[str, list[bytes]] = {}
-    whole = [path for path in files if path not in damaged]
-    if whole:
-        file_lengths.check(whole)
-        with naming_what_is_corrupt(whole):
-            compressions = [compression_type(path) for path in whole]
-            named = tf.data.Dataset.from_tensor_slices((whole, compressions))
-            first = of_files(named, len(whole), read, interleaved=True).as_numpy_iterator()
-            found = {path.decode(): list(records) for path, records in first}
+    records_by_path: dict[str, list[bytes]] = {}
+    undamaged = [path for path in files if path not in damaged]
+    if undamaged:
+        file_lengths.check(undamaged)
+        with naming_what_is_corrupt(undamaged):
+            compressions = [compression_type(path) for path in undamaged]
+            named = tf.data.Dataset.from_tensor_slices((undamaged, compressions))
+            first = of_files(named, len(undamaged), read, interleaved=True).as_numpy_iterator()
+            records_by_path = {path.decode(): list(records) for path, records in first}
     for path in files:
         if path in damaged:
             records = next(good_records(path, damaged[path]), [])[:_FIRST]
             if records:
-                found[path] = records
-        elif path not in found and not file_bytes.size(path):
+                records_by_path[path] = records
+        elif path not in records_by_path and not file_bytes.size(path):
             raise DataError(corruption(path))
-    return {path: found[path] for path in files if path in found}
+    return {path: records_by_path[path] for path in files if path in records_by_path}
 
 
 @contextlib.contextmanager

@@ -107,7 +107,7 @@ class RowCache:
         self._check = check or (lambda: None)
         self._name = folder
         self._used: dict[str, str] = {}
-        self._known: dict[Any, CachedRows] = {}
+        self._rows_by_key: dict[Any, CachedRows] = {}
         self._lock = threading.Lock()
         try:
             self._folder = CacheFolder(folder, limit=limit)
@@ -141,9 +141,9 @@ class RowCache:
         """
         key = (folder.of_rows(spec), tuple(files), shard, tuple(sorted(damaged.items())))
         with self._lock:
-            if key not in self._known:
-                self._known[key] = self._rows(spec, files, shard, damaged)
-            return self._known[key]
+            if key not in self._rows_by_key:
+                self._rows_by_key[key] = self._rows(spec, files, shard, damaged)
+            return self._rows_by_key[key]
 
     def _rows(
         self, spec: FeatureSpec, files: Sequence[str], shard: Shard, damaged: Damaged
@@ -153,8 +153,10 @@ class RowCache:
         with ThreadPoolExecutor(1) as thread:
             maker = thread.submit(_Maker, spec, shard, damaged, self._digests).result()
         with ThreadPoolExecutor(cores()) as threads:
-            found = list(threads.map(lambda path: self._find(maker, path), files))
-            missing = {path: key for path, (key, entry) in zip(files, found) if entry is None}
+            keys_and_entries = list(threads.map(lambda path: self._find(maker, path), files))
+            missing = {
+                path: key for path, (key, entry) in zip(files, keys_and_entries) if entry is None
+            }
             if missing:
                 _log.info(
                     "input cache: %d of %d files are cached; transforming the other %d",
@@ -165,14 +167,14 @@ class RowCache:
             progress = _Progress(len(missing), self._on_progress)
             count = min(cores(), len(missing))
             parts = [dict(list(missing.items())[i::count]) for i in range(count)]
-            made: dict[str, str] = {}
+            new_paths: dict[str, str] = {}
             try:
-                for some in threads.map(lambda part: self._made(maker, part, progress), parts):
-                    made.update(some)
+                for some in threads.map(lambda part: self._row_paths(maker, part, progress), parts):
+                    new_paths.update(some)
             except BaseException:
                 progress.stopped = True
                 raise
-        paths = [entry or made[path] for path, (_, entry) in zip(files, found)]
+        paths = [entry or new_paths[path] for path, (_, entry) in zip(files, keys_and_entries)]
         self.counts.hits += len(files) - len(missing)
         self.counts.misses += len(missing)
         self.counts.rows += progress.rows
@@ -213,9 +215,11 @@ class RowCache:
         except OSError as error:
             raise self._cannot_use(error) from error
 
-    def _made(self, maker: _Maker, keys: Mapping[str, str], progress: _Progress) -> dict[str, str]:
+    def _row_paths(
+        self, maker: _Maker, keys: Mapping[str, str], progress: _Progress
+    ) -> dict[str, str]:
         """Transforms the files in `keys`, and returns the path of each file's rows."""
-        made: dict[str, str] = {}
+        row_paths: dict[str, str] = {}
 
         def add(path: str, blocks: Iterable[list[np.ndarray]]) -> None:
             def write(unfinished: str) -> None:
@@ -231,13 +235,13 @@ class RowCache:
                     )
                 progress.done()
 
-            made[path] = self._folder.add(keys[path], write)
+            row_paths[path] = self._folder.add(keys[path], write)
 
         try:
             for path, blocks in maker.packed_by_file(list(keys)):
                 add(path, blocks)
             for path in keys:
-                if path not in made:
+                if path not in row_paths:
                     add(path, [])  # The file has no records.
         except CacheFull as error:
             raise DataError(
@@ -246,7 +250,7 @@ class RowCache:
             ) from error
         except (OSError, tf.errors.ResourceExhaustedError) as error:
             raise self._cannot_use(error) from error
-        return made
+        return row_paths
 
     def _cannot_use(self, error: Exception) -> DataError:
         if not isinstance(error, OSError) or error.errno in (errno.ENOSPC, errno.EDQUOT):

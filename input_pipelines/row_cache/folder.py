@@ -180,8 +180,8 @@ class CacheFolder:
 
     def _entries(self, key: str = "") -> list[_Entry]:
         names = (name for name in os.listdir(self.path) if name.startswith(key))
-        found = filter(None, map(_ENTRY.fullmatch, names))
-        return [_Entry(self.path / name[0], name[1], int(name[2])) for name in found]
+        matches = filter(None, map(_ENTRY.fullmatch, names))
+        return [_Entry(self.path / name[0], name[1], int(name[2])) for name in matches]
 
     def _used(self) -> set[str]:
         """The keys of all leases. Removes the leases of runs that have ended."""
@@ -239,7 +239,7 @@ class Digests:
     def __init__(self, path: pathlib.Path):
         self._path = path
         self._lock = threading.Lock()
-        self._known: dict[str, str] = {}
+        self._digests: dict[str, str] = {}
         if path.exists():
             with locks.held(str(path), wait=True):
                 self._read()
@@ -247,32 +247,32 @@ class Digests:
     def _read(self) -> None:
         lines = _text(self._path).splitlines(True)
         # Incomplete lines are ignored.
-        found = filter(None, map(_LINE.fullmatch, lines))
-        self._known = {line[1]: line[2] for line in found}
+        matches = filter(None, map(_LINE.fullmatch, lines))
+        self._digests = {line[1]: line[2] for line in matches}
         if len(lines) > _MOST:
             # In place, because other runs that add lines have the lock of this file.
-            kept = list(self._known.items())[-_MOST // 2 :]
+            kept = list(self._digests.items())[-_MOST // 2 :]
             self._path.write_text("".join(f"{k} {v}\n" for k, v in kept), encoding="ascii")
 
     def of(self, path: str) -> str:
         """SHA-256 of the bytes of a file, in hex."""
         before = _identity(path)
-        if before is not None and before in self._known:
-            return self._known[before]
-        found = sha256_of(path)
+        if before is not None and before in self._digests:
+            return self._digests[before]
+        digest = sha256_of(path)
         if before is not None and before == _identity(path):
-            self._remember(before, found)
-        return found
+            self._remember(before, digest)
+        return digest
 
     def _remember(self, identity: str, digest: str) -> None:
         changed = int(identity.rpartition("-")[2])
         if time.time_ns() - changed < _YOUNG:
             return
         with self._lock:
-            self._known[identity] = digest
+            self._digests[identity] = digest
             self._path.touch()
-            held = locks.held(str(self._path), wait=True)
-            with held, self._path.open("a", encoding="ascii") as file:
+            file_lock = locks.held(str(self._path), wait=True)
+            with file_lock, self._path.open("a", encoding="ascii") as file:
                 file.write(f"{identity} {digest}\n")
 
 
@@ -285,11 +285,11 @@ def _identity(path: str) -> Optional[str]:
     if "://" in path:
         return None
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None  # Reading the file reports the error.
-    times = f"{found.st_mtime_ns}-{found.st_ctime_ns}"
-    return f"{found.st_dev}-{found.st_ino}-{found.st_size}-{times}"
+    times = f"{status.st_mtime_ns}-{status.st_ctime_ns}"
+    return f"{status.st_dev}-{status.st_ino}-{status.st_size}-{times}"
 
 
 def of_rows(spec: FeatureSpec) -> str:

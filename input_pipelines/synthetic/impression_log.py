@@ -159,8 +159,8 @@ def generate(
 def _claim(out_dir: str, settings: _Settings) -> None:
     """Writes the settings into a new folder, or refuses a folder that this generator cannot use."""
     path = os.path.join(out_dir, SETTINGS_FILE)
-    there = _Settings.load(path)
-    if there is None:
+    existing = _Settings.load(path)
+    if existing is None:
         strangers = sorted(name for name in os.listdir(out_dir) if name.startswith("dt="))
         if strangers:
             raise ValueError(
@@ -169,11 +169,11 @@ def _claim(out_dir: str, settings: _Settings) -> None:
             )
         settings.save(path)
         return
-    names = [name for name, value in settings if getattr(there, name) != value]
+    names = [name for name, value in settings if getattr(existing, name) != value]
     if names:
         was, now = (
             ", ".join(f"{name}={getattr(each, name)!r}" for name in names)
-            for each in (there, settings)
+            for each in (existing, settings)
         )
         raise ValueError(
             f"out_dir {out_dir!r} has data that were made with {was}, but you asked for {now}."
@@ -240,8 +240,8 @@ def _serialized(
         feature = example.features.feature
         for name, text in strings.items():
             feature[name].bytes_list.value.append(text[row])
-        for name, whole in ints.items():
-            feature[name].int64_list.value.append(whole[row])
+        for name, integers in ints.items():
+            feature[name].int64_list.value.append(integers[row])
         for name, real in floats.items():
             feature[name].float_list.value.append(real[row])
         if age >= 0:

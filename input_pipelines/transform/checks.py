@@ -71,15 +71,15 @@ def same_rows(tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
 def _rows(tensors: list[tf.Tensor]) -> tf.Tensor:
     """The number of rows of each tensor, int32 [tensors]. `tf.shape(x)[0]` has four constants."""
     first, next_ = tf.constant([0]), tf.constant([1])
-    found: dict[int, tf.Tensor] = {}
+    counts: dict[int, tf.Tensor] = {}
     for dtype in dict.fromkeys(values.dtype for values in tensors):
         places = [i for i, values in enumerate(tensors) if values.dtype == dtype]
         shapes = tf.shape_n([tensors[i] for i in places])
         for i, shape in zip(places, shapes):
-            found[i] = tf.raw_ops.StridedSlice(
+            counts[i] = tf.raw_ops.StridedSlice(
                 input=shape, begin=first, end=next_, strides=next_, shrink_axis_mask=1
             )
-    return tf.stack([found[i] for i in range(len(tensors))])
+    return tf.stack([counts[i] for i in range(len(tensors))])
 
 
 def in_range(column: Identity, values: tf.Tensor) -> tf.Tensor:

@@ -57,9 +57,11 @@ def value_of(batch: Batch, name: str) -> Made:
         column = batch.spec.columns[name]
         transform = TRANSFORMS.get(type(column))
         if transform is None:
-            there = ", ".join(kind.kind for kind, found in TRANSFORMS.items() if found is not None)
+            supported = ", ".join(
+                kind.kind for kind, function in TRANSFORMS.items() if function is not None
+            )
             raise TypeError(
-                f"column {name!r} is {column.kind}, expected a kind with a transform: {there}"
+                f"column {name!r} is {column.kind}, expected a kind with a transform: {supported}"
             )
         batch.made[name] = transform(batch, name, column)
     return batch.made[name]
@@ -103,8 +105,8 @@ def compared(batch: Batch, column: Bucketized) -> tf.Tensor:
     numeric = column.numeric(spec)
     if spec.features[numeric.source].dtype != "int64":
         if column.below(spec):
-            made: tf.Tensor = batch.made[column.source]
-            return made
+            numbers: tf.Tensor = batch.made[column.source]
+            return numbers
         return checks.all_finite([column.source], _numbers(batch, column.source, numeric))
     values = tf.reshape(batch.parsed[numeric.source], [-1, spec.features[numeric.source].width])
     if not column.below(spec):
@@ -174,10 +176,12 @@ def _crossed(batch: Batch, name: str, column: Crossed) -> Ids:
     # keys. There, a feature with one value in a row is dense, and crosses even when it is empty.
     first: list[Ids] = []
     last: list[Ids] = []
-    made = {key: value_of(batch, key) for key in column.sources if key in batch.spec.columns}
+    column_values = {
+        key: value_of(batch, key) for key in column.sources if key in batch.spec.columns
+    }
     for key in column.sources:
-        if key in made:
-            first.append(made[key])
+        if key in column_values:
+            first.append(column_values[key])
         elif isinstance(batch.parsed[key], tf.RaggedTensor):
             first.append(Ids(batch.parsed[key]))
         else:

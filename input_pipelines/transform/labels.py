@@ -76,11 +76,11 @@ def _ids(
     bounds = spec.columns[items].id_bounds
     if bounds is not None:
         flat = checks.label(name, tf.where(missing, tf.zeros_like(flat), flat), bounds)
-    found = value_of(Batch(spec, {source: values.with_flat_values(flat)}, tables), items)
-    assert isinstance(found, Ids)
-    ids = found.values.flat_values
-    there = ~missing & (ids >= 0) & (ids < spec.named_ids(items))
-    return values.with_flat_values(tf.where(there, ids, tf.constant(NO_ITEM, tf.int64)))
+    looked_up = value_of(Batch(spec, {source: values.with_flat_values(flat)}, tables), items)
+    assert isinstance(looked_up, Ids)
+    ids = looked_up.values.flat_values
+    is_item = ~missing & (ids >= 0) & (ids < spec.named_ids(items))
+    return values.with_flat_values(tf.where(is_item, ids, tf.constant(NO_ITEM, tf.int64)))
 
 
 class LabelReader:
@@ -154,8 +154,10 @@ class LabelReader:
                 objective = self._spec.objective_of(name)
                 entry = self._spec.objectives[objective]
                 if not label.variable:
-                    whole = entry.classes is not None
-                    result[name] = checks.label(name, result[name], entry.label_bounds, whole=whole)
+                    has_classes = entry.classes is not None
+                    result[name] = checks.label(
+                        name, result[name], entry.label_bounds, whole=has_classes
+                    )
                 if entry.width > 1:
                     result[name] = tf.cast(result[name], tf.float32)
                 if entry.label_parts:
@@ -183,8 +185,8 @@ class LabelReader:
     ) -> Iterator[tf.Tensor]:
         """The parts of a label, float32 [rows] each. A part that is missing is 0, and masked."""
         for part in entry.label_parts:
-            found = checks.part(part, values.get(part.name, parsed.get(part.name)))
-            yield tf.cast(found, tf.float32)
+            checked = checks.part(part, values.get(part.name, parsed.get(part.name)))
+            yield tf.cast(checked, tf.float32)
 
     def _dense(
         self, name: str, label: Label, values: tf.RaggedTensor

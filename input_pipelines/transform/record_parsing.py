@@ -91,20 +91,20 @@ class RecordParser:
 
 def _with_shared_defaults(entries: dict[str, Any]) -> dict[str, Any]:
     """The same entries with equal defaults as one tensor. TensorFlow makes three ops for each."""
-    made: dict[Any, tf.Tensor] = {}
+    constants: dict[Any, tf.Tensor] = {}
 
     def shared(entry: Any) -> Any:
         if not isinstance(entry, tf.io.FixedLenFeature):
             return entry
         # A required feature has an empty default.
-        given = [] if entry.default_value is None else entry.default_value
+        default = [] if entry.default_value is None else entry.default_value
         dtype = tf.as_dtype(entry.dtype)
         is_text = dtype == tf.string
-        value = np.array(given, object if is_text else dtype.as_numpy_dtype)
+        value = np.array(default, object if is_text else dtype.as_numpy_dtype)
         key = dtype, value.shape, tuple(value.flat) if is_text else value.tobytes()
-        if key not in made:
-            made[key] = tf.constant(value, dtype)
-        return entry._replace(default_value=made[key])
+        if key not in constants:
+            constants[key] = tf.constant(value, dtype)
+        return entry._replace(default_value=constants[key])
 
     return {name: shared(entry) for name, entry in entries.items()}
 
@@ -134,8 +134,8 @@ def _yes() -> tf.Tensor:
 def _have_lists(serialized: tf.Tensor) -> tf.Tensor:
     """bool [rows]: which records have a feature list. Needs at least one record."""
     message, field = "tensorflow.SequenceExample", "feature_lists"
-    found = tf.io.decode_proto(serialized, message, [field], [tf.string])
-    return tf.reduce_any(tf.strings.length(found.values[0]) > 0, axis=1)
+    decoded = tf.io.decode_proto(serialized, message, [field], [tf.string])
+    return tf.reduce_any(tf.strings.length(decoded.values[0]) > 0, axis=1)
 
 
 def _no_examples(spec: FeatureSpec, serialized: tf.Tensor) -> tf.Tensor:

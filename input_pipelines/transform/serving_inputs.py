@@ -54,21 +54,21 @@ def input_names(features: Iterable[str]) -> dict[str, str]:
     `class_`. A number follows if that name is taken.
     """
     features = list(features)
-    found: dict[str, str] = {}
+    tensor_names: dict[str, str] = {}
     taken: set[str] = set()
     for name in sorted(features, key=lambda name: name != _parameter(name)):
         parameter = _parameter(name)
         if parameter not in taken and _can_be_a_parameter(parameter):
-            found[name] = name
+            tensor_names[name] = name
             taken.add(parameter)
     for name in features:
-        if name in found:
+        if name in tensor_names:
             continue
         start = _parameter(re.sub(r"[^A-Za-z0-9_]", "_", name)) + "_"
         choices = (start, *(f"{start}{number}" for number in range(2, len(features) + 2)))
-        found[name] = next(choice for choice in choices if choice not in taken)
-        taken.add(found[name])
-    return {name: found[name] for name in features}
+        tensor_names[name] = next(choice for choice in choices if choice not in taken)
+        taken.add(tensor_names[name])
+    return {name: tensor_names[name] for name in features}
 
 
 def _parameter(name: str) -> str:
@@ -204,10 +204,10 @@ def _ragged(feature: Feature, values: tf.Tensor) -> tf.RaggedTensor:
     if not _has_steps_of_lists(feature):
         return tf.RaggedTensor.from_tensor(values, lengths=lengths, row_splits_dtype=tf.int64)
     steps = _lengths(lengths > 0)
-    there = tf.sequence_mask(steps, tf.shape(values)[1])
+    is_step = tf.sequence_mask(steps, tf.shape(values)[1])
     lists = tf.RaggedTensor.from_tensor(
-        tf.boolean_mask(values, there),
-        lengths=tf.boolean_mask(lengths, there),
+        tf.boolean_mask(values, is_step),
+        lengths=tf.boolean_mask(lengths, is_step),
         row_splits_dtype=tf.int64,
     )
     return tf.RaggedTensor.from_row_lengths(lists, steps)
@@ -265,8 +265,8 @@ class ServingInputs:
 
         Records may lack what the part does not read.
         """
-        made = self.transform.of_part(part).features(_as_rows(self.examples))
-        return _apart(made, _PART)
+        features = self.transform.of_part(part).features(_as_rows(self.examples))
+        return _apart(features, _PART)
 
 
 def serving_inputs(spec: FeatureSpec) -> ServingInputs:

@@ -3,7 +3,7 @@
     batch.made.update(numbers(batch))       # all numeric columns, checked
     batch.made.update(ids(batch))           # hash, identity and bucketized columns of one value
     batch.present.update(present(batch))    # for the other columns
-    masked(found)                           # -1 for missing values, in all columns at once
+    masked(columns)                         # -1 for missing values, in all columns at once
 
 An op for each column costs time in each step, and more time where a graph is made: TensorFlow
 optimizes and places each op. So features of one value are stacked, transformed together and taken
@@ -50,8 +50,10 @@ def numbers(batch: Batch) -> dict[str, tf.Tensor]:
     result: dict[str, tf.Tensor] = {}
     if small:
         names = [name for block in blocks for name in block]
-        made = [_block(batch, {name: columns[name] for name in block}) for block in blocks]
-        checked = checks.all_finite(small, tf.concat(made, axis=1) if len(made) > 1 else made[0])
+        tensors = [_block(batch, {name: columns[name] for name in block}) for block in blocks]
+        checked = checks.all_finite(
+            small, tf.concat(tensors, axis=1) if len(tensors) > 1 else tensors[0]
+        )
         widths = [columns[name].width(spec) for name in names]
         parts = tf.split(checked, widths, axis=1) if len(names) > 1 else [checked]
         result.update(zip(names, parts))
@@ -90,8 +92,8 @@ def _hashes(batch: Batch) -> dict[str, Ids]:
     for (dtype, size), names in groups.items():
         words = _stacked([batch.parsed[columns[name].source] for name in names])
         text = words if dtype == tf.string else tf.strings.as_string(words)
-        found = Ids(tf.strings.to_hash_bucket_fast(text, size), is_present(words))
-        result.update(zip(names, map(Ids, _parts(found.masked(), len(names)))))
+        hashed = Ids(tf.strings.to_hash_bucket_fast(text, size), is_present(words))
+        result.update(zip(names, map(Ids, _parts(hashed.masked(), len(names)))))
     return result
 
 
@@ -108,17 +110,17 @@ def _identities(batch: Batch) -> dict[str, Ids]:
             continue
         group = [columns[name] for name in names]
         values = tf.stack([batch.parsed[column.source] for column in group])
-        there = is_present(values)
+        has_id = is_present(values)
         if has_default:
             sizes, defaults = (
                 tf.constant([[getattr(column, field)] for column in group], tf.int64)
                 for field in ("size", "default_id")
             )
-            found = tf.where((values < 0) | (values >= sizes), defaults, values)
+            id_values = tf.where((values < 0) | (values >= sizes), defaults, values)
         else:  # A missing value is not an error.
-            found = checks.all_in_range(group, tf.where(there, values, tf.zeros_like(values)))
+            id_values = checks.all_in_range(group, tf.where(has_id, values, tf.zeros_like(values)))
         # TensorFlow Lite cannot unstack int64.
-        parts = tf.split(Ids(found, there).masked(), [1] * len(names))
+        parts = tf.split(Ids(id_values, has_id).masked(), [1] * len(names))
         shape = tf.constant([-1])
         result.update({n: Ids(tf.reshape(part, shape)) for n, part in zip(names, parts)})
     return result
@@ -136,8 +138,8 @@ def _buckets(batch: Batch) -> dict[str, Ids]:
     numbers = {name: kinds.compared(batch, column) for name, column in columns.items()}
     limits = {name: column.limits(spec) for name, column in columns.items()}
     for _, group in _grouped(columns, lambda name: (numbers[name].dtype, limits[name])).items():
-        found = [numbers[name] for name in group]
-        values = tf.concat(found, axis=1) if len(found) > 1 else found[0]
+        tensors = [numbers[name] for name in group]
+        values = tf.concat(tensors, axis=1) if len(tensors) > 1 else tensors[0]
         blocks.append(kinds.bucket_of(values, limits[group[0]]))
         names += group
     if not names:
@@ -165,15 +167,17 @@ def present(batch: Batch) -> dict[str, tf.Tensor]:
 
 
 def masked(
-    made: Mapping[str, Union[Ids, tf.Tensor, tf.RaggedTensor]],
+    columns: Mapping[str, Union[Ids, tf.Tensor, tf.RaggedTensor]],
 ) -> dict[str, Union[tf.Tensor, tf.RaggedTensor]]:
     """The values of columns, with -1 for each missing id."""
-    some = {n: ids for n, ids in made.items() if isinstance(ids, Ids) and ids.present is not None}
-    result = {n: ids.values if isinstance(ids, Ids) else ids for n, ids in made.items()}
+    some = {
+        n: ids for n, ids in columns.items() if isinstance(ids, Ids) and ids.present is not None
+    }
+    result = {n: ids.values if isinstance(ids, Ids) else ids for n, ids in columns.items()}
     if some:
         values = _stacked([ids.values for ids in some.values()])
-        there = _stacked([ids.present for ids in some.values()])
-        result.update(zip(some, _parts(Ids(values, there).masked(), len(some))))
+        has_id = _stacked([ids.present for ids in some.values()])
+        result.update(zip(some, _parts(Ids(values, has_id).masked(), len(some))))
     return result
 
 

@@ -169,9 +169,13 @@ class Transform:
 
     def of_part(self, part: FeatureSpec) -> Transform:
         """The transform of a part of the spec, which shares the lookup tables of this one."""
-        made = copy.copy(self)
-        made._spec, made._parser, made._outputs = part, RecordParser(part), _read_by_model(part)
-        return made
+        transform = copy.copy(self)
+        transform._spec, transform._parser, transform._outputs = (
+            part,
+            RecordParser(part),
+            _read_by_model(part),
+        )
+        return transform
 
     def features(self, serialized: tf.Tensor) -> Features:
         """Transforms a string [rows] of serialized records to `{column: numbers or ids}`.
@@ -211,9 +215,9 @@ class Transform:
             batch.made.update(stacks.numbers(batch))
             batch.made.update(stacks.ids(batch))
             batch.present.update(stacks.present(batch))
-            found = stacks.masked({name: value_of(batch, name) for name in self._outputs})
+            outputs = stacks.masked({name: value_of(batch, name) for name in self._outputs})
             result: Features = {}
-            for name, values in found.items():
+            for name, values in outputs.items():
                 result[name] = values
                 column = spec.columns[name]
                 if column.weighted_by is not None:

@@ -77,22 +77,22 @@ class Shares:
         return self.listed.get(value, (0.0, self.others))
 
 
-def shares(found: Optional[FeatureStatistics], *, binary: bool = False) -> Shares:
+def shares(statistics: Optional[FeatureStatistics], *, binary: bool = False) -> Shares:
     """The shares of a feature's values; empty if it has no statistics.
 
     Args:
-      found: the statistics of a string or int64 feature, or with `binary` of a float32 feature.
+      statistics: those of a string or int64 feature, or with `binary` of a float32 feature.
       binary: whether 0 and 1 are its only values.
     """
-    if found is None or not found.values:
+    if statistics is None or not statistics.values:
         return Shares(0, {})
-    total = found.values
-    words = found.words
+    total = statistics.values
+    words = statistics.words
     if words is None:
         if not binary:
             raise ValueError("the statistics have no counts for the values of this feature")
-        zeros = found.numbers.zeros if found.numbers is not None else 0
-        finite = total - found.numbers.non_finite if found.numbers is not None else 0
+        zeros = statistics.numbers.zeros if statistics.numbers is not None else 0
+        finite = total - statistics.numbers.non_finite if statistics.numbers is not None else 0
         counts = {"0": zeros, "1": finite - zeros, "nan": total - finite}
         return Shares(total, {value: (n / total, n / total) for value, n in counts.items() if n})
     error = words.largest_error
@@ -135,11 +135,11 @@ def l_infinity(before: Shares, now: Shares) -> Distance:
 
 def _parts(before: Shares, now: Shares) -> tuple[Part, ...]:
     """The frequent values of both sides, the most frequent first, and all others together."""
-    found = [
+    parts = [
         Part(_quoted(value), before.of(value)[0], now.of(value)[0])
         for value in sorted({*before.listed, *now.listed})
     ]
-    frequent = [part for part in found if max(part.before, part.now) >= _LEAST_SHARE]
+    frequent = [part for part in parts if max(part.before, part.now) >= _LEAST_SHARE]
     frequent.sort(key=lambda part: -max(part.before, part.now))
     shown = frequent[:_MOST_PARTS]
     rest = [max(0.0, 1 - math.fsum(side)) for side in zip(*((p.before, p.now) for p in shown))]
@@ -198,14 +198,16 @@ def jensen_shannon(
     return Distance(min(max(math.fsum(parts), 0.0), 1.0), moved, distribution)
 
 
-def _has_values(found: Optional[FeatureStatistics]) -> bool:
-    return found is not None and bool(found.values)
+def _has_values(statistics: Optional[FeatureStatistics]) -> bool:
+    return statistics is not None and bool(statistics.values)
 
 
-def _finite(found: FeatureStatistics) -> float:
+def _finite(statistics: FeatureStatistics) -> float:
     """The share of values that are neither NaN nor infinite."""
-    numbers = found.numbers
-    return (found.values - numbers.non_finite) / found.values if numbers is not None else 0.0
+    numbers = statistics.numbers
+    return (
+        (statistics.values - numbers.non_finite) / statistics.values if numbers is not None else 0.0
+    )
 
 
 # --- Missing values ------------------------------------------------------------------------------

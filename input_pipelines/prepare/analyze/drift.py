@@ -276,20 +276,20 @@ def _findings(
 
 
 def _without(
-    found: Optional[FeatureStatistics], word: Optional[Union[str, int]]
+    statistics: Optional[FeatureStatistics], word: Optional[Union[str, int]]
 ) -> Optional[FeatureStatistics]:
     """The statistics for l_infinity and missing: values that mean "missing" count as missing."""
-    if found is None or found.words is None or word is None or found.lengths.max > 1:
-        return found
-    top = dict(found.words.top)
-    count = found.words.empty if word == "" else top.pop(str(word), 0)
-    words = found.words.model_copy(update={"top": tuple(top.items())})
+    if statistics is None or statistics.words is None or word is None or statistics.lengths.max > 1:
+        return statistics
+    top = dict(statistics.words.top)
+    count = statistics.words.empty if word == "" else top.pop(str(word), 0)
+    words = statistics.words.model_copy(update={"top": tuple(top.items())})
     if word == "":
         words = words.model_copy(update={"empty": 0})
-    return found.model_copy(
+    return statistics.model_copy(
         update={
-            "values": found.values - count,
-            "missing": found.missing + count,
+            "values": statistics.values - count,
+            "missing": statistics.missing + count,
             "words": words,
         }
     )

@@ -37,7 +37,7 @@ def check(folder: pathlib.Path) -> None:
         return
     if not folder.is_dir():
         raise FolderError(f"{str(folder)!r} is not a folder; name another one")
-    listed = _known(folder)
+    listed = _listed_files(folder)
     for name in _files(folder):
         if name not in listed:
             raise FolderError(
@@ -69,7 +69,7 @@ def publish(folder: pathlib.Path, files: Mapping[str, str]) -> None:
                 raise
     with locks.held(str(folder), wait=True):
         check(folder)
-        before = _known(folder)
+        before = _listed_files(folder)
         with _replaced(folder, files):
             _save(folder, _both(before, new))
         for name in before:
@@ -82,7 +82,7 @@ def refresh(folder: pathlib.Path, files: Mapping[str, str]) -> None:
     """Replaces these files, by path in the folder, and lists them if it has a manifest."""
     new = _digests(files)
     with locks.held(str(folder), wait=True):
-        before, has_manifest = _known(folder), (folder / MANIFEST).exists()
+        before, has_manifest = _listed_files(folder), (folder / MANIFEST).exists()
         with _replaced(folder, files):
             if has_manifest:
                 _save(folder, _both(before, new))
@@ -113,7 +113,7 @@ def _files(folder: pathlib.Path) -> list[str]:
     )
 
 
-def _known(folder: pathlib.Path) -> dict[str, list[str]]:
+def _listed_files(folder: pathlib.Path) -> dict[str, list[str]]:
     manifest = Manifest.load(str(folder / MANIFEST))
     return {} if manifest is None else manifest.files
 

@@ -211,10 +211,10 @@ def _head_of_number(statistics: FeatureStatistics) -> tuple[dict[str, Any], str]
     numbers, cardinality = statistics.numbers, statistics.cardinality
     assert numbers is not None
     classes = cardinality.value
-    whole = numbers.min == 0 and numbers.max == classes - 1
-    if whole and classes == 2:
+    is_class_index = numbers.min == 0 and numbers.max == classes - 1
+    if is_class_index and classes == 2:
         return {"head": "binary"}, "0 and 1 are all its values"
-    if whole and statistics.dtype == "int64" and classes <= _MOST_CLASSES:
+    if is_class_index and statistics.dtype == "int64" and classes <= _MOST_CLASSES:
         head = {"head": "multi_class", "num_classes": classes}
         return head, (
             f"all values are integers from 0 to {classes - 1}, and each occurs. If the label is a "

@@ -110,11 +110,11 @@ def buckets(
     limits = cuts(numbers.quantiles, count)
     if len(limits) < 2:
         return None
-    whole = len(limits) == count - 1
-    cut = {"quantiles": count, "statistics": statistics} if whole else {"boundaries": limits}
+    has_all_cuts = len(limits) == count - 1
+    cut = {"quantiles": count, "statistics": statistics} if has_all_cuts else {"boundaries": limits}
     return cut, (
         f"{len(limits) + 1} buckets of about equal weight: tenths of the values"
-        f"{'' if whole else ', equal ones merged'}; {learns}"
+        f"{'' if has_all_cuts else ', equal ones merged'}; {learns}"
     )
 
 

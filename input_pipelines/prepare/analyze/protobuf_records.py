@@ -82,19 +82,19 @@ def parse_records(records: Sequence[bytes], rows: Sequence[int]) -> dict[str, li
             steps = [_stored(step) for step in feature_list.feature]
             dtypes = {dtype for dtype, _ in steps} or {NO_TYPE}
             if len(dtypes) == 1:
-                found = gathered[name, dtypes.pop(), True]
-                found.add(row, [value for _, values in steps for value in values])
-                found.odd_steps += sum(len(values) != 1 for _, values in steps)
+                group = gathered[name, dtypes.pop(), True]
+                group.add(row, [value for _, values in steps for value in values])
+                group.odd_steps += sum(len(values) != 1 for _, values in steps)
                 continue
             # A step without a type gets the type of the list's other steps.
             typed = next(dtype for dtype, _ in steps if dtype)
             for dtype, values in steps:
-                found = gathered[name, dtype or typed, True]
-                found.add(row, values)
-                found.odd_steps += len(values) != 1
+                group = gathered[name, dtype or typed, True]
+                group.add(row, values)
+                group.odd_steps += len(values) != 1
     result: dict[str, list[FeatureBlock]] = {}
-    for (name, dtype, feature_list), found in gathered.items():
-        result.setdefault(name, []).append(found.block(dtype, feature_list))
+    for (name, dtype, feature_list), group in gathered.items():
+        result.setdefault(name, []).append(group.block(dtype, feature_list))
     return result
 
 

@@ -33,7 +33,7 @@ from input_pipelines.prepare.analyze.first_spec import words_of
 from input_pipelines.prepare.analyze.numbers import with_commas
 from input_pipelines.prepare.analyze.scan import OnProgress, scan
 from input_pipelines.prepare.analyze.summary import RecordSummary
-from input_pipelines.prepare.convert.fields import lists_of
+from input_pipelines.prepare.convert.fields import names_of_lists
 from input_pipelines.prepare.tables.options import CsvOptions
 
 _EXAMPLES = 5
@@ -54,7 +54,7 @@ def refresh(
     Only records that the spec's filter keeps count. Columns of text are read with the types in the
     spec. `beam` has flags of an Apache Beam
     pipeline that reads the files, and `on_progress` is called as they are read; see `scan`. With
-    `summary`, which returns what a scan of the files found, the files are not read. Returns a
+    `summary`, which returns the summary of a scan, the files are not read. Returns a
     report of the changes.
 
     Raises:
@@ -68,10 +68,10 @@ def refresh(
     entries: dict[str, Union[Feature, Label]] = {**spec.features, **spec.labels}
     dtypes = {name: entry.dtype for name, entry in entries.items()}
     if summary is not None:
-        found = summary()
+        record_summary = summary()
     else:
-        lists = lists_of(spec)
-        found = scan(
+        lists = names_of_lists(spec)
+        record_summary = scan(
             files,
             csv=csv,
             dtypes=dtypes,
@@ -80,13 +80,13 @@ def refresh(
             beam=beam,
             on_progress=on_progress,
         )
-    statistics = found.statistics(len(files))
+    statistics = record_summary.statistics(len(files))
     _check_types(spec, statistics)
     report = [f"{spec_path}: {statistics.population} of {counted(statistics.files, 'file')}"]
     texts: dict[str, str] = {}
     for file, of_file in _columns_by_file(spec).items():
         features = list(dict.fromkeys(column.source for column in of_file.values()))
-        new = words_of(found, features, min_count)
+        new = words_of(record_summary, features, min_count)
         if not new.words:
             names = " or ".join(map(repr, features))
             raise DataError(
@@ -104,7 +104,7 @@ def refresh(
     unknown = [n for n in statistics.features if n not in {*spec.features, *spec.labels}]
     if unknown:
         report.append(f"  not in the spec: {', '.join(unknown)}")
-    report += [f"  note: {note}" for note in found.notes]
+    report += [f"  note: {note}" for note in record_summary.notes]
     _check_loads(path, texts)
     folder.refresh(path.parent, texts)
     return "\n".join(report)
@@ -225,16 +225,16 @@ def _statistics_changes(path: pathlib.Path, name: str, new: Statistics) -> list[
     return [f"  {name}:", *lines] if lines else [f"  {name}: unchanged"]
 
 
-def _figures(found: Optional[FeatureStatistics], rows: int) -> Optional[dict[str, str]]:
+def _figures(statistics: Optional[FeatureStatistics], rows: int) -> Optional[dict[str, str]]:
     """The numbers of a feature that a person compares."""
-    if found is None:
+    if statistics is None:
         return None
     figures = {
-        "type": json.dumps(found.dtype),
-        "missing": percent(found.missing, rows),
-        "different values": f"{found.cardinality.value:,}",
+        "type": json.dumps(statistics.dtype),
+        "missing": percent(statistics.missing, rows),
+        "different values": f"{statistics.cardinality.value:,}",
     }
-    if found.numbers is not None:
+    if statistics.numbers is not None:
         for key in ("min", "max", "mean", "stddev"):
-            figures[key] = with_commas(getattr(found.numbers, key))
+            figures[key] = with_commas(getattr(statistics.numbers, key))
     return figures

@@ -133,7 +133,7 @@ def scan_parts(
 
 def _add(
     summary: RecordSummary,
-    found: dict[str, list[FeatureBlock]],
+    blocks_by_name: dict[str, list[FeatureBlock]],
     places: np.ndarray,
     read: int,
     path: str,
@@ -141,11 +141,11 @@ def _add(
 ) -> None:
     """Adds the records that were parsed from these places among `read` records of a file."""
     if len(places) < read:
-        found = {
+        blocks_by_name = {
             name: [dataclasses.replace(block, rows=places[block.rows]) for block in blocks]
-            for name, blocks in found.items()
+            for name, blocks in blocks_by_name.items()
         }
-    summary.add(found, len(places), path, before)
+    summary.add(blocks_by_name, len(places), path, before)
     summary.dropped += read - len(places)
 
 

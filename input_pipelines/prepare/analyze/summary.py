@@ -311,7 +311,7 @@ class RecordSummary:
                 f"the filter of the spec drops all {counted(self.dropped, 'record')}. Check "
                 "`filter`, or name other files"
             )
-        found = Statistics(
+        result = Statistics(
             version=1,
             rows=self.rows,
             files=files,
@@ -320,8 +320,8 @@ class RecordSummary:
             },
         )
         if not self.filter:
-            return found
-        return found.model_copy(update={"dropped": self.dropped, "filter": tuple(self.filter)})
+            return result
+        return result.model_copy(update={"dropped": self.dropped, "filter": tuple(self.filter)})
 
     def _feature(self, name: str) -> FeatureSummary:
         if name not in self.features:

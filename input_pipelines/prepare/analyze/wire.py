@@ -55,7 +55,7 @@ def parse_block(records: Sequence[bytes]) -> dict[str, list[FeatureBlock]]:
     odd: list[int] = []
     while True:
         try:
-            found = _parse_common(common, place)
+            blocks_by_name = _parse_common(common, place)
             break
         except _Odd as error:
             odd += place[error.rows].tolist()
@@ -64,8 +64,8 @@ def parse_block(records: Sequence[bytes]) -> dict[str, list[FeatureBlock]]:
             place = place[keep]
             common = [records[i] for i in place.tolist()]
     for name, blocks in parse_records(records, sorted(odd)).items():
-        found.setdefault(name, []).extend(blocks)
-    return found
+        blocks_by_name.setdefault(name, []).extend(blocks)
+    return blocks_by_name
 
 
 def _parse_common(records: Sequence[bytes], place: np.ndarray) -> dict[str, list[FeatureBlock]]:
@@ -74,10 +74,10 @@ def _parse_common(records: Sequence[bytes], place: np.ndarray) -> dict[str, list
     sizes = np.fromiter((len(r) for r in records), np.int64, len(records))
     ends = np.cumsum(sizes)
     context, lists = _tops(buffer, ends - sizes, ends)
-    found: dict[str, list[FeatureBlock]] = {}
+    blocks_by_name: dict[str, list[FeatureBlock]] = {}
     for name, group in _by_name(data, buffer, _entries(buffer, *lists)):
         block = _steps(data, buffer, group)
-        found[name] = [dataclasses.replace(block, rows=place[block.rows])]
+        blocks_by_name[name] = [dataclasses.replace(block, rows=place[block.rows])]
     for name, group in _by_name(data, buffer, _entries(buffer, *context)):
         tags = buffer[group.value]
         tags = np.where(group.value == group.end, 0, tags)
@@ -85,8 +85,8 @@ def _parse_common(records: Sequence[bytes], place: np.ndarray) -> dict[str, list
             chosen = group if len(np.unique(tags)) == 1 else group.take(tags == tag)
             block = _values(data, buffer, chosen, tag)
             rows = place[block.rows]
-            found.setdefault(name, []).append(dataclasses.replace(block, rows=rows))
-    return found
+            blocks_by_name.setdefault(name, []).append(dataclasses.replace(block, rows=rows))
+    return blocks_by_name
 
 
 # --- Structure -----------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def _by_name(data: bytes, buffer: np.ndarray, entries: _Entries) -> list[tuple[s
     small = number.astype(np.uint16 if int(number.max()) < 2**16 else np.int64)
     order = np.argsort(small, kind="stable")  # A fast radix sort for 16 bits.
     groups = np.split(order, np.cumsum(np.bincount(small))[:-1])
-    found = []
+    entries_by_name = []
     for where in groups:
         group = entries.take(where)
         if (np.diff(group.row) <= 0).any():
@@ -218,8 +218,8 @@ def _by_name(data: bytes, buffer: np.ndarray, entries: _Entries) -> list[tuple[s
             name = data[start : start + int(group.key_size[0])].decode()
         except UnicodeDecodeError:
             raise _Odd(group.row) from None
-        found.append((name, group))
-    return found
+        entries_by_name.append((name, group))
+    return entries_by_name
 
 
 def _numbered(digests: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -151,13 +151,13 @@ def _converted(
     on_progress: OnProgress,
 ) -> Result:
     """Writes the missing shards of a plan."""
-    whole = output.begin()
-    missing = [shard for shard in plan.shards if shard.name not in whole]
+    complete = output.begin()
+    missing = [shard for shard in plan.shards if shard.name not in complete]
     if not missing and output.is_finished:
-        return Result(plan, output.folder, whole, 0, tuple(notes), already_done=True)
+        return Result(plan, output.folder, complete, 0, tuple(notes), already_done=True)
     context = tasks.context_of(plan, missing, output.folder, output.temporary)
     rounded: Rounded = Counter()
-    written = dict(whole)
+    written = dict(complete)
 
     def on_rows(rows: int) -> None:
         on_progress(rows, len(written), len(plan.shards))
@@ -207,7 +207,7 @@ def _planned(
             raise ValueError("step_columns is for a conversion without a spec")
         only = {*field_rules.names_of(spec), *options.columns_read}
     dtypes = field_rules.dtypes_of(spec) if spec is not None else None
-    lists = field_rules.lists_of(spec) if spec is not None else ()
+    lists = field_rules.names_of_lists(spec) if spec is not None else ()
     table = reader.open_table(files, csv=csv, dtypes=dtypes, lists=lists, only=only, beam=beam)
     check_rows(table)
     if options.split_key is not None:

@@ -59,8 +59,8 @@ def view(table: Table, labels: Sequence[DerivedLabel]) -> Table:
                 f"{label.values[0]}. Use equals or in"
             )
         _wanted(label, dtype or "")
-    made = tuple(Column(label.name, "int64") for label in labels)
-    return dataclasses.replace(table, columns=(*table.columns, *made))
+    label_columns = tuple(Column(label.name, "int64") for label in labels)
+    return dataclasses.replace(table, columns=(*table.columns, *label_columns))
 
 
 def notes(labels: Sequence[DerivedLabel], features: Sequence[str]) -> list[str]:

@@ -27,6 +27,9 @@ from input_pipelines.prepare.tables.reader import Table
 class Field:
     """A feature of the records that are written.
 
+    In a table, `feature_list` and a `length` above 1 need `multi`, and a feature list has the
+    `length` None. Any other combination is legal.
+
     Attributes:
       name: the name of the column and of the feature.
       dtype: `int64`, `float32` or `string`.
@@ -67,7 +70,7 @@ def dtypes_of(spec: FeatureSpec) -> dict[str, str]:
     }
 
 
-def lists_of(spec: FeatureSpec) -> frozenset[str]:
+def names_of_lists(spec: FeatureSpec) -> frozenset[str]:
     """The features and labels that may have several values in a row."""
     wanted = _wanted(spec, learning=True)
     return frozenset(field.name for field in wanted if field.feature_list or field.length != 1)
@@ -158,13 +161,13 @@ def of_spec(
             )
         else:
             fields.append(dataclasses.replace(wanted, multi=column.multi))
-    problems += _lists_of_lists(spec, fields, only)
+    problems += _list_problems(spec, fields, only)
     if problems:
         raise DataError("\n".join([f"{table.files[0]} does not fit the spec", *problems]))
     return tuple(fields), notes
 
 
-def _lists_of_lists(
+def _list_problems(
     spec: FeatureSpec, fields: Sequence[Field], only: Optional[Collection[str]]
 ) -> Iterator[str]:
     """The problems of lists of lists: feature lists of lists, and lists without their lengths."""

@@ -119,7 +119,7 @@ def read(
 
 
 def _sorted(
-    keys: Any, times: np.ndarray, held: dict[str, list[Any]], options: SequenceOptions
+    keys: Any, times: np.ndarray, chunks: dict[str, list[Any]], options: SequenceOptions
 ) -> Histories:
     """Groups rows by their keys, and sorts each history."""
     pa = arrow()
@@ -129,7 +129,7 @@ def _sorted(
     sizes = np.bincount(number, minlength=len(keys.dictionary))
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     rows = pa.array(places)
-    columns = {name: _joined(held.pop(name)).take(rows) for name in options.columns}
+    columns = {name: _joined(chunks.pop(name)).take(rows) for name in options.columns}
     return Histories(keys.dictionary, starts, columns, notes)
 
 

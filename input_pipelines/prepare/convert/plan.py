@@ -349,8 +349,8 @@ def _bytes_a_row(
     size = rows = 0
     for path, start, count in chosen:
         part = table.rows_of(path, start, start + count, row_groups[path])
-        for found in derived_labels.read(part, options.derived_labels):
-            records = encoder.encode(found.batch)
+        for block in derived_labels.read(part, options.derived_labels):
+            records = encoder.encode(block.batch)
             size += records.nbytes + (HEADER + FOOTER - 4) * len(records)  # An offset has 4 bytes.
             rows += len(records)
     return max(size / max(rows, 1), 1.0)

@@ -54,7 +54,7 @@ class SpillWriter:
         self._index = _index_path(temporary, name)
         self._segments: dict[str, list[tuple[int, int, int]]] = {str(n): [] for n in shards}
         self._wanted = np.array(sorted(shards), np.int64)
-        self._held: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
+        self._waiting: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
         self._size = 0
 
     def __enter__(self) -> SpillWriter:
@@ -67,7 +67,7 @@ class SpillWriter:
             return
         with contextlib.ExitStack() as stack:
             stack.push(self._file)
-            if self._held:
+            if self._waiting:
                 self._write()
             index = Index(segments=self._segments)
             if Index.load(self._index) not in (None, index):
@@ -89,14 +89,14 @@ class SpillWriter:
           places_in_shard: uint64 [n], the sort keys of rows within their shard.
           frames, at: as `framing.frames` returns them.
         """
-        self._held.append((shards, places_in_shard, np.diff(at), frames))
+        self._waiting.append((shards, places_in_shard, np.diff(at), frames))
         self._size += len(frames)
         if self._size >= _BUFFER:
             self._write()
 
     def _write(self) -> None:
-        shards, keys, sizes, frames = (np.concatenate(part) for part in zip(*self._held))
-        self._held, self._size = [], 0
+        shards, keys, sizes, frames = (np.concatenate(part) for part in zip(*self._waiting))
+        self._waiting, self._size = [], 0
         order = np.argsort(shards, kind="stable")
         frames = _taken(frames, sizes, order)
         shards, keys, sizes = shards[order], keys[order], sizes[order]

@@ -224,8 +224,8 @@ def _write(task: WriteTask, context: Context, advance: Advance) -> Done:
             while waiting and waiting[0].start < last:
                 shard = waiting[0]
                 if file is None:
-                    made = ShardFile(context.folder, shard.name, context.temporary)
-                    file = stack.enter_context(made)
+                    shard_file = ShardFile(context.folder, shard.name, context.temporary)
+                    file = stack.enter_context(shard_file)
                 start, stop = max(shard.start, first) - first, min(shard.stop, last) - first
                 batch = rows.batch.slice(start, stop - start)
                 if mask is not None:

@@ -64,15 +64,17 @@ def normalized(steps: Sequence[Normalizer], values: np.ndarray) -> np.ndarray:
 
 
 def _scaled(scaling: normalizers.Scaling, values: np.ndarray) -> Any:
-    whole = scaling.whole
+    integer_part = scaling.whole
     numbers = values.astype(np.float32)
-    if whole:
-        far = numbers - _narrow(whole)
-        near = (values - np.int64(whole)).astype(np.float32)
+    if integer_part:
+        far = numbers - _narrow(integer_part)
+        near = (values - np.int64(integer_part)).astype(np.float32)
         numbers = np.where(np.abs(far) < 2.0**62, near, far)
     for low, high in scaling.limits:
-        numbers = np.maximum(np.minimum(numbers, _narrow(high - whole)), _narrow(low - whole))
-    return (numbers - _narrow(scaling.center - whole)) / _narrow(scaling.scale)
+        numbers = np.maximum(
+            np.minimum(numbers, _narrow(high - integer_part)), _narrow(low - integer_part)
+        )
+    return (numbers - _narrow(scaling.center - integer_part)) / _narrow(scaling.scale)
 
 
 def _narrow(number: Any) -> np.float32:

@@ -81,14 +81,17 @@ def spec_files(
             choices[name] = feature_choices.choose(reading, taken, absent=absent)
     if not any(choice.columns for choice in choices.values()):
         raise SchemaError(f"apart from the labels, {source!r} has no feature for a column")
-    whole = [*feature_choices.add_columns(schema, readings, choices), *_lost_of_schema(schema)]
+    not_in_spec = [
+        *feature_choices.add_columns(schema, readings, choices),
+        *_lost_of_schema(schema),
+    ]
     entries = [_label_entries(readings[label]) for label in chosen]
     report = [
         f"{'left out' if choice.feature is None else 'ignored'}: {name}: {choice.why}"
         for name, choice in choices.items()
         if choice.feature is None or choice.ignored
     ]
-    report += [f"not in the spec: {lost}" for lost in whole]
+    report += [f"not in the spec: {lost}" for lost in not_in_spec]
     for name, reading in readings.items():
         report += [f"not in the spec: {name}: {lost}" for lost in reading.lost]
     heading = "\n".join(
@@ -96,7 +99,7 @@ def spec_files(
             f"A first spec, by run.py --mode=schema of {pathlib.Path(source).name}. Every "
             "choice is a rule of thumb, and the comment gives its reason: read it, change what you "
             "know better, then train.",
-            *(f"Not in the spec: {lost}" for lost in whole),
+            *(f"Not in the spec: {lost}" for lost in not_in_spec),
         ]
     )
     texts = {SPEC_FILE: spec_text.spec_text(choices, entries, heading=heading, drift=drift)}

@@ -66,10 +66,10 @@ def first_without_text(values: Any) -> Optional[int]:
         factor = _PER_SECOND["ms" if types.is_date64(dtype) else dtype.unit]
         first, last = _FIRST * factor, (_LAST + 1) * factor - 1
         numbers = values.cast(pa.int64())
-    found = np.asarray(numbers.fill_null(0), np.int64)
+    filled = np.asarray(numbers.fill_null(0), np.int64)
     # Nanoseconds cannot leave these years, and their limits do not fit into an int64.
     first, last = max(first, -(2**63)), min(last, 2**63 - 1)
-    outside = np.flatnonzero((found < first) | (found > last))
+    outside = np.flatnonzero((filled < first) | (filled > last))
     return int(outside[0]) if outside.size else None
 
 
@@ -91,10 +91,12 @@ def texts(values: Any) -> Any:
     if values.type.unit != "ns":
         return short
     fine = values.cast(pa.int64())
-    whole = compute.equal(fine, compute.multiply(compute.divide(fine, 1000), 1000))
-    if compute.all(whole).as_py() is not False:
+    has_whole_microseconds = compute.equal(fine, compute.multiply(compute.divide(fine, 1000), 1000))
+    if compute.all(has_whole_microseconds).as_py() is not False:
         return short
-    return compute.if_else(whole, short, values.cast(of_unit("ns")).cast(pa.string()))
+    return compute.if_else(
+        has_whole_microseconds, short, values.cast(of_unit("ns")).cast(pa.string())
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -75,15 +75,15 @@ def batches(path: str, options: CsvOptions, columns: Sequence[str]) -> Iterator[
     last, row = None, 0
     places = CsvRows(options, empty_rows=len(columns) == 1)
     with _opened(path, options, columns) as (lent, stream):
-        found = lent.table.schema.names
-        if found != list(columns):
-            if found == [""]:
+        names = lent.table.schema.names
+        if names != list(columns):
+            if names == [""]:
                 raise DataError(
                     f"{path}: its first line is empty, but the name of its only column is expected "
                     "there: in a file with one column, an empty line is a row. Remove the line"
                 )
             raise DataError(
-                f"{path}: its columns are {', '.join(found)}, expected {', '.join(columns)}. It "
+                f"{path}: its columns are {', '.join(names)}, expected {', '.join(columns)}. It "
                 "was changed while it was read. Start again when it is complete"
             )
         for batch in lent.table:

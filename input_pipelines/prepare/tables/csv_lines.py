@@ -89,10 +89,10 @@ def line_of(path: str, row: int, csv: CsvRows) -> Optional[int]:
         for block in blocks:
             quick = _starts(block, path, csv, cleaner)
             effort += len(block) * (1 if quick is not None else _LINE_BY_LINE)
-            starts, whole = quick or _starts_line_by_line(block, csv, cleaner)
+            starts, is_complete = quick or _starts_line_by_line(block, csv, cleaner)
             if left <= len(starts):
                 return lines + starts[left - 1] + 1
-            if not whole or effort > _LONGEST_LOOK:
+            if not is_complete or effort > _LONGEST_LOOK:
                 return None
             left -= len(starts)
             lines += block.count(b"\n")

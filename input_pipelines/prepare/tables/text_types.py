@@ -268,18 +268,18 @@ class TextColumn:
     def _numbers(self) -> int:
         return sum(n for kind, n in self.counts.items() if kind not in _WORDS)
 
-    def _without_big(self, found: Any, cells: Cells) -> Any:
+    def _without_big(self, integers: Any, cells: Cells) -> Any:
         """The integers that fit into an int64. Counts all other integers as `big`."""
         pa, compute = arrow(), arrow("compute")
-        if compute.max(compute.binary_length(found)).as_py() < _SHORT:
-            return found
+        if compute.max(compute.binary_length(integers)).as_py() < _SHORT:
+            return integers
         try:
-            found.cast(pa.int64())
-            return found
+            integers.cast(pa.int64())
+            return integers
         except pa.ArrowInvalid:
-            big = pa.array([not -(2**63) <= int(v) < 2**63 for v in found.to_pylist()])
-            self._see("big", found.filter(big), cells)
-            return found.filter(compute.invert(big))
+            big = pa.array([not -(2**63) <= int(v) < 2**63 for v in integers.to_pylist()])
+            self._see("big", integers.filter(big), cells)
+            return integers.filter(compute.invert(big))
 
     def _see_breaks(self, rest: Any, cells: Cells) -> None:
         compute = arrow("compute")
@@ -288,12 +288,12 @@ class TextColumn:
         if len(broken) and _BREAK not in self.first:
             self.first[_BREAK] = cells.place(broken[0])
 
-    def _see(self, kind: str, found: Any, cells: Cells) -> None:
-        if not len(found):
+    def _see(self, kind: str, words: Any, cells: Cells) -> None:
+        if not len(words):
             return
-        self.counts[kind] += len(found)
+        self.counts[kind] += len(words)
         if kind not in self.first:
-            self.first[kind] = cells.place(found[0])
+            self.first[kind] = cells.place(words[0])
 
     def _at(self, kind: str, where: Where) -> str:
         path, row, _ = self.first[kind]
