@@ -164,7 +164,7 @@ def eval_records(
 ) -> tf.data.Dataset:
     """The batches of `eval_input_fn` as serialized records."""
     blocks = Selection(spec).blocks(
-        file_systems.ordered(files), cut=_cut(spec, batch_size), damaged=damaged
+        file_systems.ordered(files), cut_into_runs=_cut(spec, batch_size), damaged=damaged
     )
     if spec.kept_together is not None:
         batches = row_groups.whole_batches(blocks, batch_size)
