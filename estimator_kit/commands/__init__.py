@@ -30,7 +30,12 @@ def load(mode: str) -> ModuleType:
     """Imports the module of a mode, and TensorFlow if the mode needs it."""
     if MODES[mode].estimators:
         importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
-    return importlib.import_module(f"estimator_kit.commands.{module_of(mode)}")
+    try:
+        return importlib.import_module(f"estimator_kit.commands.{module_of(mode)}")
+    except ModuleNotFoundError as error:
+        if error.name == "tensorflow":
+            importlib.import_module("estimator_kit.compat")  # It says what to install.
+        raise
 
 
 def run(

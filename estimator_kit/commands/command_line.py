@@ -88,9 +88,10 @@ def check_read(line: CommandLine, mode: str) -> None:
       ConfigError: it does not; the message names the modes that do.
     """
     read = settings_of(mode)
-    if mode == "retrain" and line.values["cycle"].value:  # Its own flags say everything else.
-        read = read & {*Program.model_fields, "model_dir", "cycle"}
     remedies = refusals(mode)
+    if mode == "retrain" and line.values["cycle"].value:
+        remedies = dict.fromkeys(read, "Remove the flag; --cycle trains with its own flags.")
+        read = read & {*Program.model_fields, "model_dir", "cycle"}
     problems = [
         f"--mode={mode} does not read --{name}. {remedies.get(name) or _only_for(name)}"
         for name in line.named

@@ -12,7 +12,7 @@ import pydantic
 
 from estimator_kit.config.areas import AllSettings
 from estimator_kit.config.areas.base import Settings
-from estimator_kit.config.removed import instead, mode_hint
+from estimator_kit.config.removed import hint, mode_hint
 from estimator_kit.config.rules import problems_of
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import did_you_mean
@@ -83,7 +83,7 @@ _TYPES = {
 def _problem(item: Any, fields: Any) -> str:
     name = ".".join(map(str, item["loc"][:1]))
     if item["type"] == "extra_forbidden":
-        return f"unknown field {name!r}{instead(name) or did_you_mean(name, fields)}"
+        return f"unknown field {name!r}{hint(name) or did_you_mean(name, fields)}"
     if item["type"] == "missing":
         return f"--{name} is missing."
     if name == "mode":

@@ -103,7 +103,7 @@ def _check_file(
             continue
         if not text or text.startswith(("#", "//")):
             continue
-        problem = _line_problem(text) or _name_problem(text, flag_names, path)
+        problem = _line_problem(text) or _name_problem(text, flag_names, path, len(outer) > 1)
         match = _FLAGFILE.match(text)
         if problem:
             problems.append(f"{place}: {text!r}: {problem}")
@@ -111,11 +111,11 @@ def _check_file(
             _check_file(os.path.expanduser(match[1]), place, flag_names, problems, outer)
 
 
-def _name_problem(text: str, flag_names: Collection[str], path: str) -> str:
+def _name_problem(text: str, flag_names: Collection[str], path: str, is_included: bool) -> str:
     name = text.partition("=")[0].lstrip("-")
     if not flag_names or name in flag_names or name in ("flagfile", "undefok"):
         return ""
-    if removed.is_readable(text, path):
+    if removed.is_readable(text, path, is_included=is_included):
         return ""
     return f"unknown flag --{name}{flag_hint(name, flag_names)}"
 
@@ -126,8 +126,8 @@ def flag_hint(name: str, flag_names: Collection[str]) -> str:
     If no flag is near, it may be a parameter of a model, or an absl flag of the model's module. For
     a flag of an earlier version, what to do instead.
     """
-    if removed.instead(name):
-        return removed.instead(name)
+    if removed.hint(name):
+        return removed.hint(name)
     words = set(name.split("_"))
     longer = sorted(flag for flag in flag_names if words <= set(flag.split("_")))
     if len(words) > 1 and 0 < len(longer) <= _HINTED:

@@ -255,7 +255,10 @@ def values_in(lines: Sequence[str], names: Collection[str]) -> dict[str, Any]:
     """
     values = flags.FlagValues()  # type: ignore[no-untyped-call]
     define_flags(values)
-    for line in [*lines, *rewritten(lines)]:
+    new_lines: list[str] = []
+    with contextlib.suppress(ConfigError):
+        new_lines = rewritten(lines)
+    for line in [*lines, *new_lines]:
         name = line[2:].partition("=")[0]
         if name in names or name.removeprefix("no") in names:
             with contextlib.suppress(flags.Error, ValueError):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Optional
 
 from estimator_kit.config.areas.exports import better
 from estimator_kit.config.modes import MODES
+from estimator_kit.errors import ConfigError
 from feature_specs.errors import did_you_mean
 
 # The modes of earlier versions, and how to write them now.
@@ -52,6 +53,17 @@ def _as(name: str) -> Callable[[str, Mapping[str, str]], list[str]]:
     return lambda value, others: [f"--{name}={value}"]
 
 
+def _max_bad(value: str, others: Mapping[str, str]) -> list[str]:
+    """The one limit of damaged records; a file with both limits needs a choice."""
+    if {"max_bad_records", "max_bad_fraction"} <= {*others}:
+        raise ConfigError(
+            f"--max_bad_records={others['max_bad_records']} and "
+            f"--max_bad_fraction={others['max_bad_fraction']}: only one limit is left. Remove one "
+            "of the two lines, or both, and give --max_bad."
+        )
+    return [f"--max_bad={value}"]
+
+
 _DIRECTION_HELP = "The kit knows which way its metrics improve. For your own metric, write"
 
 
@@ -67,6 +79,8 @@ def _direction(flag: str) -> Callable[[str, Mapping[str, str]], list[str]]:
 
 def _exporters(value: str, others: Mapping[str, str]) -> list[str]:
     """The exporters with their numbers."""
+    if "exporters" not in others:
+        return []
     numbers = {"best_k": others.get("best_k"), "step": others.get("export_every_steps")}
     names = others.get("exporters", "").split(",")
     entries = [f"{name}:{numbers[name]}" if numbers.get(name) else name for name in names]
@@ -95,10 +109,10 @@ REMOVED: Mapping[str, Removed] = {
     "representative_files": Removed(
         None, "The first 500 rows of --predict_files show the ranges.", _not_needed
     ),
-    "best_k": Removed("3", "Give the number to the exporter: best_k:3.", _exporters),
-    "export_every_steps": Removed(None, "Give the number to the exporter: step:1000.", _exporters),
-    "max_bad_records": Removed(None, "Use --max_bad, such as --max_bad=10.", _as("max_bad")),
-    "max_bad_fraction": Removed(None, "Use --max_bad, such as --max_bad=1%.", _as("max_bad")),
+    "best_k": Removed("3", "Use --exporters=best_k:3, with your number.", _exporters),
+    "export_every_steps": Removed(None, "Use --exporters=step:1000, with your number.", _exporters),
+    "max_bad_records": Removed(None, "Use --max_bad, such as --max_bad=10.", _max_bad),
+    "max_bad_fraction": Removed(None, "Use --max_bad, such as --max_bad=1%.", _max_bad),
     "data_service_timeout_secs": Removed("60.0", "Use --cluster_timeout_secs.", _not_needed),
     "profile_input": Removed(
         "false", "Use --profile=auto. A profile also says how the input works.", _not_needed
@@ -123,7 +137,7 @@ REMOVED: Mapping[str, Removed] = {
         None, "--keep_cycles says how many cycles are kept, whatever their age.", _not_needed
     ),
     "timeline": Removed(
-        "false", "Write --profile, and open its trace in TensorBoard or Perfetto.", _not_needed
+        "false", "Use --profile=auto, and open its trace in TensorBoard or Perfetto.", _not_needed
     ),
     "webhook_timeout_secs": Removed("10.0", "The webhook may take 10 seconds.", _not_needed),
     "inspect_path": Removed(
@@ -172,19 +186,34 @@ def mode_hint(name: Any) -> str:
 PASS_OVER = f"--undefok={','.join(REMOVED)}"
 
 
-def instead(name: str) -> str:
+def hint(name: str) -> str:
     """What to do instead of a setting that was removed; empty for any other name."""
     removed = REMOVED.get(name) or REMOVED.get(name.removeprefix("no"))
     return f". It was removed. {removed.instead}" if removed is not None else ""
 
 
-def is_readable(line: str, path: str) -> bool:
-    """Whether a line of a flagfile sets a removed setting as this version can read it."""
+def is_readable(line: str, path: str, *, is_included: bool = False) -> bool:
+    """Whether a line of a flagfile sets a removed setting as this version can read it.
+
+    Args:
+      line: the line.
+      path: the flagfile.
+      is_included: whether another flagfile includes it; then no line is rewritten.
+    """
     name, value = _parts(line)
     if name not in REMOVED:
         return False
-    rewrites = REMOVED[name].rewrite is not None and os.path.basename(path) == "flags.txt"
-    return value == REMOVED[name].value or rewrites
+    is_written_by_kit = os.path.basename(path) == "flags.txt" and not is_included
+    rewrites = REMOVED[name].rewrite is not None and is_written_by_kit
+    return _is_equal(value, REMOVED[name].value) or rewrites
+
+
+def _is_equal(value: str, constant: Optional[str]) -> bool:
+    """Whether two values are equal, as text or as numbers."""
+    try:
+        return value == constant or float(value) == float(constant or "nan")
+    except ValueError:
+        return False
 
 
 def rewritten(lines: Iterable[str]) -> list[str]:
@@ -193,7 +222,9 @@ def rewritten(lines: Iterable[str]) -> list[str]:
     new_lines = []
     for name, value in values.items():
         removed = REMOVED.get(name)
-        if removed is not None and removed.rewrite is not None and value != removed.value:
+        if removed is None or removed.rewrite is None:
+            continue
+        if not _is_equal(value, removed.value):
             new_lines += removed.rewrite(value, values)
     return new_lines
 

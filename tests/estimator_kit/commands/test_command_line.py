@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import typing
 
 import pytest
@@ -213,6 +214,27 @@ def test_every_mode_has_help(mode):
     shown = {line.split("=")[0].split(",")[0].strip().lstrip("-") for line in text.splitlines()
              if line.startswith("  --")}  # fmt: skip
     assert shown == settings_of(mode) - {"mode"}
+
+
+def test_a_cycle_that_trains_again_reads_no_flag_but_its_own(capsys):
+    code, _, err = told(capsys, "retrain", "--model_dir=m", "--cycle=1", "--epochs=3")
+    assert (code, err) == (
+        2,
+        "error: --mode=retrain does not read --epochs. Remove the flag; --cycle trains with its "
+        "own flags.\n",
+    )
+
+
+@pytest.mark.skipif(importlib.util.find_spec("tensorflow") is not None, reason="it is installed")
+@pytest.mark.parametrize(
+    "flags",
+    ["check_data --train_files=a", "data_service", "report --model_dir=m",
+     "schema --schema_file=s --spec=a", "analyze --train_files=a --analysis_dir=b --labels=c",
+     "inspect --model_dir=m"],
+)  # fmt: skip
+def test_without_tensorflow_every_mode_says_that_it_is_missing(capsys, flags):
+    code, _, err = told(capsys, *flags.split())
+    assert code == 2 and err.startswith("error: TensorFlow is not installed. Supported: ")
 
 
 def test_all_flags_and_exit_statuses(capsys):

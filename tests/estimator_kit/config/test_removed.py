@@ -12,7 +12,7 @@ from estimator_kit.config.flags import (
     resolved_flags,
     values_in,
 )
-from estimator_kit.config.removed import REMOVED, instead
+from estimator_kit.config.removed import REMOVED, hint
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -79,9 +79,40 @@ def test_an_earlier_run_can_be_read_and_a_flagfile_of_a_person_says_what_to_writ
     )
     with pytest.raises(ek.ConfigError) as error:
         read_command_line([f"--flagfile={own}"])
-    old = [line for line in lines if instead(line[2:].partition("=")[0])]
+    old = [line for line in lines if hint(line[2:].partition("=")[0])]
     assert len(str(error.value).splitlines()) == len(old)
     assert str(error.value).count(". It was removed. ") == len(old)
+
+
+def test_a_constant_may_be_written_otherwise(tmp_path):
+    file = tmp_path / "own.flags"
+    file.write_text("--serving_poll_secs=1\n--mode=serve\n--serving_models=a=b\n")
+    assert config_from_flagfile(str(file)).serving_models == ("a=b",)
+
+
+def test_settings_of_an_included_flags_txt_are_not_lost(tmp_path):
+    (tmp_path / "flags.txt").write_text("--tune_processes=4\n--serving_poll_secs=1.0\n")
+    outer = tmp_path / "own.flags"
+    outer.write_text(f"--flagfile={tmp_path}/flags.txt\n")
+    with pytest.raises(ek.ConfigError) as error:
+        read_command_line([f"--flagfile={outer}"])
+    assert str(error.value) == (
+        f"{tmp_path}/flags.txt:1: '--tune_processes=4': unknown flag --tune_processes. It was "
+        "removed. Use --processes."
+    )
+
+
+def test_of_two_limits_of_damaged_records_a_person_chooses_one(tmp_path):
+    file = tmp_path / "flags.txt"
+    file.write_text("--max_bad_records=10\n--max_bad_fraction=0.5\n")
+    with pytest.raises(ek.ConfigError) as error:
+        config_from_flagfile(str(file))
+    assert str(error.value).endswith(
+        "--max_bad_records=10 and --max_bad_fraction=0.5: only one limit is left. Remove one of "
+        "the two lines, or both, and give --max_bad."
+    )
+    names = ["max_bad", "epochs"]
+    assert values_in(file.read_text().splitlines(), names) == values_in([], names)
 
 
 @pytest.mark.parametrize("name", sorted(REMOVED))
