@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast, get_args
 
 import pydantic
 
@@ -26,7 +26,7 @@ from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.exports import Exports
 from estimator_kit.config.areas.looking import Looking
 from estimator_kit.config.areas.prediction import Prediction
-from estimator_kit.config.areas.program import Program
+from estimator_kit.config.areas.program import Mode, Program
 from estimator_kit.config.areas.reading import Reading
 from estimator_kit.config.areas.retraining import Retraining
 from estimator_kit.config.areas.run import FromExport, ModelChoice, Run
@@ -343,7 +343,8 @@ class Inspect(Command):
         "seed": "Remove the flag; no variable gets a value.",
         "compare": "Use --mode=report.",
         "validate_rows baseline": "Use --mode=validate.",
-        f"to cycle {_OF_CYCLES}": "Remove the flag; it is for --mode=retrain.",
+        "to": "Remove the flag; it is for --mode=rollback.",
+        f"cycle {_OF_CYCLES}": "Remove the flag; it is for --mode=retrain.",
     }
 
     run: Run
@@ -491,6 +492,9 @@ MODES: Mapping[str, type[Command]] = {
     "rollback": Rollback,
 }
 
+if {*MODES} != {*get_args(Mode)}:
+    raise TypeError("MODES and `areas.program.Mode` name different modes.")
+
 # What is missing, for settings whose name does not say it.
 _MEANING = {
     "analysis_dir": "the folder for the first spec",
@@ -566,8 +570,10 @@ def missing_settings(config: AllSettings) -> list[str]:
 
 def missing(name: str, mode: str, instead: tuple[str, ...] = ()) -> str:
     """The problem of a setting that is missing; `instead` names those that can take its place."""
-    unless = f" unless you give {alternatives(instead)}" if instead else ""
-    return f"--{name} is missing. --mode={mode} needs {_MEANING.get(name, 'it')}{unless}."
+    needed = _MEANING.get(name, "it")
+    comma = "," if "such as" in needed else ""
+    unless = f"{comma} unless you give {alternatives(instead)}" if instead else ""
+    return f"--{name} is missing. --mode={mode} needs {needed}{unless}."
 
 
 def alternatives(names: Sequence[str]) -> str:

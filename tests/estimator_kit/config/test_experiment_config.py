@@ -107,7 +107,7 @@ TWICE = "is listed twice. Remove one of them."
              "--analysis_dir is missing. --mode=analyze needs the folder for the first spec unless "
              "you give --spec.",
              "--labels is missing. --mode=analyze needs the features to learn, such as "
-             "--labels=click,purchase unless you give --spec."],
+             "--labels=click,purchase, unless you give --spec."],
         ),
         (
             {"mode": "analyze", "spec": "", "analysis_dir": "a", "labels": ("x", "x", "")},
