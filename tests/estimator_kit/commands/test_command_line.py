@@ -150,6 +150,20 @@ def test_a_flag_on_the_command_line_that_the_mode_does_not_read(capsys, argument
     ("mode", "argument", "remedy"),
     [
         ("inspect", "--to=3", "Remove the flag; it is for --mode=rollback."),
+        ("rollback", "--processes=2", "Remove the flag; it is for convert, tune and predict."),
+        ("train", "--processes=2", "Remove the flag; it is for convert, tune and predict."),
+        (
+            "serve",
+            "--deterministic",
+            "Remove the flag; it is for train_and_evaluate, train, tune, "
+            "evaluate, export, predict and retrain.",
+        ),
+        (
+            "convert",
+            "--threads=2",
+            "Remove the flag; it is for train_and_evaluate, train, tune, "
+            "evaluate, export, predict, serve and retrain.",
+        ),
         ("inspect", "--cycle=0007", "Remove the flag; it is for --mode=retrain."),
     ],
 )
