@@ -151,7 +151,7 @@ def _flags(
         for name in shown:
             field = ExperimentConfig.model_fields[name]
             lines.append(f"  {_usage(name)}{_needed(name, needs)}{_default(field.default)}")
-            some = modes and name not in Program.model_fields
+            some = modes and modes_that_read(name) != [*MODES]
             users = f" (Modes: {', '.join(_users(name))}.)" if some else ""
             lines += textwrap.wrap(
                 f"{field.description}{users}",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast, get_args
 
 import pydantic
 
@@ -26,7 +26,7 @@ from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.exports import Exports
 from estimator_kit.config.areas.looking import Looking
 from estimator_kit.config.areas.prediction import Prediction
-from estimator_kit.config.areas.program import Program
+from estimator_kit.config.areas.program import Mode, Program
 from estimator_kit.config.areas.reading import Reading
 from estimator_kit.config.areas.retraining import Retraining
 from estimator_kit.config.areas.run import FromExport, ModelChoice, Run
@@ -52,7 +52,8 @@ class Command(pydantic.BaseModel):
         name than the mode.
       needs: the settings that must be given, each with the settings that can take its place.
       refuses: settings of its areas that it does not use, several names in one text, with what to
-        do instead. A flagfile may have them, because several modes can share it.
+        do instead, or "" to name the modes that use them. A flagfile may have them, because
+        several modes can share it.
       decides: settings that it decides itself, in the same form. A flagfile may not have them.
       estimators: whether it makes an Estimator or a Keras model, and so needs `compat`.
       settings: all settings, for what compares or writes them by name, such as flags.txt.
@@ -152,6 +153,7 @@ class Analyze(Command):
     help = "write a first spec for some records, or refresh the files of a spec"
     needs = {"train_files": (), "analysis_dir": ("spec",), "labels": ("spec",)}
     refuses = {
+        "threads processes deterministic": "",
         "model_dir": "Use --analysis_dir for the files that it writes.",
         "train_mix input_fn input_version": "Use --train_files.",
         "eval_files eval_days predict_files generate_default_data": _OTHER_FILES,
@@ -170,6 +172,7 @@ class Convert(Command):
     help = "write tables (Parquet, CSV, JSON lines) as sharded TFRecord files"
     needs = {"convert_files": (), "convert_dir": ()}
     refuses = {
+        "threads deterministic": "",
         "model_dir": "Use --convert_dir for the shards.",
         "model model_params": "Remove the flag; a conversion has no model.",
     }
@@ -185,7 +188,10 @@ class CheckData(Command):
     purpose = "prepare data"
     help = "read all records, and list those that are damaged or do not fit the spec"
     needs = {"train_files": ("train_mix", "eval_files", "predict_files")}
-    refuses = {"input_fn input_version generate_default_data": _NO_FUNCTION}
+    refuses = {
+        "threads processes deterministic": "",
+        "input_fn input_version generate_default_data": _NO_FUNCTION,
+    }
     estimators = False
 
     run: Run
@@ -197,6 +203,7 @@ class Schema(Command):
     help = "write a spec as a TensorFlow Metadata Schema, or a first spec from one"
     needs = {"schema_file": (), "spec": ("analysis_dir",)}
     refuses = {
+        "threads processes deterministic": "",
         "model_dir": "Remove the flag; only --schema_file or --analysis_dir is written.",
         "min_count": "Remove the flag; a Schema has no counts of words.",
     }
@@ -212,6 +219,7 @@ class ServeData(Command):
     module = "data_service"
     needs = {}
     refuses = {
+        "threads processes deterministic": "",
         "strategy job_name task_index worker_hosts ps_hosts launch_local mirrored_devices "
         "listen_on_all_interfaces backup_workers partition_mib": "Remove the flag; it is for tasks "
         "that train.",
@@ -228,6 +236,7 @@ class Train(Exporting):
     module = "train"
     needs = {"spec": (), "model_dir": (), "train_files": ("train_mix", "input_fn")}
     refuses = {
+        "processes": "",
         "exporters best_metric exports_to_keep default_signature slices importance": _TRAIN_ONLY,
         "eval_files eval_days predict_files eval_batch_size eval_steps eval_throttle_secs "
         "early_stopping_metric early_stopping_patience": _TRAIN_ONLY,
@@ -245,6 +254,7 @@ class TrainAndEvaluate(Train):
     help = "train, evaluate every checkpoint, and export (the default)"
     needs = {**Train.needs, "eval_files": ("input_fn",)}
     refuses = {
+        "processes": "",
         "eval_name": "Use --mode=evaluate for another evaluation.",
         "data_service_port data_service_host data_service_dir": "Use --data_service.",
     }
@@ -275,7 +285,10 @@ class Evaluate(OneModel):
     purpose = "train"
     help = "evaluate the latest checkpoint, or an export, on --eval_files"
     needs = {"spec": ("export_dir",), "model_dir": ("export_dir",), "eval_files": ("input_fn",)}
-    refuses = {"train_files train_days train_mix predict_files": "Use --eval_files."}
+    refuses = {
+        "processes": "",
+        "train_files train_days train_mix predict_files": "Use --eval_files.",
+    }
     answers = True
 
     export: FromExport
@@ -320,6 +333,7 @@ class Export(Exporting):
     help = "write the latest checkpoint as a SavedModel"
     needs = {"spec": (), "model_dir": ()}
     refuses = {
+        "processes": "",
         "input_cache_dir input_cache_gib eval_batch_size eval_steps eval_name": "Use "
         "--mode=evaluate to evaluate the checkpoint.",
         "exporters best_metric exports_to_keep": "It "
@@ -340,10 +354,12 @@ class Inspect(Command):
     help = "show what is in a model, an export or a model directory, or all cycles"
     needs = {"model_dir": ("export_dir", "spec")}
     refuses = {
+        "threads processes deterministic": "",
         "seed": "Remove the flag; no variable gets a value.",
         "compare": "Use --mode=report.",
         "validate_rows baseline": "Use --mode=validate.",
-        f"to cycle {_OF_CYCLES}": "Remove the flag; it is for --mode=retrain.",
+        "to": "Remove the flag; it is for --mode=rollback.",
+        f"cycle {_OF_CYCLES}": "Remove the flag; it is for --mode=retrain.",
     }
 
     run: Run
@@ -358,6 +374,7 @@ class Report(Command):
     help = "write the report page of a training again, or compare several trainings"
     needs = {"model_dir": ("compare",)}
     refuses = {
+        "threads processes deterministic": "",
         "spec": "Remove the flag; --model_dir has the spec of its training.",
         "graph_dir": "Use --mode=inspect.",
         "validate_rows baseline": "Use --mode=validate.",
@@ -373,6 +390,7 @@ class Transform(Command):
     help = "write an export in another form (frozen, TensorFlow Lite, items, ...)"
     needs = {"export_dir": (), "transform": (), "transform_dir": (), "predict_files": ()}
     refuses = {
+        "threads processes deterministic": "",
         "train_files train_days train_mix eval_days input_fn input_version "
         "generate_default_data": _OTHER_FILES,
         "predict_output predict_limit predict_outputs top_k predict_dir": "Use --mode=predict.",
@@ -388,6 +406,7 @@ class Serve(Command):
     purpose = "serve"
     help = "answer requests as TensorFlow Serving does, or write the files to start it"
     needs = {"serving_models": ()}
+    refuses = {"processes deterministic": ""}
     estimators = False
 
     serving: Serving
@@ -414,6 +433,7 @@ class Retrain(Exporting):
         "export_dir": "A cycle writes its own candidate. Remove the flag.",
     }
     refuses = {
+        "processes": "",
         "predict_files eval_name slices importance": "Remove the flag; a cycle has its own report.",
         "analysis_dir labels schema_file": "Use --mode=analyze.",
         "input_fn input_version": _NO_FUNCTION,
@@ -432,6 +452,7 @@ class Rollback(Command):
     module = "retrain"
     needs = {"model_dir": (), "to": ()}
     refuses = {
+        "threads processes deterministic": "",
         f"spec cycle {_OF_CYCLES}": "Remove the flag; it is for other modes of retraining.",
         "summary_steps histograms profile report prometheus_file": "Only "
         "--tracking is told of a rollback. Remove the flag.",
@@ -490,6 +511,9 @@ MODES: Mapping[str, type[Command]] = {
     "retrain": Retrain,
     "rollback": Rollback,
 }
+
+if {*MODES} != {*get_args(Mode)}:
+    raise TypeError("MODES and `areas.program.Mode` name different modes.")
 
 # What is missing, for settings whose name does not say it.
 _MEANING = {
@@ -566,8 +590,10 @@ def missing_settings(config: AllSettings) -> list[str]:
 
 def missing(name: str, mode: str, instead: tuple[str, ...] = ()) -> str:
     """The problem of a setting that is missing; `instead` names those that can take its place."""
-    unless = f" unless you give {alternatives(instead)}" if instead else ""
-    return f"--{name} is missing. --mode={mode} needs {_MEANING.get(name, 'it')}{unless}."
+    needed = _MEANING.get(name, "it")
+    comma = "," if "such as" in needed else ""
+    unless = f"{comma} unless you give {alternatives(instead)}" if instead else ""
+    return f"--{name} is missing. --mode={mode} needs {needed}{unless}."
 
 
 def alternatives(names: Sequence[str]) -> str:

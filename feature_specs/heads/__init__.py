@@ -7,7 +7,7 @@ which computes them.
 
 from __future__ import annotations
 
-from typing import Union, get_args
+from typing import Optional, Union, get_args
 
 from feature_specs.heads.base import HeadEntry
 from feature_specs.heads.binary import Binary as Binary
@@ -61,3 +61,8 @@ LOSSES: dict[str, type[LossEntry]] = {
 METRICS: dict[str, MetricKind] = {
     kind.name: kind for head in HEADS.values() for kind in _kinds(head)
 }
+
+
+def kind_of(label: str) -> Optional[MetricKind]:
+    """The metric with a label such as `auc` or `ndcg_at_10`; None if no head has it."""
+    return next((kind for kind in METRICS.values() if kind.has_label(label)), None)

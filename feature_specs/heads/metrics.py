@@ -11,6 +11,7 @@ A run names a metric `<label>/<objective>`, as in `auc/click` or `ndcg_at_10/cli
 from __future__ import annotations
 
 import math
+import re
 from typing import Annotated, Any, Literal, NamedTuple, Optional, Union
 
 import pydantic
@@ -43,6 +44,21 @@ class MetricKind(NamedTuple):
     label: Optional[str] = None
     reads_predictions: bool = True
 
+    @property
+    def template(self) -> str:
+        """Its label with `{}` or `{:g}` for the number, or its name if it has no number."""
+        if self.number is None:
+            return self.name
+        return self.label or self.name + ("_{:g}" if self.number == "share" else "_at_{}")
+
+    def has_label(self, label: str) -> bool:
+        """Whether a label is its name or is made from its template."""
+        pattern = re.sub("{.*}", lambda _: _NUMBERS[self.number], self.template)
+        return label == self.name or re.fullmatch(pattern, label) is not None
+
+
+# The numbers of labels, as their templates write them: 10, and 0.9 or 1e-05.
+_NUMBERS = {None: "", "count": r"\d+", "share": r"\d(\.\d+)?(e-\d+)?"}
 
 Kinds = tuple[MetricKind, ...]
 
@@ -60,10 +76,7 @@ class MetricChoice(NamedTuple):
     @property
     def label(self) -> str:
         """Its name among the metrics of a run, such as `ndcg_at_10`."""
-        if self.kind.number is None:
-            return self.name
-        usual = f"{self.name}_{{:g}}" if self.kind.number == "share" else f"{self.name}_at_{{}}"
-        return (self.kind.label or usual).format(self.value)
+        return self.kind.template.format(self.value)
 
 
 def plain(*kinds: MetricKind) -> tuple[MetricChoice, ...]:

@@ -159,12 +159,11 @@ class RowSource:
         def one_epoch(number: tf.Tensor) -> tf.data.Dataset:
             return shuffled(rows(number), self.seed, number) if self.shuffle else rows(number)
 
-        worker, why = "the input", ""
-        if shard.count > 1:
-            worker = f"this worker ({shard.index + 1} of {shard.count})"
-            why = "; train with fewer workers"
-        why = " that is kept" if self.selection.drops_rows else why
-        return one_epoch, f"an epoch of {worker} holds no record{why}"
+        kept = " that is kept" if self.selection.drops_rows else ""
+        if shard.count == 1:
+            return one_epoch, f"an epoch of the input holds no record{kept}"
+        worker = f"this worker ({shard.index + 1} of {shard.count})"
+        return one_epoch, f"an epoch of {worker} holds no record{kept}; train with fewer workers"
 
     def open(self, paths: Sequence[str], records: Shard, cut: Cut) -> shuffling.OneEpoch:
         """A function from an epoch's number to its rows, as `Selection.blocks` returns them."""

@@ -31,16 +31,17 @@ def flags_page() -> str:
         for mode, entry in MODES.items()
         if entry.purpose == purpose
     ]
+    everywhere = [name for name in Program.model_fields if modes_that_read(name) == [*MODES]]
     parts = [
         "# Flags",
         "`python run.py --mode=<mode> --flag=value`. A flag that the mode does not read is an "
         "error. The fields of `estimator_kit.ExperimentConfig` have the same names.",
         "## Modes",
         table(("for", "mode", "what it does"), *modes),
-        "All modes read " + ", ".join(map(_link, Program.model_fields)) + ".",
+        f"All modes read {', '.join(map(_link, everywhere))}.",
     ]
     for mode in MODES:
-        read = settings_of(mode) - Program.model_fields.keys()
+        read = settings_of(mode) - {*everywhere}
         rows = [
             (area.heading, [name for name in area.model_fields if name in read]) for area in AREAS
         ]

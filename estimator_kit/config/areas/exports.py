@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, NamedTuple, Optional
 from estimator_kit.config.areas.base import PositiveInt, Settings, setting
 from estimator_kit.config.areas.program import Program
 from feature_specs.errors import did_you_mean, nearest
-from feature_specs.heads import METRICS
+from feature_specs.heads import METRICS, kind_of
 
 
 class ExporterKind(NamedTuple):
@@ -82,9 +82,7 @@ def better(watched: str) -> Optional[Direction]:
     """
     if watched.startswith(("min:", "max:")):
         return "min" if watched.startswith("min:") else "max"
-    name = re.sub(r"^top_\d+_", "top_k_", watched.partition("/")[0])
-    name = re.sub(r"_at_\d+$|_\d*\.\d+$", "", name)
-    kind = METRICS.get(name)
+    kind = kind_of(watched.partition("/")[0])
     return kind.better if kind is not None and kind.better != "one" else None
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from estimator_kit import main as program
 from estimator_kit.commands import command_line
+from estimator_kit.config.areas import AREAS
 from estimator_kit.config.areas.program import Mode
 from estimator_kit.config.areas.training import Training
 from estimator_kit.config.experiment_config import ExperimentConfig
@@ -38,6 +39,7 @@ def told(capsys, *arguments):
 
 def test_the_table_has_every_mode():
     assert sorted(MODES) == sorted(typing.get_args(Mode))
+    assert {*areas_of(MODES["validate"]).values()} == {*AREAS}
     assert {entry.purpose for entry in MODES.values()} == set(PURPOSES)
 
 
@@ -143,6 +145,34 @@ def test_a_flag_on_the_command_line_that_the_mode_does_not_read(capsys, argument
     code, out, err = told(capsys, *given, argument)
     assert (code, out) == (2, "")
     assert message in err and "--mode=convert does not read --batch_size." in err
+
+
+@pytest.mark.parametrize(
+    ("mode", "argument", "remedy"),
+    [
+        ("inspect", "--to=3", "Remove the flag; it is for --mode=rollback."),
+        ("rollback", "--processes=2", "Remove the flag; it is for convert, tune and predict."),
+        ("train", "--processes=2", "Remove the flag; it is for convert, tune and predict."),
+        (
+            "serve",
+            "--deterministic",
+            "Remove the flag; it is for train_and_evaluate, train, tune, "
+            "evaluate, export, predict and retrain.",
+        ),
+        (
+            "convert",
+            "--threads=2",
+            "Remove the flag; it is for train_and_evaluate, train, tune, "
+            "evaluate, export, predict, serve and retrain.",
+        ),
+        ("inspect", "--cycle=0007", "Remove the flag; it is for --mode=retrain."),
+    ],
+)
+def test_what_to_do_with_a_flag_that_the_mode_does_not_read(mode, argument, remedy):
+    name = argument.lstrip("-").partition("=")[0]
+    with pytest.raises(ConfigError) as error:
+        command_line.check_read(read_command_line([argument]), mode)
+    assert str(error.value) == f"--mode={mode} does not read --{name}. {remedy}"
 
 
 def test_a_flagfile_may_have_flags_of_other_modes(tmp_path):

@@ -107,7 +107,7 @@ TWICE = "is listed twice. Remove one of them."
              "--analysis_dir is missing. --mode=analyze needs the folder for the first spec unless "
              "you give --spec.",
              "--labels is missing. --mode=analyze needs the features to learn, such as "
-             "--labels=click,purchase unless you give --spec."],
+             "--labels=click,purchase, unless you give --spec."],
         ),
         (
             {"mode": "analyze", "spec": "", "analysis_dir": "a", "labels": ("x", "x", "")},
@@ -468,7 +468,8 @@ def test_a_wrong_limit_of_bad_data(given):
     [
         ("loss", "min"), ("log_loss/click", "min"), ("auc/click", "max"), ("mrr/next", "max"),
         ("ndcg_at_10/next", "max"), ("top_5_accuracy/topic", "max"),
-        ("recall_at_precision_0.9/click", "max"), ("calibration/click", None),
+        ("recall_at_precision_0.9/click", "max"), ("recall_at_precision_1e-05/c", "max"),
+        ("calibration/click", None),
         ("label_mean/click", None), ("own/click", None), ("max:own/click", "max"),
         ("min:auc/click", "min"),
     ],

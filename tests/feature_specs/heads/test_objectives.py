@@ -6,7 +6,8 @@ import pytest
 
 import feature_specs
 from feature_specs import SpecError
-from feature_specs.heads import HEADS
+from feature_specs.heads import HEADS, METRICS, kind_of
+from feature_specs.heads.metrics import MetricChoice
 from feature_specs.heads.numbers import Huber
 
 pytestmark = pytest.mark.no_tensorflow
@@ -366,3 +367,34 @@ def test_what_a_wrong_objective_is_told(objective, label, problem):
 )
 def test_names_of_logits(entry, words, names):
     assert HEADS[entry["head"]].model_validate(entry).logit_names(words) == names
+
+
+NUMBERS = {"count": (1, 5, 10, 1_000_000), "share": (0.9, 0.25, 1e-05, 1.5e-07, 0.9999999)}
+
+
+@pytest.mark.parametrize("kind", METRICS.values(), ids=METRICS)
+def test_a_label_tells_its_metric(kind):
+    labels = [MetricChoice(kind, value).label for value in NUMBERS.get(kind.number, (None,))]
+    for label in (kind.name, *labels):
+        assert [other.name for other in METRICS.values() if other.has_label(label)] == [kind.name]
+        assert kind_of(label) == kind
+    assert len({*labels}) == len(labels)
+
+
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+def test_the_labels_of_a_head_tell_their_metrics(head):
+    field = head.metric_field()
+    choices = [
+        field.choice({name: value} if value else name)
+        for name, kind in field.kinds.items()
+        for value in NUMBERS.get(kind.number, (None,))
+    ]
+    choices += [*head.main, *map(MetricChoice, (*head.always, *head.sometimes, *head.judged_by))]
+    for choice in choices:
+        if choice.value is not None or choice.kind.number is None:
+            assert kind_of(choice.label) == choice.kind
+
+
+@pytest.mark.parametrize("label", ["own", "ndcg_at_", "top_x_accuracy", "recall_0.9", "auc_at_10"])
+def test_other_labels_have_no_metric(label):
+    assert kind_of(label) is None

@@ -358,12 +358,23 @@ def test_a_bad_record_that_decides_is_named_and_one_that_is_dropped_is_not(tmp_p
     )
 
 
-def test_an_endless_training_on_nothing_is_an_error(files):
+@pytest.mark.parametrize(
+    ("shard", "message"),
+    [
+        (Shard(), "an epoch of the input holds no record that is kept"),
+        (
+            Shard(2, 1),
+            "an epoch of this worker (2 of 2) holds no record that is kept; train with fewer "
+            "workers",
+        ),
+    ],
+)
+def test_an_endless_training_on_nothing_is_an_error(files, shard, message):
     spec = make_spec(filter=[{"feature": "age", "min": 99}], ignored=["country", "score"])
-    endless = training(spec, files, batch_size=4)
+    endless = training(spec, files, batch_size=4, shard=shard)
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         next(iter(endless()))
-    assert "an epoch of the input holds no record that is kept" in str(error.value)
+    assert message in str(error.value)
 
 
 # --- Mixes ----------------------------------------------------------------------------------------
