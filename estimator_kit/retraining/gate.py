@@ -56,7 +56,7 @@ class Finding(documents.Part):
       low, high: the interval of candidate - live, in the unit of the metric. For `calibration` it
         is the interval of the distance from 1.
       note: an explanation.
-      compares: whether the condition compares all rows with the live model. Not in files.
+      compares: whether the condition compares all rows with the live model.
     """
 
     text: str
@@ -95,8 +95,7 @@ class Finding(documents.Part):
     @pydantic.model_serializer
     def _all_fields(self) -> dict[str, Any]:
         """A file has all fields, and the sentence."""
-        fields = {name: value for name, value in self if name != "compares"}
-        return {**fields, "sentence": self.sentence}
+        return {**dict(self), "sentence": self.sentence}
 
 
 def judge(

@@ -338,7 +338,7 @@ def test_an_export_is_for_some_modes(export, tmp_path):
     assert done.returncode == exit_codes.BAD_CONFIG
     assert done.stderr == (
         "error: --mode=export does not read --export_dir. Remove the flag; it is for evaluate, "
-        "predict and transform.\n"
+        "predict, inspect and transform.\n"
     )
     done = run(tmp_path, "--mode=evaluate", "--eval_files=x")
     assert done.returncode == exit_codes.BAD_CONFIG

@@ -489,10 +489,8 @@ def test_a_checkpoint_that_is_written_again_is_scored_later(tmp_path, monkeypatc
 
     own = evaluation._Evaluator.__new__(evaluation._Evaluator)
     own.model_dir = str(tmp_path)
-    own.trained = types.SimpleNamespace(evaluate=evaluate)
-    own.after = types.SimpleNamespace(
-        hooks=list, known=lambda step: None, export=lambda *arguments, **named: None
-    )
+    own.trained = None
+    own.after = types.SimpleNamespace(evaluate=evaluate)
     own.request, own.scored, own._damaged = StopRequest(), None, Counter()
     own._eval_input, own._input = types.SimpleNamespace(files=[], damaged={}), None
     own._spec = own._model = None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from estimator_kit.config.areas.run import Run
+from estimator_kit.config.areas.run import ModelChoice
 from estimator_kit.models import MODELS
 from tests.conftest import ROOT
 
 
 def test_the_help_lists_each_model():
-    text = Run.model_fields["model"].description
+    text = ModelChoice.model_fields["model"].description
     assert set(re.findall(r"\w+", text)) >= set(MODELS)
 
 

@@ -53,7 +53,7 @@ class Model:
         """The known days of a cycle with this start, of the days it is evaluated on."""
         trained = Trained(start=Start(kind="last", cycle=start))
         running = types.SimpleNamespace(
-            config=types.SimpleNamespace(model_dir=self.folder),
+            command=types.SimpleNamespace(run=types.SimpleNamespace(model_dir=self.folder)),
             serving=self.serving,
             window=reports.window(evaluate=tuple(day(n)[0] for n in evaluate)),
             folder=types.SimpleNamespace(output=lambda form: trained),

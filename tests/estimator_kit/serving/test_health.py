@@ -134,7 +134,7 @@ def test_between_sigterm_and_the_end(made, tmp_path, monkeypatch):
     ended, lines = Ended(), queue.Queue()
     monkeypatch.setattr(server, "until_signalled", lambda: contextlib.nullcontext(ended))
     monkeypatch.setattr(server, "_LEAVING_SECS", 10 * LONG)
-    thread = threading.Thread(target=server.serve, args=(config(tmp_path), lines.put))
+    thread = threading.Thread(target=server.serve, args=(*[config(tmp_path)] * 2, lines.put))
     thread.start()
     try:
         with grpc.insecure_channel(lines.get(timeout=LONG).split()[2]) as channel:

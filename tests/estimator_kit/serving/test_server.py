@@ -95,7 +95,7 @@ def test_a_server_ends_while_a_version_loads(tmp_path, monkeypatch, is_live):
     monkeypatch.setattr(server, "_LAST_LOOK", 0.01)
     monkeypatch.setattr(server, "_LEAVING_SECS", 0)
     monkeypatch.setattr(server, "_LOOK_SECS", 0.001)
-    serving = threading.Thread(target=server.serve, args=(config(tmp_path), lines.put))
+    serving = threading.Thread(target=server.serve, args=(*[config(tmp_path)] * 2, lines.put))
     serving.start()
     try:
         if is_live:

@@ -350,10 +350,9 @@ def test_a_group_by_of_what_is_ranked_may_not_change(folder, tmp_path):
 
 def test_validation_finds_groups_that_are_apart(folder):
     def validate(name):
-        return validated_data.data_report(
-            config(folder, mode="validate", train_files=(f"{folder}/{name}.tfrecord",),
-                   validate_rows=50, model_dir=None)
-        )  # fmt: skip
+        settings = config(folder, mode="validate", train_files=(f"{folder}/{name}.tfrecord",),
+                          validate_rows=50, model_dir=None)  # fmt: skip
+        return validated_data.data_report(settings, settings, settings)
 
     assert "not next to a record" not in validate("train")
     with pytest.raises(ek.ConfigError, match="of the first 64 records of 1 files, 64 are not next"):
