@@ -183,7 +183,7 @@ READERS = {
     "input_pipelines.prepare.analyze.scan:scan_parts": scanned_table,
     "input_pipelines.prepare.analyze.refresh:refresh": refreshed,
     "input_pipelines.prepare.convert.derived_labels:read": WHOLE,
-    "input_pipelines.prepare.convert.histories:read": WHOLE,
+    "input_pipelines.prepare.convert.histories_and_windows:read": WHOLE,
     "input_pipelines.prepare.convert.plan:_bytes_a_row": WHOLE,
     "input_pipelines.prepare.convert.split:resolved": WHOLE,
     "input_pipelines.prepare.convert.tasks:_read": WHOLE,

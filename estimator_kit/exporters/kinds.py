@@ -1,6 +1,6 @@
 """`Exporter`: after which evaluations a SavedModel is written, and which of them stay.
 
-    for exporter in exporters_of(config, meaning):
+    for exporter in exporters_of(run, exports, meaning):
         if exporter.due(now):
             exporter.begin(now)
             exporter.done(now, write(exporter.name))
@@ -50,7 +50,7 @@ def delete_old(folder: str, keep: int) -> list[str]:
     """
     protected = kept(folder)
     free = [path for path in versions.paths(folder) if os.path.basename(path) not in protected]
-    deleted = free[:-keep]
+    deleted = free[: max(0, len(free) - keep)]
     for path in deleted:
         staged.remove_folder(path)
     return deleted

@@ -28,7 +28,8 @@ class MetricKind(NamedTuple):
         without a weight is written as if every row had the weight 1.
       better: which value is best: the largest, the smallest, or the one nearest to 1. None if no
         value is better than another.
-      range: the smallest and the largest possible value.
+      range: the smallest and the largest possible value. A metric that judges a model has one, and
+        the others have None.
       number: the number that a spec gives: a share between 0 and 1, or a count of 1 or more.
       label: the name among the metrics of a run, with `{}` for the number. By default the name, and
         `<name>_<share>` or `<name>_at_<count>`.
@@ -39,7 +40,7 @@ class MetricKind(NamedTuple):
     name: str
     meaning: str
     better: Optional[Literal["max", "min", "one"]] = None
-    range: tuple[float, float] = (0, math.inf)
+    range: Optional[tuple[float, float]] = None
     number: Optional[Literal["share", "count"]] = None
     label: Optional[str] = None
     reads_predictions: bool = True
@@ -186,6 +187,7 @@ CALIBRATION = MetricKind(
     "calibration",
     "prediction_mean / label_mean. It is 1 if the model predicts as many events as occur.",
     better="one",
+    range=(0, math.inf),
 )
 CONFUSION = MetricKind(
     "confusion",
@@ -242,6 +244,7 @@ LOG_LOSS = MetricKind(
     "The mean cross-entropy, -y log p - (1 - y) log(1 - p), whatever loss the objective is "
     "trained with.",
     better="min",
+    range=(0, math.inf),
 )
 LOSS = MetricKind(
     "loss",
@@ -254,11 +257,13 @@ MEAN_ABSOLUTE_ERROR = MetricKind(
     "mean_absolute_error",
     "The mean of |p - y|. For `ordinal`, p is the predicted class.",
     better="min",
+    range=(0, math.inf),
 )
 MEAN_SQUARED_ERROR = MetricKind(
     "mean_squared_error",
     "The mean of (p - y)^2.",
     better="min",
+    range=(0, math.inf),
 )
 MRR = MetricKind(
     "mrr",

@@ -200,7 +200,9 @@ class Condition(Entry):
         if name in MODEL_METRICS:
             least, most = 0.0, math.inf
         elif name in GATE_METRICS:
-            least, most = GATE_METRICS[name].range
+            limits = GATE_METRICS[name].range
+            assert limits is not None  # Every metric that judges a model has them.
+            least, most = limits
         else:
             return  # The check of the whole spec says which metrics exist.
         expected = "at least 0" if most == math.inf else f"between {least:g} and {most:g}"

@@ -26,7 +26,7 @@ import tensorflow as tf
 
 from estimator_kit.checkpoints.model_outline import ModelOutline, Shapes
 from estimator_kit.checkpoints.reading import find_checkpoint, shapes_in
-from estimator_kit.checkpoints.warm_start import row_moves, sources
+from estimator_kit.checkpoints.warm_start import row_moves, taken_variables
 from estimator_kit.checkpoints.warm_start.row_moves import Counts, MeaningError
 from estimator_kit.checkpoints.warm_start.variable_moves import (
     Taken,
@@ -82,7 +82,7 @@ class WarmStart:
       taken: the variables to take, by their names in the new model.
       report: what happens to each variable.
       step: the first global step; 0 if the source's step is not taken.
-      tables: the names of the tensors of dynamic embeddings to take; see `sources`.
+      tables: the names of the tensors of dynamic embeddings to take; see `taken_variables`.
       steps_back: how much the stored steps of these tables are reduced.
     """
 
@@ -164,18 +164,20 @@ def plan(
     """
     checkpoint = find_checkpoint(source)
     shapes = shapes_in(checkpoint)
-    old_spec = sources.kept_spec(source)
-    tables = sources.tables_to_take(outline, shapes, old_spec, spec, mode=mode, pattern=pattern)
+    old_spec = taken_variables.kept_spec(source)
+    tables = taken_variables.tables_to_take(
+        outline, shapes, old_spec, spec, mode=mode, pattern=pattern
+    )
     fixed = _without(outline, outline.growing)
-    weights = sorted(sources.weights_to_take(fixed, spec, mode, pattern))
+    weights = sorted(taken_variables.weights_to_take(fixed, spec, mode, pattern))
     if not weights and not tables.names and not tables.problems:
         raise ConfigError(
             f"--warm_start_vars={pattern} matches none of the model's variables: "
             f"{', '.join(sorted(outline.weights))}"
         )
-    names = sources.names_in_source(renames, shapes, fixed)
-    wanted = [*weights, *sources.more_to_take(weights, fixed, shapes, names, mode, pattern)]
-    moves = VariableMoves(old_spec, spec, fixed, sources.kept_places(source))
+    names = taken_variables.names_in_source(renames, shapes, fixed)
+    wanted = [*weights, *taken_variables.more_to_take(weights, fixed, shapes, names, mode, pattern)]
+    moves = VariableMoves(old_spec, spec, fixed, taken_variables.kept_places(source))
     taken, problems = _fitting(wanted, fixed, shapes, names, moves)
     problems = [*tables.problems, *problems]
     untraced = [*moves.problems()] if pattern == ".*" else []
@@ -193,10 +195,10 @@ def plan(
         logger.warning("warm start: %s", warning)
     for change in _used_otherwise(old_spec, spec):
         logger.warning("warm start: the model uses its variables in another way: %s", change)
-    step = int(tf.train.load_variable(checkpoint, sources.STEP)) if mode == "all" else 0
+    step = int(tf.train.load_variable(checkpoint, taken_variables.STEP)) if mode == "all" else 0
     steps_back = 0
-    if tables.names and mode != "all" and sources.STEP in shapes:
-        steps_back = int(tf.train.load_variable(checkpoint, sources.STEP))
+    if tables.names and mode != "all" and taken_variables.STEP in shapes:
+        steps_back = int(tf.train.load_variable(checkpoint, taken_variables.STEP))
     report = Report(
         source=checkpoint,
         mode=mode,

@@ -9,7 +9,7 @@
     plan            decides which rows go into which shard before any shard is written
     tasks, spills, processes    the work, spread over the cores or by Apache Beam
     value_checks    whether a table has the columns that flags name, and values fit the spec
-    sequences       the work with --sequence_by; histories and sequence_plan are its parts
+    sequences       the work with --sequence_by, by histories_and_windows and sequence_plan
     conversion      the whole conversion, for `estimator_kit.commands.convert`
 
 The contents of a shard depend only on the files and the options. They never depend on the number of

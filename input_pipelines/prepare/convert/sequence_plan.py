@@ -1,7 +1,7 @@
 """Which sequences go into which shard, and the sequences of a shard as record batches.
 
-`sequences` makes a plan and writes it. Histories stay in the order of `histories`, or are shuffled
-by `split`, as the rows of other conversions are.
+`sequences` makes a plan and writes it. Histories stay in the order of `histories_and_windows`, or
+are shuffled by `split`, as the rows of other conversions are.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.convert import histories, plan, split
+from input_pipelines.prepare.convert import histories_and_windows, plan, split
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
-from input_pipelines.prepare.convert.histories import Histories, Windows
+from input_pipelines.prepare.convert.histories_and_windows import Histories, Windows
 from input_pipelines.prepare.convert.options import ConvertOptions, SequenceOptions
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.reader import Table
@@ -152,7 +152,7 @@ def make(
     """
     how = options.sequences
     assert how is not None
-    parts = _sides(histories.parts(log.starts, how), log, options)
+    parts = _sides(histories_and_windows.parts(log.starts, how), log, options)
     if not any(map(len, parts.values())):
         raise DataError(
             f"{table.files[0]}: every {how.by} has only 1 row, so no row has a next one. Check "

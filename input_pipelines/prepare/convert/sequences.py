@@ -3,14 +3,14 @@
     result = sequences.convert(["log.csv"], directory="out", options=options, spec=None)
     print(result.text())
 
-One row of a log is one event. `histories` groups the rows by a key and sorts them by time,
-`windows` decides which rows become which record, and this module writes the records:
+One row of a log is one event. `histories_and_windows` groups the rows by a key, sorts them by time
+and decides which rows become which record. This module writes the records:
 
     user_id: "ann"   item_id: [a, b, c]   category: [x, y, x]   next_item_id: [b, c, d]
 
-The log is in memory (see `histories`), and one process writes all shards. As in a conversion of
-rows, the shards depend only on the files and the options, and a conversion that is started again
-writes the missing shards.
+The log is in memory (see `histories_and_windows`), and one process writes all shards. As in a
+conversion of rows, the shards depend only on the files and the options, and a conversion that is
+started again writes the missing shards.
 """
 
 from __future__ import annotations
@@ -27,10 +27,15 @@ from feature_specs.errors import counted
 from feature_specs.files import jobs
 from feature_specs.files.shards import ShardFile, Written
 from feature_specs.spec import FeatureSpec
-from input_pipelines.prepare.convert import batch_checks, derived_labels, histories, sequence_plan
+from input_pipelines.prepare.convert import (
+    batch_checks,
+    derived_labels,
+    histories_and_windows,
+    sequence_plan,
+)
 from input_pipelines.prepare.convert import fields as field_rules
 from input_pipelines.prepare.convert.encoding import Encoder
-from input_pipelines.prepare.convert.histories import HELD_OUT
+from input_pipelines.prepare.convert.histories_and_windows import HELD_OUT
 from input_pipelines.prepare.convert.options import ConvertOptions
 from input_pipelines.prepare.convert.plan import PlanDocument
 from input_pipelines.prepare.convert.sequence_plan import SequencePlan
@@ -174,7 +179,7 @@ def _planned(
     for name in how.columns:
         check_column(rows, name, "--sequence_columns")
     rounded: Rounded = Counter()
-    log = histories.read(rows, how, options.derived_labels, rounded, on_rows)
+    log = histories_and_windows.read(rows, how, options.derived_labels, rounded, on_rows)
     view = sequence_plan.view_of(rows, how)
     notes = [*view.notes, *log.notes]
     if spec is None:

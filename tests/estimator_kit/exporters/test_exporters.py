@@ -57,6 +57,8 @@ def test_retention_keeps_the_newest_and_what_is_pinned_or_live(folder):
     assert kinds.delete(folder, "9")
     kinds.delete_old(folder, 1)
     assert names(folder) == ["12"]
+    assert kinds.delete_old(folder, 2) == [] and names(folder) == ["12"]
+    assert kinds.delete_old(folder, 0) == [f"{folder}/12"] and names(folder) == []
 
 
 def test_a_store_has_versions_too(monkeypatch):

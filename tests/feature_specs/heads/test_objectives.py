@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import feature_specs
@@ -393,6 +395,16 @@ def test_the_labels_of_a_head_tell_their_metrics(head):
     for choice in choices:
         if choice.value is not None or choice.kind.number is None:
             assert kind_of(choice.label) == choice.kind
+
+
+def test_the_ranges_of_the_metrics_that_judge_a_model():
+    share, least_0 = (0, 1), (0, math.inf)
+    judging = {kind.name: kind.range for head in HEADS.values() for kind in head.judged_by}
+    assert judging == {
+        "auc": share, "accuracy": share, "concordance": share, "log_loss": least_0,
+        "calibration": least_0, "mean_absolute_error": least_0, "mean_squared_error": least_0,
+    }  # fmt: skip
+    assert {name for name, kind in METRICS.items() if kind.range is not None} == {*judging}
 
 
 @pytest.mark.parametrize("label", ["own", "ndcg_at_", "top_x_accuracy", "recall_0.9", "auc_at_10"])

@@ -85,4 +85,4 @@ def test_only_these_modules_see_the_types_of_a_block():
                         sees_blocks.add(name)
     tables = "input_pipelines/prepare/tables"
     assert readers == {f"{tables}/formats/json_lines.py"}
-    assert sees_blocks == {"input_pipelines/prepare/convert/histories.py"}
+    assert sees_blocks == {"input_pipelines/prepare/convert/histories_and_windows.py"}

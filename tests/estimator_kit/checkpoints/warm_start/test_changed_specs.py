@@ -20,7 +20,7 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.checkpoints import model_outline, run_record
-from estimator_kit.checkpoints.warm_start import sources, warm_start
+from estimator_kit.checkpoints.warm_start import taken_variables, warm_start
 from estimator_kit.config.modes import command_of
 from estimator_kit.model.places import input_places
 from estimator_kit.model.places.places import without_objectives
@@ -382,7 +382,7 @@ def test_predictions_stay_or_the_start_is_refused(name, change, caplog):
     ],
 )  # fmt: skip
 def test_the_record_of_an_earlier_version_knows_only_columns(name, change, refusal, monkeypatch):
-    kept = sources.kept_places
+    kept = taken_variables.kept_places
 
     def without(source):
         return {
@@ -390,7 +390,7 @@ def test_the_record_of_an_earlier_version_knows_only_columns(name, change, refus
             for variable, axes in kept(source).items()
         }
 
-    monkeypatch.setattr(sources, "kept_places", without)
+    monkeypatch.setattr(taken_variables, "kept_places", without)
     found = change_of(name, change)
     if refusal is None:
         assert found < 1e-6

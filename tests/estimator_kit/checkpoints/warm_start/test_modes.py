@@ -8,7 +8,7 @@ import types
 import pytest
 
 from estimator_kit.checkpoints.model_outline import ModelOutline
-from estimator_kit.checkpoints.warm_start import sources
+from estimator_kit.checkpoints.warm_start import taken_variables
 from estimator_kit.checkpoints.warm_start.warm_start import _pattern_hint
 
 SHAPES = {
@@ -29,7 +29,7 @@ FREQUENCIES = ["click/item_frequency/last_step", "item_frequency/gap"]
 )
 def test_frequencies_of_items_are_taken_only_with_their_step(mode, more):
     outline = ModelOutline(SHAPES, frozenset(["table"]), frozenset(["table"]), frozenset())
-    taken = sources.more_to_take(["table"], outline, SHAPES, {}, mode, ".*")
+    taken = taken_variables.more_to_take(["table"], outline, SHAPES, {}, mode, ".*")
     assert sorted(taken) == sorted(more)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from input_pipelines.prepare.convert import histories
+from input_pipelines.prepare.convert import histories_and_windows
 from input_pipelines.prepare.convert.options import SequenceOptions
 
 pytestmark = pytest.mark.no_tensorflow
@@ -18,7 +18,7 @@ def parts(sizes, steps, targets):
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     options = SequenceOptions("u", "t", ("i",), steps, targets)
     found = {}
-    for part, some in histories.parts(starts, options).items():
+    for part, some in histories_and_windows.parts(starts, options).items():
         found[part] = []
         for history, start, length in zip(some.history, some.start, some.length):
             rows = [int(row) - int(starts[history]) for row in range(start, start + length)]

@@ -1,8 +1,8 @@
 """The rows of a log, grouped by a key and sorted by time, and the windows that become records.
 
-    log = histories.read(table, options)
+    log = histories_and_windows.read(table, options)
     log.key(3), log.starts[3], log.starts[4]     # one history: its key and its rows in `columns`
-    for part, windows in histories.parts(log.starts, options).items():
+    for part, windows in histories_and_windows.parts(log.starts, options).items():
 
 Histories are in the order of their first rows in the files. Rows of a history that have the same
 time stay in the order of the files. Rows may be in any order in the files, because a log is often
