@@ -28,8 +28,8 @@ class MetricKind(NamedTuple):
         without a weight is written as if every row had the weight 1.
       better: which value is best: the largest, the smallest, or the one nearest to 1. None if no
         value is better than another.
-      range: the smallest and the largest possible value. A metric that judges a model has one, and
-        the others have None.
+      range: the smallest and the largest possible value of a metric that judges a model; None for
+        other metrics.
       number: the number that a spec gives: a share between 0 and 1, or a count of 1 or more.
       label: the name among the metrics of a run, with `{}` for the number. By default the name, and
         `<name>_<share>` or `<name>_at_<count>`.
