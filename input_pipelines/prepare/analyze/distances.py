@@ -81,7 +81,7 @@ def shares(statistics: Optional[FeatureStatistics], *, binary: bool = False) -> 
     """The shares of a feature's values; empty if it has no statistics.
 
     Args:
-      statistics: those of a string or int64 feature, or with `binary` of a float32 feature.
+      statistics: of a string or int64 feature, or, with `binary`, of a float32 feature.
       binary: whether 0 and 1 are its only values.
     """
     if statistics is None or not statistics.values:
