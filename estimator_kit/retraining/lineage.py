@@ -84,7 +84,7 @@ class Lineage(CycleFile):
     seed: Optional[int] = None
     global_step: Optional[int] = None
     metrics: Optional[dict[str, Optional[float]]]
-    meaning: Optional[dict[str, Both]] = None
+    compared: Optional[dict[str, Both]] = None
     passed: Optional[bool] = None
     version: Optional[int] = None
     seconds: dict[str, float] = Field({})
