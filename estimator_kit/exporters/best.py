@@ -215,7 +215,7 @@ class BestK(_ByMetric[_BestK]):
         return [entry for entry in self._stored.entries if self.meaning.is_of(entry.scores)]
 
     def delete_old(self) -> None:
-        pass  # `_add` has deleted the version that is no longer among the best.
+        """Deletes nothing: `_add` has deleted the version that is no longer among the best."""
 
     def _empty(self, **of: Any) -> _BestK:
         return _BestK(**of, best=[], dropped=[])

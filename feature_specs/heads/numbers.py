@@ -27,6 +27,18 @@ COSINE_SIMILARITY = MetricKind(
 )
 
 
+_ErrorMetrics = metrics_of(MEAN_RELATIVE_ERROR)
+
+
+def _error_metrics() -> Any:
+    """The field `metrics` of a head that reports errors."""
+    return field(
+        (),
+        changes="nothing",
+        description="Metrics in addition to the default metrics: `mean_relative_error`.",
+    )
+
+
 class Huber(LossEntry):
     """The Huber loss: d^2 / 2 for an error d <= delta, and delta (d - delta / 2) above it."""
 
@@ -117,11 +129,7 @@ class Regression(StepEntry):
         changes="training scores",
         description="The loss of a row. The default is `squared`.",
     )
-    metrics: metrics_of(MEAN_RELATIVE_ERROR) = field(  # type: ignore[valid-type]
-        (),
-        changes="nothing",
-        description="Metrics in addition to the default metrics: `mean_relative_error`.",
-    )
+    metrics: _ErrorMetrics = _error_metrics()  # type: ignore[valid-type]
 
     always = kinds.OF_ERRORS
     judged_by = (kinds.MEAN_ABSOLUTE_ERROR, kinds.MEAN_SQUARED_ERROR)
@@ -140,11 +148,7 @@ class PoissonRegression(StepEntry):
     loss: loss_of(Poisson) = field(  # type: ignore[valid-type]
         Poisson.default(), changes="training scores", description="The loss of a row: `poisson`."
     )
-    metrics: metrics_of(MEAN_RELATIVE_ERROR) = field(  # type: ignore[valid-type]
-        (),
-        changes="nothing",
-        description="Metrics in addition to the default metrics: `mean_relative_error`.",
-    )
+    metrics: _ErrorMetrics = _error_metrics()  # type: ignore[valid-type]
 
     always = kinds.OF_ERRORS
     judged_by = (
@@ -171,11 +175,7 @@ class LogisticRegression(StepEntry):
         changes="training scores",
         description="The loss of a row. The default is `sigmoid_cross_entropy`.",
     )
-    metrics: metrics_of(MEAN_RELATIVE_ERROR) = field(  # type: ignore[valid-type]
-        (),
-        changes="nothing",
-        description="Metrics in addition to the default metrics: `mean_relative_error`.",
-    )
+    metrics: _ErrorMetrics = _error_metrics()  # type: ignore[valid-type]
 
     always = kinds.OF_ERRORS
     judged_by = (kinds.LOG_LOSS, kinds.CALIBRATION)
@@ -196,11 +196,7 @@ class ZeroInflatedLognormal(HeadEntry):
         description="A value that is often 0 and otherwise has a long tail, from three logits: the "
         "probability that it is above 0, and the mean and the standard deviation of its logarithm.",
     )
-    metrics: metrics_of(MEAN_RELATIVE_ERROR) = field(  # type: ignore[valid-type]
-        (),
-        changes="nothing",
-        description="Metrics in addition to the default metrics: `mean_relative_error`.",
-    )
+    metrics: _ErrorMetrics = _error_metrics()  # type: ignore[valid-type]
 
     always = kinds.OF_ERRORS
     judged_by = (
