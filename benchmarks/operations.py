@@ -26,10 +26,10 @@ import tensorflow as tf
 from training_speed import RATE, UNITS
 
 import estimator_kit as ek
-from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.exporters.saved_model_graph import op_counts
 from estimator_kit.exporters.writer import make_graph
 from estimator_kit.models import find_model
+from estimator_kit.tf_estimator import ModeKeys
 from input_pipelines.transform.transforms import Transform
 
 FEW, MANY, MOST_TYPES = 10, 40, 12

@@ -32,7 +32,8 @@ depends_on_tensorflow=(
   tests/estimator_kit/exporters/test_{exporters,exports}.py
   tests/estimator_kit/{scoring,serving}
   tests/estimator_kit/training/test_hooks.py
-  tests/estimator_kit/test_{tensorflow_errors,tensorflow_report}.py
+  tests/estimator_kit/test_tensorflow_errors.py
+  tests/tools/test_{source_scan,tensorflow_report}.py
   tests/input_pipelines/prepare/test_beam_runner.py
   tests/input_pipelines/prepare/{analyze,convert,tables}/test_beam_pipeline.py
   tests/integration/test_beam.py

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Optional
 import tensorflow as tf
 from tensorflow.python.training.saving import saveable_object_util
 
-from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import python_ops, raw_features
 from estimator_kit.model.model_fn import ModelFn
@@ -28,6 +27,7 @@ from estimator_kit.model.places.places import UNTRACED, AxisPlaces
 from estimator_kit.model.user_code import WrongRows
 from estimator_kit.optimizers.combining import COMBINED
 from estimator_kit.optimizers.moving_average import whole_name
+from estimator_kit.tf_estimator import ModeKeys
 from input_pipelines.transform.transforms import Transform
 
 _log = logging.getLogger("estimator_kit")

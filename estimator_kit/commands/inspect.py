@@ -23,7 +23,6 @@ from google.protobuf import text_format
 
 from estimator_kit.checkpoints import model_outline, reading, run_record
 from estimator_kit.commands.inspected_model import describe, statistics_beside
-from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.config.areas.run import ModelChoice, Run
 from estimator_kit.config.flags import config_from_flagfile
 from estimator_kit.config.modes import InFolder, Inspect
@@ -41,6 +40,7 @@ from estimator_kit.exporters.verification import Report
 from estimator_kit.result import RunResult
 from estimator_kit.retraining import cycle_files, modes
 from estimator_kit.scoring.export import newest
+from estimator_kit.tf_estimator import ModeKeys
 from estimator_kit.training.preparation import make_model
 from feature_specs.files import file_systems, staged, versions
 from feature_specs.kinds import Vocabulary

@@ -18,9 +18,9 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.checkpoints import model_outline
-from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.model import operations
 from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.tf_estimator import ModeKeys
 
 # Ops between a variable and a product that reads it.
 _PASSING = ("ReadVariableOp", "Identity", "Reshape", "Cast", "Transpose", "ExpandDims", "IdentityN")

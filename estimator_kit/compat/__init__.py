@@ -12,23 +12,28 @@ TensorFlow has removed, and nothing else:
 
 - legacy_keras.py: `tf.keras` is Keras 2, from the package `tf_keras`;
 - estimator_training.py: the removed glue between Estimator and distribution strategies;
-- restored_names.py: `tf.estimator`, `tf.compat.v1.estimator`, `tf.compat.v2.estimator`, the path
-  `tensorflow.python.estimator`, and what to use instead of `tf.contrib` and `BoostedTrees*`;
-- estimator_patches.py: stand-ins for TPUEstimator, which is not supported, and string columns of
-  pandas 3 in `pandas_input_fn`.
+- restored_names.py: `tf.estimator`, `tf.compat.v1.estimator`, `tf.compat.v2.estimator`, and the
+  path `tensorflow.python.estimator`; private_paths.py: private names that have moved;
+- removed_names.py: errors that say what to use instead of names of TensorFlow 1;
+- tpu: TPUEstimator on CPUs and GPUs;
+- estimator_patches.py: string columns of pandas 3 in `pandas_input_fn`.
+
+Programs for TensorFlow 1 need more: `import estimator_kit.compat.tf1` (tf1.py) also brings back the
+names of TensorFlow 1 and `tf.contrib`. `python -m estimator_kit.compat [--tf1] PROGRAM.py` runs a
+program with one of the two, unchanged.
 
 private_names.py lists all private names of TensorFlow that this package needs. They are checked
 first: a process gets either a complete `tf.estimator`, or one `UnsupportedTensorFlowError` and an
-unchanged TensorFlow. `python -m estimator_kit.tensorflow_report` lists what a TensorFlow lacks.
+unchanged TensorFlow.
 
 It never modifies a file, an installed package, or a function of TensorFlow.
 """
 
 from __future__ import annotations
 
-from estimator_kit.compat.installer import install
-from estimator_kit.compat.versions import SUPPORTED
-from estimator_kit.errors import UnsupportedTensorFlowError
+from .errors import UnsupportedTensorFlowError
+from .installer import install
+from .versions import SUPPORTED
 
 __all__ = ["SUPPORTED", "UnsupportedTensorFlowError", "install"]
 

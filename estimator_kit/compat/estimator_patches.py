@@ -1,10 +1,4 @@
-"""What is replaced in tensorflow-estimator: its TPU part, and `pandas_input_fn`.
-
-TensorFlow 2.16 removed the TPU embedding and session modules that `TPUEstimator` needs, but
-`import tensorflow_estimator` still imports it. So before anything imports them, two modules of
-tensorflow-estimator are replaced by stand-ins. Their classes can be imported and subclassed, but
-making an object raises a clear error. `tf.compat.v1.estimator.tpu.RunConfig`, `TPUConfig` and
-`InputPipelineConfig` are the real classes, because they only hold settings.
+"""What is wrapped in tensorflow-estimator: `pandas_input_fn`.
 
 Since pandas 3 a string column has the type `str` instead of `object`, and TensorFlow has no such
 type: `pandas_input_fn` failed with "Cannot convert the argument `type_value`". It is wrapped, and
@@ -20,10 +14,7 @@ import contextlib
 import functools
 import importlib
 import sys
-from types import ModuleType
 from typing import Any
-
-from estimator_kit.errors import UnsupportedTensorFlowError
 
 _NAME = "pandas_input_fn"
 _PACKAGE = "tensorflow_estimator"
@@ -75,37 +66,3 @@ def _check_present(series: Any, where: str) -> None:
             f"{_NAME}: {where}: expected strings, got {missing} missing values of {len(series)}. "
             "Fill them, for example with fillna('')."
         )
-
-
-_TPU = "tensorflow_estimator.python.estimator.tpu"
-
-# Stand-in module -> the classes that tensorflow-estimator's API takes from it.
-_STAND_INS: dict[str, tuple[str, ...]] = {
-    f"{_TPU}.tpu_estimator": ("TPUEstimator", "TPUEstimatorSpec"),
-    f"{_TPU}._tpu_estimator_embedding": ("EmbeddingConfigSpec",),
-}
-
-
-def install_tpu_stand_ins(undo: contextlib.ExitStack, *, tensorflow_version: str) -> None:
-    """Installs the stand-in modules; `undo` removes them."""
-    for name, classes in _STAND_INS.items():
-        if name in sys.modules:
-            continue
-        module = ModuleType(name, f"Stand-in for {name}, not supported after TensorFlow 2.15.")
-        for class_name in classes:
-            setattr(module, class_name, _given_up(class_name, name, tensorflow_version))
-        sys.modules[name] = module
-        undo.callback(sys.modules.pop, name, None)
-
-
-def _given_up(name: str, module: str, tensorflow_version: str) -> type:
-    message = (
-        f"{name} is not available on TensorFlow {tensorflow_version}: TensorFlow removed the TPU "
-        "code that it needs after 2.15. Use tf.estimator.Estimator on CPUs and GPUs, or stay on "
-        "TensorFlow 2.15 for TPUs."
-    )
-
-    def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:
-        raise UnsupportedTensorFlowError(message)
-
-    return type(name, (), {"__new__": refuse, "__doc__": message, "__module__": module})

@@ -16,18 +16,19 @@ import threading
 import warnings
 from typing import Optional
 
-from estimator_kit.compat import (
+from . import (
     estimator_patches,
     legacy_keras,
     private_names,
+    private_paths,
+    removed_names,
     restored_names,
+    tpu,
     versions,
 )
-from estimator_kit.errors import UnsupportedTensorFlowError
+from .errors import UnsupportedTensorFlowError
 
 _TRAINING = "tensorflow.python.distribute.estimator_training"
-
-_REPORT = "python -m estimator_kit.tensorflow_report"
 
 _lock = threading.Lock()
 _installed = False
@@ -46,6 +47,10 @@ def install() -> None:
     global _installed
     with _lock:
         if _installed:
+            return
+        if "tensorflow.estimator" in sys.modules and _TRAINING in sys.modules:
+            # The kit and estimator-kit-compat are both in this process.
+            _installed = True
             return
         installed = versions.read()
         if installed.tensorflow is None:
@@ -73,7 +78,7 @@ def _install(installed: versions.Installed, undo: contextlib.ExitStack) -> None:
     if versions.minor_of(version) > versions.SUPPORTED.last:
         warnings.warn(
             f"TensorFlow {version} is newer than the supported versions {versions.SUPPORTED}. All "
-            f"private names exist. Run `{_REPORT}` and the tests.",
+            "private names exist, but no test ran with it.",
             stacklevel=4,
         )
 
@@ -83,13 +88,15 @@ def _install(installed: versions.Installed, undo: contextlib.ExitStack) -> None:
     # An earlier import without this package may have failed and left partial modules.
     _forget_estimator()
     undo.callback(_forget_estimator)
+    private_paths.install(undo)
     restored_names.install_export_names(undo)
-    estimator_patches.install_tpu_stand_ins(undo, tensorflow_version=version)
+    tpu.install_removed_modules(undo)
     _install_training(undo)
     restored_names.install_namespaces(undo)
     restored_names.install_old_paths(undo)
+    tpu.install_old_paths(undo)
     estimator_patches.install_pandas_strings(undo)
-    restored_names.explain_removed_names(undo)
+    removed_names.explain(undo)
 
 
 def _forget_estimator() -> None:
@@ -101,7 +108,7 @@ def _forget_estimator() -> None:
 def _install_training(undo: contextlib.ExitStack) -> None:
     if _TRAINING in sys.modules:
         return
-    from estimator_kit.compat import estimator_training
+    from . import estimator_training
 
     package, _, attribute = _TRAINING.rpartition(".")
     parent = importlib.import_module(package)
@@ -139,6 +146,5 @@ def _raise_if(
     raise UnsupportedTensorFlowError(
         f"tf.estimator cannot work on TensorFlow {installed.tensorflow}:\n"
         + "".join(f"  - {problem}\n" for problem in problems)
-        + f"Supported: TensorFlow {versions.SUPPORTED}. Nothing was changed. "
-        f"Run `{_REPORT}` for a report on this environment."
+        + f"Supported: TensorFlow {versions.SUPPORTED}. Nothing was changed."
     ) from cause

@@ -29,7 +29,7 @@ from pathlib import PurePath
 from types import ModuleType
 from typing import Any, Optional
 
-from estimator_kit.compat.versions import Installed, minor_of
+from .versions import Installed, minor_of
 
 VARIABLE = "TF_USE_LEGACY_KERAS"
 

@@ -24,7 +24,6 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit import exit_codes
-from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config import cluster
 from estimator_kit.config.areas.cluster import Cluster
 from estimator_kit.config.areas.program import Program
@@ -39,6 +38,7 @@ from estimator_kit.distributed.worker import Worker
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.optimizers.combining import Uncertainty, Weights
+from estimator_kit.tf_estimator import estimator
 from estimator_kit.training.hooks.stop import SaverHook, StopRequest
 from estimator_kit.training.run_config import make_estimator, make_run_config, session_config
 from estimator_kit.training.source import TrainingInput

@@ -32,10 +32,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
+from estimator_kit.tf_estimator import ModeKeys, estimator
 from feature_specs.errors import did_you_mean
 from feature_specs.heads import NextItem
 from feature_specs.spec import FeatureSpec

@@ -14,7 +14,6 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import signature_parts
 from estimator_kit.exporters.sample_rows import on_cpu
@@ -22,6 +21,7 @@ from estimator_kit.exporters.signatures import make_signatures
 from estimator_kit.exporters.skew import parts_of
 from estimator_kit.model import python_ops
 from estimator_kit.model.names import PREDICT_EXAMPLES, PREDICT_RAW
+from estimator_kit.tf_estimator import ModeKeys
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import ServingInputs, serving_inputs
 

@@ -21,7 +21,6 @@ from typing import Any, Optional, Union
 
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.embeddings import dynamic_problems, dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import (
@@ -52,6 +51,7 @@ from estimator_kit.optimizers.choice import OptimizerChoice, make_optimizer
 from estimator_kit.optimizers.combining import check_combination, parse_combination
 from estimator_kit.optimizers.moving_average import AveragedSaver
 from estimator_kit.optimizers.sync_replicas import Synchronous
+from estimator_kit.tf_estimator import ModeKeys
 from feature_specs.spec import FeatureSpec
 from input_pipelines import eager
 from input_pipelines.input_fns import PADDING

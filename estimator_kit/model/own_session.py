@@ -18,11 +18,11 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.config import user_errors
 from estimator_kit.errors import ConfigError, SessionLost
 from estimator_kit.model import user_code
 from estimator_kit.model.modes.prediction import Hook, Model
+from estimator_kit.tf_estimator import ModeKeys
 
 _log = logging.getLogger("estimator_kit")
 

@@ -15,12 +15,12 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_kit import tensorflow_errors
-from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config import user_errors
 from estimator_kit.errors import ConfigError, LossError, SessionLost
 from estimator_kit.model import user_code
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.optimizers.choice import NOT_FINITE
+from estimator_kit.tf_estimator import estimator
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import diagnosis

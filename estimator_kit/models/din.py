@@ -8,7 +8,6 @@ from typing import Annotated
 import pydantic
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import group_checks, input_layer
 from estimator_kit.model.model_fn import Logits, ModelFn
@@ -17,6 +16,7 @@ from estimator_kit.models.dnn import DNNParams, HiddenUnits, PositiveInt, tower_
 from estimator_kit.models.layers import dense_layer, dnn_logits
 from estimator_kit.models.normalization import Activation
 from estimator_kit.models.sequence_model import gru_layer, pool_steps, step_mask
+from estimator_kit.tf_estimator import ModeKeys
 from input_pipelines.transform.transforms import Features
 
 

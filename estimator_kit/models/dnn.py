@@ -8,7 +8,6 @@ from typing import Annotated, Any, Optional
 import pydantic
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.model.group_checks import check_dense_group, check_linear_group
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.model_params import TRAINING, TRAINING_AND_SCORES, Group, ModelParams
@@ -16,6 +15,7 @@ from estimator_kit.models.initializers import Initializer
 from estimator_kit.models.layers import Regularizer, dense_layer, hidden_layers
 from estimator_kit.models.normalization import Activation
 from estimator_kit.optimizers.choice import OptimizerChoice, make_optimizer
+from estimator_kit.tf_estimator import ModeKeys
 from input_pipelines.transform.transforms import Features
 
 

@@ -9,7 +9,6 @@ from typing import Any, Optional
 import pydantic
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.group_checks import check_sequence_group, columns_of
 from estimator_kit.model.heads.steps import StepScores
@@ -21,6 +20,7 @@ from estimator_kit.models.normalization import layer_norm
 from estimator_kit.models.sequence_model import gru_layer
 from estimator_kit.models.transformer import transformer_block
 from estimator_kit.optimizers.choice import OptimizerChoice
+from estimator_kit.tf_estimator import ModeKeys
 from feature_specs.heads import NextItem
 from input_pipelines.transform.transforms import Features
 

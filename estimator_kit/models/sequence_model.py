@@ -12,12 +12,12 @@ from typing import ClassVar, Literal, Optional
 
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.model import group_checks
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.model_params import Group, OptionalGroup
 from estimator_kit.models.dnn import DNNParams, Dropout, HiddenUnits, tower_logits
 from estimator_kit.models.layers import dense_layer
+from estimator_kit.tf_estimator import ModeKeys
 from input_pipelines.transform.transforms import Features
 
 Pooling = Literal["last", "max", "mean", "sum"]

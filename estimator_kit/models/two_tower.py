@@ -8,7 +8,6 @@ from typing import Annotated, Optional
 import pydantic
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.group_checks import check_dense_group, columns_of
 from estimator_kit.model.heads.losses import unit_vectors
@@ -17,6 +16,7 @@ from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.model_params import TRAINING, TRAINING_AND_SCORES, Group
 from estimator_kit.model.own_losses import ExampleLosses
 from estimator_kit.models.dnn import DNNParams, PositiveInt, tower_logits
+from estimator_kit.tf_estimator import ModeKeys
 from feature_specs.heads import Binary, Ranking
 from input_pipelines.transform.transforms import Features
 

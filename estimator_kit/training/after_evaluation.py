@@ -16,7 +16,6 @@ import tensorflow as tf
 
 from estimator_kit.checkpoints import reading
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
-from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config.areas.exports import metric_of
 from estimator_kit.config.modes import Train
 from estimator_kit.exporters.best import watched
@@ -26,6 +25,7 @@ from estimator_kit.model.names import read_metrics
 from estimator_kit.observing.histories import Evaluation, EvaluationHistory
 from estimator_kit.observing.progress import Progress
 from estimator_kit.result import EARLY_STOPPED, read_result
+from estimator_kit.tf_estimator import estimator
 from estimator_kit.training import unfinished
 from estimator_kit.training.hooks.progress import EvaluationProgressHook
 from estimator_kit.training.hooks.stop import InterruptHook, StopRequest, stops

@@ -26,7 +26,6 @@ from estimator_kit.checkpoints import model_outline, reading, run_record
 from estimator_kit.checkpoints.model_outline import ModelOutline
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
-from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config.modes import Train
 from estimator_kit.errors import ConfigError, Stopped
 from estimator_kit.exporters.signatures import check_default
@@ -46,6 +45,7 @@ from estimator_kit.result import (
     RunResult,
     result_path,
 )
+from estimator_kit.tf_estimator import estimator
 from estimator_kit.training import (
     bad_data,
     data_service,

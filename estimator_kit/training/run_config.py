@@ -15,7 +15,6 @@ from typing import Any, Optional
 import tensorflow as tf
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
-from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config import cluster
 from estimator_kit.config.areas.cluster import Cluster
 from estimator_kit.config.areas.program import Program
@@ -25,6 +24,7 @@ from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.modes import Train, Trained
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.names import TOTAL_LOSS
+from estimator_kit.tf_estimator import estimator
 
 
 def over_rows(trained: Any) -> Any:

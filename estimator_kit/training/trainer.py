@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Optional
 
-from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config.modes import Train
 from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.tf_estimator import estimator
 from estimator_kit.training import data_service
 from estimator_kit.training.hooks.stop import OneSession, SaverHook, StopRequest
 from estimator_kit.training.plan import Plan

@@ -59,9 +59,9 @@ def export(model_dir: str, records: str, folder: str, second: float) -> str:
     """Writes the export. Does not kill the process itself."""
     import estimator_kit.compat  # noqa: F401  # tf.estimator, on every TensorFlow
     import feature_specs
-    from estimator_kit.compat.tf_estimator import estimator
     from estimator_kit.exporters import sample_rows, saved_model
     from estimator_kit.models import find_model
+    from estimator_kit.tf_estimator import estimator
     from tests.conftest import DOCUMENT
 
     spec = feature_specs.parse(DOCUMENT)

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Optional
 
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.model.heads import class_metrics, losses, row_metrics, score_bins
 from estimator_kit.model.heads.base import Batch, Head, Link, RowMetrics
 from estimator_kit.model.heads.class_metrics import (
@@ -24,6 +23,7 @@ from estimator_kit.model.heads.class_metrics import (
 from estimator_kit.model.heads.group_metrics import group_metrics
 from estimator_kit.model.heads.score_bins import Bins, streaming_bins
 from estimator_kit.model.heads.streaming import Metric, also_updating, observe, ratio, streaming_sum
+from estimator_kit.tf_estimator import estimator
 from feature_specs.heads.losses import SigmoidCrossEntropy
 
 

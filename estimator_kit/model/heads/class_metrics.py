@@ -12,9 +12,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.model.heads.base import Head
 from estimator_kit.model.heads.streaming import Metric, ratio, streaming_sum
+from estimator_kit.tf_estimator import estimator
 from feature_specs.label import Label
 
 # The most classes whose words `predict` repeats in each row. More would be most of an answer.

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.model.heads import losses, row_metrics
 from estimator_kit.model.heads.base import Batch, Head, Link, RowMetrics
 from estimator_kit.model.heads.score_bins import sums_by_prediction
 from estimator_kit.model.heads.streaming import Metric, also_updating, observe, ratio, streaming_sum
+from estimator_kit.tf_estimator import estimator
 
 
 class RegressionHead(Head):

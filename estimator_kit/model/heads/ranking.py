@@ -7,12 +7,12 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.model.heads import list_losses, streaming
 from estimator_kit.model.heads.base import Batch, Head
 from estimator_kit.model.heads.group_metrics import group_metrics
 from estimator_kit.model.heads.list_losses import Lists
 from estimator_kit.model.heads.streaming import Metric, also_updating, observe, ratio, streaming_sum
+from estimator_kit.tf_estimator import estimator
 
 # The last one has all lists of more than 2 to the 11th rows.
 LIST_LENGTHS = 12

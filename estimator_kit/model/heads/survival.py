@@ -22,11 +22,11 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.model.heads import row_metrics, score_bins
 from estimator_kit.model.heads.base import Batch, Head, RowMetrics
 from estimator_kit.model.heads.row_metrics import Auc, Floats
 from estimator_kit.model.heads.streaming import Metric, also_updating, observe, ratio, streaming_sum
+from estimator_kit.tf_estimator import estimator
 from feature_specs.spec import FeatureSpec
 
 # Many intervals have fewer bins: the sums of all bins take 16 MiB, or 256 KiB for each interval if

@@ -39,8 +39,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.model.heads.steps import StepScores
+from estimator_kit.tf_estimator import estimator
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import checks
 

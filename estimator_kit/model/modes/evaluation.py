@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import operations, own_losses, own_session, user_code
 from estimator_kit.model.heads import joint
@@ -21,6 +20,7 @@ from estimator_kit.model.modes import labeled
 from estimator_kit.model.modes.labeled import Labeled
 from estimator_kit.model.modes.prediction import Model
 from estimator_kit.model.names import TOTAL_LOSS
+from estimator_kit.tf_estimator import ModeKeys, estimator
 
 # The prefix of the names of the metrics of `ModelFn.example_losses`.
 EXAMPLE_LOSS = "example_loss"

@@ -12,7 +12,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.config import user_errors
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import operations, own_losses, user_code
@@ -23,6 +22,7 @@ from estimator_kit.model.modes.prediction import Model
 from estimator_kit.model.names import LOSS_TENSOR, ROWS_TENSOR
 from estimator_kit.model.own_losses import Added, Weighted
 from estimator_kit.optimizers.combining import Weights
+from estimator_kit.tf_estimator import ModeKeys
 from feature_specs.spec import FeatureSpec
 from input_pipelines.input_fns import PADDING
 from input_pipelines.transform.checks import bounded

@@ -11,7 +11,6 @@ from typing import Any, Optional, Protocol
 
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.model import outputs as model_outputs
 from estimator_kit.model.heads import Head
 from estimator_kit.model.heads.class_metrics import words_of_classes
@@ -20,6 +19,7 @@ from estimator_kit.model.own_losses import ExampleLosses
 from estimator_kit.optimizers.choice import OptimizerChoice
 from estimator_kit.optimizers.combining import Combination
 from estimator_kit.optimizers.sync_replicas import Synchronous
+from estimator_kit.tf_estimator import ModeKeys, estimator
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.transforms import Features
 

@@ -15,7 +15,6 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.embeddings import dynamic_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.model import initial_values, own_session, user_code
@@ -30,6 +29,7 @@ from estimator_kit.optimizers.choice import NothingLearned, minimize
 from estimator_kit.optimizers.combining import Weights
 from estimator_kit.optimizers.combining.base import MakeGradients
 from estimator_kit.optimizers.freezing import not_frozen
+from estimator_kit.tf_estimator import ModeKeys, estimator
 from feature_specs.feature import Image
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.transforms import Features

@@ -4,9 +4,6 @@ import json
 
 import pytest
 
-import estimator_kit.compat as compat  # isort: skip  # before TensorFlow: which Keras
-import tensorflow as tf
-
 from estimator_kit.compat import versions
 from tests.estimator_kit.compat.support import run_code
 
@@ -469,32 +466,5 @@ def test_a_newer_tensorflow_with_every_name_is_a_warning():
     )
     assert out == (
         "['TensorFlow 2.99.0 is newer than the supported versions 2.15 to 2.21. All private names "
-        "exist. Run `python -m estimator_kit.tensorflow_report` and the tests.']"
+        "exist, but no test ran with it.']"
     )
-
-
-@later
-def test_tpu_estimator_is_given_up_with_a_clear_error():
-    from tensorflow_estimator.python.estimator.tpu.tpu_estimator import TPUEstimator
-
-    tpu = tf.compat.v1.estimator.tpu
-    assert TPUEstimator is tpu.TPUEstimator
-
-    class Mine(TPUEstimator):
-        def __init__(self, **kwargs):
-            raise AssertionError
-
-    embedding = tpu.experimental.EmbeddingConfigSpec
-    for make, name in (
-        (TPUEstimator, "TPUEstimator"), (Mine, "TPUEstimator"),
-        (tpu.TPUEstimatorSpec, "TPUEstimatorSpec"), (embedding, "EmbeddingConfigSpec"),
-    ):  # fmt: skip
-        with pytest.raises(compat.UnsupportedTensorFlowError) as caught:
-            make(model_fn=None, use_tpu=False)
-        assert str(caught.value) == (
-            f"{name} is not available on TensorFlow {HERE.tensorflow}: TensorFlow removed the TPU "
-            "code that it needs after 2.15. Use tf.estimator.Estimator on CPUs and GPUs, or stay "
-            "on TensorFlow 2.15 for TPUs."
-        )
-    assert tpu.TPUConfig(iterations_per_loop=2).iterations_per_loop == 2
-    assert tpu.RunConfig().tpu_config is not None

@@ -10,7 +10,7 @@ import pytest
 import estimator_kit.compat  # noqa: F401  # isort: skip  # before TensorFlow: which Keras
 import tensorflow as tf
 
-from estimator_kit.compat import estimator_patches, restored_names, versions
+from estimator_kit.compat import estimator_patches, removed_names, versions
 
 pytestmark = pytest.mark.skipif(
     versions.read().has_own_estimator, reason="on 2.15 nothing is put in place"
@@ -18,11 +18,20 @@ pytestmark = pytest.mark.skipif(
 
 v1 = tf.compat.v1
 
+LAUNCHER = "`python -m estimator_kit.compat --tf1 PROGRAM.py`"
 CONTRIB = (
-    ": tf.contrib ended with TensorFlow 1.15. docs/guides/longevity.md lists the replacements, "
-    "such as tf.estimator for contrib.learn and contrib.estimator, and the package tf_slim for "
-    "contrib.layers and contrib.slim."
+    f": tf.contrib ended with TensorFlow 1.15. {LAUNCHER} runs the program with the part of it "
+    "that Estimator programs use."
 )
+
+
+def of_tensorflow_1(name):
+    return (
+        f": {name} is a name of TensorFlow 1. Run the program with {LAUNCHER}, or upgrade its code "
+        "with tf_upgrade_v2."
+    )
+
+
 TREES = (
     ": tensorflow-estimator 2.15 no longer has boosted trees. Train them with YDF (pip install "
     "ydf), XGBoost or LightGBM."
@@ -37,7 +46,16 @@ TREES = (
         (tf.compat.v2, "contrib", CONTRIB),
         (tf.estimator, "BoostedTreesClassifier", TREES),
         (v1.estimator, "BoostedTreesRegressor", TREES),
+        (tf, "app", of_tensorflow_1("tf.app")),
+        (tf, "logging", of_tensorflow_1("tf.logging")),
+        (tf, "flags", of_tensorflow_1("tf.flags")),
+        (tf.train, "Optimizer", of_tensorflow_1("tf.train.Optimizer")),
+        (tf.compat.v2.train, "Optimizer", of_tensorflow_1("tf.train.Optimizer")),
+        (tf.nn, "rnn_cell", of_tensorflow_1("tf.nn.rnn_cell")),
+        (tf.metrics, "accuracy", of_tensorflow_1("tf.metrics.accuracy")),
+        (tf.estimator, "inputs", of_tensorflow_1("tf.estimator.inputs")),
         (tf, "no_such_name", ""),
+        (tf.train, "no_such_name", ""),
         (v1, "no_such_name", ""),
         (tf.estimator, "no_such_name", ""),
     ],
@@ -66,7 +84,7 @@ def test_a_failed_installation_takes_messages_and_functions_away():
     del tf.__getattr__
     try:
         with contextlib.ExitStack() as undo:
-            restored_names.explain_removed_names(undo)
+            removed_names.explain(undo)
             estimator_patches.install_pandas_strings(undo)
             assert inputs.pandas_input_fn is not before and "__getattr__" in vars(tf)
         assert inputs.pandas_input_fn is v1.estimator.inputs.pandas_input_fn is before

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from estimator_kit import tensorflow_report
 from estimator_kit.compat import private_names, versions
 from tests.estimator_kit.compat.support import ROOT, run_code
+from tools import tensorflow_report
 
 pytestmark = pytest.mark.skipif(
     versions.read().has_own_estimator, reason="on 2.15 no private name is used"

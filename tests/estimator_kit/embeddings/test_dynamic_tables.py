@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.embeddings import dynamic_tables
+from estimator_kit.tf_estimator import ModeKeys
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import needs_dynamic_embeddings
 

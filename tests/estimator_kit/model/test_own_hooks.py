@@ -10,10 +10,10 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.errors import SessionLost
 from estimator_kit.model import own_session
 from estimator_kit.model.own_session import EndOfInput, OwnHook
+from estimator_kit.tf_estimator import estimator
 from tests.estimator_kit.model.test_model_fn import Constant, build
 from tests.placed import without_place
 

@@ -11,11 +11,11 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.checkpoints.model_outline import outline
-from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.models import MODELS
 from estimator_kit.optimizers.combining import GradNorm, parse_combination
 from estimator_kit.optimizers.combining.pcgrad import order, products, projected_sum
 from estimator_kit.optimizers.sparse import on_common_rows
+from estimator_kit.tf_estimator import ModeKeys
 from tests.conftest import make_rows
 from tests.estimator_kit.model.test_model_fn import Constant, build
 

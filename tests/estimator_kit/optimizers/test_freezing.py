@@ -8,12 +8,12 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.model.keras import layers as keras_layers
 from estimator_kit.models import MODELS
 from estimator_kit.models.layers import hidden_layers
 from estimator_kit.optimizers import freezing
 from estimator_kit.optimizers.choice import make_optimizer, minimize
+from estimator_kit.tf_estimator import ModeKeys
 from tests.conformance import table
 from tests.estimator_kit.small_training import batch_of
 

@@ -14,12 +14,12 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.model import table_gradients
 from estimator_kit.optimizers.choice import GRADIENT_NORM_TENSOR, make_optimizer, minimize
 from estimator_kit.optimizers.combining import COMBINATIONS
 from estimator_kit.optimizers.kinds import OPTIMIZERS
 from estimator_kit.optimizers.sparse import summed
+from estimator_kit.tf_estimator import ModeKeys
 from feature_specs.kinds import COLUMN_KINDS
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform

@@ -29,12 +29,13 @@ def run(*command, python_path=()):
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
+        cwd=ROOT,
     )
 
 
 @pytest.mark.nightly
 def test_where_all_is_well():
-    done = run("-m", "estimator_kit.tensorflow_report")
+    done = run("tools/tensorflow_report.py")
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.startswith(
         f"TensorFlow {HERE.tensorflow}, tensorflow-estimator 2.15.0, tf_keras {HERE.tf_keras}, "
@@ -51,7 +52,7 @@ def test_where_all_is_well():
 @pytest.mark.skipif(sys.version_info < (3, 10), reason="sys.orig_argv came with Python 3.10")
 def test_where_names_are_missing(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(SITECUSTOMIZE)
-    done = run("-m", "estimator_kit.tensorflow_report", python_path=[tmp_path])
+    done = run("tools/tensorflow_report.py", python_path=[tmp_path])
     assert done.returncode == 1, done.stderr[-3000:]
     count = len(private_names.OURS) + len(private_names.ESTIMATORS)
     coordinator = "tensorflow.python.distribute.distribute_coordinator.run_distribute_coordinator"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from estimator_kit import tensorflow_report
+from tools import tensorflow_report
 
 SOURCE = """
 import os

@@ -1,16 +1,15 @@
 """Reports the names that `tf.estimator` needs and the installed TensorFlow does not have.
 
-Use it when a new TensorFlow appears, or when `import estimator_kit.compat` fails:
+Use it when a new TensorFlow appears:
 
-    python -m estimator_kit.tensorflow_report
+    python tools/tensorflow_report.py
 
 It prints the versions, whether `compat.install()` works, the private names of
 compat/private_names.py that are missing, and every other name of TensorFlow that the source of
 tensorflow-estimator mentions and that is missing. The exit status is 0 if nothing is missing.
 
-It is a command, and not a module to import. It is outside the package `compat`, because importing
-that package installs it. It changes only its own process. It finds names without running the
-source, so it does not find names behind `getattr` or attributes of objects.
+It changes only its own process. It finds names without running the source, so it does not find
+names behind `getattr` or attributes of objects.
 """
 
 from __future__ import annotations
@@ -30,7 +29,9 @@ if __name__ == "__main__":
     # Importing that package would install it, and may fail. An empty package makes its modules
     # importable.
     _bare = ModuleType("estimator_kit.compat")
-    _bare.__path__ = [str(Path(__file__).resolve().parent / "compat")]
+    _root = Path(__file__).resolve().parent.parent
+    sys.path.insert(0, str(_root))
+    _bare.__path__ = [str(_root / "estimator_kit" / "compat")]
     sys.modules["estimator_kit.compat"] = _bare
 
 from estimator_kit.compat import installer, legacy_keras, private_names, versions

@@ -1,0 +1,85 @@
+"""Runs an old program unchanged: `import estimator_kit.compat` comes before its first line.
+
+    python -m estimator_kit.compat PROGRAM.py arguments...
+    python -m estimator_kit.compat --tf1 -m MODULE arguments...
+
+The program sees what it sees under `python PROGRAM.py arguments...`: its `sys.argv`, its folder as
+the first entry of `sys.path`, `__name__ == "__main__"`, and its exit status. This module reads only
+the arguments before the program, and never changes the program's files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+
+_NAME = f"python -m {__package__}"
+
+_EPILOG = f"""\
+examples:
+  {_NAME} train.py --model_dir=runs/1
+  {_NAME} --tf1 run_classifier.py --do_train=true
+  {_NAME} --tf1 -m my_package.trainer --config=a.json
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of the launcher, which stand before the program."""
+    made = argparse.ArgumentParser(
+        prog=_NAME,
+        description="Runs a program that needs tf.estimator, TPUEstimator or TensorFlow 1 on "
+        "TensorFlow 2.15 to 2.21. The program is not changed.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument(
+        "--tf1",
+        action="store_true",
+        help="TensorFlow 1: `import tensorflow as tf` gives tf.compat.v1 with tf.contrib, and the "
+        "behavior of TensorFlow 2 is off",
+    )
+    made.add_argument("-m", dest="module", metavar="MODULE", help="run a module, as python -m does")
+    made.add_argument("rest", nargs=argparse.REMAINDER, metavar="PROGRAM.py arguments...")
+    return made
+
+
+def main(arguments: list[str]) -> None:
+    """Runs the program in this process."""
+    own, rest, module = _split(arguments)
+    options = parser().parse_args([*own, *(["-m", module] if module else [])])
+    if not module and not rest:
+        parser().error("expected PROGRAM.py or -m MODULE, got neither")
+    if options.tf1:
+        from . import tf1
+
+        tf1.install()
+    if module:
+        sys.argv = [module, *rest]
+        sys.path[0] = os.getcwd()
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        return
+    program = rest[0]
+    if not os.path.exists(program):
+        parser().error(f"{program}: expected the file of a program; it does not exist")
+    sys.argv = rest
+    sys.path[0] = os.path.dirname(os.path.abspath(program))
+    runpy.run_path(program, run_name="__main__")
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str], str]:
+    """The arguments of the launcher, those of the program, and the module if there is one.
+
+    argparse would take an argument of the program, such as `--help`, for one of the launcher.
+    """
+    for place, argument in enumerate(arguments):
+        if argument == "-m" and place + 1 < len(arguments):
+            return arguments[:place], arguments[place + 2 :], arguments[place + 1]
+        if not argument.startswith("-"):
+            return arguments[:place], arguments[place:], ""
+    return arguments, [], ""
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
