@@ -35,7 +35,7 @@ def _hook_class() -> type:
     import tensorflow.compat.v1 as tf
     from tensorflow.python.data.ops import iterator_ops
 
-    class CheckpointInputPipelineHook(tf.train.SessionRunHook):  # type: ignore[misc]
+    class CheckpointInputPipelineHook(tf.train.SessionRunHook):
         """Saves and restores the state of the input pipeline of `Estimator.train`.
 
         Args:

@@ -19,7 +19,10 @@ from __future__ import absolute_import, print_function
 import json
 import sys
 
+import collections
+
 import helper  # beside the program
+import numpy as np
 import tensorflow as tf
 from tensorflow.contrib import cluster_resolver
 from tensorflow.python.framework import ops
@@ -43,7 +46,12 @@ def main(argv):
         "inputs": callable(tf.estimator.inputs.numpy_input_fn),
         "tensor": ops.Tensor is tf.Tensor, "keras": tf.keras.Model.__module__.split(".")[0],
         "variable": type(tf.Variable(1.0)).__name__,
+        "removed": [collections.Iterable.__name__, np.int.__name__, tf.__version__ >= "1.13"],
     }))
+    try:
+        tf.no_such_name
+    except AttributeError as error:
+        print(error)
     for name in ("boosted_trees", "no_such_module"):
         try:
             getattr(tf.contrib, name)
@@ -81,7 +89,8 @@ def test_a_program_for_tensorflow_1(tmp_path):
     done = launch(tmp_path, "--tf1", "old/program.py", "--units=2", "--", "-m", "--tf1")
     assert done.returncode == 3, done.stderr[-3000:]
     assert "that was all" in done.stderr
-    first, *rest = done.stdout.splitlines()
+    first, missing, *rest = done.stdout.splitlines()
+    assert missing == "module 'tensorflow' has no attribute 'no_such_name'"
     seen = json.loads(first)
     assert seen.pop("keras") in ("tf_keras", "keras")
     assert seen == {
@@ -101,6 +110,7 @@ def test_a_program_for_tensorflow_1(tmp_path):
         "inputs": True,
         "tensor": True,
         "variable": "RefVariable",
+        "removed": ["Iterable", "int", True],
     }
     trees = "No module named 'tensorflow.contrib.boosted_trees': "
     assert rest[0].startswith(trees + "Train trees with YDF")
