@@ -6,15 +6,11 @@ those of the package tf_slim.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import tensorflow.compat.v1 as tf
 from tensorflow.python.training import checkpoint_utils
 from tensorflow.python.training import evaluation as _evaluation
-from tensorflow.python.training.device_setter import (
-    GreedyLoadBalancingStrategy as GreedyLoadBalancingStrategy,
-)
-from tensorflow.python.training.device_setter import byte_size_load_fn as byte_size_load_fn
 
 from . import _slim
 from ._hparam_values import parse_values as parse_values
@@ -26,7 +22,6 @@ _OF_SLIM = """
 """.split()
 
 __all__ = [
-    "FeedingQueueRunner",
     "GreedyLoadBalancingStrategy",
     "HParams",
     "StopAfterNEvalsHook",
@@ -49,6 +44,7 @@ _BUCKET = "Use tf.data.experimental.bucket_by_sequence_length, which buckets a t
 _STATES = "Split the sequences in a tf.data.Dataset, and keep the states in variables."
 
 REMEDIES = {
+    "FeedingQueueRunner": "Use tf.data.Dataset.from_generator.",
     "Hparams": "The name is HParams.",
     "NextQueuedSequenceBatch": _STATES,
     "RandomStrategy": "Use GreedyLoadBalancingStrategy, or the default of "
@@ -73,8 +69,29 @@ wait_for_new_checkpoint = checkpoint_utils.wait_for_new_checkpoint
 def __getattr__(name: str) -> Any:
     if name in _OF_SLIM:
         return getattr(_slim.load("tf_slim.training"), name)
-    if name == "FeedingQueueRunner":
-        from tensorflow_estimator.python.estimator.inputs.queues import feeding_queue_runner
-
-        return feeding_queue_runner._FeedingQueueRunner
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class GreedyLoadBalancingStrategy:
+    """For `tf.train.replica_device_setter`: each variable goes to the task with the least load."""
+
+    def __init__(self, num_tasks: int, load_fn: Callable[[Any], float]) -> None:
+        self._loads = [0.0] * num_tasks
+        self._load_fn = load_fn
+
+    def __call__(self, op: Any) -> int:
+        task = self._loads.index(min(self._loads))
+        self._loads[task] += self._load_fn(op)
+        return task
+
+
+def byte_size_load_fn(op: Any) -> int:
+    """The load of a variable: the bytes of its elements.
+
+    Raises:
+      ValueError: its shape is not fully known.
+    """
+    shape = tf.TensorShape(op.get_attr("shape"))
+    if not shape.is_fully_defined():
+        raise ValueError(f"byte_size_load_fn: {op.name} needs a known shape, got {shape}")
+    return int(shape.num_elements()) * int(tf.as_dtype(op.get_attr("dtype")).size)
