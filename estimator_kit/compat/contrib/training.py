@@ -68,7 +68,9 @@ wait_for_new_checkpoint = checkpoint_utils.wait_for_new_checkpoint
 
 def __getattr__(name: str) -> Any:
     if name in _OF_SLIM:
-        return getattr(_slim.load("tf_slim.training"), name)
+        training = _slim.load("tf_slim.training.training")
+        holder = training if hasattr(training, name) else _slim.load("tf_slim.training.evaluation")
+        return getattr(holder, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
