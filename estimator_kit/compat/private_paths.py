@@ -19,6 +19,7 @@ _PYTHON = "tensorflow.python"
 # (old module, new module, names), all below tensorflow.python.
 NAMES: tuple[tuple[str, str, str], ...] = (
     ("framework.ops", "framework.tensor", "Tensor"),
+    ("framework.ops", "framework.indexed_slices", "IndexedSlices"),
     ("ops.control_flow_ops", "ops.cond", "cond cond_v2"),
     ("ops.control_flow_ops", "ops.while_loop", "while_loop"),
     ("ops.control_flow_ops", "ops.control_flow_case", "case"),

@@ -77,7 +77,13 @@ class _Contrib(ModuleType):
                 if error.name != f"{NAME}.{name}":
                     raise
                 raise AttributeError(str(error)) from None
-        value = _name(self._home, name, self.__name__)
+        try:
+            value = _name(self._home, name, self.__name__)
+        except AttributeError:
+            path = f"{self.__name__}.{name}"
+            if not _is_old_path(self._home, path[len(NAME) + 1 :].partition(".")[2]):
+                raise
+            value = importlib.import_module(path)
         setattr(self, name, value)
         return value
 
