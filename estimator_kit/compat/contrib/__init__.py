@@ -30,7 +30,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Optional
 
-from ._remedies import FOR_MODULES
+from ._remedies import FOR_MODULES as FOR_MODULES
 
 NAME = "tensorflow.contrib"
 
