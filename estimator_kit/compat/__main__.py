@@ -80,9 +80,9 @@ def _path(program: str) -> str:
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str], str]:
-    """The arguments of the launcher, those of the program, and the module if there is one.
+    """The arguments of the launcher and of the program, and the module if there is one.
 
-    argparse would take an argument of the program, such as `--help`, for one of the launcher.
+    argparse would take `--help` for an argument of the launcher, also after the program.
     """
     for place, argument in enumerate(arguments):
         if argument == "-m" and place + 1 < len(arguments):

@@ -1,8 +1,8 @@
 """`tf.data.experimental.CheckpointInputPipelineHook`, which TensorFlow 2.16 removed.
 
-The hook saves the state of the iterators of a training, beside the checkpoints of the model and
-with the same frequency. When training starts again, the input goes on where it was. The files are
-those of TensorFlow 2.15 (`input.ckpt-<step>`, `checkpoint_input`), so each version reads the
+The hook saves the state of the iterators of a training, in the folder of the model's checkpoints
+and with the same frequency. When training starts again, the input goes on where it was. The files
+are as in TensorFlow 2.15 (`input.ckpt-<step>`, `checkpoint_input`), so each version reads the
 other's.
 
 It saves only the iterators of the graph's collection "iterators", and never a variable.
@@ -41,7 +41,7 @@ def _hook_class() -> type:
         Args:
           estimator: its model_dir and its RunConfig say where and how often to save.
           external_state_policy: what to do if the state of the input cannot be saved completely,
-            such as that of a random number without a seed: "fail" (the default, None), "warn" or
+            such as a random number without a seed: "fail" (the default, None), "warn" or
             "ignore".
 
         Raises:

@@ -19,7 +19,7 @@ def contrib_page() -> str:
         "TensorFlow 1.15 had these names. A program has them with "
         "`python -m estimator_kit.compat --tf1 PROGRAM.py`, on TensorFlow 2.15 to 2.21; see "
         "[Longevity](../guides/longevity.md). Names that work behave as in TensorFlow 1.15. A "
-        "name in a table raises an error with the text that stands beside it. Any other name is an "
+        "name in a table raises an error with the text in the second column. Any other name is an "
         "ordinary `AttributeError`.",
         table(
             ("module", "names that work", "names with an error"),

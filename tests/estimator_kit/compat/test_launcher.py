@@ -21,7 +21,7 @@ import sys
 
 import collections
 
-import helper  # beside the program
+import helper  # in the program's folder
 import numpy as np
 import tensorflow as tf
 from tensorflow.contrib import cluster_resolver
