@@ -5,7 +5,8 @@ The README and the pages of docs/tutorials follow these rules:
 - A block of Python, YAML, flags or TOML whose first line is `# NAME` is the file NAME.
 - A block `sh` has commands. `estimator-kit` and `python` run in the process of the test; a block
   with a process in the background, a cluster or the launcher runs in a shell. `pip install` and
-  `make` do not run. A comment `# exit status 99` after a command says how it ends; the default is 0.
+  `make` do not run. A comment `# exit status 99` after a command says how it ends. The default
+  is 0.
 - A block `text` after it has lines that these commands print, in this order. A line `...` stands
   for lines that are left out, and `...` inside a line for any text. Numbers may differ.
 - A block `console` is not run. Blocks in other languages are not allowed.

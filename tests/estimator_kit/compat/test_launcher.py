@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.estimator_kit.compat.support import LIMIT_S, ROOT, environment
+from tests.estimator_kit.compat.support import LIMIT_S, ROOT, environment, run_code
 
 # A program for TensorFlow 1. Nothing may stand before its first statement.
 TENSORFLOW_1 = '''\
@@ -116,6 +116,19 @@ def test_a_program_for_tensorflow_1(tmp_path):
     assert rest[0].startswith(trees + "Train trees with YDF")
     assert rest[1] == "No module named 'tensorflow.contrib.no_such_module'"
     assert rest[2] == rest[0]
+
+
+@pytest.mark.ci
+def test_an_import_in_the_program_does_the_same(tmp_path):
+    out = run_code(
+        """
+        import estimator_kit.compat.tf1
+        import tensorflow as tf
+        with tf.Session() as session:
+            print(session.run(tf.placeholder_with_default(3, [])), tf.contrib.__name__)
+        """
+    )
+    assert out == "3 tensorflow.contrib"
 
 
 MODULE = """\
