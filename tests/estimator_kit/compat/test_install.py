@@ -61,8 +61,7 @@ def error(*problems: str, tensorflow: str = HERE.tensorflow) -> str:
     return (
         f"UnsupportedTensorFlowError|tf.estimator cannot work on TensorFlow {tensorflow}:\n"
         + "".join(f"  - {problem}\n" for problem in problems)
-        + "Supported: TensorFlow 2.15 to 2.21. Nothing was changed. "
-        "Run `python -m estimator_kit.tensorflow_report` for a report on this environment."
+        + "Supported: TensorFlow 2.15 to 2.21. Nothing was changed."
     )
 
 

@@ -72,8 +72,9 @@ def _private(files):
     prefixes = ("tensorflow.python.", "tensorflow.core.", "tensorflow.tools.")
     mentioned = set()
     for name in tensorflow_report.names(files):
-        module, attribute = _split(name)
-        if name.startswith(prefixes) and attribute:
+        # Importing a public module would make a second copy of TensorFlow's API.
+        module, attribute = _split(name) if name.startswith(prefixes) else (name, None)
+        if attribute:
             mentioned.add(f"{module}.{attribute}")
     return {n for n in mentioned if not n.startswith(tuple(private_names.SUPPLIED))}
 
