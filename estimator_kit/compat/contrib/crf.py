@@ -102,11 +102,13 @@ def _log_norm(inputs: Any, sequence_lengths: Any, transition_params: Any) -> Any
     def step(alphas: Any, element: Any) -> Any:
         potentials, time = element
         after = potentials + tf.reduce_logsumexp(tf.expand_dims(alphas, 2) + transitions, 1)
-        return tf.where_v2(tf.expand_dims(time < lengths, 1), after, alphas)
+        active = tf.logical_and(time > 0, time < lengths)
+        return tf.where_v2(tf.expand_dims(active, 1), after, alphas)
 
     by_time = tf.transpose(inputs, [1, 0, 2])
-    times = tf.range(1, tf.shape(by_time)[0])
-    alphas = tf.foldl(step, (by_time[1:], times), initializer=by_time[0])
+    times = tf.range(tf.shape(by_time)[0])
+    # The first step changes nothing. Without it, the loop could be empty, which foldl refuses.
+    alphas = tf.foldl(step, (by_time, times), initializer=by_time[0])
     log_norm = tf.reduce_logsumexp(alphas, 1)
     return tf.where_v2(lengths > 0, log_norm, tf.zeros_like(log_norm))
 
