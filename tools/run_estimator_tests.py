@@ -90,8 +90,8 @@ def run_one_file(path: Path, output: Path) -> None:
     import estimator_kit.compat  # noqa: F401
 
     flags.FLAGS(sys.argv[:1])
-    if path.stem.endswith("_v1"):
-        tf.compat.v1.disable_v2_behavior()  # As upstream runs them; otherwise they skip.
+    if path.stem.endswith("_v1") or "\n  tf.disable_v2_behavior()" in path.read_text():
+        tf.compat.v1.disable_v2_behavior()  # As upstream runs them; otherwise they skip or fail.
     for old, new in _OLD_NAMES.items():
         if not hasattr(unittest.TestCase, old):
             setattr(unittest.TestCase, old, getattr(unittest.TestCase, new))
