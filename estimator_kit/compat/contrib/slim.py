@@ -1,6 +1,6 @@
 """tf.contrib.slim: the package tf_slim, which continues its code, and the networks of slim.nets.
 
-The networks are those of tf.contrib.slim.nets: alexnet, inception v1 to v3, overfeat, resnet v1
+The networks are all that tf.contrib.slim.nets had: alexnet, inception v1 to v3, overfeat, resnet v1
 and v2, and vgg.
 """
 
