@@ -1,7 +1,7 @@
 """LazyAdam and Nadam of tf.contrib.opt.
 
-Their slots are named `m` and `v`, as the slots of Adam are. Repeated rows of a sparse gradient are summed
-before they reach these classes, by `tf.train.Optimizer`.
+Their slots are named `m` and `v`, as the slots of Adam are. Repeated rows of a sparse gradient are
+summed before they reach these classes, by `tf.train.Optimizer`.
 """
 
 from __future__ import annotations
