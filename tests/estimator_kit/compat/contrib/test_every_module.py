@@ -1,4 +1,4 @@
-"""What each module of tf.contrib promises: its names exist, and each remedy is for a lacking name."""
+"""Each module of tf.contrib has its public names, and a remedy only for a name that it lacks."""
 
 import importlib
 
