@@ -92,7 +92,7 @@ $(VENV)/installed: pyproject.toml $(CONSTRAINTS)
 $(USER)/installed: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(USER)
 	$(USER)/bin/python $(PIP_INSTALL) -c $(CONSTRAINTS) setuptools wheel
-	$(USER)/bin/python $(PIP_INSTALL) --no-compile -c $(CONSTRAINTS) "tensorflow==$(TF).*" -e ".[report,serving]"
+	$(USER)/bin/python $(PIP_INSTALL) --no-compile -c $(CONSTRAINTS) "tensorflow==$(TF).*" -e ".[report,serving,contrib]"
 	touch $@
 
 $(PLAIN)/installed: Makefile $(PLAIN_CONSTRAINTS)

@@ -35,7 +35,7 @@ def classes(base=documents._Stored) -> set[type]:
     if base is documents._Stored:
         for package in PACKAGES:
             for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-                if module.name.endswith("__main__"):
+                if module.name.endswith(("__main__", "compat.tf1")):  # Imports with an effect.
                     continue
                 try:
                     importlib.import_module(module.name)

@@ -4,7 +4,7 @@
 
 Imports every module of the three packages, then trains a small model on made data, evaluates it,
 exports it, and asks the export a question in a separate program. It needs what a user installs (the
-extras `report` and `serving`) and no package of the tests. `.ci/run` runs it on each Python of the
+extras `report`, `serving` and `contrib`) and no package of the tests. `.ci/run` runs it on each Python of the
 README, because Pythons differ in what they refuse when a module is imported.
 
 It measures no quality, and writes only to a temporary folder.
@@ -37,12 +37,12 @@ assert answer.shape == (8, 1) and ((answer > 0) & (answer < 1)).all(), answer
 
 
 def modules() -> list[str]:
-    """The names of all modules of the kit, without programs (`__main__`)."""
+    """The names of all modules of the kit, without programs, and without what is for TensorFlow 1."""
     names = []
     for package in PACKAGES:
         folder = str(ROOT / package)
         names += [package, *(m.name for m in pkgutil.walk_packages([folder], f"{package}."))]
-    return sorted(name for name in names if not name.endswith(".__main__"))
+    return sorted(name for name in names if not name.endswith((".__main__", ".compat.tf1")))
 
 
 def import_all() -> list[str]:

@@ -4,8 +4,8 @@ Use it when a new TensorFlow appears:
 
     python tools/tensorflow_report.py
 
-It prints the versions, whether `compat.install()` works, the private names of
-compat/private_names.py that are missing, and every other name of TensorFlow that the source of
+It prints the versions, whether `compat.install()` works, the names of compat/private_names.py and
+compat/tpu/private_names.py that are missing, and every other name of TensorFlow that the source of
 tensorflow-estimator mentions and that is missing. The exit status is 0 if nothing is missing.
 
 It changes only its own process. It finds names without running the source, so it does not find
@@ -35,11 +35,11 @@ if __name__ == "__main__":
     sys.modules["estimator_kit.compat"] = _bare
 
 from estimator_kit.compat import installer, legacy_keras, private_names, versions
+from estimator_kit.compat.tpu import private_names as tpu_names
 from estimator_kit.errors import UnsupportedTensorFlowError
 
-# Parts of tensorflow-estimator that its API does not load, and the part that the kit gives up.
+# Parts of tensorflow-estimator that its API does not load.
 _NOT_LOADED = ("testing_utils", "/timeseries/")
-_GIVEN_UP = "/tpu/"
 
 
 def main() -> int:
@@ -60,11 +60,8 @@ def main() -> int:
         os.environ.setdefault(legacy_keras.VARIABLE, "1")  # A failed installation removed it.
 
     print(f"\nprivate names: {_private_names(installed)}")
-    files = _estimator_files()
-    given_up = [file for file in files if _GIVEN_UP in file.as_posix()]
-    loaded, lost = _source_names([file for file in files if file not in given_up])
-    print(f"\nnames in the source of tensorflow-estimator: {loaded}")
-    print(f"\nnames in its TPU part, which is given up after 2.15: {_source_names(given_up)[0]}")
+    text, lost = _source_names(_estimator_files())
+    print(f"\nnames in the source of tensorflow-estimator: {text}")
     return 1 if outcome or lost else 0
 
 
@@ -89,9 +86,8 @@ def _heading(installed: versions.Installed) -> str:
 def _private_names(installed: versions.Installed) -> str:
     if installed.has_own_estimator:
         return "none is needed on this TensorFlow, which has its own tf.estimator"
-    missing = private_names.missing()
-    count = len(private_names.OURS) + len(private_names.ESTIMATORS)
-    return _summary(count, missing)
+    needed = private_names.OURS + private_names.ESTIMATORS + tpu_names.NAMES
+    return _summary(len(needed), private_names.missing(needed))
 
 
 def _source_names(files: list[Path]) -> tuple[str, bool]:

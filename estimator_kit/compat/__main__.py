@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import runpy
+import shutil
 import sys
 
 _NAME = f"python -m {__package__}"
@@ -22,6 +23,7 @@ examples:
   {_NAME} train.py --model_dir=runs/1
   {_NAME} --tf1 run_classifier.py --do_train=true
   {_NAME} --tf1 -m my_package.trainer --config=a.json
+  {_NAME} --tf1 t2t-trainer --problem=...    (an installed program)
 """
 
 
@@ -51,27 +53,36 @@ def main(arguments: list[str]) -> None:
     options = parser().parse_args([*own, *(["-m", module] if module else [])])
     if not module and not rest:
         parser().error("expected PROGRAM.py or -m MODULE, got neither")
+    program = "" if module else _path(rest[0])
     if options.tf1:
         from . import tf1
 
         tf1.install()
     if module:
         sys.argv = [module, *rest]
-        sys.path[0] = os.getcwd()
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         return
-    program = rest[0]
-    if not os.path.exists(program):
-        parser().error(f"{program}: expected the file of a program; it does not exist")
     sys.argv = rest
-    sys.path[0] = os.path.dirname(os.path.abspath(program))
+    # Python has put the working directory first, unless an option such as -P forbids it.
+    if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+        sys.path[0] = os.path.dirname(os.path.realpath(program))
     runpy.run_path(program, run_name="__main__")
 
 
-def _split(arguments: list[str]) -> tuple[list[str], list[str], str]:
-    """The arguments of the launcher, those of the program, and the module if there is one.
+def _path(program: str) -> str:
+    """The file of a program, also of an installed one such as `t2t-trainer`."""
+    if os.path.exists(program):
+        return program
+    installed = shutil.which(program) if os.path.basename(program) == program else None
+    if installed is None:
+        parser().error(f"{program}: expected the file of a program; it does not exist")
+    return installed
 
-    argparse would take an argument of the program, such as `--help`, for one of the launcher.
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str], str]:
+    """The arguments of the launcher and of the program, and the module if there is one.
+
+    argparse would take `--help` for an argument of the launcher, also after the program.
     """
     for place, argument in enumerate(arguments):
         if argument == "-m" and place + 1 < len(arguments):

@@ -1,11 +1,14 @@
-"""What is wrapped in tensorflow-estimator: `pandas_input_fn`.
+"""What is wrapped in tensorflow-estimator: `pandas_input_fn` and `model_to_estimator`.
 
 Since pandas 3 a string column has the type `str` instead of `object`, and TensorFlow has no such
 type: `pandas_input_fn` failed with "Cannot convert the argument `type_value`". It is wrapped, and
 gets string columns and a string index as `object`. A string column with missing values is an error,
 because TensorFlow has no missing string. A frame without string columns is not changed.
 
-This module replaces nothing in TensorFlow, and does not import pandas.
+`import keras` is Keras 3 since TensorFlow 2.16. `model_to_estimator` failed on its models with
+"'Sequential' object has no attribute '_is_graph_network'"; now the error names Keras 3.
+
+This module replaces nothing in TensorFlow, and does not import pandas or Keras.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import contextlib
 import functools
 import importlib
 import sys
+from collections.abc import Callable
 from typing import Any
 
 _NAME = "pandas_input_fn"
@@ -25,17 +29,48 @@ _STRINGS = ("str", "string")
 
 def install_pandas_strings(undo: contextlib.ExitStack) -> None:
     """Wraps the function wherever tensorflow-estimator has it; `undo` restores it."""
-    module = importlib.import_module(f"{_PACKAGE}.python.estimator.inputs.pandas_io")
-    original = getattr(module, _NAME)
 
-    @functools.wraps(original)
-    def pandas_input_fn(x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return original(_plain(x, "x"), _plain(y, "y"), *args, **kwargs)
+    def wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
+        def pandas_input_fn(x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+            return original(_plain(x, "x"), _plain(y, "y"), *args, **kwargs)
 
-    for name, holder in list(sys.modules.items()):
-        if name.split(".")[0] == _PACKAGE and vars(holder).get(_NAME) is original:
-            setattr(holder, _NAME, pandas_input_fn)
-            undo.callback(setattr, holder, _NAME, original)
+        return pandas_input_fn
+
+    _wrap("inputs.pandas_io", _NAME, wrapper, undo)
+
+
+def install_keras_check(undo: contextlib.ExitStack) -> None:
+    """Wraps `model_to_estimator` wherever tensorflow-estimator has it; `undo` restores it."""
+
+    def wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
+        def model_to_estimator(keras_model: Any = None, *args: Any, **kwargs: Any) -> Any:
+            for base in type(keras_model).__mro__:
+                if base.__module__.startswith("keras.src."):
+                    raise TypeError(
+                        "model_to_estimator: keras_model: expected a model of tf.keras, which is "
+                        f"Keras 2, got {type(keras_model).__name__} of Keras 3. `import keras` is "
+                        "Keras 3. Write `from tensorflow import keras` or `import tf_keras as "
+                        "keras`."
+                    )
+            return original(keras_model, *args, **kwargs)
+
+        return model_to_estimator
+
+    _wrap("keras_lib", "model_to_estimator", wrapper, undo)
+
+
+def _wrap(
+    module: str,
+    name: str,
+    wrapper: Callable[[Callable[..., Any]], Callable[..., Any]],
+    undo: contextlib.ExitStack,
+) -> None:
+    original = getattr(importlib.import_module(f"{_PACKAGE}.python.estimator.{module}"), name)
+    wrapped = functools.wraps(original)(wrapper(original))
+    for path, holder in list(sys.modules.items()):
+        if path.split(".")[0] == _PACKAGE and vars(holder).get(name) is original:
+            setattr(holder, name, wrapped)
+            undo.callback(setattr, holder, name, original)
 
 
 def _plain(data: Any, argument: str) -> Any:

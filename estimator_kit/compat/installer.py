@@ -18,6 +18,7 @@ from typing import Optional
 
 from . import (
     estimator_patches,
+    input_checkpoints,
     legacy_keras,
     private_names,
     private_paths,
@@ -90,12 +91,14 @@ def _install(installed: versions.Installed, undo: contextlib.ExitStack) -> None:
     undo.callback(_forget_estimator)
     private_paths.install(undo)
     restored_names.install_export_names(undo)
-    tpu.install_removed_modules(undo)
+    tpu.install_before_estimator(undo)
     _install_training(undo)
     restored_names.install_namespaces(undo)
     restored_names.install_old_paths(undo)
-    tpu.install_old_paths(undo)
+    tpu.install_after_estimator(undo)
     estimator_patches.install_pandas_strings(undo)
+    estimator_patches.install_keras_check(undo)
+    input_checkpoints.install(undo)
     removed_names.explain(undo)
 
 
@@ -133,7 +136,7 @@ def read_by_importing() -> versions.Installed:
             ) from error
         raise UnsupportedTensorFlowError(
             f"TensorFlow is not installed. Supported: TensorFlow {versions.SUPPORTED}. Install it "
-            "with `pip install estimator-kit`."
+            "with `pip install tensorflow tf_keras tensorflow-estimator==2.15.0`."
         ) from error
     return versions.read()
 

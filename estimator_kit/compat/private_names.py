@@ -1,8 +1,9 @@
 """Every private name of TensorFlow and tf_keras that `tf.estimator` needs after 2.15.
 
 `OURS` lists the names that this package uses itself. `ESTIMATORS` lists the names that the modules
-behind tensorflow-estimator's public API import; tests compare it with their source. Public names
-(`tf.train.Saver`, ...) are not listed; tensorflow_report.py reads them from the source.
+behind tensorflow-estimator's public API import; tests compare it with their source. Those that only
+TPUEstimator needs are in tpu/private_names.py. Public names (`tf.train.Saver`, ...) are not listed;
+tools/tensorflow_report.py reads them from the source.
 
 `missing` checks that names exist. It imports modules of TensorFlow, and changes nothing.
 """
@@ -28,9 +29,9 @@ class PrivateName(NamedTuple):
     why: str
 
 
-def missing(names: Optional[Iterable[PrivateName]] = None) -> list[str]:
+def missing(listed: Optional[Iterable[PrivateName]] = None) -> list[str]:
     """One sentence for each name (None: of all names) that cannot be imported, in order."""
-    problems = (_problem(name) for name in (OURS + ESTIMATORS if names is None else names))
+    problems = (_problem(name) for name in (OURS + ESTIMATORS if listed is None else listed))
     return [problem for problem in problems if problem]
 
 
@@ -48,7 +49,8 @@ def _problem(name: PrivateName) -> Optional[str]:
     return None if exists else f"{full} is missing: {name.why}"
 
 
-def _names(*groups: tuple[str, str, str]) -> tuple[PrivateName, ...]:
+def names(*groups: tuple[str, str, str]) -> tuple[PrivateName, ...]:
+    """The names of groups of a module, its names with spaces between them, and what needs them."""
     return tuple(
         PrivateName(module, attribute, why)
         for module, attributes, why in groups
@@ -59,7 +61,7 @@ def _names(*groups: tuple[str, str, str]) -> tuple[PrivateName, ...]:
 _EXPORT = "tensorflow.python.util.tf_export"
 _DISTRIBUTE = "tensorflow.python.distribute"
 
-OURS = _names(
+OURS = names(
     (_EXPORT, "API_ATTRS API_ATTRS_V1 _Attributes", "entry 'estimator' for the export decorator"),
     ("tensorflow.python.util.lazy_loader", "KerasLazyLoader", "loading legacy Keras in one thread"),
     (
@@ -79,7 +81,7 @@ _KERAS = "tf_keras.api._v2.keras"
 _MODEL_UTILS = "tensorflow.python.saved_model.model_utils"
 _TRAINING = "tensorflow.python.training"
 
-ESTIMATORS = _names(
+ESTIMATORS = names(
     ("tensorflow.core.framework.summary_pb2", "Summary", "summaries of evaluation metrics"),
     (
         "tensorflow.core.protobuf.rewriter_config_pb2",
@@ -247,5 +249,17 @@ ESTIMATORS = _names(
     ),
 )
 
-# The names that tensorflow-estimator imports and that this package supplies.
-SUPPLIED = frozenset({f"{_DISTRIBUTE}.estimator_training", f"{_EXPORT}.ESTIMATOR_API_NAME"})
+# The names that tensorflow-estimator uses and that this package supplies.
+SUPPLIED = frozenset(
+    {
+        f"{_DISTRIBUTE}.estimator_training",
+        f"{_EXPORT}.ESTIMATOR_API_NAME",
+        "tensorflow.python.tpu.session_support",
+        "tensorflow.python.tpu.tpu_embedding",
+        "tensorflow.python.tpu.tpu_embedding_gradient",
+        "tensorflow.compat.v1.tpu.experimental.AdagradParameters",
+        "tensorflow.compat.v1.tpu.experimental.AdamParameters",
+        "tensorflow.compat.v1.tpu.experimental.FtrlParameters",
+        "tensorflow.compat.v1.tpu.experimental.StochasticGradientDescentParameters",
+    }
+)

@@ -7,10 +7,11 @@ Programs that were written for TensorFlow 1 then find what they look for:
 - The behavior of TensorFlow 2 is off (`tf.compat.v1.disable_v2_behavior`): graphs instead of eager
   execution, and variables that are not resources.
 - `tf.contrib` has the modules of the folder contrib; each is loaded when it is first used.
-- private names of TensorFlow 1 that have moved are at their old place too (private_paths.py).
+- Names that Python and NumPy have removed since then are back, such as `collections.Iterable` and
+  `numpy.int` (old_python.py).
 
 It works on TensorFlow 2.15 too. It puts another module into `sys.modules["tensorflow"]`, and never
-changes an object of TensorFlow that exists: what TensorFlow's own modules and those of
+changes an object of TensorFlow that exists: what the modules of TensorFlow and
 tensorflow-estimator have imported stays as it is. `install` does nothing if it was called before.
 
 Do not use it in a program for TensorFlow 2, nor with the other parts of estimator_kit.
@@ -25,7 +26,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from . import contrib, installer, private_paths
+from . import contrib, installer, old_python, private_paths
 
 _TENSORFLOW = "tensorflow"
 
@@ -42,16 +43,17 @@ class _TensorFlow1(ModuleType):
         self.compat = v2.compat  # tf.compat.v1 has a copy of itself, without what is added to it.
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("__"):
-            submodule = sys.modules.get(f"{_TENSORFLOW}.{name}")
+        if name == "contrib":
+            return importlib.import_module(contrib.NAME)
+        try:
+            value = getattr(self._v1, name)
+        except AttributeError as error:
             # A module such as tensorflow.python has no public name in tf.compat.v1.
-            value = getattr(self._v1, name, submodule)
-            if value is not None:
-                setattr(self, name, value)
-                return value
-            if name == "contrib":
-                return importlib.import_module(contrib.NAME)
-        raise AttributeError(f"module {_TENSORFLOW!r} has no attribute {name!r}")
+            value = sys.modules.get(f"{_TENSORFLOW}.{name}")
+            if value is None:
+                raise AttributeError(str(error).replace(self._v1.__name__, _TENSORFLOW)) from None
+        setattr(self, name, value)
+        return value
 
     def __dir__(self) -> list[str]:
         return sorted({*dir(self._v1), *vars(self), "contrib"})
@@ -80,6 +82,7 @@ def install() -> contextlib.ExitStack:
     with contextlib.ExitStack() as reverting:
         _import_estimator()
         private_paths.install(reverting)
+        old_python.install(reverting)
         v1.disable_v2_behavior()
         reverting.callback(v1.enable_v2_behavior)
         contrib.install(reverting)

@@ -4,8 +4,9 @@ The README and the pages of docs/tutorials follow these rules:
 
 - A block of Python, YAML, flags or TOML whose first line is `# NAME` is the file NAME.
 - A block `sh` has commands. `estimator-kit` and `python` run in the process of the test; a block
-  with a process in the background, or with a cluster, runs in a shell. `pip install` and `make` do
-  not run. A comment `# exit status 99` after a command says how it ends; the default is 0.
+  with a process in the background, a cluster or the launcher runs in a shell. `pip install` and
+  `make` do not run. A comment `# exit status 99` after a command says how it ends. The default
+  is 0.
 - A block `text` after it has lines that these commands print, in this order. A line `...` stands
   for lines that are left out, and `...` inside a line for any text. Numbers may differ.
 - A block `console` is not run. Blocks in other languages are not allowed.
@@ -60,7 +61,7 @@ def follow(page: pathlib.Path, folder: pathlib.Path) -> None:
 def run_block(text: str, folder: pathlib.Path) -> str:
     """Runs the commands of a block and returns what they print."""
     text = with_versions(text, folder)
-    if re.search(r"&$|--launch_local|^sed ", text, re.M):
+    if re.search(r"&$|--launch_local|^sed |estimator_kit\.compat", text, re.M):
         return _run_in_shell(text, folder)
     printed = ""
     for line in text.replace("\\\n", " ").splitlines():

@@ -1,4 +1,4 @@
-"""The built wheels of the kit and of the client work outside the source tree."""
+"""The built wheels of the kit, its client and its compat work outside the source tree."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ def python(*arguments, **kwargs):
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory):
-    """The wheels of the kit and of the client, built from a clone."""
+    """The wheels of the kit, of the client and of compat, built from a clone."""
     folder = tmp_path_factory.mktemp("wheels")
     source = folder / "source"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(source)], check=True)
-    for project in (source / "estimator_kit" / "client", source):
+    kit = source / "estimator_kit"
+    for project in (kit / "client", kit / "compat", source):
         python("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation",
                "--wheel-dir", str(folder), str(project))  # fmt: skip
-    kit, client = sorted(folder.glob("*.whl"))
-    return kit, client
+    # From "estimator_kit-", "estimator_kit_client-" and "estimator_kit_compat-".
+    return sorted(folder.glob("*.whl"))
 
 
 def install(wheel, folder):
@@ -64,7 +65,7 @@ def test_the_wheel_holds_everything(wheels, tmp_path):
 
 
 def test_the_wheel_of_the_client_asks_without_the_kit(wheels, tmp_path):
-    kit, client = map(names_in, wheels)
+    kit, client, _ = map(names_in, wheels)
     assert not kit & client  # So both can be installed and removed independently.
     modules = {path.name for path in (ROOT / "estimator_kit" / "client").glob("*.py")}
     version = wheels[1].name.split("-")[1]
@@ -80,3 +81,29 @@ def test_the_wheel_of_the_client_asks_without_the_kit(wheels, tmp_path):
     assert sorted(names) == ["grpcio", "numpy", "protobuf"]
     assert metadata.count("Requires-Dist") == 3
     alone.check(installed, tmp_path, names)
+
+
+def test_the_wheel_of_compat_runs_an_old_program_without_the_kit(wheels, tmp_path):
+    kit, _, compat = map(names_in, wheels)
+    assert not kit & compat
+    folder = ROOT / "estimator_kit" / "compat"
+    modules = {str(path.relative_to(folder)) for path in folder.rglob("*.py")}
+    assert {name for name in compat if ".dist-info/" not in name} == {
+        f"estimator_kit_compat/{name}" for name in modules
+    }
+    assert {name for name in kit if name.startswith("estimator_kit/compat/")} == {
+        f"estimator_kit/compat/{name}" for name in modules
+    }
+    installed = install(wheels[2], tmp_path / "installed")
+    (tmp_path / "program.py").write_text(
+        "from __future__ import print_function\n"
+        "import sys\n"
+        "import tensorflow as tf\n"
+        "from tensorflow.contrib import cluster_resolver\n"
+        "print(tf.placeholder(tf.float32, []).shape, tf.estimator.tpu.TPUEstimator.__name__)\n"
+        "print([n for n in sys.modules if n.split('.')[0] in ('estimator_kit', 'yaml')])\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    command = ("-m", "estimator_kit_compat", "--tf1", "program.py")
+    done = python(*command, cwd=tmp_path, env=environment)
+    assert done.stdout.splitlines()[-2:] == ["() TPUEstimator", "[]"]

@@ -6,9 +6,11 @@ import sys
 import pytest
 
 from estimator_kit.compat import private_names, versions
+from estimator_kit.compat.tpu import private_names as tpu_names
 from tests.estimator_kit.compat.support import LIMIT_S, ROOT, environment
 
 HERE = versions.read()
+COUNT = len(private_names.OURS) + len(private_names.ESTIMATORS) + len(tpu_names.NAMES)
 later = pytest.mark.skipif(HERE.has_own_estimator, reason="on 2.15 no private name is used")
 
 # Takes two names away from TensorFlow in every Python process that finds this file.
@@ -41,9 +43,8 @@ def test_where_all_is_well():
         f"TensorFlow {HERE.tensorflow}, tensorflow-estimator 2.15.0, tf_keras {HERE.tf_keras}, "
     )
     assert "supported: TensorFlow 2.15 to 2.21\n" in done.stdout
-    count = len(private_names.OURS) + len(private_names.ESTIMATORS)
     if not HERE.has_own_estimator:
-        assert f"private names: all {count} are there\n" in done.stdout
+        assert f"private names: all {COUNT} are there\n" in done.stdout
     assert "\ninstallation: works\n" in done.stdout
 
 
@@ -54,10 +55,9 @@ def test_where_names_are_missing(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(SITECUSTOMIZE)
     done = run("tools/tensorflow_report.py", python_path=[tmp_path])
     assert done.returncode == 1, done.stderr[-3000:]
-    count = len(private_names.OURS) + len(private_names.ESTIMATORS)
     coordinator = "tensorflow.python.distribute.distribute_coordinator.run_distribute_coordinator"
     assert (
-        f"private names: 2 missing of {count}\n"
+        f"private names: 2 missing of {COUNT}\n"
         f"  - {coordinator} is missing: distribution strategies over several tasks\n"
         "  - tensorflow.python.framework.ops.uid is missing: graphs of heads and canned models\n"
     ) in done.stdout

@@ -19,7 +19,7 @@ from estimator_kit.model.model_params import changes_of as of_parameter
 from feature_specs import meaning
 from feature_specs.heads import HEADS
 from feature_specs.kinds import COLUMN_KINDS
-from tools.reference import models, spec
+from tools.reference import contrib, models, spec
 from tools.reference.text import code, default_text, escaped, table, type_text
 
 
@@ -148,5 +148,6 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/models.md": models.models_page,
     "reference/model_parameters.md": models.parameters_page,
     "reference/exit_statuses.md": exit_statuses_page,
+    "reference/contrib.md": contrib.contrib_page,
     "how_it_works/meaning.md": meaning_page,
 }

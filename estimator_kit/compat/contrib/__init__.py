@@ -7,7 +7,8 @@ A module here has:
 - `__all__`: its public names;
 - `REMEDIES`: a name of TensorFlow 1.15 that it does not have -> what to use instead, as a sentence;
 - `OLD_PATHS`: private modules under which programs import its names, such as
-  `python.layers.initializers` of layers. They show the same names as the module.
+  `python.layers.initializers` of layers. They show the same names as the module. A dictionary
+  gives each path the module whose names it shows instead; None is the module itself.
 
 The last two are optional.
 
@@ -30,7 +31,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Optional
 
-from ._remedies import FOR_MODULES
+from ._remedies import FOR_MODULES as FOR_MODULES
 
 NAME = "tensorflow.contrib"
 
@@ -90,11 +91,16 @@ class _Contrib(ModuleType):
     def __dir__(self) -> list[str]:
         if self._home is None:
             return sorted({*vars(self), *modules()})
-        return sorted({*vars(self), *self._home.__all__})
+        return sorted({*vars(self), *_names(self._home)})
 
     @property
     def __all__(self) -> list[str]:
-        return modules() if self._home is None else list(self._home.__all__)
+        return modules() if self._home is None else _names(self._home)
+
+
+def _names(home: ModuleType) -> list[str]:
+    """The public names of a module. Some modules of TensorFlow and tf_slim have no `__all__`."""
+    return list(getattr(home, "__all__", None) or (n for n in dir(home) if n[0] != "_"))
 
 
 def _name(home: ModuleType, name: str, where: str) -> Any:
@@ -133,9 +139,12 @@ class _Finder(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = _Contrib(spec.name)
-        first = spec.name[len(NAME) + 1 :].partition(".")[0]
+        first, _, rest = spec.name[len(NAME) + 1 :].partition(".")
         if first:
             module._home = importlib.import_module(f"{__name__}.{first}")
+            paths = getattr(module._home, "OLD_PATHS", ())
+            if isinstance(paths, dict) and paths.get(rest):
+                module._home = importlib.import_module(paths[rest])
         return module
 
     def exec_module(self, module: ModuleType) -> None:

@@ -1,7 +1,9 @@
-"""Stand-ins for the modules of TensorFlow that TPUEstimator imports and only TPUs use.
+"""The modules of TensorFlow 2.15 under `tensorflow.python.tpu` that later versions do not have.
 
-Any name of such a module is a class, so that modules can import and annotate with it. Making an
-object raises UnsupportedTensorFlowError. With `use_tpu=False` TPUEstimator makes none.
+- `async_checkpoint` is replaced by async_checkpoint.py.
+- `session_support`, `tpu_embedding` and `tpu_embedding_gradient` have stand-ins. TPUEstimator
+  imports them, and uses them only on TPUs. `tpu_embedding` has the classes of
+  embedding_parameters.py and embedding_configs.py, which hold settings.
 """
 
 from __future__ import annotations
@@ -11,34 +13,18 @@ import importlib
 import importlib.util
 import sys
 from types import ModuleType
-from typing import Any
 
-from ..errors import UnsupportedTensorFlowError
+from . import embedding_configs, embedding_parameters
+from .stand_ins import StandIn
 
 _PACKAGE = "tensorflow.python.tpu"
-MODULES = ("session_support", "tpu_embedding", "tpu_embedding_gradient")
+_ASYNC = "async_checkpoint"
+MODULES = (_ASYNC, "session_support", "tpu_embedding", "tpu_embedding_gradient")
 
-
-class _Removed(ModuleType):
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        made = _class(name, self.__name__)
-        setattr(self, name, made)
-        return made
-
-
-def _class(name: str, module: str) -> type:
-    message = (
-        f"{module}.{name}: TensorFlow removed this part for TPUs after 2.15. TPUEstimator works on "
-        "CPUs and GPUs with use_tpu=False and without embedding_config_spec. For TPUs, stay on "
-        "TensorFlow 2.15."
-    )
-
-    def refuse(cls: type, *args: Any, **kwargs: Any) -> Any:
-        raise UnsupportedTensorFlowError(message)
-
-    return type(name, (), {"__new__": refuse, "__doc__": message, "__module__": module})
+_WHY = (
+    "TensorFlow removed this part for TPUs after 2.15. TPUEstimator works on CPUs and GPUs with "
+    "use_tpu=False. For TPUs, stay on TensorFlow 2.15."
+)
 
 
 def install_removed_modules(undo: contextlib.ExitStack) -> None:
@@ -47,8 +33,20 @@ def install_removed_modules(undo: contextlib.ExitStack) -> None:
     for name in MODULES:
         path = f"{_PACKAGE}.{name}"
         if path not in sys.modules and importlib.util.find_spec(path) is None:
-            module = _Removed(path, f"Stand-in for {path}, which TensorFlow removed.")
+            module = _replacement(name, path)
             sys.modules[path] = module
             undo.callback(sys.modules.pop, path, None)
             setattr(package, name, module)
             undo.callback(delattr, package, name)
+
+
+def _replacement(name: str, path: str) -> ModuleType:
+    if name == _ASYNC:
+        return importlib.import_module(f".{name}", __package__)
+    module = StandIn(path, _WHY)
+    if name == "tpu_embedding":
+        for settings in embedding_parameters.NAMES:
+            setattr(module, settings, getattr(embedding_parameters, settings))
+        for settings in ("FeatureConfig", "TableConfig"):
+            setattr(module, settings, getattr(embedding_configs, settings))
+    return module

@@ -30,7 +30,10 @@ def test_its_modules_alone_ask_with_rows(tmp_path):
     alone.check(package.parent, tmp_path, names)
 
 
-def test_it_has_the_version_of_the_kit():
-    (version,) = re.findall(r'^version = "([\d.]+)"', PROJECT, re.M)
-    kit = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert re.findall(r'^version = "([\d.]+)"', kit, re.M) == [version]
+def test_all_distributions_have_one_version():
+    folders = (ROOT, FOLDER, ROOT / "estimator_kit" / "compat")
+    versions = [
+        re.findall(r'^version = "([\d.]+)"', (folder / "pyproject.toml").read_text(), re.M)
+        for folder in folders
+    ]
+    assert versions[0] and versions == [versions[0]] * 3

@@ -33,10 +33,13 @@ tf = sys.modules.get("tensorflow")
 assert not hasattr(tf, "estimator")
 assert not [n for n in sys.modules if n.startswith("tensorflow_estimator")]
 assert "tensorflow.python.distribute.estimator_training" not in sys.modules
+of_tpus = {"async_checkpoint", "session_support", "tpu_embedding", "tpu_estimator", "tpu_config"}
+assert not of_tpus & {n.rpartition(".")[2] for n in sys.modules if ".tpu." in n and n[0] == "t"}
 if tf is not None:
     from tensorflow.python.util import tf_export
     assert set(tf_export.API_ATTRS) == set(tf_export.API_ATTRS_V1) == {"tensorflow", "keras"}
     assert not any("tf_keras/api" in str(path) for path in tf.__path__)
+    assert not [n for n in dir(tf.compat.v1.tpu.experimental) if n.endswith("Parameters")]
 """
 
 # Pretends that packages have other versions: VERSIONS maps a package to a version or None.
@@ -58,8 +61,7 @@ def error(*problems: str, tensorflow: str = HERE.tensorflow) -> str:
     return (
         f"UnsupportedTensorFlowError|tf.estimator cannot work on TensorFlow {tensorflow}:\n"
         + "".join(f"  - {problem}\n" for problem in problems)
-        + "Supported: TensorFlow 2.15 to 2.21. Nothing was changed. "
-        "Run `python -m estimator_kit.tensorflow_report` for a report on this environment."
+        + "Supported: TensorFlow 2.15 to 2.21. Nothing was changed."
     )
 
 
@@ -413,7 +415,7 @@ def test_after_a_failure_keras_is_what_it_is_without_the_package():
         """
 MODULE = "estimator_kit.compat.private_names"
 def CHANGE(module):
-    module.OURS += module._names(("tensorflow.nowhere", "name", "a test"))
+    module.OURS += module.names(("tensorflow.nowhere", "name", "a test"))
 """
         + CHANGING
         + FAIL

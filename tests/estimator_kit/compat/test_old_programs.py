@@ -158,3 +158,32 @@ def test_words_become_objects():
     assert estimator_patches._plain(None, "y") is None
     with pytest.raises(ValueError, match=r"^pandas_input_fn: y: expected strings, got 1 missing"):
         estimator_patches._plain(Words(["a", None]), "y")
+
+
+@pytest.mark.filterwarnings("ignore:`tf.keras.backend.set_learning_phase`")
+def test_a_model_of_keras_3_is_named_in_the_error(tmp_path):
+    import keras
+
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    for convert in (tf.keras.estimator.model_to_estimator, v1.keras.estimator.model_to_estimator):
+        with pytest.raises(TypeError) as error:
+            convert(model, model_dir=str(tmp_path))
+        assert str(error.value) == (
+            "model_to_estimator: keras_model: expected a model of tf.keras, which is Keras 2, got "
+            "Sequential of Keras 3. `import keras` is Keras 3. Write `from tensorflow import "
+            "keras` or `import tf_keras as keras`."
+        )
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,))])
+    model.compile("sgd", "mse")
+    assert tf.keras.estimator.model_to_estimator(model, model_dir=str(tmp_path / "2"))
+
+
+def test_modules_that_moved_are_at_their_old_place():
+    from tensorflow.python.framework import ops
+    from tensorflow.python.ops import control_flow_ops
+    from tensorflow.python.training import training_ops
+
+    assert ops.Tensor is tf.Tensor
+    assert callable(training_ops.resource_apply_adam)
+    assert control_flow_ops.cond is v1.cond and control_flow_ops.while_loop is v1.while_loop

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from estimator_kit.compat import private_names, versions
+from estimator_kit.compat.tpu import private_names as tpu_names
 from tests.estimator_kit.compat.support import ROOT, run_code
 from tools import tensorflow_report
 
@@ -16,16 +17,20 @@ pytestmark = pytest.mark.skipif(
 
 def test_no_name_is_missing_here():
     assert private_names.missing() == []
+    assert private_names.missing(tpu_names.NAMES) == []
 
 
 def test_the_counts_of_the_document():
     text = (ROOT / "docs" / "guides" / "longevity.md").read_text(encoding="utf-8")
     ours, estimators = len(private_names.OURS), len(private_names.ESTIMATORS)
-    assert f"{ours} that the kit uses and {estimators} that tensorflow-estimator imports" in text
+    assert (
+        f"{ours} that the kit uses, {estimators} that tensorflow-estimator imports, and "
+        f"{len(tpu_names.NAMES)} that only TPUEstimator imports" in " ".join(text.split())
+    )
 
 
 def test_missing_finds_modules_and_attributes():
-    names = private_names._names(
+    names = private_names.names(
         ("tensorflow.python.no_such_module", "anything", "a test"),
         ("tensorflow.python.framework.ops", "no_such_name uid", "a test"),
     )
@@ -36,7 +41,8 @@ def test_missing_finds_modules_and_attributes():
 
 
 def test_no_name_is_listed_twice():
-    listed = [(n.module, n.attribute) for n in private_names.ESTIMATORS]
+    names = private_names.ESTIMATORS + tpu_names.NAMES
+    listed = [(n.module, n.attribute) for n in names]
     assert sorted(listed) == sorted(set(listed))
 
 
@@ -53,16 +59,28 @@ def test_table_is_what_the_loaded_source_imports():
         """
     )
     files = {Path(line) for line in printed.splitlines()}
+    of_tpus = {file for file in files if file.parent.name == "tpu"}
+    assert len(files - of_tpus) > 60
+    assert {"tpu_config.py", "tpu_context.py", "tpu_estimator.py"} < {f.name for f in of_tpus}
+    listed = _full(private_names.ESTIMATORS)
+    assert _private(files - of_tpus) == {n for n in listed if not n.startswith("tf_keras.")}
+    assert _private(of_tpus) - listed == _full(tpu_names.NAMES)
+
+
+def _private(files):
+    """The private names that the source in `files` mentions and that TensorFlow has to have."""
     prefixes = ("tensorflow.python.", "tensorflow.core.", "tensorflow.tools.")
     mentioned = set()
     for name in tensorflow_report.names(files):
-        module, attribute = _split(name)
-        if name.startswith(prefixes) and attribute:
+        # Importing a public module would make a second copy of TensorFlow's API.
+        module, attribute = _split(name) if name.startswith(prefixes) else (name, None)
+        if attribute:
             mentioned.add(f"{module}.{attribute}")
-    listed = {f"{n.module}.{n.attribute}" for n in private_names.ESTIMATORS}
-    supplied = {n for n in mentioned if n.startswith(tuple(private_names.SUPPLIED))}
-    assert len(files) > 70
-    assert mentioned - supplied == {n for n in listed if not n.startswith("tf_keras.")}
+    return {n for n in mentioned if not n.startswith(tuple(private_names.SUPPLIED))}
+
+
+def _full(names):
+    return {f"{n.module}.{n.attribute}" for n in names}
 
 
 def _split(name):

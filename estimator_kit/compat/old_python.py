@@ -1,0 +1,61 @@
+"""Names of Python and NumPy that programs for TensorFlow 1 use, and that have been removed.
+
+Python 3.10 removed `collections.Iterable` and the other abstract classes there, Python 3.11
+`inspect.getargspec`, Python 3.8 `time.clock`. NumPy 1.24 removed `numpy.int`, `numpy.float` and the
+like, and NumPy 2 `numpy.float_`, `numpy.unicode_` and more.
+
+It only adds names that do not exist. Code for Python 2 (`print x`, `xrange`) stays an error.
+"""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import contextlib
+import inspect
+import time
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_ABC = ("Callable", "Container", "Hashable", "Iterable", "Iterator", "KeysView", "Mapping",
+        "MutableMapping", "MutableSequence", "MutableSet", "Sequence", "Set", "Sized")  # fmt: skip
+
+_NUMPY: dict[str, Any] = {
+    "bool": bool, "complex": complex, "float": float, "int": int, "long": int, "object": object,
+    "str": str, "unicode": str,
+    "Inf": np.inf, "NaN": np.nan, "PINF": np.inf, "NINF": -np.inf, "infty": np.inf,
+    "float_": np.float64, "complex_": np.complex128, "string_": np.bytes_, "unicode_": np.str_,
+    "asscalar": lambda array: array.item(), "product": np.prod, "cumproduct": np.cumprod,
+    "alltrue": np.all, "sometrue": np.any,
+}  # fmt: skip
+
+
+class ArgSpec(NamedTuple):
+    """What `inspect.getargspec` returned."""
+
+    args: list[str]
+    varargs: Any
+    keywords: Any
+    defaults: Any
+
+
+def _getargspec(function: Any) -> ArgSpec:
+    return ArgSpec(*inspect.getfullargspec(function)[:4])
+
+
+def install(undo: contextlib.ExitStack) -> None:
+    """Adds the names that are missing; `undo` removes them."""
+    names: list[tuple[Any, str, Any]] = [
+        (collections, name, getattr(collections.abc, name)) for name in _ABC
+    ]
+    names += [(inspect, "getargspec", _getargspec), (time, "clock", time.perf_counter)]
+    names += [(np, name, value) for name, value in _NUMPY.items()]
+    for module, name, value in names:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # NumPy warns of names that it is about to remove.
+            missing = not hasattr(module, name)
+        if missing:
+            setattr(module, name, value)
+            undo.callback(delattr, module, name)
