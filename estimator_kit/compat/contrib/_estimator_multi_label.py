@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
 import tensorflow.compat.v1 as tf
-from tensorflow.python.ops import lookup_ops
 from tensorflow_estimator.python.estimator.canned import head as head_lib
 from tensorflow_estimator.python.estimator.canned.metric_keys import MetricKeys
 
-from ._estimator_label_metrics import metrics_of
+from ._estimator_labels import indicators, metrics_of
 from ._estimator_multi_head import minimize
 
 _MEAN = tf.losses.Reduction.SUM_OVER_BATCH_SIZE
@@ -87,7 +86,7 @@ class _MultiLabelHead(head_lib._Head):
     def create_loss(self, features: Any, mode: Any, logits: Any, labels: Any) -> Any:
         logits = tf.convert_to_tensor(logits)
         labels = head_lib._check_dense_labels_match_logits_and_reshape(
-            labels=self._indicators(labels),
+            labels=indicators(labels, self._classes_count, self._vocabulary),
             logits=logits,
             expected_labels_dimension=self.logits_dimension,
         )
@@ -104,25 +103,6 @@ class _MultiLabelHead(head_lib._Head):
         )
         loss = tf.losses.compute_weighted_loss(losses, weights, reduction=self._reduction)
         return head_lib.LossSpec(loss, losses, weights, labels)
-
-    def _indicators(self, labels: Any) -> Any:
-        if labels is None:
-            raise ValueError(
-                "You must provide a labels Tensor. Given: None. Check that input_fn returns labels."
-            )
-        if not isinstance(labels, tf.SparseTensor):
-            message = "labels must be an integer indicator Tensor with values in [0, 1]"
-            return head_lib._assert_range(labels, 2, message=message)
-        values = labels.values
-        if values.dtype == tf.string:
-            table = lookup_ops.index_table_from_tensor(self._vocabulary, name="class_id_lookup")
-            values = table.lookup(values)
-        message = (
-            f"labels must be an integer SparseTensor with values in [0, {self.logits_dimension})"
-        )
-        values = head_lib._assert_range(values, self.logits_dimension, message=message)
-        places = tf.SparseTensor(labels.indices, values, labels.dense_shape)
-        return tf.cast(tf.sparse.to_indicator(places, self.logits_dimension), tf.int64)
 
     def create_estimator_spec(
         self,

@@ -15,6 +15,7 @@ from . import _sources
 from ._estimator_extenders import clip_gradients_by_norm as clip_gradients_by_norm
 from ._estimator_extenders import forward_features as forward_features
 from ._estimator_extenders import replicate_model_fn as replicate_model_fn
+from ._estimator_extenders import tower_optimizer
 from ._estimator_heads import binary_classification_head as binary_classification_head
 from ._estimator_heads import logistic_regression_head as logistic_regression_head
 from ._estimator_heads import multi_class_head as multi_class_head
@@ -70,6 +71,7 @@ __getattr__ = _sources.lookup(
 )
 
 Head = _head._Head
+TowerOptimizer = tower_optimizer
 
 
 def export_all_saved_models(

@@ -1,4 +1,4 @@
-"""The metrics of multi_label_head, by the names that TensorFlow 1.15 gives them."""
+"""The labels and the metrics of multi_label_head, which has the names of TensorFlow 1.15."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
+from tensorflow.python.ops import lookup_ops
 from tensorflow_estimator.python.estimator.canned import head as head_lib
 from tensorflow_estimator.python.estimator.canned.metric_keys import MetricKeys
 
@@ -42,3 +43,22 @@ def metrics_of(
         made[f"auc/{name}"] = head_lib._auc(truth, mine, weights)
         made[f"auc_precision_recall/{name}"] = head_lib._auc(truth, mine, weights, "PR")
     return {head_lib._summary_key(head, key): metric for key, metric in made.items()}
+
+
+def indicators(labels: Any, n_classes: int, vocabulary: Sequence[str]) -> Any:
+    """Labels as 0 or 1 for each class [batch, n_classes]."""
+    if labels is None:
+        raise ValueError(
+            "You must provide a labels Tensor. Given: None. Check that input_fn returns labels."
+        )
+    if not isinstance(labels, tf.SparseTensor):
+        message = "labels must be an integer indicator Tensor with values in [0, 1]"
+        return head_lib._assert_range(labels, 2, message=message)
+    values = labels.values
+    if values.dtype == tf.string:
+        table = lookup_ops.index_table_from_tensor(list(vocabulary), name="class_id_lookup")
+        values = table.lookup(values)
+    message = f"labels must be an integer SparseTensor with values in [0, {n_classes})"
+    values = head_lib._assert_range(values, n_classes, message=message)
+    places = tf.SparseTensor(labels.indices, values, labels.dense_shape)
+    return tf.cast(tf.sparse.to_indicator(places, n_classes), tf.int64)
