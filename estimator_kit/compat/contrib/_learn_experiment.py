@@ -31,7 +31,7 @@ class ExportStrategy(NamedTuple):
         return self.export_fn(estimator, export_path, checkpoint_path, eval_result)
 
 
-class _Exporter(tf.estimator.Exporter):  # type: ignore[misc]
+class _Exporter(tf.estimator.Exporter):
     def __init__(self, strategy: ExportStrategy, each_time: bool) -> None:
         self._strategy, self._each_time = strategy, each_time
 
