@@ -165,6 +165,7 @@ READERS = {
     "estimator_kit/client/rest_client.py",
     "estimator_kit/checkpoints/run_record.py",
     "estimator_kit/checkpoints/scores_meaning.py",
+    "estimator_kit/compat/contrib/_hparams.py",  # JSON of users.
     "estimator_kit/config/cluster.py",
     "estimator_kit/exporters/c_session.py",
     "estimator_kit/exporters/verification.py",

@@ -4,8 +4,8 @@
 
 Imports every module of the three packages, then trains a small model on made data, evaluates it,
 exports it, and asks the export a question in a separate program. It needs what a user installs (the
-extras `report`, `serving` and `contrib`) and no package of the tests. `.ci/run` runs it on each Python of the
-README, because Pythons differ in what they refuse when a module is imported.
+extras `report`, `serving` and `contrib`) and no package of the tests. `.ci/run` runs it on each
+Python of the README, because Pythons differ in what they refuse when a module is imported.
 
 It measures no quality, and writes only to a temporary folder.
 """
@@ -37,7 +37,7 @@ assert answer.shape == (8, 1) and ((answer > 0) & (answer < 1)).all(), answer
 
 
 def modules() -> list[str]:
-    """The names of all modules of the kit, without programs, and without what is for TensorFlow 1."""
+    """The names of all modules of the kit, without programs and without `compat.tf1`."""
     names = []
     for package in PACKAGES:
         folder = str(ROOT / package)

@@ -4,21 +4,25 @@ tf_slim 1.1.0, for example, needs `tensorflow.python.framework.ops.Tensor`, whic
 `tensor` since TensorFlow 2.14. `NAMES` lists each name with its new module, and `MODULES` each
 module that is gone with the module that has its names now.
 
-It only adds names that do not exist, and never replaces one.
+It only adds names that do not exist, and never replaces one. `tf.estimator` needs none of them. So
+a name that a future TensorFlow moves once more does not stop the installation: it stays missing,
+and `unknown` lists it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.util
 import sys
+from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
+from typing import Optional, cast
 
 _PYTHON = "tensorflow.python"
+_V1_LAYERS = "tf.compat.v1.layers"
 
-# (old module, new module, names), all below tensorflow.python. `new=old` is a name that changed.
+# (old module, new module, names): modules below tensorflow.python, except _V1_LAYERS. `new=old` is
+# a name that changed.
 NAMES: tuple[tuple[str, str, str], ...] = (
     ("framework.ops", "framework.indexed_slices", "IndexedSlices"),
     ("framework.ops", "framework.tensor", "Tensor"),
@@ -26,6 +30,12 @@ NAMES: tuple[tuple[str, str, str], ...] = (
         "framework.ops",
         "framework.tensor_conversion_registry",
         "register_tensor_conversion_function",
+    ),
+    (  # TensorFlow looks for them in a module that tf_keras does not have.
+        "layers.normalization",
+        _V1_LAYERS,
+        "BatchNormalization BatchNormalization=BatchNorm batch_normalization "
+        "batch_normalization=batch_norm",
     ),
     ("ops.array_ops", "ops.array_ops_stack", "stack unstack"),
     ("ops.control_flow_ops", "ops.cond", "cond cond_v2"),
@@ -42,40 +52,43 @@ MODULES: dict[str, str] = {
 }
 
 
-# Their module looks for them below tf_keras, where they are not.
-_BATCH_NORMALIZATION = {
-    "BatchNormalization": "BatchNormalization",
-    "BatchNorm": "BatchNormalization",
-    "batch_normalization": "batch_normalization",
-    "batch_norm": "batch_normalization",
-}
-
-
 def install(undo: contextlib.ExitStack) -> None:
     """Adds the names and modules that are missing; `undo` removes them."""
-    for old, new, names in NAMES:
-        holder = importlib.import_module(f"{_PYTHON}.{old}")
-        source = importlib.import_module(f"{_PYTHON}.{new}")
-        for name in names.split():
-            found, _, name = name.rpartition("=")
-            _add(holder, name, getattr(source, found or name), undo)
-    holder = importlib.import_module(f"{_PYTHON}.layers.normalization")
-    layers = importlib.import_module("tensorflow.compat.v1").layers
-    for name, found in _BATCH_NORMALIZATION.items():
-        _add(holder, name, getattr(layers, found), undo)
+    for old, name, new, found in _moves():
+        holder, source = _module(old), _module(new)
+        if holder is not None and name not in vars(holder) and hasattr(source, found):
+            setattr(holder, name, getattr(source, found))
+            undo.callback(delattr, holder, name)
     for old, new in MODULES.items():
         path = f"{_PYTHON}.{old}"
-        if path not in sys.modules and importlib.util.find_spec(path) is None:
+        module = _module(new)
+        if _module(old) is None and module is not None:
             package, _, name = path.rpartition(".")
-            module = importlib.import_module(f"{_PYTHON}.{new}")
             sys.modules[path] = module
             undo.callback(sys.modules.pop, path, None)
-            holder = importlib.import_module(package)
+            holder = sys.modules[package]
             setattr(holder, name, module)
             undo.callback(delattr, holder, name)
 
 
-def _add(holder: ModuleType, name: str, value: Any, undo: contextlib.ExitStack) -> None:
-    if name not in vars(holder):
-        setattr(holder, name, value)
-        undo.callback(delattr, holder, name)
+def unknown() -> list[str]:
+    """The names and modules whose new place this TensorFlow does not have."""
+    names = [f"{new}.{found}" for _, _, new, found in _moves() if not hasattr(_module(new), found)]
+    return names + [new for new in MODULES.values() if _module(new) is None]
+
+
+def _moves() -> Iterator[tuple[str, str, str, str]]:
+    """(old module, name there, new module, name there)"""
+    for old, new, names in NAMES:
+        for name in names.split():
+            found, _, before = name.rpartition("=")
+            yield old, before, new, found or before
+
+
+def _module(name: str) -> Optional[ModuleType]:
+    if name == _V1_LAYERS:
+        return cast(ModuleType, importlib.import_module("tensorflow.compat.v1").layers)
+    try:
+        return importlib.import_module(f"{_PYTHON}.{name}")
+    except ModuleNotFoundError:
+        return None

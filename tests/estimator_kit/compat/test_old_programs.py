@@ -177,13 +177,3 @@ def test_a_model_of_keras_3_is_named_in_the_error(tmp_path):
     model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,))])
     model.compile("sgd", "mse")
     assert tf.keras.estimator.model_to_estimator(model, model_dir=str(tmp_path / "2"))
-
-
-def test_modules_that_moved_are_at_their_old_place():
-    from tensorflow.python.framework import ops
-    from tensorflow.python.ops import control_flow_ops
-    from tensorflow.python.training import training_ops
-
-    assert ops.Tensor is tf.Tensor
-    assert callable(training_ops.resource_apply_adam)
-    assert control_flow_ops.cond is v1.cond and control_flow_ops.while_loop is v1.while_loop

@@ -4,11 +4,11 @@ import contextlib
 
 import pytest
 
-from estimator_kit.compat import private_paths
-
 
 @pytest.fixture(autouse=True, scope="session")
 def old_private_names():
+    from estimator_kit.compat import private_paths
+
     with contextlib.ExitStack() as undo:
         private_paths.install(undo)
         yield
