@@ -75,7 +75,7 @@ class _Contrib(ModuleType):
             try:
                 return importlib.import_module(f"{NAME}.{name}")
             except ModuleNotFoundError as error:
-                if error.name != f"{NAME}.{name}":
+                if error.name != NAME:
                     raise
                 raise AttributeError(str(error)) from None
         try:
@@ -130,11 +130,15 @@ class _Finder(MetaPathFinder, Loader):
         first, _, rest = name[len(NAME) + 1 :].partition(".")
         home = f"{__name__}.{first}"
         if first.startswith("_") or importlib.util.find_spec(home) is None:
-            remedy = FOR_MODULES.get(first)
-            message = f"No module named {name!r}" + (f": {remedy}" if remedy else "")
-            raise ModuleNotFoundError(message, name=name)
-        if rest and not _is_old_path(importlib.import_module(home), rest):
-            return None
+            raise _missing(name, FOR_MODULES.get(first))
+        if rest:
+            module = importlib.import_module(home)
+            if not _is_old_path(module, rest):
+                remedies = getattr(module, "REMEDIES", {})
+                known = [remedies[part] for part in rest.split(".") if part in remedies]
+                if known:
+                    raise _missing(name, known[0])
+                return None
         return ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -149,6 +153,16 @@ class _Finder(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         pass
+
+
+def _missing(name: str, remedy: Optional[str]) -> ModuleNotFoundError:
+    """The error for a module; it is also shown for `from module import name`.
+
+    Its `name` is that of the package: Python hides an error with the name of the module itself.
+    """
+    return ModuleNotFoundError(
+        f"No module named {name!r}" + (f": {remedy}" if remedy else ""), name=NAME
+    )
 
 
 def _is_old_path(home: ModuleType, path: str) -> bool:

@@ -91,7 +91,7 @@ def _value(name: str, kind: type, word: str, shown: str, text: str) -> Any:
         ) from None
 
 
-def cast(name: str, kind: type, value: Any) -> Any:
+def cast(name: str, kind: Any, value: Any) -> Any:
     """`value` as `kind`: an integer may become a float; no other change of kind is allowed."""
     if issubclass(kind, type(None)):
         return value

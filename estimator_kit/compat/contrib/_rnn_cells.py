@@ -12,10 +12,10 @@ from tensorflow.python.ops import gen_rnn_ops, rnn_grad  # noqa: F401  # registe
 
 LSTMStateTuple = tf.nn.rnn_cell.LSTMStateTuple
 # Not public; the base of BasicLSTMCell.
-LayerRNNCell = tf.nn.rnn_cell.BasicLSTMCell.__mro__[1]
+LayerRNNCell: Any = tf.nn.rnn_cell.BasicLSTMCell.__mro__[1]
 
 
-class LSTMBlockCell(LayerRNNCell):  # type: ignore[misc]
+class LSTMBlockCell(LayerRNNCell):
     """An LSTM cell whose step is one operation, BlockLSTM.
 
     Its variables are those of LSTMCell: `kernel` and `bias`, and `w_i_diag`, `w_f_diag`, `w_o_diag`

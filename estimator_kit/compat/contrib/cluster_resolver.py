@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -11,6 +11,29 @@ _SOURCE = tf.distribute.cluster_resolver
 __all__ = [name for name in dir(_SOURCE) if not name.startswith("_")]
 
 OLD_PATHS = ("python.training",)
+
+
+class TPUClusterResolver(_SOURCE.TPUClusterResolver):
+    """Finds a TPU by name. The empty name "" is no TPU: programs give it with `use_tpu=False`."""
+
+    def __init__(self, tpu: Optional[str] = None, *args: Any, **kwargs: Any) -> None:
+        self._no_tpu = tpu == ""
+        if self._no_tpu:
+            self.task_type, self.task_id = "worker", 0
+        else:
+            super().__init__(tpu, *args, **kwargs)
+
+    def master(self, *args: Any, **kwargs: Any) -> Any:
+        return "" if self._no_tpu else super().master(*args, **kwargs)
+
+    def get_master(self) -> Any:
+        return self.master()
+
+    def cluster_spec(self) -> Any:
+        return None if self._no_tpu else super().cluster_spec()
+
+    def get_job_name(self) -> Any:
+        return None if self._no_tpu else super().get_job_name()
 
 
 def __getattr__(name: str) -> Any:

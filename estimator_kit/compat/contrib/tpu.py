@@ -6,8 +6,6 @@ operations build the same graph as in TensorFlow 1.15; only a TPU can run most o
 
 from __future__ import annotations
 
-import tensorflow.compat.v1 as tf
-
 # Explicit, because some of these are also names of modules.
 from tensorflow.python.tpu.device_assignment import device_assignment as device_assignment
 from tensorflow.python.tpu.tpu_optimizer import CrossShardOptimizer as CrossShardOptimizer
@@ -89,6 +87,7 @@ __getattr__ = _sources.lookup(
                 "tpu_sharding",
                 "tpu_system_metadata",
                 "tensor_tracer",
+                "async_checkpoint",
                 "functional",
                 "ops.tpu_ops",
             )
@@ -97,7 +96,3 @@ __getattr__ = _sources.lookup(
         _PYTHON,
     ],
 )
-
-
-class AsyncCheckpointSaverHook(tf.train.CheckpointSaverHook):
-    """Saves checkpoints as `tf.train.CheckpointSaverHook`: training waits for each one."""
