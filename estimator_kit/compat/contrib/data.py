@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Callable
 
 import tensorflow.compat.v1 as tf
+from tensorflow.python.util import nest
 
 from . import _sources
 
@@ -86,7 +87,7 @@ def assert_element_shape(expected_shapes: Any) -> Transformation:
 
     def check(*element: Any) -> Any:
         value = element[0] if len(element) == 1 else element
-        return tf.nest.map_structure_up_to(value, tf.ensure_shape, value, expected_shapes)
+        return nest.map_structure_up_to(value, tf.ensure_shape, value, expected_shapes)
 
     return lambda dataset: dataset.map(check)
 

@@ -1,4 +1,4 @@
-"""What each module of tf.contrib promises: its names exist, and each remedy is for a lacking name."""
+"""What each module promises: its names exist, and each remedy is for a name that it lacks."""
 
 import importlib
 
