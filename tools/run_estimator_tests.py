@@ -3,8 +3,9 @@
     python tools/run_estimator_tests.py CHECKOUT --python .venv/tf2.15-py3.11/bin/python \\
         --python .venv/tf2.21-py3.13/bin/python
 
-CHECKOUT is a checkout of tensorflow-estimator's source at 2.15, for its *_test.py files; what they
-test is the package of each Python. Each file runs in a separate process, with
+CHECKOUT is a checkout of tensorflow-estimator's source at its tag v2.15.0, for its *_test.py files
+(later ones import names that the package does not have), or a folder or file of it. What they test
+is the package of each Python. Each file runs in a separate process, with
 `import estimator_kit.compat` first. Prints the number of tests that passed on each Python and every
 test whose outcome differs, with the error; docs/guides/longevity.md has a reason for each. The exit
 status is 1 when a test that passed on the first Python did not on another, or a file crashed.
@@ -89,8 +90,8 @@ def run_one_file(path: Path, output: Path) -> None:
     import estimator_kit.compat  # noqa: F401
 
     flags.FLAGS(sys.argv[:1])
-    if path.stem.endswith("_v1"):
-        tf.compat.v1.disable_v2_behavior()  # As upstream runs them; otherwise they skip.
+    if path.stem.endswith("_v1") or "\n  tf.disable_v2_behavior()" in path.read_text():
+        tf.compat.v1.disable_v2_behavior()  # As upstream runs them; otherwise they skip or fail.
     for old, new in _OLD_NAMES.items():
         if not hasattr(unittest.TestCase, old):
             setattr(unittest.TestCase, old, getattr(unittest.TestCase, new))

@@ -78,13 +78,16 @@ class _Contrib(ModuleType):
                 if error.name != NAME:
                     raise
                 raise AttributeError(str(error)) from None
-        try:
-            value = _name(self._home, name, self.__name__)
-        except AttributeError:
-            path = f"{self.__name__}.{name}"
-            if not _is_old_path(self._home, path[len(NAME) + 1 :].partition(".")[2]):
-                raise
+        path = f"{self.__name__}.{name}"
+        if _is_old_path(path, above_one=True):
             value = importlib.import_module(path)
+        else:
+            try:
+                value = _name(self._home, name, self.__name__)
+            except AttributeError:
+                if not _is_old_path(path):
+                    raise
+                value = importlib.import_module(path)
         setattr(self, name, value)
         return value
 
@@ -133,7 +136,7 @@ class _Finder(MetaPathFinder, Loader):
             raise _missing(name, FOR_MODULES.get(first))
         if rest:
             module = importlib.import_module(home)
-            if not _is_old_path(module, rest):
+            if not _is_old_path(name):
                 remedies = getattr(module, "REMEDIES", {})
                 known = [remedies[part] for part in rest.split(".") if part in remedies]
                 if known:
@@ -165,7 +168,8 @@ def _missing(name: str, remedy: Optional[str]) -> ModuleNotFoundError:
     )
 
 
-def _is_old_path(home: ModuleType, path: str) -> bool:
-    """Whether `path` is a private module, or a package above one."""
-    paths = getattr(home, "OLD_PATHS", ())
-    return any(known == path or known.startswith(f"{path}.") for known in paths)
+def _is_old_path(name: str, *, above_one: bool = False) -> bool:
+    """Whether `name` is a private module or a package above one; `above_one`: such a package."""
+    first, _, rest = name[len(NAME) + 1 :].partition(".")
+    paths = getattr(importlib.import_module(f"{__name__}.{first}"), "OLD_PATHS", ())
+    return any((known == rest and not above_one) or known.startswith(f"{rest}.") for known in paths)

@@ -1,7 +1,7 @@
 """LazyAdam and Nadam of tf.contrib.opt.
 
-Their slots are named `m` and `v`, as those of Adam. Repeated rows of a sparse gradient are summed
-before they reach these classes, by `tf.train.Optimizer`.
+Their slots are named `m` and `v`, as the slots of Adam are. Repeated rows of a sparse gradient are
+summed before they reach these classes, by `tf.train.Optimizer`.
 """
 
 from __future__ import annotations
@@ -71,17 +71,20 @@ class NadamOptimizer(tf.train.AdamOptimizer):
     def _apply_sparse_shared(self, grad: Any, var: Any, indices: Any, scatter_add: Any) -> Any:
         beta1, beta2, rate, epsilon = hyperparameters(self, var)
         power1, power2 = (tf.cast(p, grad.dtype) for p in self._get_beta_accumulators())
-        new_m = self._decayed(self.get_slot(var, "m"), beta1, (1 - beta1) * grad, indices)
-        new_v = self._decayed(self.get_slot(var, "v"), beta2, (1 - beta2) * grad * grad, indices)
-        ahead = (1 - beta1) * grad + beta1 * tf.gather(new_m, indices)
+        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        new_m, update_m = self._decay(m, beta1, (1 - beta1) * grad, indices)
+        new_v, update_v = self._decay(v, beta2, (1 - beta2) * tf.square(grad), indices)
         step = rate * tf.sqrt(1 - power2) / (1 - power1)
-        step = step * ahead / (tf.sqrt(tf.gather(new_v, indices)) + epsilon)
-        return tf.group(scatter_add(var, indices, -step), new_m, new_v)
+        step = step * (beta1 * new_m + (1 - beta1) * grad) / (tf.sqrt(new_v) + epsilon)
+        return tf.group(scatter_add(var, indices, -step), update_m, update_v)
 
-    def _decayed(self, slot: Any, beta: Any, values: Any, indices: Any) -> Any:
-        decay = tf.assign(slot, slot * beta, use_locking=self._use_locking)
+    def _decay(self, slot: Any, beta: Any, added: Any, indices: Any) -> tuple[Any, Any]:
+        """The new rows at the indices, and the operation that decays all rows and writes them."""
+        rows = beta * tf.gather(slot, indices) + added
+        with tf.control_dependencies([rows]):
+            decay = tf.assign(slot, slot * beta, use_locking=self._use_locking)
         with tf.control_dependencies([decay]):
-            return slot.scatter_add(tf.IndexedSlices(values, indices))
+            return rows, slot.scatter_update(tf.IndexedSlices(rows, indices))
 
 
 def hyperparameters(optimizer: Any, var: Any) -> list[Any]:

@@ -1,7 +1,7 @@
 """What to use instead of the feature columns of tf.contrib.layers.
 
-They belong to an engine of their own, with other default values and variable names than
-tf.feature_column, so that a program has to be changed by its author: the numbers can differ.
+They belong to a separate engine, with other default values and variable names than
+tf.feature_column. So a program has to be changed by its author, and its numbers can differ.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OF_IDS = "Wrap it in indicator_column or embedding_column for a deep model."
 
 REMEDIES = {
     "SPARSE_FEATURE_CROSS_DEFAULT_HASH_KEY": _write(
-        "crossed_column(keys, hash_bucket_size)", "Without hash_key it has a fixed hash of its own."
+        "crossed_column(keys, hash_bucket_size)", "Its hash differs."
     ),
     "bucketized_column": _write("bucketized_column(numeric_column, boundaries)"),
     "check_feature_columns": "Leave the call out: tf.feature_column checks the columns.",

@@ -64,35 +64,34 @@ class DecoupledWeightDecayExtension:
         optimizer: Any = super()
         optimizer._prepare()
 
-    def _decays(self, var: Any) -> bool:
-        return not self._decay_var_list or var.ref() in self._decay_var_list
-
-    def _decay(self, var: Any, indices: Any = None) -> list[Any]:
-        if not self._decays(var):
+    def _decay(self, grad: Any, var: Any, indices: Any = None) -> list[Any]:
+        if self._decay_var_list and var.ref() not in self._decay_var_list:
             return []
         rate = tf.cast(self._weight_decay_tensor, var.dtype.base_dtype)
-        if indices is None:
-            return [tf.assign_sub(var, rate * var, use_locking=getattr(self, "_use_locking", None))]
-        return [var.scatter_sub(tf.IndexedSlices(rate * tf.gather(var, indices), indices))]
+        # The gradient belongs to the value before the decay.
+        with tf.control_dependencies([grad]):
+            if indices is None:
+                return [tf.assign_sub(var, rate * var)]
+            return [var.scatter_sub(tf.IndexedSlices(rate * tf.gather(var, indices), indices))]
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         optimizer: Any = super()
-        with tf.control_dependencies(self._decay(var)):
+        with tf.control_dependencies(self._decay(grad, var)):
             return optimizer._apply_dense(grad, var)
 
     def _resource_apply_dense(self, grad: Any, var: Any) -> Any:
         optimizer: Any = super()
-        with tf.control_dependencies(self._decay(var)):
+        with tf.control_dependencies(self._decay(grad, var)):
             return optimizer._resource_apply_dense(grad, var)
 
     def _apply_sparse(self, grad: Any, var: Any) -> Any:
         optimizer: Any = super()
-        with tf.control_dependencies(self._decay(var, grad.indices)):
+        with tf.control_dependencies(self._decay(grad.values, var, grad.indices)):
             return optimizer._apply_sparse(grad, var)
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
         optimizer: Any = super()
-        with tf.control_dependencies(self._decay(var, indices)):
+        with tf.control_dependencies(self._decay(grad, var, indices)):
             return optimizer._resource_apply_sparse(grad, var, indices)
 
 

@@ -1,7 +1,7 @@
 """tf.contrib.framework: variables, arg_scope, checkpoints, nest and checks of tensors.
 
-Variables and arg_scope are those of tf_slim, which continues the code of tf.contrib.framework.
-The other names are TensorFlow's own; _framework_names.py says where they are now.
+Variables and arg_scope are from tf_slim, which continues the code of tf.contrib.framework. The
+other names are TensorFlow's own; _framework_names.py says where they are now.
 """
 
 from __future__ import annotations

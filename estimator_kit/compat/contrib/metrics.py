@@ -1,7 +1,7 @@
 """tf.contrib.metrics: the streaming metrics of tf_slim, `confusion_matrix`, and sets.
 
-A streaming metric returns its value and the operation that updates it, as those of `tf.metrics`,
-but takes the predictions before the labels.
+A streaming metric returns its value and the operation that updates it, as `tf.metrics` does, but
+takes the predictions before the labels.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """tf.contrib.slim: the package tf_slim, which continues its code, and the networks of slim.nets.
 
-The networks are those of tf.contrib.slim.nets: alexnet, inception v1 to v3, overfeat, resnet v1
+The networks are all that tf.contrib.slim.nets had: alexnet, inception v1 to v3, overfeat, resnet v1
 and v2, and vgg.
 """
 
@@ -13,7 +13,7 @@ from . import framework as _framework
 
 _SLIM = _slim.load()
 
-# Modules of tf_slim -> where they are in tf.contrib.slim.
+# Module of tf_slim -> its path in tf.contrib.slim.
 _MODULES = {
     "data.data_decoder": "python.slim.data.data_decoder",
     "data.data_provider": "python.slim.data.data_provider",
@@ -31,6 +31,8 @@ _MODULES = {
     "summaries": "python.slim.summaries",
 }
 
+_OF_SLIM = {path.rpartition(".")[2] for path in _MODULES.values()}
+
 _NETS = (
     "alexnet inception inception_v1 inception_v2 inception_v3 overfeat resnet_utils resnet_v1 "
     "resnet_v2 vgg"
@@ -41,7 +43,7 @@ __all__ = sorted(
         *layers.__all__,
         *_framework.OF_ARG_SCOPE,
         *_framework.OF_VARIABLES,
-        *(path.rpartition(".")[2] for path in _MODULES),
+        *_OF_SLIM,
         "arg_scope_func_key",
         "nets",
     }
@@ -62,7 +64,7 @@ OLD_PATHS = {
 def __getattr__(name: str) -> Any:
     if name == "nets":
         return _slim.load("tf_slim.nets")
-    for source in (layers, _SLIM):
-        if hasattr(source, name):
-            return getattr(source, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # summaries of tf.contrib.layers is another module.
+    if name not in _OF_SLIM and hasattr(layers, name):
+        return getattr(layers, name)
+    return getattr(_SLIM, name)

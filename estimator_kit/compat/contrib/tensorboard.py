@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["plugins"]
+import importlib
+from types import ModuleType
+
+_NAMES = ("plugins",)
+
+__all__ = list(_NAMES)
 
 OLD_PATHS = {
     "plugins": "tensorboard.plugins",
@@ -10,11 +15,9 @@ OLD_PATHS = {
 }
 
 
-def __getattr__(name: str) -> object:
-    if name != "plugins":
+def __getattr__(name: str) -> ModuleType:
+    if name not in _NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # Only projector was in tf.contrib; the import makes it an attribute of plugins.
-    import tensorboard.plugins
-    import tensorboard.plugins.projector
-
-    return tensorboard.plugins
+    importlib.import_module("tensorboard.plugins.projector")
+    return importlib.import_module("tensorboard.plugins")

@@ -1,15 +1,15 @@
 """Replaces `tensorflow.python.tpu.async_checkpoint`, removed in TensorFlow 2.16.
 
 `AsyncCheckpointSaverHook` is a `tf.estimator.CheckpointSaverHook` that writes each checkpoint in a
-thread, while training goes on. The files, and the steps at which they are written, are those of the
-hook of TensorFlow 2.15:
+thread, while training goes on. It writes the same files at the same steps as the hook of TensorFlow
+2.15:
 
-- A checkpoint is skipped if the one before it is still being written.
+- A checkpoint is skipped if the one before it is still being written after 0.1 seconds.
 - The checkpoint of the last step is always written, and training waits for it.
 - Listeners are called in the thread, and cannot stop training.
 
 An error in the thread is raised in training, at the next checkpoint or at the end. The hook also
-works where eager execution is not disabled; that of TensorFlow 2.15 fails there.
+works where eager execution is not disabled; the hook of TensorFlow 2.15 fails there.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 import tensorflow as tf
+
+# How long training waits for the checkpoint before, so that a small one is not skipped.
+_PATIENCE_S = 0.1
 
 _Hook: Any = tf.compat.v1.train.CheckpointSaverHook
 
@@ -30,7 +33,7 @@ class AsyncCheckpointSaverHook(_Hook):
       checkpoint_dir: the folder of the checkpoints.
       save_secs: the seconds from one checkpoint to the next. Give this or `save_steps`.
       save_steps: the steps from one checkpoint to the next.
-      saver: the `tf.compat.v1.train.Saver` to use. None: that of the scaffold or of the graph.
+      saver: the `tf.compat.v1.train.Saver` to use. None: the saver of the scaffold or graph.
       checkpoint_basename: how the names of the files start.
       scaffold: the `tf.compat.v1.train.Scaffold` whose saver is used.
       listeners: `tf.estimator.CheckpointSaverListener`s.
@@ -60,7 +63,7 @@ class AsyncCheckpointSaverHook(_Hook):
         self._started_step: Optional[int] = None
 
     def end(self, session: Any) -> None:
-        """Waits for the checkpoint in work, and writes that of the last step."""
+        """Waits for the checkpoint in work, and writes one of the last step."""
         self._wait()
         last_step = session.run(self._global_step_tensor)
         if last_step != self._started_step:
@@ -69,6 +72,8 @@ class AsyncCheckpointSaverHook(_Hook):
             listener.end(session, last_step)
 
     def _save(self, session: Any, step: int) -> bool:
+        if self._thread is not None:
+            self._thread.join(_PATIENCE_S)
         if self._thread is not None and self._thread.is_alive():
             tf.compat.v1.logging.info(
                 "Checkpoint of step %d: skipped, because the one of step %d is still being "

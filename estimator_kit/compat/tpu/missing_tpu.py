@@ -1,4 +1,4 @@
-"""The error of `use_tpu=True` where there is no TPU.
+"""The error of `use_tpu=True` on a machine without a TPU.
 
 TPUEstimator looks for TPUs when it starts to train, evaluate or predict on them. It does not when
 it is made, when it exports, or when it evaluates with `eval_on_tpu=False`: these need no TPU, with

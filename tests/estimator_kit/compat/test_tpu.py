@@ -161,7 +161,7 @@ def test_embeddings_for_tpus_train_on_a_cpu(tmp_path):
     model = estimator(tmp_path, model_fn, embedding_config_spec=spec)
     model.train(ids, steps=1)
     (name,) = (name for name in model.get_variable_names() if "embedding_weights" in name)
-    # The gradient of a sum is 1, and the optimizer is that of the model_fn, not Adagrad.
+    # The gradient of a sum is 1, and the optimizer is the model_fn's, not Adagrad.
     expected = [[0.9, 0.9], [1.0, 1.0], [0.9, 0.9]]
     np.testing.assert_allclose(model.get_variable_value(name), expected, rtol=1e-6)
 

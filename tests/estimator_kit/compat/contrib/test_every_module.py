@@ -1,4 +1,4 @@
-"""What each module promises: its names exist, and each remedy is for a name that it lacks."""
+"""Each module of tf.contrib has its public names, and a remedy only for a name that it lacks."""
 
 import importlib
 
