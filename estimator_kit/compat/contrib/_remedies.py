@@ -30,6 +30,7 @@ FOR_MODULES: dict[str, str] = {
     "distributions": _PROBABILITY,
     "factorization": "Use tf.estimator.experimental.KMeans for k-means, and the package implicit "
     "for matrix factorization (WALS).",
+    "distribution_strategy_context": "Use tf.distribute.get_replica_context.",
     "ffmpeg": _IO,
     "fused_conv": "Use tf.nn.conv2d, tf.nn.bias_add and an activation instead.",
     "gan": "Use TensorFlow GAN (pip install tensorflow-gan) instead.",

@@ -13,7 +13,7 @@ __all__ = [name for name in dir(_SOURCE) if not name.startswith("_")]
 OLD_PATHS = ("python.training",)
 
 
-class TPUClusterResolver(_SOURCE.TPUClusterResolver):
+class TPUClusterResolver(tf.distribute.cluster_resolver.TPUClusterResolver):
     """Finds a TPU by name. The empty name "" is no TPU: programs give it with `use_tpu=False`."""
 
     def __init__(self, tpu: Optional[str] = None, *args: Any, **kwargs: Any) -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from estimator_kit.compat import contrib
+from estimator_kit.compat.contrib._finder import Finder
 
-FINDER = contrib._Finder()
+FINDER = Finder()
 
 DATASETS = "Use tf.keras.datasets, for example tf.keras.datasets.mnist.load_data()."
 
