@@ -127,7 +127,7 @@ class Finder(MetaPathFinder, Loader):
 def _missing(name: str, remedy: Optional[str]) -> ModuleNotFoundError:
     """The error for a module; it is also shown for `from module import name`.
 
-    Its `name` is that of the package: Python hides an error with the name of the module itself.
+    Its `name` is the package's: Python hides an error that has the name of the module itself.
     """
     return ModuleNotFoundError(
         f"No module named {name!r}" + (f": {remedy}" if remedy else ""), name=NAME

@@ -1,6 +1,6 @@
 """tf.contrib.data: transformations of datasets.
 
-Most are those of `tf.data.experimental`, which have the same arguments. `Dataset` and the readers
+Most come from `tf.data.experimental` and have the same arguments. `Dataset` and the readers
 are of TensorFlow 1.3, whose programs are served too.
 """
 

@@ -76,7 +76,7 @@ def test_multi_head_adds_the_weighted_losses():
         np.array([[0.0, 3.0], [0.0, 1.0]], "float32"),
         {"a": tf_labels([[1], [0]]), "b": tf_labels([[1.0], [1.0]])},
     )
-    # The mean loss of a is log(2), that of b is (4 + 0) / 2.
+    # The mean loss of a is log(2), and b has (4 + 0) / 2.
     np.testing.assert_allclose(loss, 0.5 * np.log(2) + 2.0 * 2.0, rtol=1e-5)
     np.testing.assert_allclose([metrics["loss/a"], metrics["loss/b"]], [np.log(2), 2.0], rtol=1e-5)
 
