@@ -19,7 +19,7 @@ def metrics_of(
     thresholds: Sequence[float],
     classes: Mapping[int, str],
 ) -> dict[str, Any]:
-    """The metrics of the head named `head`; `classes` are those with metrics of their own."""
+    """The metrics of the head named `head`; `classes` have separate metrics."""
     labels, weights = spec.processed_labels, spec.weights
     keys = MetricKeys
     made = {

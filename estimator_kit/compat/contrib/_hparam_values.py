@@ -1,6 +1,6 @@
 """The text of hyperparameters, such as "rate=0.1,units=[8,4]", and the types of their values.
 
-The rules and the words of the errors are those of TensorFlow 1.15.
+The rules and the words of the errors are as in TensorFlow 1.15.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class HParams:
         """Changes a hyperparameter; `value` must have its type.
 
         Raises:
-          KeyError: there is no such hyperparameter.
+          KeyError: the hyperparameter does not exist.
           ValueError: `value` has another type.
         """
         kind, is_list = self._hparam_types[name]

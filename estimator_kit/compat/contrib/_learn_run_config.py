@@ -1,4 +1,4 @@
-"""RunConfig of tf.contrib.learn: that of tf.estimator, made with the older arguments."""
+"""RunConfig of tf.contrib.learn: tf.estimator's RunConfig with the older arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 
 class RunConfig(tf.estimator.RunConfig):
-    """How an Estimator runs. The cluster is that of TF_CONFIG."""
+    """How an Estimator runs. TF_CONFIG gives the cluster."""
 
     def __init__(
         self,

@@ -24,12 +24,13 @@ FOR_MODULES: dict[str, str] = {
     "constrained_optimization": "Use TensorFlow Constrained Optimization (pip install "
     "tensorflow-constrained-optimization) instead.",
     "copy_graph": "Use tf.import_graph_def(other_graph.as_graph_def()) instead.",
-    "cudnn_rnn": "Use tf.contrib.rnn.LSTMBlockFusedCell, tf.keras.layers.LSTM or tf.keras.layers.GRU.",
+    "cudnn_rnn": "Use tf.contrib.rnn.LSTMBlockFusedCell, or tf.keras.layers.LSTM.",
     "decision_trees": _TREES,
     "deprecated": "Use tf.summary.scalar, tf.summary.histogram, tf.summary.merge_all instead.",
     "distributions": _PROBABILITY,
     "factorization": "Use tf.estimator.experimental.KMeans for k-means, and the package implicit "
     "for matrix factorization (WALS).",
+    "distribution_strategy_context": "Use tf.distribute.get_replica_context.",
     "ffmpeg": _IO,
     "fused_conv": "Use tf.nn.conv2d, tf.nn.bias_add and an activation instead.",
     "gan": "Use TensorFlow GAN (pip install tensorflow-gan) instead.",

@@ -1,6 +1,6 @@
 """Cells of tf.contrib.rnn that TensorFlow 2 does not have: LSTMBlockCell, LayerNormBasicLSTMCell.
 
-Names of variables and the order of the gates are those of TensorFlow 1.15.
+Names of variables and the order of the gates are as in TensorFlow 1.15.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LayerRNNCell: Any = tf.nn.rnn_cell.BasicLSTMCell.__mro__[1]
 class LSTMBlockCell(LayerRNNCell):
     """An LSTM cell whose step is one operation, BlockLSTM.
 
-    Its variables are those of LSTMCell: `kernel` and `bias`, and `w_i_diag`, `w_f_diag`, `w_o_diag`
+    It has LSTMCell's variables: `kernel` and `bias`, and `w_i_diag`, `w_f_diag`, `w_o_diag`
     with peepholes.
     """
 

@@ -26,7 +26,7 @@ def stack_bidirectional_rnn(
         )
         return outputs, final
 
-    # static_bidirectional_rnn has no scope of its own, so each layer's scope is its.
+    # static_bidirectional_rnn makes no scope, so it gets the layer's.
     return _stack(cells_fw, cells_bw, inputs, initial_states_fw, initial_states_bw, scope, layer)
 
 

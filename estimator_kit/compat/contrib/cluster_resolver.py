@@ -13,8 +13,8 @@ __all__ = [name for name in dir(_SOURCE) if not name.startswith("_")]
 OLD_PATHS = ("python.training",)
 
 
-class TPUClusterResolver(_SOURCE.TPUClusterResolver):
-    """Finds a TPU by name. The empty name "" is no TPU: programs give it with `use_tpu=False`."""
+class TPUClusterResolver(tf.distribute.cluster_resolver.TPUClusterResolver):
+    """Finds a TPU by name. The empty name "" means: no TPU. Programs give it with `use_tpu=False`."""
 
     def __init__(self, tpu: Optional[str] = None, *args: Any, **kwargs: Any) -> None:
         self._no_tpu = tpu == ""

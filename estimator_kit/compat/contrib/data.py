@@ -1,6 +1,6 @@
 """tf.contrib.data: transformations of datasets.
 
-Most are those of `tf.data.experimental`, which have the same arguments. `Dataset` and the readers
+Most come from `tf.data.experimental` and have the same arguments. `Dataset` and the readers
 are of TensorFlow 1.3, whose programs are served too.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Callable
 
 import tensorflow.compat.v1 as tf
+from tensorflow.python.util import nest
 
 from . import _sources
 
@@ -86,7 +87,7 @@ def assert_element_shape(expected_shapes: Any) -> Transformation:
 
     def check(*element: Any) -> Any:
         value = element[0] if len(element) == 1 else element
-        return tf.nest.map_structure_up_to(value, tf.ensure_shape, value, expected_shapes)
+        return nest.map_structure_up_to(value, tf.ensure_shape, value, expected_shapes)
 
     return lambda dataset: dataset.map(check)
 

@@ -1,6 +1,6 @@
 """tf.contrib.estimator: heads, hooks and changes of Estimators.
 
-What became public later is that of tensorflow-estimator; heads are its canned heads, which are
+What became public later comes from tensorflow-estimator; heads are its canned heads, which are
 objects with `create_estimator_spec` and `create_loss`.
 """
 

@@ -1,7 +1,7 @@
 """tf.contrib.learn: Experiment, `learn_runner.run`, RunConfig and the exports that they use.
 
-The Estimators of tf.contrib.learn are not here: they take other feature columns, and other
-arguments than those of tf.estimator.
+The Estimators of tf.contrib.learn are not here: they take other feature columns and
+arguments than tf.estimator does.
 """
 
 from __future__ import annotations
@@ -72,5 +72,5 @@ def run(
 
 
 def replace_monitors_with_hooks(monitors_or_hooks: Optional[Sequence[Any]], estimator: Any) -> Any:
-    """`monitors.replace_monitors_with_hooks`: the hooks as they are. There are no monitors here."""
+    """`monitors.replace_monitors_with_hooks`: the hooks as they are. tf.estimator has no monitors."""
     return list(monitors_or_hooks or [])

@@ -39,7 +39,7 @@ class HashTable(lookup_ops.StaticHashTableV1):
         shared_name: Optional[str] = None,
         name: str = "hash_table",
     ) -> None:
-        """`shared_name` is accepted and ignored: every table has a name of its own."""
+        """`shared_name` is accepted and ignored: every table has a separate name."""
         super().__init__(initializer, default_value, name=name)
 
     @property

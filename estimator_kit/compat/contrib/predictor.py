@@ -138,7 +138,7 @@ def from_estimator(
     """A predictor of the last checkpoint of a `tf.estimator.Estimator`.
 
     Args:
-      output_key: the export output; that of "serving_default" if None.
+      output_key: the export output; "serving_default" if None.
     """
     graph = graph or tf.Graph()
     with graph.as_default():

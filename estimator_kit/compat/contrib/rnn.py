@@ -1,6 +1,6 @@
 """tf.contrib.rnn: cells and recurrent networks.
 
-The common cells and functions are those of `tf.nn`. `_rnn_cells.py`, `_rnn_fused.py` and
+The common cells and functions come from `tf.nn`. `_rnn_cells.py`, `_rnn_fused.py` and
 `_rnn_stacks.py` have more. Rare cells are not here.
 """
 

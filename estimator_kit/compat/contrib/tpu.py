@@ -1,6 +1,6 @@
 """tf.contrib.tpu: TPUEstimator and its configuration, and the operations for TPUs.
 
-TPUEstimator is that of tensorflow-estimator; it trains on CPUs and GPUs with `use_tpu=False`. The
+TPUEstimator is tensorflow-estimator's; it trains on CPUs and GPUs with `use_tpu=False`. The
 operations build the same graph as in TensorFlow 1.15; only a TPU can run most of them.
 """
 

@@ -1,7 +1,7 @@
 """tf.contrib.training: HParams, training steps with clipped gradients, and evaluation in a loop.
 
-HParams, `checkpoints_iterator` and the hooks need nothing else. The loops and `create_train_op` are
-those of the package tf_slim.
+HParams, `checkpoints_iterator` and the hooks need nothing else. The loops and `create_train_op`
+come from the package tf_slim.
 """
 
 from __future__ import annotations
