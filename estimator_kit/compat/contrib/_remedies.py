@@ -24,7 +24,7 @@ FOR_MODULES: dict[str, str] = {
     "constrained_optimization": "Use TensorFlow Constrained Optimization (pip install "
     "tensorflow-constrained-optimization) instead.",
     "copy_graph": "Use tf.import_graph_def(other_graph.as_graph_def()) instead.",
-    "cudnn_rnn": "Use tf.contrib.rnn.LSTMBlockFusedCell, tf.keras.layers.LSTM or tf.keras.layers.GRU.",
+    "cudnn_rnn": "Use tf.contrib.rnn.LSTMBlockFusedCell, or tf.keras.layers.LSTM and GRU.",
     "decision_trees": _TREES,
     "deprecated": "Use tf.summary.scalar, tf.summary.histogram, tf.summary.merge_all instead.",
     "distributions": _PROBABILITY,
