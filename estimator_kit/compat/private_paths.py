@@ -17,7 +17,7 @@ import importlib
 import sys
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Optional, cast
+from typing import Optional
 
 _PYTHON = "tensorflow.python"
 _V1 = "tf.compat.v1."
@@ -124,7 +124,7 @@ def _module(name: str) -> Optional[ModuleType]:
     try:
         if name.startswith(_V1):
             v1 = importlib.import_module("tensorflow.compat.v1")
-            return cast(ModuleType, functools.reduce(getattr, name[len(_V1) :].split("."), v1))
+            return functools.reduce(getattr, name[len(_V1) :].split("."), v1)
         return importlib.import_module(f"{_PYTHON}.{name}")
     except (AttributeError, ModuleNotFoundError):
         return None
