@@ -17,13 +17,13 @@ import importlib
 import sys
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Optional, cast
+from typing import Optional
 
 _PYTHON = "tensorflow.python"
 _V1 = "tf.compat.v1."
 
-# (old module, new module, names): modules below tensorflow.python, or below _V1. `new=old` is a name
-# that changed.
+# (old module, new module, names): below tensorflow.python; new ones also below _V1. `new=old` is a
+# name that changed.
 NAMES: tuple[tuple[str, str, str], ...] = (
     ("data.ops.dataset_ops", "data.ops.options", "Options"),
     ("feature_column.feature_column_v2", "feature_column.feature_column_v2_types", "FeatureColumn"),
@@ -121,10 +121,10 @@ def _moves() -> Iterator[tuple[str, str, str, str]]:
 
 
 def _module(name: str) -> Optional[ModuleType]:
-    if name.startswith(_V1):
-        v1 = importlib.import_module("tensorflow.compat.v1")
-        return cast(ModuleType, functools.reduce(getattr, name[len(_V1) :].split("."), v1))
     try:
+        if name.startswith(_V1):
+            v1 = importlib.import_module("tensorflow.compat.v1")
+            return functools.reduce(getattr, name[len(_V1) :].split("."), v1)
         return importlib.import_module(f"{_PYTHON}.{name}")
-    except ModuleNotFoundError:
+    except (AttributeError, ModuleNotFoundError):
         return None

@@ -30,6 +30,14 @@ class _Contrib(ModuleType):
 
     _home: Optional[ModuleType] = None
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # The import of the module framework.python.ops.arg_scope must not hide the function.
+        if isinstance(value, _Contrib) and isinstance(getattr(self._home, "OLD_PATHS", ()), dict):
+            shown = getattr(self._home, name, None)
+            if shown is not None and not isinstance(shown, ModuleType):
+                return
+        super().__setattr__(name, value)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")

@@ -65,3 +65,10 @@ def test_resnet_has_the_variables_of_1_15(graph):
 def test_an_old_path_has_its_names(tf_contrib, path, name):
     module = importlib.import_module(f"{tf_contrib.__name__}.{path}")
     assert hasattr(module, name) or importlib.import_module(f"{module.__name__}.{name}")
+
+
+def test_importing_a_module_does_not_hide_the_function_of_its_name(tf_contrib):
+    ops = importlib.import_module(f"{tf_contrib.__name__}.framework.python.ops")
+    module = importlib.import_module(f"{ops.__name__}.arg_scope")
+    assert module.add_arg_scope is slim.add_arg_scope
+    assert ops.arg_scope is slim.arg_scope
