@@ -12,6 +12,7 @@ and `unknown` lists it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import sys
 from collections.abc import Iterator
@@ -19,13 +20,17 @@ from types import ModuleType
 from typing import Optional, cast
 
 _PYTHON = "tensorflow.python"
-_V1_LAYERS = "tf.compat.v1.layers"
+_V1 = "tf.compat.v1."
 
-# (old module, new module, names): modules below tensorflow.python, except _V1_LAYERS. `new=old` is
-# a name that changed.
+# (old module, new module, names): modules below tensorflow.python, or below _V1. `new=old` is a name
+# that changed.
 NAMES: tuple[tuple[str, str, str], ...] = (
+    ("data.ops.dataset_ops", "data.ops.options", "Options"),
+    ("feature_column.feature_column_v2", "feature_column.feature_column_v2_types", "FeatureColumn"),
     ("framework.ops", "framework.indexed_slices", "IndexedSlices"),
-    ("framework.ops", "framework.tensor", "Tensor"),
+    ("framework.ops", "framework.stack", "default_session"),
+    ("framework.ops", "framework.tensor", "Tensor disable_tensor_equality enable_tensor_equality"),
+    ("framework.ops", "framework.tensor_conversion", "convert_to_tensor_v2"),
     (
         "framework.ops",
         "framework.tensor_conversion_registry",
@@ -33,22 +38,49 @@ NAMES: tuple[tuple[str, str, str], ...] = (
     ),
     (  # TensorFlow looks for them in a module that tf_keras does not have.
         "layers.normalization",
-        _V1_LAYERS,
+        f"{_V1}layers",
         "BatchNormalization BatchNormalization=BatchNorm batch_normalization "
         "batch_normalization=batch_norm",
     ),
     ("ops.array_ops", "ops.array_ops_stack", "stack unstack"),
-    ("ops.control_flow_ops", "ops.cond", "cond cond_v2"),
+    ("ops.control_flow_ops", "ops.cond", "cond cond_for_tf_v2 cond_v2"),
     ("ops.control_flow_ops", "ops.control_flow_assert", "Assert"),
-    ("ops.control_flow_ops", "ops.control_flow_case", "case"),
-    ("ops.control_flow_ops", "ops.while_loop", "while_loop"),
-    ("ops.variable_scope", "ops.variable_v1", "VariableV1=variable"),
+    ("ops.control_flow_ops", "ops.control_flow_case", "case case_v2"),
+    ("ops.control_flow_ops", "ops.control_flow_switch_case", "switch_case"),
+    ("ops.control_flow_ops", "ops.while_loop", "while_loop while_loop_v2"),
+    ("ops.nn_impl", "ops.nn_impl_distribute", "compute_average_loss scale_regularization_loss"),
+    ("ops.random_ops", "ops.random_crop_ops", "random_crop"),
+    ("ops.variable_scope", "ops.variable_v1", "VariableV1=variable default_variable_creator"),
+    ("ops.variables", "ops.ref_variable", "RefVariable"),
+    ("ops.variables", "ops.variable_v1", "VariableV1 is_variable_initialized"),
+    (
+        "saved_model.utils_impl",
+        "saved_model.path_helpers",
+        "get_assets_dir get_or_create_assets_dir get_or_create_variables_dir get_variables_dir "
+        "get_variables_path",
+    ),
+    ("tpu.tpu", "tpu.tpu_replication", "TPUReplicateContext outside_compilation"),
     ("util.nest", "util.nest", "is_nested=is_sequence"),
 )
 
-# Old module -> new module, both below tensorflow.python.
+_KERAS_MODULES = (
+    "applications datasets datasets.imdb datasets.mnist preprocessing preprocessing.image "
+    "preprocessing.sequence preprocessing.text"
+).split()
+
+# Old module -> new module, below tensorflow.python or _V1. A package comes before its modules.
 MODULES: dict[str, str] = {
+    "distribute.distribution_strategy_context": "distribute.distribute_lib",
+    "training.distribute": "distribute.distribute_lib",
+    "training.distribution_strategy_context": "distribute.distribute_lib",
+    "training.tracking": "trackable",
+    "training.tracking.base": "trackable.base",
+    "training.tracking.data_structures": "trackable.data_structures",
+    "training.tracking.graph_view": "checkpoint.graph_view",
+    "training.tracking.tracking": "trackable.autotrackable",
+    "training.tracking.util": "checkpoint.checkpoint",
     "training.training_ops": "ops.gen_training_ops",
+    **{f"keras.{name}": f"{_V1}keras.{name}" for name in _KERAS_MODULES},
 }
 
 
@@ -59,16 +91,19 @@ def install(undo: contextlib.ExitStack) -> None:
         if holder is not None and name not in vars(holder) and hasattr(source, found):
             setattr(holder, name, getattr(source, found))
             undo.callback(delattr, holder, name)
-    for old, new in MODULES.items():
+    # All are looked for first: a package that is added would find its modules, as second copies.
+    missing = [old for old in MODULES if _module(old) is None]
+    for old in missing:
         path = f"{_PYTHON}.{old}"
-        module = _module(new)
-        if _module(old) is None and module is not None:
+        module = _module(MODULES[old])
+        if module is not None:
             package, _, name = path.rpartition(".")
             sys.modules[path] = module
             undo.callback(sys.modules.pop, path, None)
             holder = sys.modules[package]
-            setattr(holder, name, module)
-            undo.callback(delattr, holder, name)
+            if name not in vars(holder):
+                setattr(holder, name, module)
+                undo.callback(delattr, holder, name)
 
 
 def unknown() -> list[str]:
@@ -86,8 +121,9 @@ def _moves() -> Iterator[tuple[str, str, str, str]]:
 
 
 def _module(name: str) -> Optional[ModuleType]:
-    if name == _V1_LAYERS:
-        return cast(ModuleType, importlib.import_module("tensorflow.compat.v1").layers)
+    if name.startswith(_V1):
+        v1 = importlib.import_module("tensorflow.compat.v1")
+        return cast(ModuleType, functools.reduce(getattr, name[len(_V1) :].split("."), v1))
     try:
         return importlib.import_module(f"{_PYTHON}.{name}")
     except ModuleNotFoundError:

@@ -40,6 +40,8 @@ def install(undo: contextlib.ExitStack) -> None:
     undo.callback(_forget)
     undo.callback(sys.meta_path.remove, finder)
     root = importlib.import_module(NAME)
+    # The import made it an attribute of the module tensorflow.
+    undo.callback(vars(sys.modules["tensorflow"]).pop, "contrib", None)
     for name in _V1:
         holder = sys.modules.get(name)
         if holder is not None and "contrib" not in vars(holder):
