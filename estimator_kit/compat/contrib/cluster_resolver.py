@@ -14,7 +14,7 @@ OLD_PATHS = ("python.training",)
 
 
 class TPUClusterResolver(tf.distribute.cluster_resolver.TPUClusterResolver):
-    """Finds a TPU by name. The empty name means no TPU: programs have it for `use_tpu=False`."""
+    """Finds a TPU by name. The empty name "" means no TPU, as programs with `use_tpu=False` say."""
 
     def __init__(self, tpu: Optional[str] = None, *args: Any, **kwargs: Any) -> None:
         self._no_tpu = tpu == ""

@@ -72,5 +72,5 @@ def run(
 
 
 def replace_monitors_with_hooks(monitors_or_hooks: Optional[Sequence[Any]], estimator: Any) -> Any:
-    """`monitors.replace_monitors_with_hooks`: the hooks as they are; there are only hooks."""
+    """`monitors.replace_monitors_with_hooks`: unchanged. tf.estimator has no monitors."""
     return list(monitors_or_hooks or [])

@@ -14,10 +14,10 @@ from . import _sources
 from ._rnn_cells import LayerNormBasicLSTMCell as LayerNormBasicLSTMCell
 from ._rnn_cells import LayerRNNCell as LayerRNNCell
 from ._rnn_cells import LSTMBlockCell as LSTMBlockCell
-from ._rnn_fused import FusedRNNCell as FusedRNNCell
-from ._rnn_fused import FusedRNNCellAdaptor as FusedRNNCellAdaptor
 from ._rnn_fused import LSTMBlockFusedCell as LSTMBlockFusedCell
-from ._rnn_fused import TimeReversedFusedRNN as TimeReversedFusedRNN
+from ._rnn_fused_adaptors import FusedRNNCell as FusedRNNCell
+from ._rnn_fused_adaptors import FusedRNNCellAdaptor as FusedRNNCellAdaptor
+from ._rnn_fused_adaptors import TimeReversedFusedRNN as TimeReversedFusedRNN
 from ._rnn_stacks import stack_bidirectional_dynamic_rnn as stack_bidirectional_dynamic_rnn
 from ._rnn_stacks import stack_bidirectional_rnn as stack_bidirectional_rnn
 
