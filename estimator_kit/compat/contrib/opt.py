@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from ._adam import LazyAdamOptimizer, NadamOptimizer
-from ._adamax import AdaMaxOptimizer
-from ._lars import LARSOptimizer
 from ._moving_average import MovingAverageOptimizer
 from ._weight_decay import (
     AdamWOptimizer,
@@ -14,10 +12,8 @@ from ._weight_decay import (
 )
 
 __all__ = [
-    "AdaMaxOptimizer",
     "AdamWOptimizer",
     "DecoupledWeightDecayExtension",
-    "LARSOptimizer",
     "LazyAdamOptimizer",
     "MomentumWOptimizer",
     "MovingAverageOptimizer",
@@ -26,8 +22,6 @@ __all__ = [
 ]
 
 OLD_PATHS = (
-    "python.training.adamax",
-    "python.training.lars_optimizer",
     "python.training.lazy_adam_optimizer",
     "python.training.moving_average_optimizer",
     "python.training.nadam_optimizer",
@@ -43,6 +37,7 @@ _MOMENTUM = "Use tf.train.MomentumOptimizer instead; it trains differently."
 REMEDIES = {
     "AGNCustomGetter": _ASYNCHRONOUS,
     "AGNOptimizer": _ASYNCHRONOUS,
+    "AdaMaxOptimizer": _ADAM,
     "AdamGSOptimizer": _ADAM,
     "AddSignOptimizer": _MOMENTUM,
     "DropStaleGradientOptimizer": _ASYNCHRONOUS,
@@ -50,6 +45,7 @@ REMEDIES = {
     "ElasticAverageOptimizer": _ASYNCHRONOUS,
     "ExternalOptimizerInterface": "Use scipy.optimize or tfp.optimizer instead.",
     "GGTOptimizer": "Use tf.train.AdagradOptimizer instead; it trains differently.",
+    "LARSOptimizer": _MOMENTUM,
     "LazyAdamGSOptimizer": "Use tf.contrib.opt.LazyAdamOptimizer instead.",
     "ModelAverageCustomGetter": _ASYNCHRONOUS,
     "ModelAverageOptimizer": _ASYNCHRONOUS,

@@ -53,18 +53,6 @@ def test_nadam_looks_ahead(run, use_resource, sparse):
 
 
 @KINDS
-@pytest.mark.parametrize("sparse", [False, True])
-def test_adamax_divides_by_the_largest_gradient(run, use_resource, sparse):
-    w = variable([[1.0], [1.0]], use_resource)
-    value = tf.nn.embedding_lookup(w, [1]) if sparse else w
-    train = opt.AdaMaxOptimizer(RATE).minimize(tf.reduce_sum(2 * value))
-    # With a constant gradient, m / (1 - beta1^t) is the gradient, and the step is the rate.
-    moved = 1 - 2 * RATE
-    expected = [[1.0], [moved]] if sparse else [[moved], [moved]]
-    np.testing.assert_allclose(run(train, train, w), expected, rtol=1e-5)
-
-
-@KINDS
 def test_weight_decay_comes_before_the_step(run, use_resource):
     w, b = variable([2.0, 4.0], use_resource), variable([2.0], use_resource, "b")
     optimizer = opt.MomentumWOptimizer(weight_decay=0.1, learning_rate=0.5, momentum=0.9)
@@ -91,17 +79,6 @@ def test_minimize_decays_all_variables_as_in_1_15(run):
     train = opt.AdamWOptimizer(0.1, learning_rate=0.01).minimize(loss, decay_var_list=[a])
     for got in run(train, [a, b]):
         np.testing.assert_allclose(got, [0.89, 1.79], rtol=1e-5)
-
-
-@KINDS
-def test_lars_scales_the_rate_by_the_norms(run, use_resource):
-    w, skipped = variable([3.0, 4.0], use_resource), variable([1.0], use_resource, "bias")
-    optimizer = opt.LARSOptimizer(0.5, momentum=0.0, weight_decay=0.1, eeta=0.2, skip_list=["bias"])
-    train = optimizer.apply_gradients([(tf.constant([1.0, 0.0]), w), (tf.constant([1.0]), skipped)])
-    rate = 0.5 * 0.2 * 5 / (1 + 0.1 * 5)
-    got = run(train, [w, skipped])
-    np.testing.assert_allclose(got[0], [3 - rate * 1.3, 4 - rate * 0.4], rtol=1e-6)
-    np.testing.assert_allclose(got[1], [0.5], rtol=1e-6)
 
 
 def test_swapping_saver_saves_the_averages_as_the_variables(graph, tmp_path):
