@@ -34,6 +34,7 @@ def test_all_forms_of_import():
 
     assert by_dots._Head is package.canned.head._Head is _Head
     assert model_fn.EstimatorSpec is tf.estimator.EstimatorSpec
+    importlib.import_module(f"{OLD}.estimator")  # 2.15 has it only after its import.
     assert package.estimator.EstimatorV2 is tf.estimator.Estimator
 
 
