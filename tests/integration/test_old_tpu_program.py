@@ -1,4 +1,4 @@
-"""A TPUEstimator program of TensorFlow 1, written as those of 2018 are, runs with one command.
+"""A TPUEstimator program of TensorFlow 1, in the style of BERT's, runs with one command.
 
 The program begins with `from __future__`, so no import can come before its first line. Its model
 is small enough to be trained in NumPy as well, and every result is compared with that.
