@@ -71,7 +71,7 @@ class Environment:
         """Returns "" if the program runs, and otherwise the reason."""
         source = checkouts / program.repository.rpartition("/")[2] / program.folder
         if not source.is_dir():
-            return f"there is no folder {source}"
+            return f"no folder {source}"
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary, "program")
             shutil.copytree(source, folder, ignore=shutil.ignore_patterns(".git"))

@@ -96,7 +96,7 @@ def test_table_of_programs_that_run_as_they_are(checkouts):
         f"- no file, {title}: no file matches '*.index'\n"
         f"- changes itself, {title}: the run changed the program's code\n"
         f"- no data, {title}: exit status 1: NameError: name 'missing' is not defined\n"
-        f"- no folder, {title}: there is no folder {checkouts / 'others'}\n"
+        f"- no folder, {title}: no folder {checkouts / 'others'}\n"
     )
     assert (checkouts / "programs" / "bad" / "changes.py").read_text() == CHANGES
 
