@@ -11,6 +11,7 @@ the arguments before the program, and never changes the program's files.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import runpy
 import shutil
@@ -59,6 +60,7 @@ def main(arguments: list[str]) -> None:
 
         tf1.install()
     if module:
+        _check(module)
         sys.argv = [module, *rest]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         return
@@ -67,6 +69,18 @@ def main(arguments: list[str]) -> None:
     if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         sys.path[0] = os.path.dirname(os.path.realpath(program))
     runpy.run_path(program, run_name="__main__")
+
+
+def _check(module: str) -> None:
+    """Ends with an error if a module does not exist. An error in its package is the program's."""
+    try:
+        found = importlib.util.find_spec(module)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise
+        found = None
+    if found is None:
+        parser().error(f"-m {module}: expected the name of a module; it cannot be found")
 
 
 def _path(program: str) -> str:
@@ -87,6 +101,8 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str], str]:
     for place, argument in enumerate(arguments):
         if argument == "-m" and place + 1 < len(arguments):
             return arguments[:place], arguments[place + 2 :], arguments[place + 1]
+        if argument.startswith("-m") and argument != "-m":
+            return arguments[:place], arguments[place + 1 :], argument[2:]
         if not argument.startswith("-"):
             return arguments[:place], arguments[place:], ""
     return arguments, [], ""

@@ -164,6 +164,8 @@ def test_a_module_for_tensorflow_2(tmp_path):
         (["no/such.py"], "no/such.py: expected the file of a program; it does not exist"),
         (["no_such_program"], "no_such_program: expected the file of a program; it does not exist"),
         (["--tf2", "a.py"], "unrecognized arguments: --tf2"),
+        (["-m", "no_such.module"], "-m no_such.module: expected the name of a module"),
+        (["-mno_such"], "-m no_such: expected the name of a module; it cannot be found"),
     ],
 )
 def test_wrong_arguments(arguments, message, capsys):
