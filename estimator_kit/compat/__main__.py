@@ -11,11 +11,13 @@ the arguments before the program, and never changes the program's files.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import runpy
 import shutil
 import sys
+from importlib.machinery import SourceFileLoader
+from types import ModuleType
+from typing import Any
 
 _NAME = f"python -m {__package__}"
 
@@ -59,33 +61,33 @@ def main(arguments: list[str]) -> None:
         from . import tf1
 
         tf1.install()
+    # Not run_path and run_module, which put this module back at the end: threads and atexit
+    # functions of the program still need its module.
+    sys.modules["__main__"] = main_module = ModuleType("__main__")
     if module:
-        _check(module)
         sys.argv = [module, *rest]
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        runpy._run_module_as_main(module)  # type: ignore[attr-defined]
         return
-    sys.argv = rest
+    sys.argv = [program, *rest[1:]]
     # Python has put the working directory first, unless an option such as -P forbids it.
     if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         sys.path[0] = os.path.dirname(os.path.realpath(program))
-    runpy.run_path(program, run_name="__main__")
+    loader = _Source("__main__", os.path.abspath(program))
+    main_module.__file__, main_module.__loader__ = loader.path, loader
+    main_module.__spec__ = None  # As in any program.
+    loader.exec_module(main_module)
 
 
-def _check(module: str) -> None:
-    """Ends with an error if a module does not exist. An error in its package is the program's."""
-    try:
-        found = importlib.util.find_spec(module)
-    except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):
-            raise
-        found = None
-    if found is None:
-        parser().error(f"-m {module}: expected the name of a module; it cannot be found")
+class _Source(SourceFileLoader):
+    """Reads a program, and writes no file next to it."""
+
+    def set_data(self, path: str, data: Any, *, _mode: int = 0o666) -> None:
+        pass
 
 
 def _path(program: str) -> str:
     """The file of a program, also of an installed one such as `t2t-trainer`."""
-    if os.path.exists(program):
+    if os.path.isfile(program):
         return program
     installed = shutil.which(program) if os.path.basename(program) == program else None
     if installed is None:

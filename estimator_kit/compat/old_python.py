@@ -19,9 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-_ABC = ("Callable", "Container", "Hashable", "Iterable", "Iterator", "KeysView", "Mapping",
-        "MutableMapping", "MutableSequence", "MutableSet", "Sequence", "Set", "Sized")  # fmt: skip
-
 _NUMPY: dict[str, Any] = {
     "bool": bool, "complex": complex, "float": float, "int": int, "long": int, "object": object,
     "str": str, "unicode": str,
@@ -48,7 +45,7 @@ def _getargspec(function: Any) -> ArgSpec:
 def install(undo: contextlib.ExitStack) -> None:
     """Adds the names that are missing; `undo` removes them."""
     names: list[tuple[Any, str, Any]] = [
-        (collections, name, getattr(collections.abc, name)) for name in _ABC
+        (collections, name, getattr(collections.abc, name)) for name in collections.abc.__all__
     ]
     names += [(inspect, "getargspec", _getargspec), (time, "clock", time.perf_counter)]
     names += [(np, name, value) for name, value in _NUMPY.items()]

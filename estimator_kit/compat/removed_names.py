@@ -90,7 +90,10 @@ def _explain(module: Any, messages: list[MessageOf], undo: contextlib.ExitStack)
     def missing(name: str) -> Any:
         message = next((text for of in messages if (text := of(name))), None)
         end = f": {message}" if message else ""
-        raise AttributeError(f"module {plain.__name__!r} has no attribute {name!r}{end}")
+        error = AttributeError(f"module {plain.__name__!r} has no attribute {name!r}{end}")
+        if message:
+            error.name = name  # Without the object, Python suggests no other name.
+        raise error
 
     plain.__getattr__ = missing  # type: ignore[method-assign]
     undo.callback(delattr, plain, "__getattr__")

@@ -70,7 +70,6 @@ def install() -> contextlib.ExitStack:
 
     Raises:
       UnsupportedTensorFlowError: as `installer.install`.
-      ValueError: this process has used TensorFlow 2 already, by eager execution.
     """
     undo = contextlib.ExitStack()
     if is_installed():
@@ -83,13 +82,23 @@ def install() -> contextlib.ExitStack:
         _import_estimator()
         private_paths.install(reverting)
         old_python.install(reverting)
-        v1.disable_v2_behavior()
+        _disable_v2_behavior(v1)
         reverting.callback(v1.enable_v2_behavior)
         contrib.install(reverting)
         reverting.callback(sys.modules.__setitem__, _TENSORFLOW, v2)
         sys.modules[_TENSORFLOW] = _TensorFlow1(v1, v2)
         undo.push(reverting.pop_all())
     return undo
+
+
+def _disable_v2_behavior(v1: Any) -> None:
+    """Without the warning that variables which are not resources have no future."""
+    level = v1.logging.get_verbosity()
+    v1.logging.set_verbosity(v1.logging.ERROR)
+    try:
+        v1.disable_v2_behavior()
+    finally:
+        v1.logging.set_verbosity(level)
 
 
 def _import_estimator() -> None:

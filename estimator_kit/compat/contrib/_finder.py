@@ -45,7 +45,7 @@ class _Contrib(ModuleType):
             try:
                 return importlib.import_module(f"{NAME}.{name}")
             except ModuleNotFoundError as error:
-                if error.name != NAME:
+                if error.name not in (NAME, "tf_slim"):
                     raise
                 raise AttributeError(str(error)) from None
         path = f"{self.__name__}.{name}"
@@ -82,7 +82,10 @@ def _name(home: ModuleType, name: str, where: str) -> Any:
     except AttributeError:
         remedy = getattr(home, "REMEDIES", {}).get(name)
         end = f": {remedy}" if remedy else ""
-        raise AttributeError(f"module {where!r} has no attribute {name!r}{end}") from None
+        error = AttributeError(f"module {where!r} has no attribute {name!r}{end}")
+        if remedy:
+            error.name = name  # Without the object, Python suggests no other name.
+        raise error from None
 
 
 def modules() -> list[str]:

@@ -46,6 +46,7 @@ FOR_MODULES: dict[str, str] = {
     "kinesis": _IO,
     "labeled_tensor": _GONE,
     "legacy_seq2seq": "Use tf.contrib.seq2seq, or tf.keras.layers.RNN instead.",
+    "lite": "Use tf.lite instead.",
     "libsvm": "Use sklearn.datasets.load_svmlight_file with tf.data instead.",
     "linalg": "Use tf.linalg.LinearOperatorDiag and its siblings in tf.linalg instead.",
     "linear_optimizer": "Use tf.train.FtrlOptimizer instead.",
