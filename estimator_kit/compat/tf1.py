@@ -105,7 +105,8 @@ def _import_estimator() -> None:
     """Imports all of tensorflow-estimator, whose modules expect TensorFlow 2 as `tensorflow`."""
     package = importlib.import_module("tensorflow_estimator.python.estimator")
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if "test" not in found.name:
+        # A module of its tools makes a graph; after that, no program can enable eager execution.
+        if "test" not in found.name and ".tools" not in found.name:
             importlib.import_module(found.name)
 
 

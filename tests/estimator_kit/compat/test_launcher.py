@@ -126,11 +126,12 @@ def test_an_import_in_the_program_does_the_same(tmp_path):
         """
         import estimator_kit.compat.tf1
         import tensorflow as tf
-        with tf.Session() as session:
-            print(session.run(tf.placeholder_with_default(3, [])), tf.contrib.__name__)
+        print(tf.executing_eagerly(), hasattr(tf, "Session"), tf.contrib.__name__)
+        tf.enable_eager_execution()
+        print(tf.constant(3).numpy())
         """
     )
-    assert out == "3 tensorflow.contrib"
+    assert out == "False True tensorflow.contrib\n3"
 
 
 MODULE = """\
