@@ -137,7 +137,9 @@ def main() -> int:
         runs = [count + (not error) for count, error in zip(runs, errors)]
         launched = errors[len(options.plain) :]
         lost += launched[:1] == [""] and any(launched)
-        notes += [f"- {program.name}, {t}: {e}" for t, e in zip(titles, errors) if e]
+        reasons = [f"- {program.name}, {t}: {e}" for t, e in zip(titles, errors) if e]
+        notes += reasons
+        print(*reasons, sep="\n", file=sys.stderr, flush=True)
         marks = ["fails" if error else "runs" for error in errors]
         print(f"| {' | '.join([program.name, ', '.join(program.needs), *marks])} | 0 |", flush=True)
     print(f"| {len(programs)} programs | | {' | '.join(f'{count} run' for count in runs)} | |\n")

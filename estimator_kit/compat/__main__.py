@@ -92,6 +92,9 @@ def _path(program: str) -> str:
     installed = shutil.which(program) if os.path.basename(program) == program else None
     if installed is None:
         parser().error(f"{program}: expected the file of a program; it does not exist")
+    with open(installed, "rb") as file:
+        if b"python" not in file.readline():
+            parser().error(f"{program}: expected a Python program; {installed} is not one")
     return installed
 
 

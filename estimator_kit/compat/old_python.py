@@ -22,10 +22,13 @@ import numpy as np
 _NUMPY: dict[str, Any] = {
     "bool": bool, "complex": complex, "float": float, "int": int, "long": int, "object": object,
     "str": str, "unicode": str,
-    "Inf": np.inf, "NaN": np.nan, "PINF": np.inf, "NINF": -np.inf, "infty": np.inf,
+    "bool8": np.bool_, "Inf": np.inf, "Infinity": np.inf, "NINF": -np.inf, "NaN": np.nan,
+    "PINF": np.inf, "infty": np.inf,
     "float_": np.float64, "complex_": np.complex128, "string_": np.bytes_, "unicode_": np.str_,
     "asscalar": lambda array: array.item(), "product": np.prod, "cumproduct": np.cumprod,
-    "alltrue": np.all, "sometrue": np.any,
+    "alltrue": np.all, "sometrue": np.any, "in1d": np.isin, "mat": np.asmatrix,
+    "round_": np.round, "row_stack": np.vstack, "trapz": getattr(np, "trapezoid", None),
+    "asfarray": lambda array, dtype=np.float64: np.asarray(array, dtype),
 }  # fmt: skip
 
 

@@ -207,6 +207,7 @@ def test_a_module_for_tensorflow_2(tmp_path):
         (["-m"], "argument -m: expected one argument"),
         (["no/such.py"], "no/such.py: expected the file of a program; it does not exist"),
         (["no_such_program"], "no_such_program: expected the file of a program; it does not exist"),
+        (["sh", "a.py"], "sh: expected a Python program; /"),
         (["--tf2", "a.py"], "unrecognized arguments: --tf2"),
     ],
 )
