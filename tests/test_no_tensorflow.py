@@ -19,7 +19,7 @@ pytestmark = pytest.mark.no_tensorflow
 # They can be imported without TensorFlow, but their tests need it, or a package that needs it.
 RUN_WITH_TENSORFLOW = {
     "estimator_kit/compat/test_cluster.py", "estimator_kit/compat/test_restart.py",
-    "estimator_kit/compat/test_two_versions.py", "estimator_kit/compat/test_launcher.py",
+    "estimator_kit/compat/test_two_versions.py", "tools/test_run_old_programs.py",
     "estimator_kit/commands/validation/test_models.py",
     "input_pipelines/prepare/tables/test_beam_pipeline.py",
     "input_pipelines/prepare/test_beam_runner.py", "integration/test_adult.py",

@@ -26,7 +26,8 @@ private_names.py lists all private names of TensorFlow that this package needs. 
 first: a process gets either a complete `tf.estimator`, or one `UnsupportedTensorFlowError` and an
 unchanged TensorFlow.
 
-It never modifies a file, an installed package, or a function of TensorFlow.
+It never modifies a file, or replaces a name of TensorFlow. It wraps a few functions of
+tensorflow-estimator in memory (estimator_patches.py, tpu).
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import os
 import runpy
 import shutil
 import sys
+import zipfile
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Any
@@ -72,6 +73,9 @@ def main(arguments: list[str]) -> None:
     # Python has put the working directory first, unless an option such as -P forbids it.
     if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         sys.path[0] = os.path.dirname(os.path.realpath(program))
+    if os.path.isdir(program) or zipfile.is_zipfile(program):
+        runpy.run_path(program, run_name="__main__")  # It has a __main__.py.
+        return
     loader = _Source("__main__", os.path.abspath(program))
     main_module.__file__, main_module.__loader__ = loader.path, loader
     main_module.__spec__ = None  # As in any program.
@@ -87,14 +91,17 @@ class _Source(SourceFileLoader):
 
 def _path(program: str) -> str:
     """The file of a program, also of an installed one such as `t2t-trainer`."""
-    if os.path.isfile(program):
+    if os.path.exists(program):
         return program
     installed = shutil.which(program) if os.path.basename(program) == program else None
     if installed is None:
         parser().error(f"{program}: expected the file of a program; it does not exist")
     with open(installed, "rb") as file:
         if b"python" not in file.readline():
-            parser().error(f"{program}: expected a Python program; {installed} is not one")
+            parser().error(
+                f"{program}: expected a Python program, got {installed}. The file of the program "
+                "comes first, without `python`"
+            )
     return installed
 
 

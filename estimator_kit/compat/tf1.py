@@ -11,7 +11,7 @@ Programs that were written for TensorFlow 1 then find what they look for:
   `numpy.int` (old_python.py).
 
 It works on TensorFlow 2.15 too. It puts another module into `sys.modules["tensorflow"]`, and never
-changes an object of TensorFlow that exists: what the modules of TensorFlow and
+replaces a name of TensorFlow that exists: what the modules of TensorFlow and
 tensorflow-estimator have imported stays as it is. `install` does nothing if it was called before.
 
 Do not use it in a program for TensorFlow 2, nor with the other parts of estimator_kit.

@@ -25,6 +25,7 @@ import importlib
 import sys
 
 from ._finder import NAME as NAME
+from ._finder import V1_NAME as V1_NAME
 from ._finder import Finder
 from ._finder import modules as modules
 from ._remedies import FOR_MODULES as FOR_MODULES
@@ -51,5 +52,5 @@ def install(undo: contextlib.ExitStack) -> None:
 
 def _forget() -> None:
     for name in list(sys.modules):
-        if name == NAME or name.startswith(f"{NAME}."):
+        if f"{name}.".startswith((f"{NAME}.", f"{V1_NAME}.")):
             del sys.modules[name]

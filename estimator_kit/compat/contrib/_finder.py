@@ -18,6 +18,7 @@ from typing import Any, Optional
 from ._remedies import FOR_MODULES
 
 NAME = "tensorflow.contrib"
+V1_NAME = "tensorflow.compat.v1.contrib"  # Its modules are the modules of tensorflow.contrib.
 _PACKAGE = __name__.rpartition(".")[0]
 
 
@@ -103,7 +104,7 @@ class Finder(MetaPathFinder, Loader):
     def find_spec(
         self, name: str, path: Optional[Sequence[str]], target: Any = None
     ) -> Optional[ModuleSpec]:
-        if name == NAME:
+        if name == NAME or f"{name}.".startswith(f"{V1_NAME}."):
             return ModuleSpec(name, self, is_package=True)
         if not name.startswith(f"{NAME}."):
             return None
@@ -122,6 +123,8 @@ class Finder(MetaPathFinder, Loader):
         return ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
+        if f"{spec.name}.".startswith(f"{V1_NAME}."):
+            return importlib.import_module(NAME + spec.name[len(V1_NAME) :])
         module = _Contrib(spec.name)
         first, _, rest = spec.name[len(NAME) + 1 :].partition(".")
         if first:

@@ -27,11 +27,7 @@ _MODULE_OF = {name: module for module, names in _PRIVATE.items() for name in nam
 
 
 def find(name: str) -> Any:
-    """The object with this name.
-
-    Raises:
-      AttributeError: no such name.
-    """
+    """The object with this name, one of `framework.__all__`."""
     if name in ("argsort", "sort", "is_tensor"):
         return getattr(tf, name)
     if name == "nest":

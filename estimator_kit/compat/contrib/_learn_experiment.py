@@ -118,8 +118,11 @@ class Experiment:
         )
 
     def train_and_evaluate(self) -> Any:
-        """Trains, evaluates each checkpoint, and exports; returns the metrics and the exports."""
-        return tf.estimator.train_and_evaluate(
+        """Trains, evaluates each checkpoint, and exports; returns the metrics and the exports.
+
+        If training has already finished, it evaluates the last checkpoint, and exports nothing.
+        """
+        metrics, exports = tf.estimator.train_and_evaluate(
             self._estimator,
             tf.estimator.TrainSpec(
                 self._train_input_fn, self._train_steps, self._train_hooks,
@@ -129,7 +132,8 @@ class Experiment:
                 self._eval_input_fn, self._eval_steps, hooks=self._eval_hooks,
                 exporters=self._exports, start_delay_secs=0, throttle_secs=self._throttle,
             ),
-        )  # fmt: skip
+        ) or (None, None)  # fmt: skip
+        return (self.evaluate() if metrics is None else metrics), exports
 
     local_run = continuous_train_and_eval = train_and_evaluate
 

@@ -10,7 +10,7 @@ _SOURCE = tf.distribute.cluster_resolver
 
 __all__ = [name for name in dir(_SOURCE) if not name.startswith("_")]
 
-OLD_PATHS = ("python.training",)
+OLD_PATHS = ("python.training.cluster_resolver", "python.training.tpu_cluster_resolver")
 
 
 class TPUClusterResolver(tf.distribute.cluster_resolver.TPUClusterResolver):

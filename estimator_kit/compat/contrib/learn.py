@@ -61,6 +61,9 @@ def run(
 
     `experiment_fn` gets (run_config, hparams) if there is a `run_config`, else (output_dir).
     Without `schedule`, it is train_and_evaluate.
+
+    Raises:
+      ValueError: neither `output_dir` nor `run_config`, or a `schedule` that Experiment lacks.
     """
     if output_dir is None and run_config is None:
         raise ValueError("Must set value for `output_dir` or `run_config`")
@@ -68,7 +71,15 @@ def run(
         experiment = experiment_fn(output_dir)
     else:
         experiment = experiment_fn(run_config, hparams)
-    return getattr(experiment, schedule or "train_and_evaluate")()
+    method = getattr(experiment, schedule or "train_and_evaluate", None)
+    if method is None:
+        raise ValueError(f"schedule: expected one of {', '.join(_SCHEDULES)}, got {schedule!r}")
+    return method()
+
+
+_SCHEDULES = """
+    train evaluate train_and_evaluate continuous_train_and_eval local_run run_std_server test
+""".split()
 
 
 def replace_monitors_with_hooks(monitors_or_hooks: Optional[Sequence[Any]], estimator: Any) -> Any:

@@ -38,7 +38,8 @@ _KERAS = "Use a layer of tf.keras.layers, such as ConvLSTM2D, or write an RNNCel
 _OWN = "Write an RNNCell: a subclass of tf.nn.rnn_cell.RNNCell with call, state_size, output_size."
 
 REMEDIES = {
-    **dict.fromkeys(("GRUBlockCell", "GRUBlockCellV2"), _GRU),
+    "GRUBlockCell": _GRU,
+    "GRUBlockCellV2": "Use GRUCell, which has the same variables.",
     **dict.fromkeys(("Conv1DLSTMCell", "Conv2DLSTMCell", "Conv3DLSTMCell", "ConvLSTMCell"), _KERAS),
     **dict.fromkeys(
         """

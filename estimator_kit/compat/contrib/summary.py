@@ -41,7 +41,7 @@ _SOURCE = {
 
 __all__ = sorted(_SOURCE)
 
-OLD_PATHS = ("summary",)
+OLD_PATHS = ("summary", "summary_ops")
 
 REMEDIES = {
     "create_db_writer": "Use tf.contrib.summary.create_file_writer instead: TensorFlow no longer "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -35,6 +37,7 @@ flags.DEFINE_integer("units", 1, "A flag of the program.")
 def main(argv):
     dense = tf.layers.dense(tf.placeholder(tf.float32, [None, 3]), flags.FLAGS.units)
     import tensorflow.compat.v1 as v1
+    import tensorflow.compat.v1.contrib.lookup as lookup
     from tensorflow.contrib.cluster_resolver.python.training import TPUClusterResolver
 
     print(json.dumps({
@@ -43,6 +46,7 @@ def main(argv):
         "optimizer": tf.train.AdamOptimizer.__name__, "helper": helper.NAME,
         "v1": v1.contrib.cluster_resolver is cluster_resolver is tf.contrib.cluster_resolver,
         "resolver": TPUClusterResolver is cluster_resolver.TPUClusterResolver,
+        "lookup": lookup is tf.contrib.lookup,
         "estimator": tf.estimator.Estimator is v1.estimator.Estimator,
         "inputs": callable(tf.estimator.inputs.numpy_input_fn),
         "tensor": ops.Tensor is tf.Tensor, "keras": tf.keras.Model.__module__.split(".")[0],
@@ -108,6 +112,7 @@ def test_a_program_for_tensorflow_1(tmp_path):
         "helper": "helper",
         "v1": True,
         "resolver": True,
+        "lookup": True,
         "estimator": True,
         "inputs": True,
         "tensor": True,
@@ -207,7 +212,7 @@ def test_a_module_for_tensorflow_2(tmp_path):
         (["-m"], "argument -m: expected one argument"),
         (["no/such.py"], "no/such.py: expected the file of a program; it does not exist"),
         (["no_such_program"], "no_such_program: expected the file of a program; it does not exist"),
-        (["sh", "a.py"], "sh: expected a Python program; /"),
+        (["sh", "a.py"], "sh: expected a Python program, got /"),
         (["--tf2", "a.py"], "unrecognized arguments: --tf2"),
     ],
 )
@@ -229,6 +234,23 @@ def test_the_help_teaches(capsys):
     text = capsys.readouterr().out
     assert "python -m estimator_kit.compat --tf1 run_classifier.py --do_train=true" in text
     assert "unchanged" not in text.split("options:")[1].split("examples:")[0]
+
+
+@pytest.mark.parametrize("form", ["folder", "zip"])
+def test_a_program_can_be_a_folder_or_a_zip_file(form, tmp_path, monkeypatch, capsys):
+    (tmp_path / "dd").mkdir()  # As a program on the PATH.
+    (tmp_path / "dd" / "__main__.py").write_text("import sys\nprint(sys.argv, __name__)\n")
+    monkeypatch.chdir(tmp_path)
+    program = "dd"
+    if form == "zip":
+        program = pathlib.Path(shutil.make_archive("app", "zip", "dd")).name
+    monkeypatch.setattr(sys, "path", ["first", *sys.path])
+    monkeypatch.setattr(sys, "argv", ["launcher"])
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    from estimator_kit.compat import __main__ as launcher
+
+    launcher.main([program, "a"])
+    assert capsys.readouterr().out == f"['{program}', 'a'] __main__\n"
 
 
 def test_an_installed_program_is_found(tmp_path, monkeypatch, capsys):

@@ -50,6 +50,15 @@ def test_trains_evaluates_and_exports(tmp_path):
     assert (metrics["loss"], metrics["global_step"]) == (0.0625, 2)
     folder = tmp_path / "export" / "Servo"
     assert [os.fsdecode(path) for path in exports] == [str(folder / os.listdir(folder)[0])]
+    # A job that starts again after its end still has its metrics.
+    again, exports = learn.run(experiment_fn, run_config=config)
+    assert (again["loss"], exports) == (0.0625, None)
+
+
+def test_another_schedule_is_an_error(tmp_path):
+    config = learn.RunConfig(model_dir=str(tmp_path))
+    with pytest.raises(ValueError, match=r"schedule: expected one of train, .*, got 'nope'"):
+        learn.run(experiment_fn, run_config=config, schedule="nope")
 
 
 def test_the_schedule_is_a_method(tmp_path):
