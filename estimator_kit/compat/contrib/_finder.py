@@ -23,13 +23,9 @@ _PACKAGE = __name__.rpartition(".")[0]
 
 
 class _Contrib(ModuleType):
-    """tf.contrib or a module of it: shows the names of a module of this folder.
+    """tf.contrib or a module of it: shows the names of a module of this folder."""
 
-    Attributes:
-      _home: the module of this folder; None for tf.contrib itself.
-    """
-
-    _home: Optional[ModuleType] = None
+    _home: Optional[ModuleType] = None  # The module of this folder; None for tf.contrib itself.
 
     def __setattr__(self, name: str, value: Any) -> None:
         # The import of the module framework.python.ops.arg_scope must not hide the function.
@@ -91,11 +87,8 @@ def _name(home: ModuleType, name: str, where: str) -> Any:
 
 def modules() -> list[str]:
     """The modules of tf.contrib that are here."""
-    return sorted(
-        m.name
-        for m in pkgutil.iter_modules([os.path.dirname(__file__)])
-        if not m.name.startswith("_")
-    )
+    found = pkgutil.iter_modules([os.path.dirname(__file__)])
+    return sorted(m.name for m in found if not m.name.startswith("_"))
 
 
 class Finder(MetaPathFinder, Loader):

@@ -135,11 +135,8 @@ class Experiment:
         ) or (None, None)  # fmt: skip
         return (self.evaluate() if metrics is None else metrics), exports
 
-    local_run = continuous_train_and_eval = train_and_evaluate
-
-    def run_std_server(self) -> Any:
-        """A parameter server: the part of this process in a cluster."""
-        return self.train_and_evaluate()
+    # A parameter server is the part of this process in a cluster.
+    local_run = continuous_train_and_eval = run_std_server = train_and_evaluate
 
     def test(self) -> Any:
         """One step of training, one evaluation and the exports."""

@@ -15,9 +15,8 @@ import tensorflow.compat.v1 as tf
 class DecoupledWeightDecayExtension:
     """Adds weight decay to the optimizer class that a subclass names after it.
 
-    Args:
-      weight_decay: a float, a Tensor, or a function without arguments that returns one.
-      **kwargs: for the optimizer.
+    `weight_decay` is a float, a Tensor, or a function without arguments that returns one. The other
+    arguments are for the optimizer.
     """
 
     def __init__(self, weight_decay: Any, **kwargs: Any) -> None:
