@@ -18,6 +18,7 @@ def add(a, *rest, b=2):
     return a, rest, b
 
 
+@pytest.mark.filterwarnings("ignore:inspect.getargspec")  # Python 3.9 and 3.10 still have it.
 def test_they_come_and_go():
     before = [set(vars(module)) for module in (collections, inspect, np)]
     real = np.int64, collections.OrderedDict
