@@ -14,13 +14,13 @@ import pytest
 from estimator_kit.compat import old_python
 
 
-def add(a, *rest, b=2):
-    return a, rest, b
-
-
+@pytest.mark.filterwarnings("ignore:Using or importing the ABCs")
 @pytest.mark.filterwarnings("ignore:inspect.getargspec")  # Python 3.9 and 3.10 still have it.
 def test_they_come_and_go():
-    before = [set(vars(module)) for module in (collections, inspect, np)]
+    modules = [inspect, np]
+    if sys.version_info >= (3, 10):  # Python 3.9 makes a name of collections when asked for it.
+        modules.append(collections)
+    before = [set(vars(module)) for module in modules]
     real = np.int64, collections.OrderedDict
     with contextlib.ExitStack() as undo:
         old_python.install(undo)
@@ -33,7 +33,7 @@ def test_they_come_and_go():
         assert np.asscalar(np.array([3])) == 3
         assert list(inspect.getargspec(lambda a, b=1, *c, **d: a)) == [["a", "b"], "c", "d", (1,)]
         assert (np.int64, collections.OrderedDict) == real
-    assert [set(vars(module)) for module in (collections, inspect, np)] == before
+    assert [set(vars(module)) for module in modules] == before
 
 
 @pytest.mark.skipif(sys.version_info < (3, 10), reason="older Pythons have it")
