@@ -121,6 +121,7 @@ def test_launcher_and_its_option_come_first():
     assert plain.commands(["-m", "launcher"], "") == [["-m", "launcher", "main.py"]]
 
 
+@pytest.mark.nightly  # It starts four programs with TensorFlow.
 def test_a_program_that_a_later_python_cannot_run_gives_exit_status_1(checkouts, tmp_path):
     # A second "Python" on which no program runs.
     other = tmp_path / "other"

@@ -162,7 +162,9 @@ def test_a_version_that_is_replaced_all_the_time(tmp_path, kind):
     with serving(tmp_path) as (address, url, models):
         folder = Folder(tmp_path, models)
         folder.add(FORMS[0])
-        with kind(address if kind is GrpcClient else url, "ads", batch_rows=2) as client:
+        where = address if kind is GrpcClient else url
+        # Each version is loaded before it answers, which takes long on a busy machine.
+        with kind(where, "ads", batch_rows=2, timeout_secs=120) as client:
             folder.before = lambda number: folder.add(FORMS[0])
             with pytest.raises(ServingError) as error:
                 client.predict_tensors({"x": np.array(X)})
