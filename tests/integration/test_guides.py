@@ -31,7 +31,7 @@ COUNTS = {
 
 # Pages whose modes have other tests in `.ci/run`.
 NIGHTLY = ("data", "distributed", "exports", "first_spec", "item_index", "keras", "logs",
-           "own_rows", "tables", "training", "tuning_speed")  # fmt: skip
+           "next_item", "own_rows", "tables", "training", "tuning_speed")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -152,7 +152,7 @@ def test_a_finished_training_is_scored_on_other_files(config, easy):
         ek.run(other)
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_a_finished_training_exports_again_with_other_outputs(config, monkeypatch):
     run = config(exporters=("best", "final"))
     first, evaluated = ek.run(run), lines(run)
@@ -175,7 +175,7 @@ def test_a_finished_training_exports_again_with_other_outputs(config, monkeypatc
         ek.run(other)
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 def test_an_early_stop_is_one_by_the_settings_of_the_start(config, easy):
     # The loss falls, so "max" has stalled at the second evaluation.
     run = config(max_steps=25, early_stopping_metric="max:loss", exporters=())
