@@ -17,6 +17,7 @@ import warnings
 from typing import Optional
 
 from . import (
+    added_modules,
     estimator_patches,
     input_checkpoints,
     legacy_keras,
@@ -113,12 +114,7 @@ def _install_training(undo: contextlib.ExitStack) -> None:
         return
     from . import estimator_training
 
-    package, _, attribute = _TRAINING.rpartition(".")
-    parent = importlib.import_module(package)
-    sys.modules[_TRAINING] = estimator_training
-    undo.callback(sys.modules.pop, _TRAINING, None)
-    setattr(parent, attribute, estimator_training)
-    undo.callback(delattr, parent, attribute)
+    added_modules.add(_TRAINING, estimator_training, undo)
 
 
 def read_by_importing() -> versions.Installed:

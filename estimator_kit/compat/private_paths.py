@@ -14,10 +14,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Optional
+
+from . import added_modules
 
 _PYTHON = "tensorflow.python"
 _V1 = "tf.compat.v1."
@@ -94,16 +95,9 @@ def install(undo: contextlib.ExitStack) -> None:
     # All are looked for first: a package that is added would find its modules, as second copies.
     missing = [old for old in MODULES if _module(old) is None]
     for old in missing:
-        path = f"{_PYTHON}.{old}"
         module = _module(MODULES[old])
         if module is not None:
-            package, _, name = path.rpartition(".")
-            sys.modules[path] = module
-            undo.callback(sys.modules.pop, path, None)
-            holder = sys.modules[package]
-            if name not in vars(holder):
-                setattr(holder, name, module)
-                undo.callback(delattr, holder, name)
+            added_modules.add(f"{_PYTHON}.{old}", module, undo)
 
 
 def unknown() -> list[str]:

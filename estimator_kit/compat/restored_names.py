@@ -20,6 +20,8 @@ import importlib
 import sys
 from types import ModuleType
 
+from . import added_modules
+
 _API = "tensorflow_estimator.python.estimator.api"
 
 # The public modules of TensorFlow that have an `estimator`, and which version of the API it is.
@@ -109,18 +111,10 @@ def install_old_paths(undo: contextlib.ExitStack) -> None:
     for package in _PACKAGES:
         module = ModuleType(_OLD + package, f"The old path of {_NOW}{package}.")
         module.__path__ = []
-        _put(_OLD + package, module, undo)
+        added_modules.add(_OLD + package, module, undo)
     for name in MODULES:
-        _put(f"{_OLD}.{name}", importlib.import_module(f"{_NOW}.{_RENAMED.get(name, name)}"), undo)
-
-
-def _put(path: str, module: ModuleType, undo: contextlib.ExitStack) -> None:
-    parent, _, attribute = path.rpartition(".")
-    sys.modules[path] = module
-    undo.callback(sys.modules.pop, path, None)
-    holder = importlib.import_module(parent)
-    setattr(holder, attribute, module)
-    undo.callback(delattr, holder, attribute)
+        module = importlib.import_module(f"{_NOW}.{_RENAMED.get(name, name)}")
+        added_modules.add(f"{_OLD}.{name}", module, undo)
 
 
 _NAME = "estimator"

@@ -6,6 +6,8 @@ import contextlib
 import importlib
 import sys
 
+from .. import added_modules
+
 _OLD = "tensorflow.python.tpu"
 _NOW = "tensorflow_estimator.python.estimator.tpu"
 MODULES = ("error_handling", "tpu_config", "tpu_context", "tpu_estimator", "util")
@@ -13,12 +15,7 @@ MODULES = ("error_handling", "tpu_config", "tpu_context", "tpu_estimator", "util
 
 def install_old_paths(undo: contextlib.ExitStack) -> None:
     """Adds the paths that TensorFlow does not have; `undo` removes them."""
-    package = importlib.import_module(_OLD)
     for name in MODULES:
         path = f"{_OLD}.{name}"
         if path not in sys.modules:
-            module = importlib.import_module(f"{_NOW}.{name}")
-            sys.modules[path] = module
-            undo.callback(sys.modules.pop, path, None)
-            setattr(package, name, module)
-            undo.callback(delattr, package, name)
+            added_modules.add(path, importlib.import_module(f"{_NOW}.{name}"), undo)

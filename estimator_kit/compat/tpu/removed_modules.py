@@ -14,6 +14,7 @@ import importlib.util
 import sys
 from types import ModuleType
 
+from .. import added_modules
 from . import embedding_configs, embedding_parameters
 from .stand_ins import StandIn
 
@@ -29,15 +30,10 @@ _WHY = (
 
 def install_removed_modules(undo: contextlib.ExitStack) -> None:
     """Adds the modules that TensorFlow does not have; `undo` removes them."""
-    package = importlib.import_module(_PACKAGE)
     for name in MODULES:
         path = f"{_PACKAGE}.{name}"
         if path not in sys.modules and importlib.util.find_spec(path) is None:
-            module = _replacement(name, path)
-            sys.modules[path] = module
-            undo.callback(sys.modules.pop, path, None)
-            setattr(package, name, module)
-            undo.callback(delattr, package, name)
+            added_modules.add(path, _replacement(name, path), undo)
 
 
 def _replacement(name: str, path: str) -> ModuleType:
