@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any, Callable, Optional
 
 import tensorflow.compat.v1 as tf
-from tensorflow.python.ops import gen_rnn_ops, rnn_grad  # noqa: F401  # registers the gradient
+
+from ._block_lstm import BlockLSTM
 
 LSTMStateTuple = tf.nn.rnn_cell.LSTMStateTuple
 # Not public; the base of BasicLSTMCell.
@@ -34,11 +35,7 @@ class LSTMBlockCell(LayerRNNCell):
     ) -> None:
         super().__init__(_reuse=reuse, dtype=dtype, name=name)
         self._num_units = num_units
-        self._settings = {
-            "forget_bias": forget_bias,
-            "cell_clip": -1.0 if cell_clip is None else cell_clip,
-            "use_peephole": use_peephole,
-        }
+        self._lstm = BlockLSTM(num_units, forget_bias, cell_clip, use_peephole)
 
     @property
     def state_size(self) -> Any:
@@ -49,35 +46,15 @@ class LSTMBlockCell(LayerRNNCell):
         return self._num_units
 
     def build(self, inputs_shape: Any) -> None:
-        depth = tf.TensorShape(inputs_shape)[-1]
-        depth = getattr(depth, "value", depth)
-        if depth is None:
-            raise ValueError(f"{self.name}: the last dimension must be known, got {inputs_shape}")
-        units = self._num_units
-        self._kernel = self.add_weight("kernel", [depth + units, 4 * units])
-        self._bias = self.add_weight("bias", [4 * units], initializer=tf.zeros_initializer())
-        self._peepholes: list[Any] = []
-        if self._settings["use_peephole"]:
-            self._peepholes = [self.add_weight(f"w_{gate}_diag", [units]) for gate in "ifo"]
+        self._lstm.build(self, inputs_shape, tf.TensorShape(inputs_shape)[-1])
         self.built = True
 
     def call(self, inputs: Any, state: Any) -> Any:
-        no_peephole = tf.zeros([self._num_units], inputs.dtype)
-        wci, wcf, wco = self._peepholes or [no_peephole] * 3
         # LSTMBlockCell, the operation for one step, has no gradient in TensorFlow 2.
-        computed = gen_rnn_ops.block_lstm(
-            seq_len_max=tf.constant(1, tf.int64),
-            x=tf.expand_dims(inputs, 0),
-            cs_prev=state[0],
-            h_prev=state[1],
-            w=self._kernel,
-            wci=wci,
-            wcf=wcf,
-            wco=wco,
-            b=self._bias,
-            **self._settings,
+        cells, outputs = self._lstm.run(
+            tf.expand_dims(inputs, 0), tf.constant(1, tf.int64), state[0], state[1]
         )
-        cell, output = computed.cs[0], computed.h[0]
+        cell, output = cells[0], outputs[0]
         return output, LSTMStateTuple(cell, output)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
-from tensorflow.python.ops import gen_rnn_ops, rnn_grad  # noqa: F401  # registers the gradient
+
+from ._block_lstm import BlockLSTM
 
 LSTMStateTuple = tf.nn.rnn_cell.LSTMStateTuple
 
@@ -34,11 +35,7 @@ class LSTMBlockFusedCell(tf.layers.Layer):
     ) -> None:
         super().__init__(_reuse=reuse, name=name, dtype=dtype)
         self.num_units = num_units
-        self._settings = {
-            "forget_bias": forget_bias,
-            "cell_clip": -1.0 if cell_clip is None else cell_clip,
-            "use_peephole": use_peephole,
-        }
+        self._lstm = BlockLSTM(num_units, forget_bias, cell_clip, use_peephole)
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(inputs, list):
@@ -47,18 +44,7 @@ class LSTMBlockFusedCell(tf.layers.Layer):
         return tf.unstack(outputs, num=len(inputs)), state
 
     def build(self, input_shape: Any) -> None:
-        depth = tf.TensorShape(input_shape).with_rank(3)[-1]
-        depth = getattr(depth, "value", depth)
-        if depth is None:
-            raise ValueError(f"{self.name}: the last dimension must be known, got {input_shape}")
-        width = 4 * self.num_units
-        self._kernel = self.add_weight("kernel", [depth + self.num_units, width])
-        self._bias = self.add_weight("bias", [width], initializer=tf.zeros_initializer())
-        self._peepholes: list[Any] = []
-        if self._settings["use_peephole"]:
-            self._peepholes = [
-                self.add_weight(f"w_{gate}_diag", [self.num_units]) for gate in "ifo"
-            ]
+        self._lstm.build(self, input_shape, tf.TensorShape(input_shape).with_rank(3)[-1])
         self.built = True
 
     def call(
@@ -77,22 +63,8 @@ class LSTMBlockFusedCell(tf.layers.Layer):
 
     def _run(self, inputs: Any, initial_state: Any, lengths: Any) -> Any:
         cell, output = initial_state
-        no_peephole = tf.zeros([self.num_units], inputs.dtype)
-        wci, wcf, wco = self._peepholes or [no_peephole] * 3
         steps = tf.shape(inputs)[0] if lengths is None else tf.reduce_max(lengths)
-        computed = gen_rnn_ops.block_lstm(
-            seq_len_max=tf.cast(steps, tf.int64),
-            x=inputs,
-            cs_prev=cell,
-            h_prev=output,
-            w=self._kernel,
-            wci=wci,
-            wcf=wcf,
-            wco=wco,
-            b=self._bias,
-            **self._settings,
-        )
-        cells, outputs = computed.cs, computed.h
+        cells, outputs = self._lstm.run(inputs, tf.cast(steps, tf.int64), cell, output)
         if lengths is None:
             return outputs, LSTMStateTuple(cells[-1], outputs[-1])
         lengths = tf.cast(lengths, tf.int32)
