@@ -87,8 +87,8 @@ def _name(home: ModuleType, name: str, where: str) -> Any:
 
 def modules() -> list[str]:
     """The modules of tf.contrib that are here."""
-    found = pkgutil.iter_modules([os.path.dirname(__file__)])
-    return sorted(m.name for m in found if not m.name.startswith("_"))
+    infos = pkgutil.iter_modules([os.path.dirname(__file__)])
+    return sorted(m.name for m in infos if not m.name.startswith("_"))
 
 
 class Finder(MetaPathFinder, Loader):
@@ -109,9 +109,9 @@ class Finder(MetaPathFinder, Loader):
             module = importlib.import_module(home)
             if not _is_old_path(name):
                 remedies = getattr(module, "REMEDIES", {})
-                known = [remedies[part] for part in rest.split(".") if part in remedies]
-                if known:
-                    raise _missing(name, known[0])
+                reasons = [remedies[part] for part in rest.split(".") if part in remedies]
+                if reasons:
+                    raise _missing(name, reasons[0])
                 return None
         return ModuleSpec(name, self, is_package=True)
 
@@ -145,4 +145,4 @@ def _is_old_path(name: str, *, above_one: bool = False) -> bool:
     """Whether `name` is a private module or a package above one; `above_one`: such a package."""
     first, _, rest = name[len(NAME) + 1 :].partition(".")
     paths = getattr(importlib.import_module(f"{_PACKAGE}.{first}"), "OLD_PATHS", ())
-    return any((known == rest and not above_one) or known.startswith(f"{rest}.") for known in paths)
+    return any((path == rest and not above_one) or path.startswith(f"{rest}.") for path in paths)

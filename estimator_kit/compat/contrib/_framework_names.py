@@ -52,10 +52,10 @@ def get_graph_from_inputs(op_input_list: Any, graph: Optional[tf.Graph] = None) 
       ValueError: two inputs are of different graphs, or one is not of `graph`.
     """
     for each in op_input_list:
-        found = getattr(each, "graph", None)
-        if found is None:
+        own = getattr(each, "graph", None)
+        if own is None:
             continue
-        if graph is not None and found is not graph:
+        if graph is not None and own is not graph:
             raise ValueError(f"op_input_list: expected one graph, but {each.name} is of another")
-        graph = found
+        graph = own
     return graph or tf.get_default_graph()

@@ -35,7 +35,7 @@ def parse_values(
       ValueError: the text is malformed, has an unknown name, a value of another type, or assigns
         a name twice.
     """
-    found: dict[str, Any] = {}
+    assigned: dict[str, Any] = {}
     place = 0
     while place < len(values):
         match = _ASSIGNMENT.match(values, place)
@@ -47,11 +47,11 @@ def parse_values(
             if ignore_unknown:
                 continue
             raise ValueError(f"Unknown hyperparameter type for {name}")
-        _assign(found, match, type_map[name], values)
-    return found
+        _assign(assigned, match, type_map[name], values)
+    return assigned
 
 
-def _assign(found: dict[str, Any], match: re.Match[str], kind: type, text: str) -> None:
+def _assign(assigned: dict[str, Any], match: re.Match[str], kind: type, text: str) -> None:
     name, index = match["name"], match["index"]
 
     def again(variable: str) -> NoReturn:
@@ -60,18 +60,18 @@ def _assign(found: dict[str, Any], match: re.Match[str], kind: type, text: str) 
     if match["values"] is not None:
         if index is not None:
             raise ValueError("Assignment of a list to a list index.")
-        if name in found:
+        if name in assigned:
             again(name)
         words = [word for word in re.split("[ ,]", match["values"]) if word]
-        found[name] = [_value(name, kind, word, match["values"], text) for word in words]
+        assigned[name] = [_value(name, kind, word, match["values"], text) for word in words]
         return
     value = _value(name, kind, match["value"], match["value"], text)
     if index is None:
-        if name in found:
+        if name in assigned:
             again(name)
-        found[name] = value
+        assigned[name] = value
         return
-    of_list = found.setdefault(name, {})
+    of_list = assigned.setdefault(name, {})
     if not isinstance(of_list, dict):
         again(name)
     if int(index) in of_list:
