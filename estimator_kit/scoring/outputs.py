@@ -5,6 +5,7 @@
     JSON lines      a number or text          a list
     Parquet         a column                  a column of lists
     CSV             a column                  one column each: probabilities/0, probabilities/1
+    svmlight        as CSV; `.csv` follows the name of the input
 
 Kept columns come first. A kept CSV field keeps its text, and a missing one is empty. A kept value
 of JSON lines keeps its text, and a missing key stays missing. A kept feature of a TFRecord is

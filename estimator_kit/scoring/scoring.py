@@ -88,7 +88,8 @@ def run(command: Predict) -> tuple[RunResult, str]:
         table, fields, notes = _table(command.tables, export, paths, kind)
         notes += _notes_of_empty(paths, kind, screened.damaged)
         _check_kept(command.prediction.keep_columns, export, paths, kind, table, screened.damaged)
-        names = output_names(paths)
+        suffix = formats.of(kind).output_suffix if kind != kinds.TFRECORD else ""
+        names = {path: name + suffix for path, name in output_names(paths).items()}
         shards = tuple(
             ScoredFile(
                 names[path],

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from input_pipelines.errors import DataError
 
 TFRECORD, CSV, JSON, PARQUET = "TFRecord", "CSV", "JSON lines", "Parquet"
+SVMLIGHT = "svmlight"
 
 
 class TableKind(NamedTuple):
@@ -34,6 +35,7 @@ TABLES = {
     CSV: TableKind("csv", (".csv", ".tsv"), gzip=True),
     JSON: TableKind("json_lines", (".json", ".jsonl"), gzip=True),
     PARQUET: TableKind("parquet", (".parquet",)),
+    SVMLIGHT: TableKind("svmlight", (".svm", ".svmlight", ".libsvm", ".txt"), gzip=True),
 }
 
 

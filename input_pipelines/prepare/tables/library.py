@@ -50,7 +50,7 @@ def arrow(part: str = "") -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise MissingPackageError(
-            "reading CSV, JSON lines and Parquet needs the package 'pyarrow'; "
+            "reading tables needs the package 'pyarrow'; "
             "install it with: pip install 'estimator-kit[tables]'"
         ) from error
 

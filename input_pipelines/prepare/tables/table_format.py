@@ -158,10 +158,13 @@ class TableFormat(abc.ABC):
       cut_anywhere: whether rows can be read without the rows before them in the file.
       has_types: whether a file declares the types of its columns. Otherwise the numbers that are
         compared are text.
+      output_suffix: what a file of predictions has after the name of its input, if it has another
+        format.
     """
 
     cut_anywhere = False
     has_types = False
+    output_suffix = ""
 
     @abc.abstractmethod
     def columns(self, files: Sequence[str], request: ColumnRequest) -> TableColumns:

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.no_tensorflow
     [
         ("a.csv", kinds.CSV), ("a.CSV.gz", kinds.CSV), ("a.tsv", kinds.CSV),
         ("a.jsonl", kinds.JSON), ("a.json.gz", kinds.JSON), ("a.parquet", kinds.PARQUET),
+        ("a.svm", kinds.SVMLIGHT), ("a.svmlight.gz", kinds.SVMLIGHT), ("a.TXT", kinds.SVMLIGHT),
         ("a.tfrecord", kinds.TFRECORD), ("a.tfrecord.gz", kinds.TFRECORD), ("a", kinds.TFRECORD),
         ("a.csv/part-0", kinds.TFRECORD), ("a.parquet.gz", kinds.TFRECORD),
     ],
@@ -68,7 +69,7 @@ def test_options_for_files_that_are_not_csv():
 
 
 class Named(Parquet):
-    """A fourth format, which names rows in its own way."""
+    """A fifth format, which names rows in its own way."""
 
     def where(self, part, row):
         return f"entry {row} of {part.path}"
@@ -85,7 +86,9 @@ def test_a_new_format_is_a_class_and_a_line_in_the_table(tmp_path, monkeypatch):
     assert (rows.batch.to_pydict(), rows.where(0)) == ({"x": [2]}, f"entry 2 of {path}")
     with pytest.raises(DataError, match=rf"^entry 3 of {re.escape(path)}: column 'x'"):
         list(reader.read(table.rows_of(path, 0, 3, [3])))
-    assert kinds.table_suffixes() == ".csv, .tsv, .json, .jsonl, .parquet or .named"
+    assert kinds.table_suffixes() == (
+        ".csv, .tsv, .json, .jsonl, .parquet, .svm, .svmlight, .libsvm, .txt or .named"
+    )
 
 
 def test_the_package_that_is_not_installed(monkeypatch):
@@ -93,6 +96,6 @@ def test_the_package_that_is_not_installed(monkeypatch):
     with pytest.raises(MissingPackageError) as error:
         reader.open_table(["a.csv"])
     assert str(error.value) == (
-        "reading CSV, JSON lines and Parquet needs the package 'pyarrow'; "
+        "reading tables needs the package 'pyarrow'; "
         "install it with: pip install 'estimator-kit[tables]'"
     )

@@ -1,0 +1,366 @@
+"""svmlight: `2 qid:10 1:0.3 2:NULL # comment`, the form of many data sets, also of LETOR and libsvm.
+
+    label           the first number of a line
+    qid             the query of the line, if the lines have one
+    f1, f2, ...     the numbered values; also f0 if a line has it
+
+A number that a line does not have is 0: that is what svmlight means by it. `NULL` is a missing
+value, as in the files of LETOR. What follows a `#` is a comment. All lines have a qid, or none. The
+columns go up to the largest number in any file, or in the spec.
+
+Lines become columns of text in blocks, with the operations of pyarrow, and `text_types` decides the
+types of columns as in CSV. Predictions are CSV files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+import pydantic
+
+from input_pipelines.errors import DataError
+from input_pipelines.prepare.tables import library
+from input_pipelines.prepare.tables.columns import Column
+from input_pipelines.prepare.tables.csv_stream import LONGEST_LINE
+from input_pipelines.prepare.tables.formats import csv
+from input_pipelines.prepare.tables.library import arrow, reading
+from input_pipelines.prepare.tables.table_format import (
+    ColumnRequest,
+    Output,
+    Part,
+    TableColumns,
+    TableFormat,
+    Writer,
+)
+from input_pipelines.prepare.tables.text_types import Cells, TextColumn
+
+LABEL, QUERY = "label", "qid"
+_MISSING = ("NULL", "null", "Null")
+
+# An analysis accepts as many features.
+_LARGEST_NUMBER = 9_990
+
+_BLOCK = 2**20
+
+# The most rows, and the most values, that become columns together.
+_ROWS, _VALUES = 8192, 2**22
+
+_FORM = "label 1:value 2:value ..., or label qid:10 1:value ..."
+
+
+class Svmlight(TableFormat):
+    """The format; see `TableFormat`."""
+
+    output_suffix = ".csv"
+
+    def columns(self, files: Sequence[str], request: ColumnRequest) -> TableColumns:
+        pieces = (_PATH.dump_json(path) for path in files)
+        results = [_FOUND.validate_json(each) for each in request.read_all(_read_file, pieces)]
+        merged: dict[str, TextColumn] = {}
+        for path, (columns, _) in zip(files, results):
+            if (QUERY in columns) != (QUERY in results[0][0]):
+                raise DataError(
+                    f"{path} {'has' if QUERY in columns else 'lacks'} a qid, unlike {files[0]}; "
+                    "all files of a table must have it, or none"
+                )
+            for name, column in columns.items():
+                if name in merged:
+                    merged[name].merge(column)
+                else:
+                    merged[name] = column
+        dtypes = request.dtypes or {}
+        typed = []
+        for name in _all_names({*merged, *filter(_number_of, dtypes)}):
+            dtype = _dtype(merged.get(name), name, dtypes.get(name), request.correct)
+            typed.append(Column(name, dtype))
+        return TableColumns(typed, {path: rows for path, (_, rows) in zip(files, results)})
+
+    def batches(
+        self, part: Part, size: int, names: Sequence[str], texts: Optional[Sequence[str]]
+    ) -> Iterator[tuple[Any, Any]]:
+        for lines in _lines(part.path):
+            for block in _split(lines, len(part.columns)):
+                batch = _dense(_parsed(block, part.path), [column.name for column in part.columns])
+                yield batch, batch
+
+    def where(self, part: Part, row: int) -> str:
+        return _where(part.path, row)
+
+    def output_columns(self, output: Output) -> list[str]:
+        return csv.FORMAT.output_columns(output)
+
+    def writer(self, *args: Any) -> Writer:
+        return csv.FORMAT.writer(*args)
+
+
+# --- The first reading ----------------------------------------------------------------------------
+
+_PATH = pydantic.TypeAdapter(str)
+
+# What a worker finds in a file: its columns and its number of rows.
+_FOUND = pydantic.TypeAdapter(tuple[dict[str, TextColumn], int])
+
+
+def _read_file(common: bytes, piece: bytes) -> bytes:
+    """Reads a file once, from its start to its end."""
+    path = _PATH.validate_json(piece)
+    columns: dict[str, TextColumn] = {}
+    before = 0
+    for lines in _lines(path):
+        block = _parsed(lines, path)
+        found = {LABEL: (block.labels, None), **_numbered(block)}
+        if block.queries is not None:
+            found[QUERY] = (block.queries, None)
+        if before and (QUERY in columns) != (QUERY in found):
+            raise _some_queries(path, lines.numbers[0], QUERY in found)
+        for name, (values, rows) in found.items():
+            column = columns.setdefault(name, TextColumn(name))
+            column.add(Cells(values, path, before, rows))
+        before += len(lines.texts)
+    if not before:
+        raise DataError(f"{path}: it has no line with values, such as 1 1:0.5 2:3")
+    return _FOUND.dump_json((columns, before))
+
+
+def _number_of(name: str) -> Optional[int]:
+    """The number of the column f12; None for another name."""
+    match = re.fullmatch(r"f(0|[1-9][0-9]*)", name)
+    return int(match.group(1)) if match else None
+
+
+def _all_names(found: set[str]) -> list[str]:
+    """`label`, `qid` if lines have it, and all columns from f1 (or f0) to the largest number."""
+    numbers = [n for n in map(_number_of, found) if n is not None]
+    first = 0 if 0 in numbers else 1
+    named = [name for name in (LABEL, QUERY) if name in found]
+    return named + [f"f{i}" for i in range(first, max(numbers, default=0) + 1)]
+
+
+def _dtype(
+    column: Optional[TextColumn], name: str, declared: Optional[str], correct: str
+) -> Optional[str]:
+    """The type of a column of text; None if no line has a value.
+
+    Raises:
+      DataError: a value is not a number, or not of the type in the spec.
+    """
+    if column is None:
+        return declared or "int64"  # No line has it, so it is 0 in all of them.
+    kinds = column.counts
+    if name == QUERY:
+        only_integers = not {*filter(None, (k for k in kinds if kinds[k]))} - {"whole"}
+        return declared or ("int64" if only_integers else "string")
+    for kind, (path, row, text) in column.first.items():
+        expected = "a number" if name == LABEL else "a number or NULL"
+        if kind == "fraction" and declared == "int64":
+            expected = f"int64, as the spec says; {correct}"
+        elif kind in ("whole", "fraction", "odd"):
+            continue
+        hint = _not_svmlight(path) if name == LABEL else ""
+        raise DataError(f"{_where(path, row)}: {name}: got {text!r}, expected {expected}{hint}")
+    if declared is not None:
+        return declared
+    if kinds["fraction"] or kinds["odd"]:
+        return "float32"
+    return "int64" if kinds["whole"] else None
+
+
+# --- Lines ----------------------------------------------------------------------------------------
+
+
+class _Lines(NamedTuple):
+    """Lines with values, without comments, and their numbers in the file, from 1."""
+
+    texts: list[str]
+    numbers: list[int]
+
+
+def _lines(path: str) -> Iterator[_Lines]:
+    """The lines of a file, block by block. Comments and empty lines are left out."""
+    number, rest = 0, b""
+    with reading(path), contextlib.closing(library.open_text(path)) as source:
+        while True:
+            block = source.read(_BLOCK)
+            *lines, rest = (rest + block).split(b"\n")
+            if len(rest) > LONGEST_LINE:
+                raise DataError(
+                    f"{path}: line {number + len(lines) + 1} is longer than "
+                    f"{LONGEST_LINE // 2**20} MiB. Is it an svmlight file?"
+                )
+            if not block and rest:
+                lines.append(rest)
+            texts, numbers = [], []
+            for line in lines:
+                number += 1
+                text = line.partition(b"#")[0].strip()
+                if text:
+                    texts.append(_ascii(text, path, number))
+                    numbers.append(number)
+            if texts:
+                yield _Lines(texts, numbers)
+            if not block:
+                return
+
+
+def _ascii(text: bytes, path: str, number: int) -> str:
+    try:
+        return text.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}: line {number}: got {text[:100]!r}, expected {_FORM}, in ASCII"
+        ) from error
+
+
+def _split(lines: _Lines, columns: int) -> Iterator[_Lines]:
+    """Blocks that are small enough to become columns."""
+    rows = max(1, min(_ROWS, _VALUES // max(columns, 1)))
+    for i in range(0, len(lines.texts), rows):
+        yield _Lines(lines.texts[i : i + rows], lines.numbers[i : i + rows])
+
+
+def _where(path: str, row: int) -> str:
+    """The name of a row; rows count from 1. The file is read again up to the row."""
+    with contextlib.suppress(DataError):
+        for lines in _lines(path):
+            if row <= len(lines.texts):
+                return f"{path}: line {lines.numbers[row - 1]}"
+            row -= len(lines.texts)
+    return f"{path}: row {row}"
+
+
+# --- Values ---------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class _Block:
+    """Some lines, as arrays.
+
+    Attributes:
+      labels: text [rows].
+      queries: text [rows]; None without a qid.
+      values: text [values]: the values of all columns, of one line after the other.
+      numbers: int64 [values]: the columns of the values.
+      rows: int64 [values]: the lines of the values.
+      places: the numbers of the lines in the file.
+      path: the file.
+    """
+
+    labels: Any
+    queries: Optional[Any]
+    values: Any
+    numbers: np.ndarray
+    rows: np.ndarray
+    places: list[int]
+    path: str
+
+
+def _parsed(lines: _Lines, path: str) -> _Block:
+    """The labels, queries and values of some lines.
+
+    Raises:
+      DataError: a line has another form.
+    """
+    pa, compute = arrow(), arrow("compute")
+    tokens = compute.utf8_split_whitespace(pa.array(lines.texts, pa.string()))
+    starts = np.asarray(tokens.offsets)[:-1].astype(np.int64)
+    rows = np.repeat(
+        np.arange(len(lines.texts)),
+        np.diff(np.asarray(tokens.offsets)).astype(np.int64),
+    )
+    flat = tokens.flatten()
+    labels = compute.replace_substring_regex(flat.take(pa.array(starts)), r"^\+", "")
+    is_query = np.asarray(compute.starts_with(flat, "qid:"))
+    is_value = ~is_query
+    is_value[starts] = False
+    queries = None
+    if is_query.any():
+        counts = np.bincount(rows[is_query], minlength=len(lines.texts))
+        if (counts != 1).any():
+            row = int(np.flatnonzero(counts != 1)[0])
+            if counts[row] > 1:
+                raise DataError(f"{path}: line {lines.numbers[row]}: it has two qids. Remove one")
+            raise _some_queries(path, lines.numbers[row], False)
+        queries = compute.utf8_slice_codeunits(flat.filter(pa.array(is_query)), 4)
+    pairs, rows = flat.filter(pa.array(is_value)), rows[is_value]
+    fits = np.asarray(compute.match_substring_regex(pairs, r"^[0-9]{1,9}:[^:]+$"), bool)
+    if not fits.all():
+        bad = int(np.flatnonzero(~fits)[0])
+        raise DataError(
+            f"{path}: line {lines.numbers[int(rows[bad])]}: got {pairs[bad].as_py()[:100]!r}, "
+            f"expected {_FORM}{_not_svmlight(path)}"
+        )
+    halves = compute.split_pattern(pairs, ":", max_splits=1).flatten()
+    even = pa.array(np.arange(0, len(halves), 2))
+    numbers = np.asarray(halves.take(even).cast(pa.int64()))
+    if len(numbers) and numbers.max() > _LARGEST_NUMBER:
+        large = int(np.flatnonzero(numbers > _LARGEST_NUMBER)[0])
+        raise DataError(
+            f"{path}: line {lines.numbers[int(rows[large])]}: got the number "
+            f"{int(numbers[large]):,} of a value, expected at most {_LARGEST_NUMBER:,}: each "
+            "number becomes a column. Write words and their weights as lists, in JSON lines"
+        )
+    values = halves.take(pa.array(np.arange(1, len(halves), 2)))
+    values = compute.replace_substring_regex(values, r"^\+", "")
+    missing = compute.is_in(values, value_set=pa.array(_MISSING, pa.string()))
+    values = compute.if_else(missing, None, values)
+    return _Block(labels, queries, values, numbers, rows, lines.numbers, path)
+
+
+def _not_svmlight(path: str) -> str:
+    if not path.lower().removesuffix(".gz").endswith(".txt"):
+        return ""
+    return ". Files with .txt are read as svmlight. If it is CSV, rename it to .csv or .tsv"
+
+
+def _some_queries(path: str, line: int, has: bool) -> DataError:
+    text = "has a qid, unlike the lines before it" if has else "has no qid, unlike other lines"
+    return DataError(f"{path}: line {line}: it {text}. All lines must have one, or none")
+
+
+def _numbered(block: _Block) -> dict[str, tuple[Any, np.ndarray]]:
+    """By column, its values in the file, and the row of each."""
+    pa = arrow()
+    found = {}
+    order = np.argsort(block.numbers, kind="stable")
+    numbers, firsts = np.unique(block.numbers[order], return_index=True)
+    for number, places in zip(numbers.tolist(), np.split(order, firsts[1:])):
+        rows = block.rows[places]
+        twice = np.flatnonzero(np.diff(rows) == 0)
+        if len(twice):
+            raise DataError(
+                f"{block.path}: line {block.places[int(rows[twice[0]])]}: it has the number "
+                f"{number} twice. Remove one of the two values"
+            )
+        found[f"f{number}"] = (block.values.take(pa.array(places)), rows)
+    return found
+
+
+def _dense(block: _Block, names: Sequence[str]) -> Any:
+    """A record batch of text: a value that a line does not have is 0."""
+    pa, count = arrow(), len(block.labels)
+    zeros = pa.array(["0"] * count, pa.string())
+    arrays = []
+    found = _numbered(block)
+    for name in names:
+        if name == LABEL:
+            arrays.append(block.labels)
+        elif name == QUERY:
+            arrays.append(pa.nulls(count, pa.string()) if block.queries is None else block.queries)
+        elif name in found:
+            values, rows = found[name]
+            if len(rows) < count:
+                places = np.full(count, len(values), np.int64)
+                places[rows] = np.arange(len(rows))
+                values = pa.concat_arrays([values, zeros.slice(0, 1)]).take(pa.array(places))
+            arrays.append(values)
+        else:
+            arrays.append(zeros)
+    return pa.RecordBatch.from_arrays(arrays, names=list(names))
+
+
+FORMAT = Svmlight()
