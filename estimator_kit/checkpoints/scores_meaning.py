@@ -97,6 +97,7 @@ class ScoresMeaning:
         values = {
             **{f"--{name}": getattr(command.settings, name) for name in sorted(names)},
             **_of_rows(command.data, files, left_out),
+            **({"items of the catalogue": model.catalogue.digest} if model.catalogue else {}),
             **{
                 f"--model_params {name}": value
                 for name, value in model.params.model_dump(mode="json").items()

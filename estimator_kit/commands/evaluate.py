@@ -14,7 +14,7 @@ from estimator_kit.model.session_errors import explained
 from estimator_kit.observing import report
 from estimator_kit.result import EvaluationResult, RunResult, evaluation_path
 from estimator_kit.scoring import export_evaluation
-from estimator_kit.training import bad_data, input_cache
+from estimator_kit.training import bad_data, catalogues, input_cache
 from estimator_kit.training.eval_input import EvalInput, eval_paths
 from estimator_kit.training.hooks.progress import EvaluationProgressHook
 from estimator_kit.training.hooks.summaries import CurvesHook
@@ -48,6 +48,7 @@ def run(
 
 def _of_checkpoint(command: TrainedEvaluate, tell: Callable[[str], None]) -> RunResult:
     with prepared(command) as run:
+        catalogues.load(run.model, command.run.model_dir)
         trained = trained_estimator(command, run.spec, run.model)
         result = _evaluate(command, run.spec, run.model, trained)
     tell(report.summary(command.run, command.data, run.spec, result))

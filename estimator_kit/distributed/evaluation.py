@@ -31,11 +31,12 @@ from estimator_kit.errors import Stopped
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
 from estimator_kit.result import EARLY_STOPPED, SIGTERM, RunResult, read_result, result_path
-from estimator_kit.training import after_evaluation, bad_data, unfinished
+from estimator_kit.training import after_evaluation, bad_data, catalogues, unfinished
 from estimator_kit.training.after_evaluation import AfterEvaluation
 from estimator_kit.training.eval_input import EvalInput, eval_paths
 from estimator_kit.training.hooks.stop import StopRequest, stop_on_sigterm
 from estimator_kit.training.run_config import make_estimator
+from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.team import needs_all_workers
 from feature_specs.spec import FeatureSpec
 
@@ -55,13 +56,16 @@ class _Evaluator:
         self.scored: Optional[str] = None
         self._damaged: Counter[str] = Counter()  # How often a checkpoint could not be read.
         self._training, self._spec, self._model = command.training, spec, model
-        self.trained = make_estimator(command, model)
         screened = bad_data.screen(
             command.program,
             command.reading,
             spec,
             {"--eval_files": eval_paths(command.program, command.data, spec)},
         )
+        if model.catalogue_columns is not None:
+            source = TrainingInput.of(command, spec)
+            catalogues.read(command, spec, model, source.files, screened)
+        self.trained = make_estimator(command, model)
         self._eval_input = eval_input = EvalInput.of(command, spec, screened)
         left_out = screened.left_out("--eval_files")
         self.meaning = ScoresMeaning.of(command, spec, model, eval_input.files, left_out)

@@ -36,6 +36,7 @@ from estimator_kit.model import (
     tensor_equality,
     user_code,
 )
+from estimator_kit.model.catalogue import Catalogue, Columns
 from estimator_kit.model.computing import Computing
 from estimator_kit.model.heads import Head, joint, make_heads
 from estimator_kit.model.keras import layers
@@ -81,6 +82,8 @@ class ModelFn(abc.ABC):
       last_step: the global step at which training ends, or None if it is not known. `accumulate`
         makes a step there of the batches that are left. The kit sets it.
       computing: how training computes the dense part. The kit sets it.
+      catalogue: the items that an evaluation ranks, or None. The kit sets it if the model has
+        `catalogue_columns`.
       combination: how training combines the losses of several objectives, from `params.combine`.
       loss_names: `own_losses.Added.names` in each mode whose graph was made.
     """
@@ -109,6 +112,7 @@ class ModelFn(abc.ABC):
         self.together: Optional[Synchronous] = None
         self.last_step: Optional[int] = None
         self.computing = Computing()
+        self.catalogue: Optional[Catalogue] = None
         self.loss_names: dict[str, frozenset[str]] = {}
         for choice in (self.params.optimizer, *(self.params.optimizers or {}).values()):
             make_optimizer(choice, self.params.learning_rate)
@@ -278,6 +282,11 @@ class ModelFn(abc.ABC):
     # --- To use ----------------------------------------------------------------------------------
 
     @property
+    def catalogue_columns(self) -> Optional[Columns]:
+        """What a model that ranks a catalogue in evaluations reads of its items, or None."""
+        return None
+
+    @property
     def logits_dimension(self) -> int:
         """The number of logits per row, of all objectives together."""
         return sum(head.logits_dimension for head in self.heads.values())
@@ -419,6 +428,7 @@ class ModelFn(abc.ABC):
             other.together = self.together
             other.last_step = self.last_step
             other.computing = self.computing
+            other.catalogue = self.catalogue
             return other(features, labels, mode)
         with (
             eager.building(),

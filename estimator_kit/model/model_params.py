@@ -27,6 +27,8 @@ from feature_specs.errors import did_you_mean
 # without a declaration changes the logits of given variables, which is the strictest.
 TRAINING = meaning.changes("training")
 TRAINING_AND_SCORES = meaning.changes("training scores")
+SCORES = meaning.changes("scores")
+NOTHING = meaning.changes("nothing")
 NAMED = meaning.changes("", named=True)
 
 # The name of a group of the spec. Its columns count, and not its name.

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import pydantic
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
+from estimator_kit.model.catalogue import Columns, Ranked, choices
 from estimator_kit.model.group_checks import check_dense_group, columns_of
 from estimator_kit.model.heads.losses import unit_vectors
 from estimator_kit.model.heads.sampled_items import log_probability
 from estimator_kit.model.model_fn import Logits, ModelFn
-from estimator_kit.model.model_params import TRAINING, TRAINING_AND_SCORES, Group
+from estimator_kit.model.model_params import NOTHING, SCORES, TRAINING, TRAINING_AND_SCORES, Group
 from estimator_kit.model.own_losses import ExampleLosses
 from estimator_kit.models.dnn import DNNParams, PositiveInt, tower_logits
 from estimator_kit.tf_estimator import ModeKeys
@@ -107,6 +108,17 @@ class TwoTowerModel(ModelFn):
     head computes the other metrics, such as `auc/<objective>`, for single rows. A softmax does not
     calibrate logits, so `loss/<objective>` says little. Predictions also contain the vectors, as
     `user_vector` and `item_vector`, for an index of nearest neighbors.
+
+    An evaluation ranks all items for each row with a label above 0 (`model.catalogue`). r_i is the
+    label times its weight, and rank_i the rank of the row's item among all items, except those that
+    the user has taken in the training files if `user_id` is set. Of equal scores, the row's item
+    has the worst rank.
+
+        recall_at_<k>    sum_i r_i [rank_i <= k] / sum_i r_i
+        ndcg_at_<k>      sum_i r_i [rank_i <= k] / log2(1 + rank_i) / sum_i r_i
+        coverage_at_<k>  the share of all items that are among the first k of any such row
+
+    A row whose item is not in the catalogue counts as a miss; `unknown_item_share` is their share.
     """
 
     class Params(DNNParams):
@@ -128,6 +140,8 @@ class TwoTowerModel(ModelFn):
         item_group: Group = "item"
         dimension: PositiveInt = 32
         item_id: Annotated[Optional[str], TRAINING_AND_SCORES] = "item"
+        user_id: Annotated[Optional[str], SCORES] = None
+        recall_at: Annotated[tuple[PositiveInt, ...], NOTHING] = (10,)
         normalize: bool = True
         temperature: float = pydantic.Field(default=0.1, gt=0, allow_inf_nan=False)
         frequency_rate: Annotated[float, TRAINING] = pydantic.Field(default=0.05, gt=0, le=1)
@@ -160,21 +174,39 @@ class TwoTowerModel(ModelFn):
                 "two_tower needs an objective with the head binary, got only ranking. Add one: "
                 "without negatives from other rows, the model cannot find items among all."
             )
-        if p.item_id is not None:
-            read = {spec.category_of(n)[0]: n for n in columns_of(spec, p.item_group)}
-            single = [
-                name
-                for name in read
-                if spec.columns[name].categorical
-                and all(spec.features[f].single for f in spec.features_of(name))
-            ]
-            if p.item_id not in single:
-                raise ConfigError(
-                    f"item_id: got {p.item_id!r}, expected a categorical column with one id per "
-                    f"record that group {p.item_group!r} reads: "
-                    f"{', '.join(single) or 'it reads none'}. null trains without a correction for "
-                    "popular items."
-                )
+            taken = {choice.label for choice in choices(p.recall_at)}
+            for choice in entry.metric_choices():
+                if choice.label in taken:
+                    raise ConfigError(
+                        f"objective {name!r} has the metric {choice.label} within groups, and "
+                        f"recall_at={list(p.recall_at)} makes one of this name for all items. Use "
+                        "another number for one of the two."
+                    )
+        self._check_ids("user_id", p.user_id, p.user_group, "null leaves out no items.")
+        no_item = "null trains without a correction for popular items."
+        self._check_ids("item_id", p.item_id, p.item_group, no_item)
+        if p.user_id is not None and p.item_id is None:
+            raise ConfigError(
+                f"user_id: got {p.user_id!r} without item_id, which metrics of the catalogue need. "
+                "Set item_id, or remove user_id."
+            )
+
+    def _check_ids(self, param: str, name: Optional[str], group: str, without: str) -> None:
+        """Raises ConfigError if a column is not one of single ids that the group reads."""
+        if name is None:
+            return
+        spec = self.spec
+        single = [
+            each
+            for each in dict.fromkeys(spec.category_of(n)[0] for n in columns_of(spec, group))
+            if spec.columns[each].categorical
+            and all(spec.features[f].single for f in spec.features_of(each))
+        ]
+        if name not in single:
+            raise ConfigError(
+                f"{param}: got {name!r}, expected a categorical column with one id per record that "
+                f"group {group!r} reads: {', '.join(single) or 'it reads none'}. {without}"
+            )
 
     def groups(self) -> tuple[str, ...]:
         return (self.params.user_group, self.params.item_group)
@@ -184,8 +216,7 @@ class TwoTowerModel(ModelFn):
         vectors = {}
         for part, group in (("user", p.user_group), ("item", p.item_group)):
             with tf.compat.v1.variable_scope(part):
-                vector = tower_logits(self.dense_input(features, group), p, mode, p.dimension)
-                vectors[part] = unit_vectors(vector) if p.normalize else vector
+                vectors[part] = self._vector(features, group, mode)
                 self.add_output(f"{part}_vector", vectors[part])
         if mode == ModeKeys.TRAIN and p.item_id is not None:
             with tf.compat.v1.variable_scope("item_frequency"):
@@ -196,6 +227,52 @@ class TwoTowerModel(ModelFn):
         return dict.fromkeys(
             self.heads, tf.reduce_sum(users * vectors["item"], axis=1, keepdims=True)
         )
+
+    def _vector(self, features: Features, group: str, mode: str) -> tf.Tensor:
+        """The vectors of users or items: float32 [rows, dimension]."""
+        p = self.params
+        vector = tower_logits(self.dense_input(features, group), p, mode, p.dimension)
+        return unit_vectors(vector) if p.normalize else vector
+
+    @property
+    def catalogue_columns(self) -> Optional[Columns]:
+        p, spec = self.params, self.spec
+        if p.item_id is None or not p.recall_at:
+            return None
+        labels = [spec.label_of(n) for n, o in spec.objectives.items() if isinstance(o, Binary)]
+        return Columns(p.item_id, tuple(columns_of(spec, p.item_group)), p.user_id, tuple(labels))
+
+    def metrics(
+        self,
+        labels: Mapping[str, tf.Tensor],
+        predictions: Mapping[str, tf.Tensor],
+        weights: Mapping[str, tf.Tensor],
+        features: Features,
+    ) -> Mapping[str, Any]:
+        """The metrics of the catalogue, if an evaluation has one."""
+        p, v1 = self.params, tf.compat.v1
+        if self.catalogue is None:
+            return {}
+
+        def vector_of(fed: Features) -> tf.Tensor:
+            scope = v1.get_variable_scope()
+            with v1.variable_scope(scope, reuse=True), v1.variable_scope("item"):
+                return self._vector(fed, p.item_group, ModeKeys.EVAL)
+
+        ranked = Ranked(self.catalogue, features, vector_of)
+        targets = ranked.targets(features[p.item_id])
+        of_user = None if p.user_id is None else features[p.user_id]
+        rank, first = ranked.ranks(
+            predictions["user_vector"], targets, of_user, max(p.recall_at)
+        )
+        result = {}
+        for name, head in self.heads.items():
+            if isinstance(self.spec.objectives[name], Binary):
+                rewards = tf.cast(labels[head.label_name], tf.float32) * weights[name]
+                with v1.variable_scope(f"metrics/{name}"):
+                    found = ranked.metrics(targets, rank, first, rewards, p.recall_at)
+                result.update({f"{label}/{name}": metric for label, metric in found.items()})
+        return result
 
     def example_losses(
         self,

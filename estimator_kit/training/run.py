@@ -48,6 +48,7 @@ from estimator_kit.result import (
 from estimator_kit.tf_estimator import estimator
 from estimator_kit.training import (
     bad_data,
+    catalogues,
     data_service,
     input_cache,
     model_dir_lock,
@@ -159,6 +160,13 @@ class Training:
         self._model.computing = Computing.of(self._command.training)
         if self._command.training.mixed_precision is not None:
             run_config.warn_of_slow_precision(self._command.training.mixed_precision)
+        files = {source.flag: source.files, "--eval_files": eval_files}
+        self._screened_files = bad_data.screen(
+            self._command.program, self._command.reading, spec, files
+        )
+        if self._evaluates:
+            train_files = source.without_bad(self._screened_files).files
+            catalogues.read(self._command, spec, self._model, train_files, self._screened_files)
         self._outline = model_outline.outline(self._model)
         check_metrics(
             self._command.program, self._command.training, self._command.exports, self._outline
@@ -179,10 +187,6 @@ class Training:
                 self._model.params,
                 self._outline,
             )
-        files = {source.flag: source.files, "--eval_files": eval_files}
-        self._screened_files = bad_data.screen(
-            self._command.program, self._command.reading, spec, files
-        )
         self._source = source.without_bad(self._screened_files)
         self._eval_input = self._scores_meaning = None
         if self._evaluates:
@@ -252,6 +256,7 @@ class Training:
         self._result.save(result_path(self._model_dir))
         run_record.write_record(self._command, self._spec, self._outline.places)
         run_record.write_params(self._model_dir, self._model.params)
+        catalogues.store(self._model, self._model_dir)
         self._plan.position.write(self._model_dir, self._command.training.epochs)
         self._screened_files.write(self._model_dir)
         if warm is not None:

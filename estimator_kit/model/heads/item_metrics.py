@@ -133,7 +133,7 @@ def metric(
     first, _ = first_items(scores, gone, tf.constant(chosen.value))
     weights = tf.cast(weights, tf.float64)
     if chosen.name == "coverage":
-        totals, update = streaming_sum(_summed(first, weights, items), chosen.label)
+        totals, update = streaming_sum(summed(first, weights, items), chosen.label)
         covered = tf.cast(tf.math.count_nonzero(totals), tf.float64)
         # It is unknown without a row, and not 0.
         return ratio(
@@ -143,9 +143,9 @@ def metric(
     steps = once(seen)
     weights = tf.where(tf.reduce_any(steps >= 0, axis=1), weights, tf.zeros_like(weights))
     sums = [
-        _summed(steps, weights, items),
-        _summed(first, _of_a_mean(first, weights), items),
-        _summed(steps, _of_a_mean(steps, weights), items),
+        summed(steps, weights, items),
+        summed(first, _of_a_mean(first, weights), items),
+        summed(steps, _of_a_mean(steps, weights), items),
     ]
     totals, update = streaming_sum(tf.stack(sums), chosen.label)
     popularity, recommended, taken = tf.unstack(totals)
@@ -172,7 +172,7 @@ def _of_a_mean(ids: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     return tf.math.divide_no_nan(weights, counts)
 
 
-def _summed(ids: tf.Tensor, weights: tf.Tensor, items: int) -> tf.Tensor:
+def summed(ids: tf.Tensor, weights: tf.Tensor, items: int) -> tf.Tensor:
     """For each item, the sum of the weights of the rows with it: float64 [items].
 
     A negative id does not count.
