@@ -54,9 +54,12 @@ class RunResult(documents.Document):
         `already_done` (an earlier start had finished), `early_stopped`, `sigterm`, or
         `stopped_by_hook` (a hook of the model asked TensorFlow to stop before the last step).
       global_step: the step of the latest checkpoint.
-      metrics: the metrics of the latest evaluation. NaN is None if it was read from a file.
+      metrics: the metrics of the latest evaluation; after an early stop, of the evaluation with the
+        best --best_metric, which the exporter `best` exports. NaN is None if it was read from a
+        file.
       exports: the SavedModel of each exporter.
-      export_path: the export to serve: the final one, else the best, else the latest.
+      export_path: the export to serve: the final one, else the best, else the latest. After an
+        early stop the best one comes first, because the steps after it made the model worse.
       examples_per_second: the speed of training in this start, without evaluations and exports.
       rows_a_step: the most rows of a training step of this process, of all its devices.
       rows_trained: how many rows this start trained on.
@@ -107,6 +110,8 @@ class RunResult(documents.Document):
     @property
     def export_path(self) -> Optional[str]:
         ranks = {name: kind.served for name, kind in EXPORTERS.items() if name in self.exports}
+        if self.stop_reason == EARLY_STOPPED and "best" in ranks:
+            ranks["best"] = 0
         served = [(rank, name) for name, rank in ranks.items() if rank is not None]
         return self.exports[min(served)[1]] if served else None
 

@@ -252,6 +252,32 @@ def check_params(model_dir: str, model: str, params: ModelParams) -> None:
         )
 
 
+def other_optimizer(model_dir: str, params: ModelParams) -> str:
+    """The flags that go on with the optimizer of the last start, as a sentence; "" if it is equal.
+
+    Slots of one optimizer do not fit another, so a checkpoint needs its optimizer.
+    """
+    kept = _Kept.load(os.path.join(model_dir, NAME))
+    # A folder without the file is of a version in which every model had this default.
+    before = {"optimizer": "adagrad", "learning_rate": 0.05} if kept is None else kept.root
+    now = params.model_dump(mode="json")
+    names = [
+        name
+        for pair in params.optimizer_rates.items()
+        for name in pair
+        if pair[0] in before and before[pair[0]] != now[pair[0]]
+    ]
+    if not names:
+        return ""
+    flags = " ".join(
+        f"'{_FLAG}{name}={json.dumps(before[name])}'" for name in names if name in before
+    )
+    return (
+        f"The checkpoint was trained with the optimizer {json.dumps(before[names[0]])}, and this "
+        f"start has {json.dumps(now[names[0]])}. To go on with the old one, add {flags}."
+    )
+
+
 def params_changes(model_dir: str, params: ModelParams, aspects: Collection[str]) -> list[str]:
     """How parameters differ in these aspects since the last start: a sentence for each."""
     kept = _kept(model_dir, type(params)) or {}

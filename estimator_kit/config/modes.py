@@ -32,7 +32,7 @@ from estimator_kit.config.areas.retraining import Retraining
 from estimator_kit.config.areas.run import FromExport, ModelChoice, Run
 from estimator_kit.config.areas.serving import Serving
 from estimator_kit.config.areas.tables import Tables
-from estimator_kit.config.areas.training import Training, WarmStart
+from estimator_kit.config.areas.training import Training, WarmStart, until_it_stalls
 from estimator_kit.config.areas.transforming import Transforming
 from estimator_kit.config.areas.tuning import Tuning
 from estimator_kit.config.areas.watching import Watching
@@ -253,6 +253,13 @@ class Train(Exporting):
 class TrainAndEvaluate(Train):
     help = "train, evaluate every checkpoint, and export (the default)"
     needs = {**Train.needs, "eval_files": ("input_fn",)}
+
+    @classmethod
+    def of(cls, config: AllSettings) -> TrainAndEvaluate:
+        """The command with the length of its training, also if the config has none."""
+        length = until_it_stalls(config, config)
+        return super().of(config.model_copy(update=length) if length else config)
+
     refuses = {
         "processes": "",
         "eval_name": "Use --mode=evaluate for another evaluation.",

@@ -83,10 +83,14 @@ def problems_of(config: AllSettings) -> list[str]:
 
 def _length_problems(config: AllSettings) -> list[str]:
     trains = config.mode in (*TRAINING_MODES, "retrain") and config.cycle is None
-    if not trains or config.max_steps or config.epochs:
+    if not trains or training.has_length(config):
         return []
+    if config.mode == "train_and_evaluate" and config.eval_files and config.input_fn is None:
+        return []  # It trains until evaluations stop improving.
     return [
-        "--max_steps and --epochs are missing. Give at least one of them, so that training ends."
+        "--max_steps and --epochs are missing. Give at least one of them, so that training ends. "
+        "Only --mode=train_and_evaluate with --train_files and --eval_files needs neither: it "
+        "trains until --best_metric stops improving."
     ]
 
 

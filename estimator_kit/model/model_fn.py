@@ -291,7 +291,9 @@ class ModelFn(abc.ABC):
         """The number of logits per row, of all objectives together."""
         return sum(head.logits_dimension for head in self.heads.values())
 
-    def make_optimizer(self, optimizer: OptimizerChoice, learning_rate: float) -> Any:
+    def make_optimizer(
+        self, optimizer: OptimizerChoice, learning_rate: Optional[float] = None
+    ) -> Any:
         """`ek.make_optimizer` with the schedule and warm-up of the model's parameters."""
         p = self.params
         factor = None
@@ -422,7 +424,7 @@ class ModelFn(abc.ABC):
         """
         del config  # The RunConfig. It is part of the signature, but not used.
         if params:
-            merged = {**self.params.model_dump(), **params}
+            merged = {**self.params.given(), **params}
             other = self._with_params(merged)
             other.warm_start = self.warm_start
             other.together = self.together

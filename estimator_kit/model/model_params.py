@@ -13,13 +13,13 @@ import contextlib
 import contextvars
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Optional, TypeVar, Union
 
 import pydantic
 
 from estimator_kit.config.areas.base import Prefix
 from estimator_kit.errors import ConfigError
-from estimator_kit.optimizers.choice import OptimizerChoice
+from estimator_kit.optimizers.choice import OptimizerChoice, default_rate
 from feature_specs import meaning
 from feature_specs.errors import did_you_mean
 
@@ -61,12 +61,14 @@ class ModelParams(pydantic.BaseModel):
     Attributes:
       optimizer: the name of an optimizer, or `{name: {field: value}}`. The default is `adagrad`,
         because its steps adapt to each row of an embedding table and skip rows that are not in the
-        batch.
-      learning_rate: the learning rate, above 0.
+        batch. Most built-in models have another default, which suits them better.
+      learning_rate: the learning rate, above 0. By default it is the rate of the optimizer: 0.05
+        for `adagrad`, 0.001 for `adam`, `adamw`, `lazy_adam` and `rmsprop`, 0.01 for `momentum` and
+        `sgd`, 0.1 for `ftrl`, and 1 for `adadelta`. A model reads a number, never None.
       optimizers: one optimizer per prefix of variable names. The first prefix that fits a variable
         counts. It replaces all other optimizers of the model. An optimizer without a
-        `learning_rate` uses the learning rate of the model. For example: `{linear/: {ftrl:
-        {learning_rate: 0.1}}, "": lazy_adam}`.
+        `learning_rate` uses the `learning_rate` that you give the model, or else its own default.
+        For example: `{linear/: {ftrl: {learning_rate: 0.2}}, "": lazy_adam}`.
       schedule: how the learning rates change with the global step, as in
         `{cosine: {decay_steps: 10000}}`. By default they do not change.
       warm_up_steps: the number of steps in which the learning rates rise linearly from near 0,
@@ -93,9 +95,12 @@ class ModelParams(pydantic.BaseModel):
         frozen=True, extra="forbid", protected_namespaces=(), validate_default=True
     )
 
+    # The parameters that have the rate of an optimizer, by the parameter that names the optimizer.
+    optimizer_rates: ClassVar[Mapping[str, str]] = {"optimizer": "learning_rate"}
+
     optimizer: Annotated[OptimizerChoice, TRAINING] = "adagrad"
-    learning_rate: Annotated[float, TRAINING] = pydantic.Field(
-        default=0.05, gt=0, allow_inf_nan=False
+    learning_rate: Annotated[Optional[float], TRAINING] = pydantic.Field(
+        default=None, gt=0, allow_inf_nan=False
     )
     optimizers: Annotated[Optional[dict[Prefix, OptimizerChoice]], TRAINING] = pydantic.Field(
         None, min_length=1
@@ -111,6 +116,30 @@ class ModelParams(pydantic.BaseModel):
     )
     combine: Annotated[Union[str, dict[str, Any]], TRAINING] = "weights"
     forward_features: Annotated[tuple[str, ...], meaning.changes("outputs")] = ()
+
+    @pydantic.model_validator(mode="after")
+    def _rates_of_optimizers(self) -> ModelParams:
+        """Fills in the rates that nobody gave. The names that were given stay as they are.
+
+        A class may have a default rate for its default optimizer. It does not suit another one.
+        """
+        own = self.__dict__
+        given = {name for name in self.model_fields_set if own[name] is not None}
+        if self.optimizers is not None and "learning_rate" not in given:
+            own["optimizers"] = {
+                prefix: _with_own_rate(choice) for prefix, choice in self.optimizers.items()
+            }
+        for optimizer, rate in self.optimizer_rates.items():
+            usual = _name(own[optimizer]) == _name(type(self).model_fields[optimizer].default)
+            if rate not in given and (own[rate] is None or not usual):
+                # An unknown optimizer is an error of `make_optimizer`, which lists the names.
+                own[rate] = default_rate(own[optimizer])
+        return self
+
+    def given(self) -> dict[str, Any]:
+        """All parameters, without the rates that nobody gave: another optimizer has other ones."""
+        unset = {*self.optimizer_rates.values()} - self.model_fields_set
+        return self.model_dump(exclude=unset)
 
     if not TYPE_CHECKING:  # Otherwise a type checker would allow every name.
 
@@ -155,6 +184,23 @@ def changes_of(kind: type[ModelParams], name: str) -> frozenset[str]:
     return frozenset({"weights"})
 
 
+def _name(choice: OptimizerChoice) -> Any:
+    return choice if isinstance(choice, str) else next(iter(choice), None)
+
+
+def _with_own_rate(choice: OptimizerChoice) -> OptimizerChoice:
+    """The same optimizer with its default rate, if it has none."""
+    rate = default_rate(choice)
+    if rate is None:
+        return choice  # An unknown optimizer.
+    if isinstance(choice, str):
+        return {choice: {"learning_rate": rate}}
+    name, fields = _name(choice), choice[_name(choice)] or {}
+    if not isinstance(fields, Mapping) or fields.get("learning_rate") is not None:
+        return choice
+    return {**choice, name: {**fields, "learning_rate": rate}}
+
+
 # Parameters whose value is a name or {name: {field: value}}.
 _CHOICES = ("combine", "optimizer", "optimizers", "schedule")
 
@@ -176,7 +222,7 @@ def checked_params(
     """
     if isinstance(values, kind):
         return values
-    values_by_name = values.model_dump() if isinstance(values, ModelParams) else dict(values or {})
+    values_by_name = values.given() if isinstance(values, ModelParams) else dict(values or {})
     try:
         return kind.model_validate(values_by_name)
     except pydantic.ValidationError as error:

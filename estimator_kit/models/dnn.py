@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Optional
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Optional
 
 import pydantic
 import tensorflow as tf
@@ -36,6 +36,8 @@ Dropout = Annotated[float, pydantic.Field(ge=0, lt=1), TRAINING]
 
 class DNNParams(ModelParams):
     """Attributes:
+    optimizer: the optimizer. The default is `lazy_adam`: on public tables it makes better models
+      than `adagrad`, in fewer epochs (benchmarks/quality.md).
     hidden_units: the number of units of each hidden layer, starting at the input.
     dropout: the share of hidden units that training sets to zero.
     activation: the activation of the hidden layers.
@@ -50,6 +52,7 @@ class DNNParams(ModelParams):
       no penalty is added.
     """
 
+    optimizer: OptimizerChoice = "lazy_adam"
     hidden_units: HiddenUnits = (256, 128, 64)
     dropout: Dropout = 0.0
     activation: Activation = "relu"
@@ -138,18 +141,25 @@ class WideDeepModel(ModelFn):
         """Attributes:
         wide_group: the group that the linear part reads.
         deep_group: the group that the DNN reads.
-        optimizer: the optimizer of the DNN.
-        learning_rate: the learning rate of the DNN.
+        optimizer: the optimizer of the DNN. The default is `adagrad`, as in the canned estimator.
+        learning_rate: the learning rate of the DNN. By default it is the rate of its optimizer.
         linear_optimizer: the optimizer of the linear part. The default is `ftrl`, as in the canned
           estimator.
-        linear_learning_rate: the learning rate of the linear part, above 0.
+        linear_learning_rate: the learning rate of the linear part, above 0. By default it is the
+          rate of its optimizer, 0.1 for `ftrl`.
         """
 
+        optimizer_rates: ClassVar[Mapping[str, str]] = {
+            "optimizer": "learning_rate",
+            "linear_optimizer": "linear_learning_rate",
+        }
+
+        optimizer: OptimizerChoice = "adagrad"
         wide_group: Group = "wide"
         deep_group: Group = "deep"
         linear_optimizer: Annotated[OptimizerChoice, TRAINING] = "ftrl"
-        linear_learning_rate: Annotated[float, TRAINING] = pydantic.Field(
-            default=0.1, gt=0, allow_inf_nan=False
+        linear_learning_rate: Annotated[Optional[float], TRAINING] = pydantic.Field(
+            default=None, gt=0, allow_inf_nan=False
         )
 
     def check_spec(self) -> None:
@@ -186,12 +196,10 @@ class LinearModel(ModelFn):
         """Attributes:
         group: the group that the model reads.
         optimizer: the optimizer. The default is `ftrl`, as in the canned linear estimators.
-        learning_rate: the learning rate, above 0.
         """
 
         group: Group = "wide"
         optimizer: OptimizerChoice = "ftrl"
-        learning_rate: float = 0.1
 
     def check_spec(self) -> None:
         check_linear_group(self.spec, self.params.group)

@@ -11,6 +11,7 @@ from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.model_params import Group, ModelParams
 from estimator_kit.models.dnn import DNNParams, tower_logits
 from estimator_kit.models.layers import dense_layer
+from estimator_kit.optimizers.choice import OptimizerChoice
 from input_pipelines.transform.transforms import Features
 
 
@@ -109,10 +110,12 @@ class FMModel(FieldModel):
         """Attributes:
         wide_group: the group of ids and numbers for the first-order part.
         fields_group: the group of embeddings with equal dimensions for the second-order part.
+        optimizer: the optimizer. The default is `lazy_adam`, as in `deepfm`.
         """
 
         wide_group: Group = "wide"
         fields_group: Group = "fields"
+        optimizer: OptimizerChoice = "lazy_adam"
 
     def logits(self, features: Features, mode: str) -> Logits:
         wide = self.wide_logits(features)

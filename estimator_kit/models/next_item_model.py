@@ -6,7 +6,6 @@ import abc
 import math
 from typing import Any, Optional
 
-import pydantic
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
@@ -35,7 +34,6 @@ class NextItemParams(ModelParams):
       item is, and ranks the items of rows without steps.
     optimizer: the optimizer. Adam, as in the paper of SASRec, changes the whole table in each step.
       For a large catalogue, use `lazy_adam`.
-    learning_rate: the learning rate, 0.001 as in the paper of SASRec.
     """
 
     steps_group: Group = "steps"
@@ -43,7 +41,6 @@ class NextItemParams(ModelParams):
     tied: bool = True
     item_bias: bool = False
     optimizer: OptimizerChoice = "adam"
-    learning_rate: float = pydantic.Field(default=0.001, gt=0, allow_inf_nan=False)
 
 
 class NextItemModel(ModelFn):

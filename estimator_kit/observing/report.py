@@ -109,7 +109,7 @@ def _end(training: Training, reason: str) -> str:
     if reason == EARLY_STOPPED:
         return (
             f"stopped early: {metric_of(training.early_stopping_metric or '')} did not improve in "
-            f"{training.early_stopping_patience} evaluations"
+            f"{training.early_stopping_patience} evaluations; the metrics are of the best one"
         )
     if reason == ALREADY_DONE:
         return "finished already: nothing was left to train"

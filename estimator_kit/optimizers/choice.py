@@ -48,14 +48,17 @@ class NothingLearned(ConfigError):
 
 
 def make_optimizer(
-    name: Union[str, Mapping[str, Any]], learning_rate: float, *, factor: Any = None
+    name: Union[str, Mapping[str, Any]],
+    learning_rate: Optional[float] = None,
+    *,
+    factor: Any = None,
 ) -> Any:
     """Makes a `tf.compat.v1.train.Optimizer`.
 
     Args:
       name: one of `OPTIMIZERS`, or `{name: {field: value}}`. A field `learning_rate` replaces the
         argument.
-      learning_rate: the learning rate, above 0.
+      learning_rate: the learning rate, above 0. By default it is `default_rate` of the optimizer.
       factor: a scalar tensor that multiplies the rate, such as the result of
         `schedules.factor_at`. `ModelFn.make_optimizer` passes the factor of the model.
 
@@ -72,6 +75,8 @@ def make_optimizer(
             "scales the weights that it has learned. Use another optimizer, such as adagrad "
             "(linear_optimizer=adagrad for the linear part of wide_deep), or remove the parameters."
         )
+    if learning_rate is None:
+        learning_rate = kind.default_rate
     if not learning_rate > 0:
         raise ConfigError(f"learning rate: got {learning_rate}, expected a number above 0")
     rate = kind.learning_rate if kind.learning_rate is not None else learning_rate
@@ -80,6 +85,18 @@ def make_optimizer(
     optimizer.follows_schedule = factor is not None
     optimizer.rate_now = rate
     return optimizer
+
+
+def default_rate(name: Any) -> Optional[float]:
+    """The learning rate of an optimizer that has none, or None if there is no such optimizer.
+
+    Args:
+      name: as in `make_optimizer`.
+    """
+    if isinstance(name, Mapping):
+        name = next(iter(name), None)
+    kind = OPTIMIZERS.get(name) if isinstance(name, str) else None
+    return None if kind is None else kind.default_rate
 
 
 def minimize(

@@ -6,7 +6,7 @@ Each makes one of TensorFlow's v1 classes, or a class that extends one. `choice`
 from __future__ import annotations
 
 import abc
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any, ClassVar, Optional
 
 import pydantic
 import tensorflow as tf
@@ -25,9 +25,14 @@ class _Kind(pydantic.BaseModel):
 
     Attributes:
       learning_rate: the learning rate, above 0. The default is the learning rate of the model.
+      default_rate: the rate of a model that chooses this optimizer and gives no rate. It is the
+        rate of the paper or of TensorFlow's Keras optimizer, except for Adagrad, FTRL and SGD,
+        which have the rates of TensorFlow's canned estimators or learn too slowly otherwise.
     """
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
+
+    default_rate: ClassVar[float]
 
     learning_rate: Optional[PositiveFloat] = None
 
@@ -49,6 +54,7 @@ class Adadelta(_Kind):
       epsilon: a small number that avoids a division by 0.
     """
 
+    default_rate = 1.0
     rho: Decay = 0.95
     epsilon: PositiveFloat = 1e-8
 
@@ -65,6 +71,7 @@ class Adagrad(_Kind):
       initial_accumulator_value: the start value of the sums of squared gradients, above 0.
     """
 
+    default_rate = 0.05
     initial_accumulator_value: PositiveFloat = 0.1
 
     def make(self, rate: Any) -> Any:
@@ -82,6 +89,7 @@ class Adam(_Kind):
       epsilon: a small number that avoids a division by 0.
     """
 
+    default_rate = 0.001
     beta1: Decay = 0.9
     beta2: Decay = 0.999
     epsilon: PositiveFloat = 1e-8
@@ -124,6 +132,7 @@ class Ftrl(_Kind):
       initial_accumulator_value: the start value of the sums of squared gradients, 0 or more.
     """
 
+    default_rate = 0.1
     l1: NotNegativeFloat = 0.0
     l2: NotNegativeFloat = 0.0
     l2_shrinkage: NotNegativeFloat = 0.0
@@ -149,6 +158,7 @@ class Momentum(_Kind):
       use_nesterov: whether to use Nesterov momentum.
     """
 
+    default_rate = 0.01
     momentum: Decay = 0.9
     use_nesterov: bool = False
 
@@ -167,6 +177,7 @@ class RMSProp(_Kind):
         uncentered second moment.
     """
 
+    default_rate = 0.001
     decay: Decay = 0.9
     momentum: Decay = 0.0
     epsilon: PositiveFloat = 1e-10
@@ -178,6 +189,8 @@ class RMSProp(_Kind):
 
 class SGD(_Kind):
     """Gradient descent without momentum: w = w - rate * g."""
+
+    default_rate = 0.01
 
     def make(self, rate: Any) -> Any:
         return _train.GradientDescentOptimizer(rate)

@@ -18,7 +18,7 @@ from estimator_kit.checkpoints import reading
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.areas.exports import metric_of
 from estimator_kit.config.modes import Train
-from estimator_kit.exporters.best import watched
+from estimator_kit.exporters.best import is_better, watched
 from estimator_kit.exporters.kinds import Evaluated, exporters_of
 from estimator_kit.exporters.saved_model import RunExports
 from estimator_kit.model.names import read_metrics
@@ -176,6 +176,19 @@ class AfterEvaluation(estimator.Exporter):
     def recall(self, step: int) -> None:
         """Takes the metrics of the evaluation of a step, if the last scores mean the same."""
         self.metrics = self.metrics_of(step) or {}
+
+    def metrics_of_result(self, stop_reason: Optional[str]) -> dict[str, float]:
+        """The metrics that `result.json` reports; see `RunResult.metrics`."""
+        if stop_reason != EARLY_STOPPED or self._meaning is None:
+            return self.metrics
+        metric = metric_of(self._command.exports.best_metric)
+        direction = self._command.exports.best_direction or "min"
+        best, best_step = math.nan, None
+        for entry in self._history.alike(self._means):
+            value = entry.metrics.get(metric)
+            if value is not None and is_better(value, best, direction):
+                best, best_step = value, entry.global_step
+        return self.metrics if best_step is None else self.metrics_of(best_step) or self.metrics
 
     def is_of_latest(self) -> bool:
         """Whether the last evaluation was of the latest checkpoint."""

@@ -20,10 +20,10 @@ from estimator_kit.checkpoints.warm_start import warm_start
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.config.areas.exports import Exports, compare_best_metric, metric_of
 from estimator_kit.config.areas.program import Program
-from estimator_kit.config.areas.training import Training
+from estimator_kit.config.areas.training import Training, steps_between_evaluations
 from estimator_kit.config.areas.training import WarmStart as WarmStartSettings
 from estimator_kit.config.modes import InFolder, Train
-from estimator_kit.errors import ConfigError, NothingToDo
+from estimator_kit.errors import CheckpointError, ConfigError, NothingToDo
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.model_params import ModelParams
 from estimator_kit.model.session_errors import explained
@@ -43,6 +43,10 @@ from input_pipelines.reading.selection import RowCounts
 _log = logging.getLogger("estimator_kit")
 
 
+# A training of fewer steps gets a warning.
+FEW_STEPS = 200
+
+
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """Where a training starts and ends.
@@ -58,6 +62,7 @@ class Plan:
       position: where reading continues.
       selected: the row counts of all shards.
       rows: how many rows all shards will read until the epochs end. None without --epochs.
+      save_steps: the steps between two checkpoints, if early stopping decides it, else None.
     """
 
     start_step: int
@@ -68,6 +73,24 @@ class Plan:
     selected: Sequence[RowCounts] = ()
     rows: Optional[int] = None
     resumed_at: Optional[int] = None
+    save_steps: Optional[int] = None
+
+    def applied(self, command: Train) -> Train:
+        """The command with the steps between two checkpoints."""
+        if self.save_steps is None:
+            return command
+        saving = {"save_checkpoints_steps": self.save_steps}
+        return command.model_copy(update={"training": command.training.model_copy(update=saving)})
+
+    def warning(self) -> Optional[str]:
+        """What is wrong with its length, or None."""
+        few = self.stop_reason == INPUT_EXHAUSTED and self.max_steps < FEW_STEPS
+        if not few:
+            return None
+        return (
+            f"the whole training has {self.max_steps} steps, which is few: most models need some "
+            "hundreds. Use a smaller --batch_size or more --epochs."
+        )
 
     @property
     def has_steps(self) -> bool:
@@ -108,7 +131,11 @@ def check_start(
     if checkpoint is None:
         return None
     run_record.check_spec_unchanged(run.model_dir, spec, outline.places)
-    reading.check_fit(checkpoint, outline.variables)
+    try:
+        reading.check_fit(checkpoint, outline.variables)
+    except CheckpointError as error:
+        other = run_record.other_optimizer(run.model_dir, model.params)
+        raise CheckpointError(f"{error}\n{other}" if other else str(error)) from error
     run_record.check_params(run.model_dir, type(model).__name__, model.params)
     return reading.latest_step(run.model_dir)
 
@@ -163,7 +190,8 @@ def make_plan(
     goes_on = start < (training.max_steps or math.inf)
     skips = position.steps_read and goes_on
     each: list[tuple[list[RowCounts], int]] = []
-    if training.epochs is not None or skips or source.must_be_counted:
+    by_epoch = steps_between_evaluations(training, 1) is not None
+    if training.epochs is not None or skips or source.must_be_counted or by_epoch:
         each = _count_team(source, position)
     ends: list[tuple[int, str]] = []
     if training.max_steps is not None:
@@ -179,7 +207,12 @@ def make_plan(
     max_steps, reason = min(ends)
     counts = each[0][0] if each else None
     selected = [part for team_counts, _ in each for part in team_counts]
-    return Plan(start, max_steps, reason, counts, position, selected, rows, start_step)
+    save_steps = None
+    if by_epoch:
+        beginning = position.model_copy(update={"whole": (0, 0)})
+        an_epoch = source.end_of(beginning, 1, [team_counts for team_counts, _ in each])
+        save_steps = steps_between_evaluations(training, an_epoch)
+    return Plan(start, max_steps, reason, counts, position, selected, rows, start_step, save_steps)
 
 
 def _count_team(
@@ -193,7 +226,8 @@ def _count_team(
     with explained(source.spec, source.files, damaged=source.damaged):
         skip_rows = source.own_skip(position)
         each = [(source.count(epochs=epochs, skip_rows=skip_rows), skip_rows)]
-        if epochs is not None or source.must_be_counted:
+        by_epoch = steps_between_evaluations(source.command.training, 1) is not None
+        if epochs is not None or source.must_be_counted or by_epoch:
             others = [source.of_member(i) for i in range(team.size) if i != team.index]
             each += [
                 (other.count(epochs=epochs, skip_rows=0), other.own_skip(position))

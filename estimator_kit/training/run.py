@@ -26,6 +26,7 @@ from estimator_kit.checkpoints import model_outline, reading, run_record
 from estimator_kit.checkpoints.model_outline import ModelOutline
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
+from estimator_kit.config.areas.exports import metric_of
 from estimator_kit.config.modes import Train
 from estimator_kit.errors import ConfigError, Stopped
 from estimator_kit.exporters.signatures import check_default
@@ -202,6 +203,7 @@ class Training:
         """
         first_step = self._warm_start.step if self._warm_start is not None else 0
         self._plan = make_plan(self._command.training, self._source, self._start_step, first_step)
+        self._command = self._trainer.settle(self._plan)
         self._finished_result = trained_before(
             self._command, self._spec, self._model, self._plan, self._scores_meaning
         )
@@ -224,6 +226,7 @@ class Training:
     def begin(self) -> None:
         """Writes what a later start needs."""
         eval_input, warm = self._eval_input, self._warm_start
+        self._say_length()
         self._model.warm_start = warm
         self._model.last_step = self._plan.max_steps
         if self._evaluates and not self._trainer.shared:  # In a cluster, an evaluator may write.
@@ -263,6 +266,30 @@ class Training:
             _log.info(warm.table())
             warm.write_report(self._model_dir)
         self._estimator = self._trainer.estimator(self._model)
+
+    def _say_length(self) -> None:
+        """Logs how many steps the training has, and warns if they are few."""
+        plan, training = self._plan, self._command.training
+        if not self._trains:
+            return
+        length = f"training: {plan.max_steps - plan.start_step:,} steps"
+        if plan.start_step:
+            length += f", from {plan.start_step:,} to {plan.max_steps:,}"
+        if training.epochs is not None and plan.rows is not None:
+            length += f", {plan.rows:,} rows in {training.epochs} epoch"
+            length += "s" if training.epochs != 1 else ""
+        if training.early_stopping_metric is not None:
+            every = training.save_checkpoints_steps
+            length = length.replace("training:", "training: at most", 1)
+            length += (
+                f". It ends earlier when {metric_of(training.early_stopping_metric)} has not "
+                f"improved in {training.early_stopping_patience} evaluations"
+            )
+            length += f", one every {every:,} steps" if every is not None else ""
+        _log.info("%s", length)
+        warning = self._plan.warning() if self._warm_start is None else None
+        if warning is not None:
+            _log.warning("%s", warning)
 
     def train(self) -> None:
         """Trains to the last step of the plan, and counts the rows.
@@ -456,10 +483,11 @@ class Training:
                 self._set_result(input_profile=self._profile.input, profile=self._profile.ops)
             after = self._after_evaluation
             counts = self._eval_input.counts if self._eval_input is not None else None
+            metrics = after.metrics_of_result(self._result.stop_reason)
             self._set_result(
                 global_step=reading.latest_step(self._model_dir),
-                metrics=after.metrics,
-                rows_evaluated=int(after.metrics.get("rows", 0)),
+                metrics=metrics,
+                rows_evaluated=int(metrics.get("rows", 0)),
                 exports=after.exports,
                 examples_per_second=self._progress.examples_per_second,
                 rows_a_step=self._progress.rows_a_step,

@@ -123,6 +123,11 @@ class Trainer(abc.ABC):
     def begin(self) -> None:  # noqa: B027
         """Runs after all checks, before anything is written."""
 
+    def settle(self, plan: Plan) -> Train:
+        """Takes the settings that the plan decides. Returns the command with them."""
+        self._command = plan.applied(self._command)
+        return self._command
+
     def estimator(self, model: ModelFn) -> Any:
         """The Estimator that trains, or that evaluates and exports the trained model."""
         return make_estimator(self._command, model)

@@ -5,7 +5,7 @@ Imports no TensorFlow.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Optional
+from typing import Any, ClassVar, Literal, Optional
 
 from estimator_kit.config.areas.base import Count, PositiveInt, Settings, pattern_problem, setting
 from estimator_kit.config.areas.exports import (
@@ -17,6 +17,14 @@ from estimator_kit.config.areas.exports import (
 )
 from estimator_kit.config.areas.program import Program
 from estimator_kit.config.areas.run import Run
+
+# The most epochs of a training whose length nobody gave. Few trainings come near it: early
+# stopping ends most of them after 5 to 20 epochs (benchmarks/quality.md).
+MOST_EPOCHS = 100
+
+# The fewest and the most steps between two evaluations that early stopping compares. In fewer steps
+# a metric changes by chance, and evaluations take longer than training.
+LEAST_STEPS, MOST_STEPS = 50, 10_000
 
 
 class Training(Settings):
@@ -32,7 +40,9 @@ class Training(Settings):
     epochs: Optional[PositiveInt] = setting(
         None,
         "Training ends when every row was read this many times, counted over all starts. If "
-        "you also give --max_steps, training ends at whichever comes first.",
+        "you also give --max_steps, training ends at whichever comes first. If "
+        "--mode=train_and_evaluate has neither, it trains until --early_stopping_metric (by "
+        f"default --best_metric) stops improving, for at most {MOST_EPOCHS} epochs.",
         changes="training",
     )
     batch_size: PositiveInt = setting(
@@ -61,7 +71,8 @@ class Training(Settings):
     save_checkpoints_secs: Optional[PositiveInt] = setting(
         None,
         "Seconds between two checkpoints; 600 if neither this flag nor "
-        "--save_checkpoints_steps is given.",
+        "--save_checkpoints_steps is given. With --early_stopping_metric the default is an epoch, "
+        f"but at least {LEAST_STEPS} and at most {MOST_STEPS:,} steps.",
         changes="training",
     )
     keep_checkpoint_max: PositiveInt = setting(
@@ -106,6 +117,27 @@ class Training(Settings):
         return better(self.early_stopping_metric) if self.early_stopping_metric else None
 
 
+def has_length(training: Training) -> bool:
+    """Whether the settings say when training ends, at the latest."""
+    return training.max_steps is not None or training.epochs is not None
+
+
+def until_it_stalls(training: Training, exports: Exports) -> dict[str, Any]:
+    """The settings of a training without a length: it ends when evaluations stop improving."""
+    if has_length(training):
+        return {}
+    metric = training.early_stopping_metric or exports.best_metric
+    return {"epochs": MOST_EPOCHS, "early_stopping_metric": metric}
+
+
+def steps_between_evaluations(training: Training, steps_an_epoch: int) -> Optional[int]:
+    """The default of --save_checkpoints_steps with early stopping; None if the clock decides."""
+    by_user = training.save_checkpoints_steps or training.save_checkpoints_secs
+    if by_user is not None or training.early_stopping_metric is None:
+        return None
+    return min(max(steps_an_epoch, LEAST_STEPS), MOST_STEPS)
+
+
 def problems(training: Training, program: Program, exports: Exports) -> list[str]:
     """What does not go together in the length and the checkpoints of a training."""
     lines = []
@@ -114,11 +146,12 @@ def problems(training: Training, program: Program, exports: Exports) -> list[str
             "--save_checkpoints_steps and --save_checkpoints_secs do not go together. Give one of "
             "them."
         )
-    by_clock = program.deterministic and training.save_checkpoints_steps is None
+    by_clock = program.deterministic and training.save_checkpoints_secs is not None
     if by_clock and training.early_stopping_metric is not None:
         lines.append(
-            "--deterministic with --early_stopping_metric needs --save_checkpoints_steps. "
-            "Checkpoints that are saved by the clock would stop each training at another step."
+            "--deterministic with --early_stopping_metric does not go with "
+            "--save_checkpoints_secs. Checkpoints that are saved by the clock would stop each "
+            "training at another step. Use --save_checkpoints_steps."
         )
     return lines + _direction_problems(training, exports)
 

@@ -78,12 +78,14 @@ def optimizers(model: Model) -> Sequence[tuple[str, Any]]:
 def _check_read(model: Model, method: str, names: Collection[str], read: Collection[str]) -> None:
     if not _ALL.isdisjoint(read):
         return
-    fields = type(model.params).model_fields
+    fields, given = type(model.params).model_fields, model.params.model_fields_set
     # The parameter `optimizers` replaces these, whoever reads it.
     replaced = OF_OPTIMIZERS if "optimizers" in read and model.params.optimizers else ()
     for name in names:
         value = getattr(model.params, name)
-        if name in read or name in replaced or value == fields[name].get_default():
+        if name in read or name in replaced or name not in given:
+            continue
+        if value == fields[name].get_default():
             continue
         raise ConfigError(
             f"{type(model).__name__}.{method} does not read the parameter {name}, so it would do "
