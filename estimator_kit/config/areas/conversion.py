@@ -58,8 +58,8 @@ class Conversion(Settings):
         "Write train-* and eval-* instead of data-*, and test-* with --split_test. key:user_id: "
         "all rows that share a value of this column are on the same side. A hash of the value "
         "decides the side, so it is the same in every conversion with the same shares. rows: a "
-        "hash of the number of each row decides its side, for rows that do not belong together; equal "
-        "rows may be on both sides. "
+        "hash of the number of each row decides its side, for rows that do not belong together; "
+        "equal rows may be on both sides. "
         "time:ts: the rows with the latest values of this column are for testing, the latest rows "
         "before them for evaluation: integers, dates, or times such as 2026-01-31 10:00:00. Rows "
         "with the same value are on the same side.",
