@@ -205,6 +205,7 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         "shard_mib": _both({"convert_files": (f"{folder}/long.jsonl",)}, shard_mib=1),
         "split": [*_both(split, split="key:time"), *_both(timed, split="time:number")],
         "split_eval": [*_both(split, split_eval=0.1), *_both(timed, split_eval="7")],
+        "split_test": [*_both(split, split_test=0.1), *_both(timed, split_test="7")],
         "step_columns": _cases(step_columns=("tags",)),
         "derive_labels": _cases(derive_labels=("cheap=price:above:1",)),
         "sequence_by": _both(items, sequence_by="note"),

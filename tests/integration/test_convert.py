@@ -250,6 +250,15 @@ def config(**values):
          "time:<column>, such as key:user_id, got 'u'."),
         ({"split": "key:u", "split_eval": "2026-01-01"}, "--split_eval: expected a share between 0 "
          "and 1, such as 0.1, got '2026-01-01'."),
+        ({"split_test": 0.1}, "--split is missing. Say how rows are chosen for evaluation: "
+         "key:user_id, rows or time:ts, with the names of your columns."),
+        ({"split": "rows", "split_test": 0.1}, "--split_eval is missing. Say which share of the "
+         "rows is for evaluation, such as 0.1."),
+        ({"split": "rows", "split_eval": 0.1, "split_test": "x"}, "--split_test: expected a share "
+         "between 0 and 1, such as 0.1, got 'x'."),
+        ({"split": "time:t", "split_eval": 0.6, "split_test": 0.4},
+         "--split_eval and --split_test: expected shares that are less than 1 together, got 0.6 "
+         "and 0.4. Training needs rows, too."),
         ({"split": "rows", "split_eval": 1.0}, "--split_eval: expected a share between 0 and 1, "
          "such as 0.1, got '1.0'."),
         ({"derive_labels": ("a=b:equals:x", "a=b", "c=d:above:x", "e=f:in:x|")},

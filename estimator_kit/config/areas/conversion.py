@@ -55,13 +55,14 @@ class Conversion(Settings):
     )
     split: Optional[str] = setting(
         None,
-        "Write train-* and eval-* instead of data-*. key:user_id: all rows that share a value of "
-        "this column are on the same side. A hash of the value decides the side, so it is the same "
-        "in every conversion with the same --split_eval. rows: a hash of the number of each row "
-        "decides its side, for rows that do not belong together; equal rows may be on both sides. "
-        "time:ts: the rows with the latest values of this column are for evaluation: integers, "
-        "dates, or times such as 2026-01-31 10:00:00. Rows with the same value are on the same "
-        "side.",
+        "Write train-* and eval-* instead of data-*, and test-* with --split_test. key:user_id: "
+        "all rows that share a value of this column are on the same side. A hash of the value "
+        "decides the side, so it is the same in every conversion with the same shares. rows: a "
+        "hash of the number of each row decides its side, for rows that do not belong together; "
+        "equal rows may be on both sides. "
+        "time:ts: the rows with the latest values of this column are for testing, the latest rows "
+        "before them for evaluation: integers, dates, or times such as 2026-01-31 10:00:00. Rows "
+        "with the same value are on the same side.",
         changes="records",
     )
     split_eval: Optional[str] = setting(
@@ -69,6 +70,14 @@ class Conversion(Settings):
         "The share that is for evaluation, such as 0.1: of the values with --split=key, else of "
         "the rows. With --split=time, it may also be the first value that is for evaluation, such "
         "as 2026-01-25.",
+        changes="records",
+    )
+    split_test: Optional[str] = setting(
+        None,
+        "Also write test-*: the share that is for testing, such as 0.1, counted as --split_eval. "
+        "No choice is made on these rows, such as the step of the best model, so their metrics are "
+        "what to expect of new rows. With --split=time, it may also be the first value that is for "
+        "testing.",
         changes="records",
     )
     step_columns: tuple[str, ...] = setting(
@@ -121,7 +130,7 @@ class Conversion(Settings):
         changes="records",
     )
 
-    @pydantic.field_validator("split_eval", mode="before")
+    @pydantic.field_validator("split_eval", "split_test", mode="before")
     @classmethod
     def _as_text(cls, value: Any) -> Any:
         return str(value) if type(value) in (int, float) else value
@@ -144,14 +153,24 @@ class Conversion(Settings):
     @property
     def eval_fraction(self) -> float:
         """The share that is for evaluation; 0 if `split_eval` is not a share."""
-        text = self.split_eval or ""
-        return float(text) if re.fullmatch(r"0?\.\d*[1-9]\d*|\d(\.\d+)?e-\d+", text) else 0.0
+        return _share(self.split_eval)
 
     @property
     def eval_from(self) -> Optional[str]:
         """The first value of `split_time` that is for evaluation."""
         is_value = self.split_time is not None and not self.eval_fraction
         return self.split_eval if is_value else None
+
+    @property
+    def test_fraction(self) -> float:
+        """The share that is for testing; 0 if `split_test` is not a share."""
+        return _share(self.split_test)
+
+    @property
+    def test_from(self) -> Optional[str]:
+        """The first value of `split_time` that is for testing."""
+        is_value = self.split_time is not None and not self.test_fraction
+        return self.split_test if is_value else None
 
     def _split_column(self, how: str) -> Optional[str]:
         name, _, column = (self.split or "").partition(":")
@@ -179,10 +198,18 @@ class Conversion(Settings):
             split_time=self.split_time,
             eval_fraction=self.eval_fraction,
             eval_from=self.eval_from,
+            test_fraction=self.test_fraction,
+            test_from=self.test_from,
             step_columns=self.step_columns,
             derived_labels=tuple(map(DerivedLabel.parse, self.derive_labels)),
             sequences=sequences,
         )
+
+
+def _share(text: Optional[str]) -> float:
+    """A share between 0 and 1; 0 for any other text."""
+    is_share = re.fullmatch(r"0?\.\d*[1-9]\d*|\d(\.\d+)?e-\d+", text or "")
+    return float(text) if is_share and text else 0.0
 
 
 def problems(conversion: Conversion, program: Program, run: Run, tables: Tables) -> list[str]:
@@ -205,7 +232,7 @@ def problems(conversion: Conversion, program: Program, run: Run, tables: Tables)
 def _split_problems(conversion: Conversion) -> list[str]:
     split, share = conversion.split, conversion.split_eval
     if split is None:
-        if share is None:
+        if share is None and conversion.split_test is None:
             return []
         return [
             "--split is missing. Say how rows are chosen for evaluation: key:user_id, rows or "
@@ -223,9 +250,20 @@ def _split_problems(conversion: Conversion) -> list[str]:
             f"--split_eval is missing. Say which share of the {what} is for evaluation, such as "
             f"0.1{also}."
         ]
-    if conversion.split_time is None and not conversion.eval_fraction:
-        return [f"--split_eval: expected a share between 0 and 1, such as 0.1, got {share!r}."]
-    return []
+    lines = []
+    if conversion.split_time is None:
+        shares = {"split_eval": share, "split_test": conversion.split_test}
+        lines = [
+            f"--{flag}: expected a share between 0 and 1, such as 0.1, got {text!r}."
+            for flag, text in shares.items()
+            if text is not None and not _share(text)
+        ]
+    if conversion.eval_fraction + conversion.test_fraction >= 1:
+        lines.append(
+            "--split_eval and --split_test: expected shares that are less than 1 together, got "
+            f"{share} and {conversion.split_test}. Training needs rows, too."
+        )
+    return lines
 
 
 def _label_problems(conversion: Conversion) -> list[str]:

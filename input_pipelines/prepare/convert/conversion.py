@@ -86,16 +86,24 @@ class Result:
                 what = "--split puts no key" if plan.options.split_key else "rows puts no row"
                 lines.append(f"  warning: the hash of {what} into {part}")
         if plan.options.split_time is not None:
-            lines.append(
-                f"  eval has the rows whose {plan.options.split_time} is "
-                f"{plan.options.eval_from} or later"
-            )
+            lines += _first_times(plan.options)
         if self.new < len(self.shards):
             lines.append(f"  {counted(len(self.shards) - self.new, 'shard')} existed already")
         if plan.table.left_out:
             names = ", ".join(plan.table.left_out)
             lines.append(f"  left out because the spec does not name them: {names}")
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+
+
+def _first_times(options: ConvertOptions) -> list[str]:
+    """Which times the sides have, after a split by time."""
+    column, start, end = options.split_time, options.eval_from, options.test_from
+    if end is None:
+        return [f"  eval has the rows whose {column} is {start} or later"]
+    return [
+        f"  eval has the rows whose {column} is {start} or later and before {end}",
+        f"  test has the rows whose {column} is {end} or later",
+    ]
 
 
 def convert(
@@ -213,10 +221,10 @@ def _planned(
     if options.split_key is not None:
         remedy = " If all rows are independent, use --split=rows."
         check_key(table, options.split_key, "--split", remedy)
-    is_eval = None
+    sides = None
     if options.split_time is not None:
         check_column(table, options.split_time, "--split")
-        options, is_eval = split.resolved(table, options)
+        options, sides = split.resolved(table, options)
     view = derived_labels.view(table, options.derived_labels)
     notes = table.notes
     if spec is None:
@@ -230,4 +238,4 @@ def _planned(
         fields, missing = field_rules.of_spec(view, spec)
         notes += missing
     notes += derived_labels.notes(options.derived_labels, [field.name for field in fields])
-    return plans.make(table, fields, options, spec, is_eval), notes
+    return plans.make(table, fields, options, spec, sides), notes

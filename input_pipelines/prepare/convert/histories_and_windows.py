@@ -38,7 +38,13 @@ import numpy as np
 from feature_specs.errors import counted
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import derived_labels
-from input_pipelines.prepare.convert.options import DerivedLabel, SequenceOptions
+from input_pipelines.prepare.convert.options import (
+    EVAL,
+    TEST,
+    TRAIN,
+    DerivedLabel,
+    SequenceOptions,
+)
 from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.reader import Rows, Table
@@ -224,10 +230,10 @@ def parts(starts: np.ndarray, options: SequenceOptions) -> dict[str, Windows]:
     enough = sizes >= HELD_OUT
     held_out = {
         part: _last(cut(starts, np.where(enough, sizes - back, 0), options.steps))
-        for part, back in (("eval", 2), ("test", 1))
+        for part, back in ((EVAL, 2), (TEST, 1))
     }
     train = cut(starts, np.where(enough, sizes - 3, sizes - 1), options.steps)
-    return {"train": train, **held_out}
+    return {TRAIN: train, **held_out}
 
 
 def cut(starts: np.ndarray, steps: np.ndarray, most: Optional[int]) -> Windows:

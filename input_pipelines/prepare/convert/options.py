@@ -7,6 +7,9 @@ import math
 import re
 from typing import Any, Optional
 
+# The parts of rows that are split, in the order of their numbers in `split.sides`.
+SIDES = TRAIN, EVAL, TEST = "train", "eval", "test"
+
 # The feature with the targets of the steps `item_id` is `next_item_id`.
 NEXT = "next_"
 
@@ -110,13 +113,16 @@ class ConvertOptions:
       compression: `none`, or `gzip`, which adds .gz to the names.
       order: `stable` keeps the order of the rows in the sorted files; `shuffled` shuffles all rows.
       seed: decides the shuffled order.
-      split_key: the column whose values decide which rows are for evaluation.
+      split_key: the column whose values decide which rows are for evaluation and for testing.
       split_rows: whether a hash of the number of each row decides it.
-      split_time: the column whose later values are for evaluation. At most one of these three is
-        given; without any, rows are not split.
+      split_time: the column whose later values are for evaluation and testing. At most one of these
+        three is given; without any, rows are not split.
       eval_fraction: the share of the key's values, or of the rows, that is for evaluation.
       eval_from: with `split_time`, the first value for evaluation. If None, `eval_fraction` decides
         it.
+      test_fraction: the share that is for testing; 0 for a split without a part for it.
+      test_from: with `split_time`, the first value for testing. The rows for evaluation end before
+        it. If None, `test_fraction` decides it.
       step_columns: without a spec, columns of lists that become feature lists of SequenceExamples.
       derived_labels: labels that are made from columns.
       sequences: how the rows become sequences; None to write each row as a record.
@@ -131,6 +137,8 @@ class ConvertOptions:
     split_time: Optional[str] = None
     eval_fraction: float = 0.0
     eval_from: Optional[str] = None
+    test_fraction: float = 0.0
+    test_from: Optional[str] = None
     step_columns: tuple[str, ...] = ()
     derived_labels: tuple[DerivedLabel, ...] = ()
     sequences: Optional[SequenceOptions] = None
@@ -139,6 +147,11 @@ class ConvertOptions:
     def is_split(self) -> bool:
         """Whether there are records for training and for evaluation."""
         return self.split_key is not None or self.split_rows or self.split_time is not None
+
+    @property
+    def has_test(self) -> bool:
+        """Whether a split has a part for testing."""
+        return self.test_fraction > 0 or self.test_from is not None
 
     @property
     def columns_read(self) -> set[str]:
@@ -151,7 +164,11 @@ class ConvertOptions:
         """The parts into which rows are split, with each part's share of the keys or the rows."""
         if not self.is_split:
             return {"data": 1.0}
-        return {"train": 1.0 - self.eval_fraction, "eval": self.eval_fraction}
+        shares = {
+            TRAIN: 1.0 - self.eval_fraction - self.test_fraction,
+            EVAL: self.eval_fraction,
+        }
+        return {**shares, TEST: self.test_fraction} if self.has_test else shares
 
     @property
     def suffix(self) -> str:
@@ -174,6 +191,8 @@ class ConvertOptions:
             values["split_rows"] = True
         if self.split_time is not None:
             values |= {"split_time": self.split_time, "eval_from": self.eval_from}
+        if self.has_test:
+            values |= {"test_fraction": self.test_fraction, "test_from": self.test_from}
         if self.derived_labels:
             values["derive_labels"] = list(map(str, self.derived_labels))
             values["compares"] = "all digits"  # Earlier versions compared rounded numbers.

@@ -28,7 +28,7 @@ from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import derived_labels
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
-from input_pipelines.prepare.convert.options import ConvertOptions
+from input_pipelines.prepare.convert.options import SIDES, ConvertOptions
 from input_pipelines.prepare.tables.reader import Table
 from input_pipelines.prepare.tables.table_format import Part
 from input_pipelines.record_files.framing import FOOTER, HEADER
@@ -121,7 +121,7 @@ class Shard:
     Attributes:
       name: the name of the file.
       number: its number among all shards, from 0.
-      part: `data`, `train` or `eval`.
+      part: `data`, `train`, `eval` or `test`.
       start, stop: in stable order, its rows, counted over all files.
       run: shards with the same run are written together, while their rows are read once.
     """
@@ -226,13 +226,13 @@ def make(
     fields: tuple[Field, ...],
     options: ConvertOptions,
     spec: Optional[FeatureSpec],
-    is_eval: Optional[np.ndarray] = None,
+    sides: Optional[np.ndarray] = None,
 ) -> Plan:
     """The plan of a conversion. The table must have at least one row.
 
     Args:
       table, fields, options, spec: see `Plan`.
-      is_eval: bool [rows], with a split by time: which rows are for evaluation.
+      sides: int8 [rows], with a split by time: the side of each row, as `split.sides` returns it.
 
     Raises:
       DataError: a row of the sample cannot be stored.
@@ -251,10 +251,10 @@ def make(
             shards_of_part = max(1, round(sum(counts) / rows))
             ranges = [(0, sum(counts), run)] * shards_of_part
         else:
-            if is_eval is None:
+            if sides is None:
                 runs = [cut(*each, rows) for each in _runs(counts, rows, cut_anywhere)]
             else:
-                side = is_eval if part == "eval" else ~is_eval
+                side = sides == SIDES.index(part)
                 runs = _runs_of_side(counts, side, rows_of_a_shard, cut_anywhere)
             for pieces in runs:
                 for first, last in pieces:

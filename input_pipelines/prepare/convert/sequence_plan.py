@@ -18,7 +18,7 @@ from input_pipelines.prepare.convert import histories_and_windows, plan, split
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.histories_and_windows import Histories, Windows
-from input_pipelines.prepare.convert.options import ConvertOptions, SequenceOptions
+from input_pipelines.prepare.convert.options import SIDES, ConvertOptions, SequenceOptions
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.reader import Table
 from input_pipelines.record_files.framing import FOOTER, HEADER
@@ -179,12 +179,12 @@ def _sides(
     """The parts, split by --split. All records of a history are on the same side."""
     if options.split_key is None:
         return dict(parts)
-    sides = split.sides_of(log.keys, options.eval_fraction)
+    sides = split.of_keys(log.keys, options)
     (windows,) = parts.values()
-    is_eval = sides[windows.history]
+    of_windows = sides[windows.history]
     return {
-        "train": windows.take(np.flatnonzero(~is_eval)),
-        "eval": windows.take(np.flatnonzero(is_eval)),
+        part: windows.take(np.flatnonzero(of_windows == SIDES.index(part)))
+        for part in options.shares
     }
 
 

@@ -25,7 +25,7 @@ from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import batch_checks, derived_labels, spills, split
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
-from input_pipelines.prepare.convert.options import ConvertOptions
+from input_pipelines.prepare.convert.options import SIDES, ConvertOptions
 from input_pipelines.prepare.convert.plan import Plan, Shard
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.reader import Rows
@@ -248,10 +248,8 @@ def _counts(rounded: Rounded) -> tuple[tuple[str, str, int], ...]:
 
 def _mask(rows: Rows, first: int, context: Context, part: str) -> Optional[np.ndarray]:
     """Which rows of a batch belong to a part; None if all do. `first` is the batch's first row."""
-    is_eval = split.eval_rows(rows, first, context.options)
-    if is_eval is None or part == "eval":
-        return is_eval
-    return ~is_eval
+    sides = split.sides(rows, first, context.options)
+    return None if sides is None else sides == SIDES.index(part)
 
 
 def _spill(task: SpillTask, context: Context, advance: Advance) -> Done:

@@ -349,7 +349,7 @@ def test_defaults():
         "serving_host": "127.0.0.1", "serving_grpc_port": 8500, "serving_rest_port": 8501,
         "serving_config_dir": None, "serving_batch_rows": 128,
         "shard_mib": 100, "shard_compression": "none",
-        "split": None, "split_eval": None, "step_columns": (),
+        "split": None, "split_eval": None, "split_test": None, "step_columns": (),
         "schema_file": None, "validate_rows": 0, "baseline": (),
         "log_every_secs": 10.0, "log_format": "text", "threads": 0, "processes": None,
         "strategy": None, "job_name": None, "task_index": 0,

@@ -107,6 +107,7 @@ _LIKELY: dict[str, tuple[str, ...]] = {
     "sequence_columns": ("row", "user,row", "tags", "x", "row,row"),
     "split": ("key:user", "key:tags", "time:row", "time:price", "rows", "x", ""),
     "split_eval": ("0.3", "3", "2026-01-01", "x", ""),
+    "split_test": ("0.2", "0.8", "5", "2026-01-02", "x", ""),
     "derive_labels": ("a=user:equals:x", "a=price:above:1", "row=row:in:1|2", "a=row:equals:x",
                       "a=tags:above:1", "a=b", "="),
     "transform": ("freeze", "optimize", "text", "binary", "item_vectors", "item_index"),

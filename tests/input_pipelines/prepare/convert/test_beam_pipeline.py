@@ -50,7 +50,7 @@ def test_options_of_all_kinds_reach_a_worker():
 @needs_beam
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("order", ["stable", "shuffled"])
-@pytest.mark.parametrize("split", [{}, SPLIT])
+@pytest.mark.parametrize("split", [{}, SPLIT, {**SPLIT, "test_fraction": 0.2}])
 def test_the_same_bytes(tmp_path, kind, order, split):
     files = files_of(tmp_path, kind)
     options = ConvertOptions(shard_mib=2, order=order, seed=5, **split)

@@ -28,7 +28,7 @@ from input_pipelines.prepare.convert import conversion, plan
 from input_pipelines.prepare.convert.conversion import convert
 from input_pipelines.prepare.convert.options import ConvertOptions, DerivedLabel
 from input_pipelines.prepare.convert.plan import Feature, ManifestDocument
-from input_pipelines.prepare.convert.split import is_eval
+from input_pipelines.prepare.convert.split import number_of
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import framing
@@ -40,6 +40,9 @@ SPLITS = {
     "key": SPLIT,
     "rows": {"split_rows": True, "eval_fraction": 0.3},
     "time": {"split_time": "row", "eval_fraction": 0.3},
+    "key3": {**SPLIT, "test_fraction": 0.2},
+    "rows3": {"split_rows": True, "eval_fraction": 0.3, "test_fraction": 0.2},
+    "time3": {"split_time": "row", "eval_fraction": 0.3, "test_fraction": 0.2},
 }
 
 
@@ -178,7 +181,7 @@ def spec_file(folder, **features):
     st.lists(st.integers(0, 900), min_size=1, max_size=4).filter(any),
     st.sampled_from(["parquet", "csv", "jsonl"]),
     st.sampled_from(["stable", "shuffled"]),
-    st.sampled_from([None, "key", "rows", "time"]),
+    st.sampled_from(list(SPLITS)),
     st.integers(0, 3),
     st.randoms(use_true_random=False),
 )
@@ -198,7 +201,7 @@ def test_every_row_once_and_a_key_on_one_side(counts, kind, order, splits, seed,
             return  # A file without rows has no columns.
         if kind == "csv":
             rows = [{**row, "tags": []} for row in rows]
-        if splits == "time" and len(rows) < 4:
+        if splits in ("time", "time3") and len(rows) < 7:
             return  # One side would have no row.
         options = ConvertOptions(
             shard_mib=rng.choice([1, 2]), order=order, seed=seed, **SPLITS[splits]
@@ -210,12 +213,19 @@ def test_every_row_once_and_a_key_on_one_side(counts, kind, order, splits, seed,
         assert sorted(together, key=lambda row: row["row"]) == rows
         for name, some in found.items():
             part = name.split("-")[0]
-            assert part in ({"train", "eval"} if splits else {"data"})
-            if splits == "key":
-                assert all(is_eval(r["user"].encode(), 0.3) == (part == "eval") for r in some)
+            assert part in options.shares
+            if splits in ("key", "key3"):
+                bounds = {"eval": (0, 0.3), "test": (0.8, 1)}.get(part, (0.3, 0.8))
+                bounds = (0.3, 1) if (splits, part) == ("key", "train") else bounds
+                assert all(bounds[0] <= number_of(r["user"].encode()) < bounds[1] for r in some)
             if splits == "time":
                 first = round(len(rows) * 0.7)
                 assert all((r["row"] >= first) == (part == "eval") for r in some)
+            if splits == "time3":
+                test = round(len(rows) * 0.8)
+                first = round(test * (1 - 0.3 * (len(rows) / test)))
+                starts = {"train": (0, first), "eval": (first, test), "test": (test, len(rows))}
+                assert all(starts[part][0] <= r["row"] < starts[part][1] for r in some)
             if order == "stable":
                 assert [r["row"] for r in some] == sorted(r["row"] for r in some)
         # Some shards are missing, one is damaged: the same command writes the same bytes again.

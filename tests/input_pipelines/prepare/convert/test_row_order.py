@@ -10,6 +10,7 @@ import pytest
 
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import split
+from input_pipelines.prepare.convert.options import ConvertOptions
 from input_pipelines.prepare.tables.reader import Rows
 from input_pipelines.prepare.tables.table_format import Part
 
@@ -21,14 +22,33 @@ PART = Part("a.parquet", "Parquet", 0, ())
 def test_the_side_of_a_key_by_hand():
     # sha256("ann") begins with 8f, so the hash is a little above 0x8e / 0x100 = 0.5547.
     first = hashlib.sha256(b"ann").digest()[0]
-    assert not split.is_eval(b"ann", first / 256)
-    assert split.is_eval(b"ann", (first + 1) / 256)
+    assert first / 256 <= split.number_of(b"ann") < (first + 1) / 256
+    for options, side in (
+        (ConvertOptions(eval_fraction=first / 256), 0),
+        (ConvertOptions(eval_fraction=(first + 1) / 256), 1),
+        (ConvertOptions(test_fraction=1 - first / 256), 2),
+        (ConvertOptions(test_fraction=1 - (first + 1) / 256), 0),
+    ):
+        assert split.of_keys(pa.array([b"ann"]), options).tolist() == [side]
+
+
+def test_a_share_does_not_change_the_other_side():
+    keys = pa.array(range(20_000))
+    both, less, more = (
+        split.of_keys(keys, ConvertOptions(eval_fraction=share, test_fraction=test))
+        for share, test in ((0.2, 0.1), (0.1, 0.1), (0.2, 0.3))
+    )
+    assert ((both == 2) == (less == 2)).all() and ((both == 1) == (more == 1)).all()
+    assert set(np.flatnonzero(less == 1)) < set(np.flatnonzero(both == 1))
+    assert set(np.flatnonzero(both == 2)) < set(np.flatnonzero(more == 2))
+    assert abs((more == 2).mean() - 0.3) < 0.01  # Three standard deviations.
 
 
 def test_text_and_integers_of_the_same_digits_are_on_the_same_side():
     text = pa.record_batch({"k": pa.array([str(i).encode() for i in range(500)])})
     numbers = pa.record_batch({"k": pa.array(range(500))})
-    sides = [split.eval_mask(Rows(batch, PART, 0), "k", 0.3) for batch in (text, numbers)]
+    options = ConvertOptions(split_key="k", eval_fraction=0.3)
+    sides = [split.sides(Rows(batch, PART, 0), 0, options) for batch in (text, numbers)]
     assert sides[0].tolist() == sides[1].tolist()
     expected = [
         int.from_bytes(hashlib.sha256(str(i).encode()).digest()[:8], "big") / 2**64 < 0.3
@@ -41,7 +61,7 @@ def test_text_and_integers_of_the_same_digits_are_on_the_same_side():
 def test_a_row_without_a_key():
     rows = Rows(pa.record_batch({"k": pa.array([b"a", None])}), PART, 10)
     with pytest.raises(DataError) as error:
-        split.eval_mask(rows, "k", 0.5)
+        split.sides(rows, 0, ConvertOptions(split_key="k", eval_fraction=0.5))
     assert str(error.value) == (
         "a.parquet: row 12: column 'k' has no value, but --split needs one in every row to "
         "choose its side"

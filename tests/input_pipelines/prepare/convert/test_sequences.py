@@ -19,7 +19,7 @@ from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import sequence_plan, sequences
 from input_pipelines.prepare.convert.options import ConvertOptions, DerivedLabel, SequenceOptions
 from input_pipelines.prepare.convert.plan import ManifestDocument
-from input_pipelines.prepare.convert.split import is_eval
+from input_pipelines.prepare.convert.split import number_of
 
 LOG = """user,time,item,category,page
 ann,3,c,x,p
@@ -181,11 +181,11 @@ def test_a_key_is_on_one_side(tmp_path):
     rows = random_log(2)
     path = tmp_path / "log.parquet"
     pq.write_table(pa.Table.from_pylist(rows), path)
-    convert(tmp_path, str(path), steps=7, split_key="user", eval_fraction=0.3)
+    convert(tmp_path, str(path), steps=7, split_key="user", eval_fraction=0.3, test_fraction=0.2)
     all_of_them = list(expected(rows, 7))
-    for part, side in (("train", False), ("eval", True)):
+    for part, low, high in (("train", 0.3, 0.8), ("eval", 0, 0.3), ("test", 0.8, 1)):
         assert records(tmp_path / "out", part) == [
-            made for made in all_of_them if is_eval(str(made["user"][0]).encode(), 0.3) == side
+            made for made in all_of_them if low <= number_of(str(made["user"][0]).encode()) < high
         ]
 
 

@@ -18,19 +18,19 @@ pytestmark = pytest.mark.no_tensorflow
 
 
 def sides(folder, values, **options):
-    """Whether each row of a table with one column is for evaluation, and the resolved options."""
+    """The side of each row of a table with one column, and the resolved options."""
     path = f"{folder}/a.parquet"
     pq.write_table(pa.table({"t": values}), path)
     table = reader.open_table([path])
     resolved = ConvertOptions(**options)
     if resolved.split_time is not None:
-        resolved, is_eval = split.resolved(table, resolved)
+        resolved, of_all = split.resolved(table, resolved)
     found, first = [], 0
     for part in table.parts():
         for rows in reader.read(part):
-            found += split.eval_rows(rows, first, resolved).tolist()
+            found += split.sides(rows, first, resolved).tolist()
             first += rows.batch.num_rows
-    assert resolved.split_time is None or is_eval.tolist() == found
+    assert resolved.split_time is None or of_all.tolist() == found
     return found, resolved
 
 
@@ -46,6 +46,23 @@ def test_equal_times_are_on_one_side(tmp_path):
     found, resolved = sides(tmp_path, [1, 1, 2, 2, 2, 2], split_time="t", eval_fraction=0.2)
     assert found == [False, False, True, True, True, True]
     assert resolved.eval_fraction == 4 / 6
+
+
+def test_three_sides(tmp_path):
+    values = [5, 1, 4, 2, 3, 9, 8, 7, 6, 0]
+    found, resolved = sides(tmp_path, values, split_time="t", eval_fraction=0.3, test_fraction=0.2)
+    assert found == [1, 0, 0, 0, 0, 2, 2, 1, 1, 0]
+    assert (resolved.eval_from, resolved.test_from) == ("5", "8")
+    assert resolved.shares == pytest.approx({"train": 0.5, "eval": 0.3, "test": 0.2})
+    for options in (
+        {"eval_from": "5", "test_from": "8"},
+        {"eval_fraction": 0.3, "test_from": "8"},
+        {"eval_from": "5", "test_fraction": 0.2},
+    ):
+        assert sides(tmp_path, values, split_time="t", **options) == (found, resolved)
+    # The share for evaluation does not change which rows are for testing.
+    more, _ = sides(tmp_path, values, split_time="t", eval_fraction=0.6, test_fraction=0.2)
+    assert more == [1, 0, 1, 1, 1, 2, 2, 1, 1, 0]
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "Asia/Tokyo"])
@@ -80,6 +97,16 @@ def test_days(tmp_path):
     [
         ([3, 3], {"eval_fraction": 0.5}, "--split_eval: all rows are at 3 or later, but "
          "training and evaluation both need rows. Column 't' goes from 3 to 3"),
+        ([1, 2, 3], {"eval_from": "2", "test_from": "4"}, "--split_test: no row is at 4 or later, "
+         "but training, evaluation and testing all need rows. Column 't' goes from 1 to 3"),
+        ([1, 2, 3], {"eval_from": "2", "test_from": "1"}, "--split_test: all rows are at 1 or "
+         "later, but training, evaluation and testing all need rows. Column 't' goes from 1 to 3"),
+        ([1, 2, 3], {"eval_from": "3", "test_from": "3"}, "--split_eval: no row is at 3 or later "
+         "and before 3, but training, evaluation and testing all need rows. Column 't' goes from "
+         "1 to 3"),
+        ([1, 2, 3], {"eval_from": "1", "test_from": "3"}, "--split_eval: all rows are at 1 or "
+         "later and before 3, but training, evaluation and testing all need rows. Column 't' goes "
+         "from 1 to 3"),
         (["2026-01-01", "2026-01-02"], {"eval_from": "x"}, "--split_eval: got 'x', expected a time "
          "such as 2026-01-31 10:00:00, as the column has times without a zone"),
         (["2026-01-01T00:00Z"], {"eval_from": "2026-01-01"}, "--split_eval: got '2026-01-01', "
@@ -101,5 +128,5 @@ def test_the_number_of_a_row_decides(tmp_path):
     assert abs(sum(found) - 2000) < 130  # Three standard deviations are 127.
     # The shuffled order puts the rows of each side into all shards.
     numbers = split.random_numbers(0, 20_000, seed=0)
-    counts = np.bincount(split.shards_of(numbers, 4)[found], minlength=4)
+    counts = np.bincount(split.shards_of(numbers, 4)[np.array(found) == 1], minlength=4)
     assert counts.min() > 400
