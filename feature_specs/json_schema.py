@@ -55,6 +55,7 @@ _QUANTILES = {
         "bucketized": {"type": "string"},
         "quantiles": {"type": "integer", "minimum": 2},
         "statistics": {"type": "string"},
+        "missing": {"const": "own_bucket"},
     },
 }
 

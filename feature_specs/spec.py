@@ -14,10 +14,10 @@ import hashlib
 import json
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Optional, TypeVar, Union
+from typing import Any, Optional, TypeVar
 
 from feature_specs import meaning
-from feature_specs.entry import Declared
+from feature_specs.entry import Declared, Scalar
 from feature_specs.errors import Path, Problem, located
 from feature_specs.feature import Feature
 from feature_specs.heads import Objective
@@ -148,23 +148,25 @@ class FeatureSpec:
         """
         return self.columns[name].canned_name(self, name)
 
-    def missing_value(self, name: str) -> Optional[Union[str, int]]:
-        """The value that means "missing" in a feature: "", -1, or None if no value does.
+    def missing_value(self, name: str) -> Optional[Scalar]:
+        """The value that means "missing" in a feature: "", -1, its default, or None if none does.
 
         For a feature with `decode` it is the empty string. For a feature of one value, columns that
         look values up (identity, vocabulary, hash_bucket, dynamic_embedding) treat the empty string
         and -1 as missing: the model gets no id. The same happens if the feature is absent and its
-        default is such a value. In lists, feature lists, numbers and labels, and in a cross that
-        names the feature itself, the empty string and -1 are ordinary values.
+        default is such a value. Columns that know a missing number (`is_missing`, or with the
+        option `missing`) treat the default so. In lists, feature lists, other numbers and labels,
+        and in a cross that names the feature itself, all values are ordinary values.
         """
         feature = self.features[name]
-        if not feature.single or feature.dtype == "float32":
+        if not feature.single:
             return None
         if feature.decode is not None:
             return ""
         for column in self.columns.values():
-            if column.looks_up and name in column.features(self):
-                return "" if feature.dtype == "string" else -1
+            value = column.missing_value(feature) if name in column.features(self) else None
+            if value is not None:
+                return value
         return None
 
     def is_sequence(self, name: str) -> bool:

@@ -34,7 +34,9 @@ KINDS = (
     "sequence_numeric",
     "ragged",
     "bucketized",
+    "is_missing",
     "identity",
+    "time",
     "vocabulary",
     "hash_bucket",
     "crossed",
@@ -43,7 +45,16 @@ KINDS = (
     "embedding",
     "dynamic_embedding",
 )
-_CATEGORICAL = ("bucketized", "identity", "vocabulary", "hash_bucket", "crossed", "weighted")
+_CATEGORICAL = (
+    "bucketized",
+    "is_missing",
+    "identity",
+    "time",
+    "vocabulary",
+    "hash_bucket",
+    "crossed",
+    "weighted",
+)
 _REMEDY = (
     "Expected the spec.json that estimator-kit writes into an export. If the export is newer than "
     "this client, upgrade the client."

@@ -55,6 +55,10 @@ def _counts(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
     return counts(features[category], spec.size_of(category), weights)
 
 
+def _flag(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
+    return tf.cast(features[name], tf.float32)[:, tf.newaxis]
+
+
 def _embedding(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
     column, (category, _) = spec.of_kind(Embedding)[name], spec.category_of(name)
     weights = features.get(weights_of(category))
@@ -99,10 +103,11 @@ def _read_table(spec: FeatureSpec, name: str, ids: Ids) -> tf.Tensor:
 DENSE: dict[Dense, Callable[[FeatureSpec, str, Features], tf.Tensor]] = {
     "numbers": _numbers,
     "counts": _counts,
+    "flag": _flag,
     "embedding": _embedding,
     "dynamic_embedding": _dynamic_embedding,
 }
-# A sequence column cannot be a dynamic embedding.
+# A sequence column cannot be a flag or a dynamic embedding.
 STEPS: dict[Dense, Callable[[FeatureSpec, str, tf.RaggedTensor], tf.Tensor]] = {
     "numbers": _steps_of_numbers,
     "counts": _steps_of_ids,
@@ -280,7 +285,13 @@ class OneHot(NamedTuple):
     size: int
 
 
-Later = Union[Lookup, OneHot]
+class Flag(NamedTuple):
+    """The ids, 0 or 1, of a column that becomes one number."""
+
+    ids: tf.Tensor
+
+
+Later = Union[Lookup, OneHot, Flag]
 
 
 def later(spec: FeatureSpec, name: str, features: Features) -> Optional[Later]:
@@ -290,8 +301,10 @@ def later(spec: FeatureSpec, name: str, features: Features) -> Optional[Later]:
     """
     category, _ = spec.category_of(name)
     ids, form = features[category], spec.columns[name].dense
-    if isinstance(ids, tf.RaggedTensor) or form not in ("counts", "embedding"):
+    if isinstance(ids, tf.RaggedTensor) or form not in ("counts", "flag", "embedding"):
         return None
+    if form == "flag":
+        return Flag(ids)
     if form == "counts":
         return OneHot(ids, spec.size_of(category))
     return Lookup(_read_table(spec, name, ids), ids, spec.of_kind(Embedding)[name].max_norm)
@@ -306,6 +319,9 @@ def completed(columns: Mapping[str, Union[tf.Tensor, Later]]) -> dict[str, tf.Te
     hot = {n: column for n, column in columns.items() if isinstance(column, OneHot)}
     with tf.name_scope("one_hot"):
         result.update(zip(hot, _one_hot(list(hot.values()))))
+    flags = {n: column.ids for n, column in columns.items() if isinstance(column, Flag)}
+    with tf.name_scope("flags"):
+        result.update(zip(flags, _numbers_of(list(flags.values()))))
     return result
 
 
@@ -340,6 +356,14 @@ def _one_hot(columns: Sequence[OneHot]) -> list[tf.Tensor]:
         hot = tf.one_hot(tf.stack([columns[i].ids for i in places]), size)
         result.update(zip(places, tf.unstack(hot, num=len(places))))
     return [result[i] for i in range(len(columns))]
+
+
+def _numbers_of(flags: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Ids [rows] of several columns as numbers, float32 [rows, 1] of each column."""
+    if not flags:
+        return []
+    numbers = tf.cast(tf.stack(flags, axis=1), tf.float32)
+    return list(tf.split(numbers, len(flags), axis=1))
 
 
 def _together(widths: Sequence[int]) -> list[list[int]]:

@@ -28,8 +28,10 @@ from feature_specs.kinds.base import Column
 from feature_specs.kinds.categorical import HashBucket, Identity, Indicator
 from feature_specs.kinds.crossed import Crossed
 from feature_specs.kinds.embedding import DynamicEmbedding, Embedding
+from feature_specs.kinds.missing import IsMissing
 from feature_specs.kinds.numeric import Bucketized, Numeric, SequenceNumeric
 from feature_specs.kinds.ragged import Ragged
+from feature_specs.kinds.time import Time
 from feature_specs.kinds.vocabulary import Vocabulary
 from feature_specs.kinds.weighted import Weighted
 
@@ -41,7 +43,9 @@ COLUMN_KINDS: dict[str, type[Column]] = {
         SequenceNumeric,
         Ragged,
         Bucketized,
+        IsMissing,
         Identity,
+        Time,
         Vocabulary,
         HashBucket,
         Crossed,
@@ -62,9 +66,11 @@ __all__ = [
     "HashBucket",
     "Identity",
     "Indicator",
+    "IsMissing",
     "Numeric",
     "Ragged",
     "SequenceNumeric",
+    "Time",
     "Vocabulary",
     "Weighted",
 ]

@@ -13,16 +13,17 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Optional, Protocol
 
-from feature_specs.entry import Declared
+from feature_specs.entry import Declared, Scalar
 from feature_specs.errors import Path, Problem
 from feature_specs.feature import Feature
 
 # How a column becomes numbers for a dense layer. `estimator_kit.model.gathers` uses these names.
 #   numbers             the numbers that the transform returned
 #   counts              the count of each id: one-hot for one id
+#   flag                the id itself, 0 or 1, as one number
 #   embedding           the vectors of the ids, from a table of fixed size
 #   dynamic_embedding   the vectors of the values, from a table that grows
-Dense = Literal["numbers", "counts", "embedding", "dynamic_embedding"]
+Dense = Literal["numbers", "counts", "flag", "embedding", "dynamic_embedding"]
 
 LISTS_OF_LISTS = "is a list of lists, which only ragged columns read"
 
@@ -161,6 +162,10 @@ class Column(Declared):
     def names_values_of(self, spec: Entries) -> tuple[str, ...]:
         """The features whose values it reads as names instead of quantities. By default none."""
         return ()
+
+    def missing_value(self, feature: Feature) -> Optional[Scalar]:
+        """The value of its feature of one value that it treats as missing, or None."""
+        return ("" if feature.dtype == "string" else -1) if self.looks_up else None
 
     @property
     def files(self) -> tuple[str, ...]:

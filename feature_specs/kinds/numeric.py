@@ -5,14 +5,16 @@ Does not import TensorFlow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Union
+import math
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal, Optional, Union
 
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import ExactNumber, as_tuple
-from feature_specs.errors import Problem, unknown
+from feature_specs.entry import ExactNumber, Scalar, as_tuple
+from feature_specs.errors import Path, Problem, unknown, value_text
+from feature_specs.feature import Feature
 from feature_specs.kinds import bounds, normalizers
 from feature_specs.kinds.base import (
     LISTS_OF_LISTS,
@@ -23,6 +25,7 @@ from feature_specs.kinds.base import (
     list_form,
     path_to,
 )
+from feature_specs.kinds.missing import default_problems, marker
 from feature_specs.kinds.normalizers import Normalizers
 
 
@@ -44,12 +47,20 @@ class Numeric(Sourced):
         description="One normalizer, or a list of normalizers that are applied in order: `log1p`, "
         "`zscore`, `minmax` and `clip`.",
     )
+    missing: Optional[ExactNumber] = Field(
+        None,
+        description="The number, before normalizers, for a missing value, which is a value equal "
+        "to the feature's default. Choose a usual number, such as the median. By default the "
+        "default itself.",
+    )
 
     def source_problems(self, spec: Entries, name: str) -> Iterator[Problem]:
         path, feature = path_to(self, name), spec.features.get(self.source)
         if feature is None:
             yield unknown(path, self.source, "the name of a feature", list(spec.features))
             return
+        if self.missing is not None:
+            yield from self._missing_problems(spec, feature, ("columns", name, "missing"))
         if not feature.is_number:
             yield Problem(path, f"feature {self.source!r} is a string, expected a number")
         if feature.variable:
@@ -60,6 +71,29 @@ class Numeric(Sourced):
                 f"feature {self.source!r} has a variable length, expected a fixed shape{hint}",
             )
 
+    def _missing_problems(self, spec: Entries, feature: Feature, path: Path) -> Iterator[Problem]:
+        yield from default_problems(spec, self.source, path)
+        number = bounds.equal_to(self.missing, feature.dtype)  # type: ignore[arg-type]
+        if feature.dtype == "int64" and (number is None or not -(2**63) <= number < 2**63):
+            yield Problem(
+                path,
+                f"feature {self.source!r} is int64, got {value_text(self.missing)}, expected an "
+                "integer that fits into an int64",
+            )
+        elif feature.dtype == "float32" and math.isinf(bounds.nearest_float32(self.missing)):  # type: ignore[arg-type]
+            yield Problem(path, f"got {value_text(self.missing)}, expected a finite float32")
+
+    def missing_value(self, feature: Feature) -> Optional[Scalar]:
+        return None if self.missing is None else marker(feature)
+
+    def replaced(self, spec: Entries) -> Optional[tuple[Any, Any]]:
+        """(the value that means missing, the number in its place), as stored; None if no value."""
+        if self.missing is None:
+            return None
+        feature = spec.features[self.source]
+        is_integer = feature.dtype == "int64"
+        return marker(feature), int(self.missing) if is_integer else self.missing
+
     def width(self, spec: Entries) -> int:
         return spec.features[self.source].width
 
@@ -69,8 +103,22 @@ class Numeric(Sourced):
             self.source,
             shape=feature.number_shape or (1,),
             dtype=tf.float32 if feature.decode is not None else tf.as_dtype(feature.dtype),
-            normalizer_fn=reference.normalizer_fn(self.normalizer) if self.normalizer else None,
+            normalizer_fn=self.normalized(reference),
         )
+
+    def normalized(self, reference: Reference) -> Optional[Callable[[Any], Any]]:
+        """A function that replaces missing values and applies the normalizers; None if neither."""
+        tf, replaced = reference.tf, self.replaced(reference.spec)
+        normalize = reference.normalizer_fn(self.normalizer) if self.normalizer else None
+        if replaced is None:
+            return normalize
+
+        def normalized(values: Any) -> Any:
+            value, number = (tf.constant(n, values.dtype) for n in replaced)
+            values = tf.where(tf.equal(values, value), number, values)
+            return values if normalize is None else normalize(values)
+
+        return normalized
 
 
 class SequenceNumeric(Sourced):
@@ -160,6 +208,19 @@ class Bucketized(Sourced):
         "`quantiles` and `statistics` take them from a statistics file: "
         "`{bucketized: age, quantiles: 10, statistics: statistics.json}`."
     )
+    missing: Optional[Literal["own_bucket"]] = Field(
+        None,
+        description="`own_bucket` gives missing values, which are equal to the feature's default, "
+        "one more bucket, the last one. By default they are in the bucket of their number.",
+    )
+
+    @property
+    def buckets(self) -> int:
+        """The number of buckets of one number."""
+        return len(self.boundaries) + 1 + (self.missing is not None)
+
+    def missing_value(self, feature: Feature) -> Optional[Scalar]:
+        return None if self.missing is None else marker(feature)
 
     def numeric(self, spec: Entries) -> Numeric:
         """The numeric column that it reads. A feature counts as a numeric column."""
@@ -200,6 +261,8 @@ class Bucketized(Sourced):
             yield Problem(
                 path, f"feature {number!r} must hold one number or a fixed number of numbers, [n]"
             )
+        elif self.missing is not None and (feature.default is None or feature.decode is not None):
+            yield from default_problems(spec, number, ("columns", name, "missing"))
         elif feature.dtype != "int64":
             limits = self.limits(spec)
             for i, (a, b) in enumerate(zip(limits, limits[1:])):
@@ -216,13 +279,14 @@ class Bucketized(Sourced):
 
     def id_count(self, spec: Entries) -> int:
         values = spec.features[self.numeric(spec).source].width
-        return values * (len(self.boundaries) + 1)
+        return values * self.buckets
 
     def ids_meaning(self, spec: Entries) -> dict[str, Any]:
         numeric = self.numeric(spec)
         return {
             "kind": self.kind,
             "boundaries": self.boundaries,
+            "missing": [self.missing, numeric.missing],
             "normalizer": numeric.model_dump(mode="json")["normalizer"],
             "numbers": spec.features[numeric.source].width,
         }
@@ -234,16 +298,34 @@ class Bucketized(Sourced):
         tf, numeric = reference.tf, self.numeric(reference.spec)
         limits = self.limits(reference.spec)
         feature = reference.spec.features[numeric.source]
-        if feature.dtype != "int64":
+        if feature.dtype != "int64" and self.missing is None:
             source = numeric.feature_column(reference, self.source)
             return tf.feature_column.bucketized_column(source, list(limits))
         # `bucketized_column` compares float32 numbers. So the bucket becomes the number.
         source = tf.feature_column.numeric_column(
             numeric.source,
             shape=feature.number_shape or (1,),
-            dtype=tf.int64,
+            dtype=tf.as_dtype(feature.dtype),
             normalizer_fn=lambda values: tf.cast(
-                reference.integer_buckets(values, limits), tf.float32
+                self._buckets(reference, values, limits), tf.float32
             ),
         )
-        return tf.feature_column.bucketized_column(source, list(range(1, len(limits) + 1)))
+        return tf.feature_column.bucketized_column(source, list(range(1, self.buckets)))
+
+    def _buckets(self, reference: Reference, values: Any, limits: Any) -> Any:
+        """The bucket of each number of the feature, int32."""
+        tf, numeric = reference.tf, self.numeric(reference.spec)
+        feature = reference.spec.features[numeric.source]
+        if feature.dtype == "int64":
+            without_normalizer = numeric.model_copy(update={"normalizer": ()})
+            replace = without_normalizer.normalized(reference)
+            numbers = values if replace is None else replace(values)
+            buckets = reference.integer_buckets(numbers, limits)
+        else:
+            normalize = numeric.normalized(reference)
+            numbers = values if normalize is None else normalize(values)
+            buckets = tf.raw_ops.Bucketize(input=numbers, boundaries=list(limits))
+        if self.missing is None:
+            return buckets
+        is_missing = tf.equal(values, tf.constant(marker(feature), values.dtype))
+        return tf.where(is_missing, self.buckets - 1, buckets)

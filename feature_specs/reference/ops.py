@@ -16,7 +16,7 @@ subtracted and compared as int64, and only the difference becomes a float32
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 import tensorflow as tf
@@ -154,6 +154,28 @@ def side_by_side_fn(
         return values
 
     return normalize
+
+
+def replaced_fn(
+    columns: Sequence[Optional[tuple[Any, Any]]], widths: Sequence[int]
+) -> Optional[Callable[[tf.Tensor], tf.Tensor]]:
+    """A function that replaces a value in several columns side by side, or None if it has no work.
+
+    Args:
+      columns: for each column, `Numeric.replaced`: (the value, its replacement), or None.
+      widths: how many numbers of a row each column has.
+    """
+    if not any(columns):
+        return None
+    # Zeros become zeros in a column in which nothing is replaced.
+    pairs = [pair or (0, 0) for pair in columns]
+
+    def replaced(values: tf.Tensor) -> tf.Tensor:
+        dtype = values.dtype.as_numpy_dtype
+        old, new = (np.repeat(np.array(numbers, dtype), widths) for numbers in zip(*pairs))
+        return tf.where(tf.equal(values, old), new, values)
+
+    return replaced
 
 
 def integer_buckets(values: tf.Tensor, limits: Sequence[Union[int, float]]) -> tf.Tensor:

@@ -27,7 +27,7 @@ class Accepted:
     Attributes:
       low, high: the smallest and the largest number. None means no bound.
       whole: whether the numbers must be integers, although the label may be a float32.
-      missing: a number outside the bounds that stands for a missing value and is accepted.
+      missing: a number that stands for a missing value and is accepted, whatever else is set.
       words: the words of a string label.
       steps: normalizers whose result must be finite. `in` does not check them; see
         `input_pipelines.prepare.convert.value_checks.normalized`.
@@ -38,7 +38,7 @@ class Accepted:
     low: Optional[float] = None
     high: Optional[float] = None
     whole: bool = False
-    missing: Optional[int] = None
+    missing: Optional[float] = None
     words: Optional[tuple[str, ...]] = None
     steps: tuple[Normalizer, ...] = ()
     expected: str = "a finite number"
@@ -156,8 +156,10 @@ def of_normalizers(spec: FeatureSpec, name: str) -> Iterator[Accepted]:
     for at, column in spec.columns.items():
         steps = column.normalizers
         if steps and name in column.features(spec):
+            missing = column.missing_value(spec.features[name])
             yield Accepted(
                 steps=steps,
+                missing=None if isinstance(missing, str) else missing,
                 expected=f"a number that column {at!r} normalizes to a finite number",
                 remedy="clip it first, or change the normalizer",
             )

@@ -230,7 +230,10 @@ def _value_reason(
         default = spec.features[name].default
         missing = not stored_values and default is not None
         values = np.array([default] if missing else stored_values, spec.features[name].dtype)
-        wrong = np.flatnonzero(~np.isfinite(normalized(accepted.steps, values)))
+        good = np.isfinite(normalized(accepted.steps, values))
+        if accepted.missing is not None:
+            good |= values == accepted.missing
+        wrong = np.flatnonzero(~good)
         if len(wrong):
             what = "is missing, and its default is" if missing else "is"
             return f"feature {name!r} {what} {values[wrong[0]]}, expected {accepted.expected}"

@@ -100,6 +100,7 @@ class Batch:
       tables: the lookup tables of vocabulary columns, by column.
       made: the columns that were made so far. Its numbers were checked to be finite.
       present: for features of one value, which rows have one: bool [rows], as far as it was made.
+      times: `times.Times` by feature and format, as far as they were made.
     """
 
     spec: FeatureSpec
@@ -107,6 +108,7 @@ class Batch:
     tables: Mapping[str, Any]
     made: dict[str, Made] = dataclasses.field(default_factory=dict)
     present: dict[str, tf.Tensor] = dataclasses.field(default_factory=dict)
+    times: dict[tuple[str, str], Any] = dataclasses.field(default_factory=dict)
 
     def present_of(self, feature: str) -> tf.Tensor:
         """Which rows have a value of a feature of one value: bool [rows]."""

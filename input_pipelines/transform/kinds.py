@@ -26,16 +26,19 @@ from feature_specs.kinds import (
     HashBucket,
     Identity,
     Indicator,
+    IsMissing,
     Numeric,
     Ragged,
     SequenceNumeric,
+    Time,
     Vocabulary,
     Weighted,
 )
 from feature_specs.kinds.categorical import Lookup
-from feature_specs.reference.ops import integer_buckets, normalizer_fn
+from feature_specs.kinds.missing import marker
+from feature_specs.reference.ops import integer_buckets, normalizer_fn, replaced_fn
 from feature_specs.spec import FeatureSpec
-from input_pipelines.transform import checks
+from input_pipelines.transform import checks, times
 from input_pipelines.transform.batch import Batch, Ids, Made, make_table
 
 # Keys of strings in a dynamic embedding are FarmHash64 modulo this.
@@ -71,7 +74,13 @@ def _numbers(batch: Batch, name: str, column: Numeric) -> tf.Tensor:
     """float32 [rows, n]. `Transform` checks many columns at once for NaN and infinity."""
     length = batch.spec.features[column.source].width
     numbers = tf.reshape(batch.parsed[column.source], [-1, length])
-    return normalizer_fn(column.normalizer)(numbers)
+    return normalizer_fn(column.normalizer)(_replaced(batch, column, numbers))
+
+
+def _replaced(batch: Batch, column: Numeric, numbers: tf.Tensor) -> tf.Tensor:
+    """The stored numbers with `missing` of the column in place of missing values."""
+    replace = replaced_fn([column.replaced(batch.spec)], [1])
+    return numbers if replace is None else replace(numbers)
 
 
 def _list_of_numbers(
@@ -89,10 +98,12 @@ def _buckets(batch: Batch, name: str, column: Bucketized) -> Ids:
     If a feature has several numbers, each has separate buckets, as in `bucketized_column`.
     """
     bucket = bucket_of(compared(batch, column), column.limits(batch.spec))
+    if column.missing is not None:
+        bucket = with_missing(batch, [column], bucket)
     count = bucket.shape[1]
     if count == 1:
         return Ids(tf.cast(bucket[:, 0], tf.int64))
-    first = tf.range(count, dtype=tf.int64) * (len(column.boundaries) + 1)
+    first = tf.range(count, dtype=tf.int64) * column.buckets
     return Ids(tf.RaggedTensor.from_tensor(tf.cast(bucket, tf.int64) + first))
 
 
@@ -108,12 +119,46 @@ def compared(batch: Batch, column: Bucketized) -> tf.Tensor:
             numbers: tf.Tensor = batch.made[column.source]
             return numbers
         return checks.all_finite([column.source], _numbers(batch, column.source, numeric))
-    values = tf.reshape(batch.parsed[numeric.source], [-1, spec.features[numeric.source].width])
+    values = _stored(batch, column)
     if not column.below(spec):
         return values
+    values = _replaced(batch, numeric, values)
     # A normalized number that is not finite is an error, also if only its bucket is used.
     with tf.control_dependencies([batch.made[column.source]]):
         return tf.identity(values)
+
+
+def _stored(batch: Batch, column: Bucketized) -> tf.Tensor:
+    """The numbers of its feature as records have them, [rows, n]."""
+    source = column.numeric(batch.spec).source
+    return tf.reshape(batch.parsed[source], [-1, batch.spec.features[source].width])
+
+
+def with_missing(batch: Batch, columns: Sequence[Bucketized], buckets: tf.Tensor) -> tf.Tensor:
+    """The buckets of columns with `own_bucket`, int32 [rows, n]: missing values get the last one.
+
+    Several columns have one number each, of one dtype.
+    """
+    stored = [_stored(batch, column) for column in columns]
+    values = tf.concat(stored, axis=1) if len(stored) > 1 else stored[0]
+    sources = [column.numeric(batch.spec).source for column in columns]
+    markers = tf.constant([marker(batch.spec.features[s]) for s in sources], values.dtype)
+    last = tf.constant([column.buckets - 1 for column in columns], tf.int32)
+    return tf.where(tf.equal(values, markers), last, buckets)
+
+
+def _is_missing(batch: Batch, name: str, column: IsMissing) -> Ids:
+    feature = batch.spec.features[column.source]
+    values = tf.reshape(batch.parsed[column.source], [-1, feature.length])
+    is_missing = tf.reduce_all(tf.equal(values, tf.constant(marker(feature), values.dtype)), axis=1)
+    return Ids(tf.cast(is_missing, tf.int64))
+
+
+def _time(batch: Batch, name: str, column: Time) -> Ids:
+    key = column.source, column.format
+    if key not in batch.times:
+        batch.times[key] = times.parsed(batch.parsed[column.source], column.format)
+    return Ids(times.part(batch.times[key], column.part), batch.times[key].readable)
 
 
 def bucket_of(values: tf.Tensor, limits: Sequence[Union[int, float]]) -> tf.Tensor:
@@ -246,7 +291,9 @@ TRANSFORMS: dict[type[Column], Optional[Callable[[Batch, str, Any], Made]]] = {
     SequenceNumeric: _list_of_numbers,
     Ragged: _list_of_numbers,
     Bucketized: _buckets,
+    IsMissing: _is_missing,
     Identity: _identity,
+    Time: _time,
     Vocabulary: _vocabulary,
     HashBucket: _hash_bucket,
     Crossed: _crossed,

@@ -19,9 +19,10 @@ from typing import TypeVar, Union
 
 import tensorflow as tf
 
-from feature_specs.kinds import Bucketized, Crossed, HashBucket, Identity, Numeric
+from feature_specs.kinds import Bucketized, Crossed, HashBucket, Identity, IsMissing, Numeric
+from feature_specs.kinds.missing import marker
 from feature_specs.kinds.normalizers import Log1p
-from feature_specs.reference.ops import side_by_side_fn
+from feature_specs.reference.ops import replaced_fn, side_by_side_fn
 from input_pipelines.transform import checks, kinds
 from input_pipelines.transform.batch import Batch, Ids, is_present
 
@@ -72,6 +73,9 @@ def _block(batch: Batch, columns: Mapping[str, Numeric]) -> tf.Tensor:
     else:
         parts = [tf.reshape(batch.parsed[s], [-1, width]) for s, width in zip(sources, widths)]
         values = tf.concat(parts, axis=1) if len(parts) > 1 else parts[0]
+    replace = replaced_fn([column.replaced(batch.spec) for column in columns.values()], widths)
+    if replace is not None:
+        values = replace(values)
     return side_by_side_fn([column.normalizer for column in columns.values()], widths)(values)
 
 
@@ -80,7 +84,7 @@ def ids(batch: Batch) -> dict[str, Ids]:
 
     Missing ids are already -1.
     """
-    return {**_hashes(batch), **_identities(batch), **_buckets(batch)}
+    return {**_hashes(batch), **_identities(batch), **_buckets(batch), **_flags(batch)}
 
 
 def _hashes(batch: Batch) -> dict[str, Ids]:
@@ -134,20 +138,44 @@ def _buckets(batch: Batch) -> dict[str, Ids]:
         for name, column in spec.of_kind(Bucketized).items()
         if spec.features[column.numeric(spec).source].width == 1
     }
-    names, blocks = [], []
     numbers = {name: kinds.compared(batch, column) for name, column in columns.items()}
     limits = {name: column.limits(spec) for name, column in columns.items()}
-    for _, group in _grouped(columns, lambda name: (numbers[name].dtype, limits[name])).items():
-        tensors = [numbers[name] for name in group]
-        values = tf.concat(tensors, axis=1) if len(tensors) > 1 else tensors[0]
-        blocks.append(kinds.bucket_of(values, limits[group[0]]))
-        names += group
+    names, parts = [], []
+    like = _grouped(columns, lambda name: (numbers[name].dtype, columns[name].missing))
+    for (_, missing), alike in like.items():
+        blocks, order = [], []
+        for _, group in _grouped(alike, lambda name: limits[name]).items():
+            tensors = [numbers[name] for name in group]
+            values = tf.concat(tensors, axis=1) if len(tensors) > 1 else tensors[0]
+            blocks.append(kinds.bucket_of(values, limits[group[0]]))
+            order += group
+        part = tf.concat(blocks, axis=1) if len(blocks) > 1 else blocks[0]
+        if missing is not None:
+            part = kinds.with_missing(batch, [columns[name] for name in order], part)
+        names += order
+        parts.append(part)
     if not names:
         return {}
-    together = tf.concat(blocks, axis=1) if len(blocks) > 1 else blocks[0]
+    together = tf.concat(parts, axis=1) if len(parts) > 1 else parts[0]
     # TensorFlow Lite cannot unstack int64.
-    parts = tf.unstack(together, num=len(names), axis=1)
-    return {name: Ids(tf.cast(part, tf.int64)) for name, part in zip(names, parts)}
+    single = tf.unstack(together, num=len(names), axis=1)
+    return {name: Ids(tf.cast(bucket, tf.int64)) for name, bucket in zip(names, single)}
+
+
+def _flags(batch: Batch) -> dict[str, Ids]:
+    """Whether single values are missing. One op compares all of a dtype."""
+    spec = batch.spec
+    kind = spec.of_kind(IsMissing)
+    columns = {name: c for name, c in kind.items() if _is_single(batch, c.source)}
+    result: dict[str, Ids] = {}
+    for dtype, names in _grouped(columns, lambda n: batch.parsed[columns[n].source].dtype).items():
+        sources = [columns[name].source for name in names]
+        values = tf.stack([batch.parsed[source] for source in sources])
+        markers = tf.constant([[marker(spec.features[source])] for source in sources], dtype)
+        # TensorFlow Lite cannot unstack int64.
+        flags = tf.unstack(tf.cast(tf.equal(values, markers), tf.int32), num=len(names))
+        result.update({n: Ids(tf.cast(flag, tf.int64)) for n, flag in zip(names, flags)})
+    return result
 
 
 def present(batch: Batch) -> dict[str, tf.Tensor]:

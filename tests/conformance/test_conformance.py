@@ -239,8 +239,16 @@ def every_kind(vocabulary):
             "stays": {"dtype": "float32", "shape": "variable"},
             "words": {"dtype": "string", "shape": "variable", "row_lengths": "word_counts"},
             "word_counts": {"dtype": "int64", "shape": "variable"},
+            "income": {"dtype": "float32", "default": -1.0},
+            "age": {"dtype": "int64", "default": -1},
+            "seen_at": {"dtype": "string", "default": ""},
         },
         "columns": {
+            "income": {"numeric": "income", "missing": 40.0, "normalizer": "log1p"},
+            "income_missing": {"is_missing": "income"},
+            "age_bucket": {"bucketized": "age", "boundaries": [20, 50], "missing": "own_bucket"},
+            "day": {"time": "seen_at", "part": "weekday", "format": "%Y-%m-%d %H:%M"},
+            "day_emb": {"embedding": "day", "dimension": 2},
             "price": {"numeric": "price", "normalizer": "log1p"},
             "size": {"numeric": "size"},
             "pixels": {"numeric": "pixels"},
@@ -265,9 +273,10 @@ def every_kind(vocabulary):
             "hour_hot": {"indicator": "hour"},
         },
         "groups": {
-            "wide": ["price_range", "hour", "user", "city", "tag_weighted", "city_x_tag"],
+            "wide": ["price_range", "hour", "user", "city", "tag_weighted", "city_x_tag",
+                     "income_missing", "age_bucket", "day"],
             "deep": ["price", "size", "pixels", "user_emb", "tag_emb", "city_hot", "number_hot",
-                     "hour_hot"],
+                     "hour_hot", "income", "income_missing", "day_emb"],
             "steps": ["seen_emb", "stay"],
             "lists": ["word_list", "stays"],
         },
@@ -301,6 +310,8 @@ def test_every_kind_of_column_answers_the_same_elsewhere(served, tmp_path):
                 "stays": [float(rng.uniform()) for _ in range(i % 3)],
                 "words": ["x", "y", "z"][: i % 4],
                 "word_counts": [[], [0, 1], [2, 0], [1, 2]][i % 4],
+                "income": [30.0, None, 70.5][i % 3], "age": [None, 19, 20, 60, 35][i % 5],
+                "seen_at": ["2017-11-07 9:30", "2016-02-29 23:59", "soon", None][i % 4],
                 "click": i % 2,
             }
         )  # fmt: skip

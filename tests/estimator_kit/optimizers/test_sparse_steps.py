@@ -131,6 +131,8 @@ def document():
         "vocabulary": {"vocabulary": "word", "list": WORDS},
         "identity": {"identity": "number", "size": 3},
         "bucketized": {"bucketized": "price_raw", "boundaries": [1.0, 2.0]},
+        "is_missing": {"is_missing": "word"},
+        "time": {"time": "number", "part": "weekday", "format": "seconds"},
         "crossed": {"crossed": ["word", "number"], "size": 2},
         "weighted": {"weighted": "listed", "weight": "amounts"},
     }
@@ -151,7 +153,7 @@ def document():
     steps = [f"{name}_emb" for name in sequences]
     return {
         "features": {
-            "word": text, "name": text, "names": texts, "words": texts,
+            "word": {**text, "default": WORDS[0]}, "name": text, "names": texts, "words": texts,
             "number": {"dtype": "int64"}, "price": {"dtype": "float32"},
             "numbers": {"dtype": "int64", "shape": "variable"},
             "amounts": {"dtype": "float32", "shape": "variable"},

@@ -31,16 +31,26 @@ def document(rng: random.Random, directory) -> dict[str, Any]:
     (directory / "words.txt").write_text("\n".join(WORDS[:4]) + "\n", encoding="utf-8")
     boundaries = sorted(rng.sample(range(-5, 6), rng.randint(1, 4)))
     combiner = rng.choice(["mean", "sum", "sqrtn"])
+    filled, own_bucket = rng.choice([{}, {"missing": 2}]), {"missing": "own_bucket"}
     out_of_vocabulary = rng.choice([{}, {"oov_buckets": 2}, {"default_id": 1}])
     embedded = {
         "s_hash": 3, "s_list": 2, "s_file": 2, "i_id": 2, "i_hash": 2, "i_words": 2, "m_hash": 3,
         "m_list": 2, "n_id": 2, "x_buckets": 2, "cross": 3, "cross_lists": 2, "cross_columns": 2,
-        "v_buckets": 2, "k_weighted": 3, "cross_many": 2,
+        "v_buckets": 2, "i_buckets": 2, "k_weighted": 3, "cross_many": 2,
     }  # fmt: skip
     cols: dict[str, Any] = {
-        "x_raw": {"numeric": "x", "normalizer": ["log1p", {"clip": {"min": -1, "max": 2}}]},
-        "v_raw": {"numeric": "v", "normalizer": {"zscore": {"mean": 0.5, "stddev": 2.0}}},
-        "x_buckets": {"bucketized": "x_raw", "boundaries": boundaries},
+        "x_raw": {
+            "numeric": "x",
+            "normalizer": ["log1p", {"clip": {"min": -1, "max": 2}}],
+            **filled,
+        },
+        "v_raw": {"numeric": "v", "normalizer": {"zscore": {"mean": 0.5, "stddev": 2.0}}, **filled},
+        "x_buckets": {
+            "bucketized": "x_raw",
+            "boundaries": boundaries,
+            **rng.choice([{}, own_bucket]),
+        },
+        "i_buckets": {"bucketized": "i", "boundaries": boundaries, **own_bucket},
         "s_hash": {"hash_bucket": "s", "size": rng.randint(2, 30)},
         "s_list": {"vocabulary": "s2", "list": WORDS[: rng.randint(2, 4)], **out_of_vocabulary},
         "s_file": {"vocabulary": "s3", "file": "words.txt", **out_of_vocabulary},
@@ -53,7 +63,11 @@ def document(rng: random.Random, directory) -> dict[str, Any]:
         "cross": {"crossed": ["s", "i", "x_buckets"], "size": rng.randint(2, 50)},
         "cross_lists": {"crossed": ["s", "m", "s_list"], "size": 40, "hash_key": 7},
         "cross_columns": {"crossed": ["i_id", "s_file"], "size": 40},
-        "v_buckets": {"bucketized": "v_raw", "boundaries": boundaries},
+        "v_buckets": {
+            "bucketized": "v_raw",
+            "boundaries": boundaries,
+            **rng.choice([{}, own_bucket]),
+        },
         "cross_many": {"crossed": ["v_buckets", "i_id"], "size": 40},
         "k_words": {"vocabulary": "k", "list": WORDS[:3], **out_of_vocabulary},
         "k_weighted": {"weighted": "k_words", "weight": "k_weights"},

@@ -76,7 +76,13 @@ def cases():
             yield dtype, "single", {"numeric": "x", "normalizer": chain}
             for kind in ("sequence_numeric", "ragged"):
                 yield dtype, "list", {kind: "x", "normalizer": chain}
+            yield dtype, "single", {"numeric": "x", "normalizer": chain, "missing": 2}
         yield dtype, "single", {"bucketized": "x", "boundaries": [0.5]}
+        yield dtype, "single", {"bucketized": "x", "boundaries": [0.5], "missing": "own_bucket"}
+        yield dtype, "single", {"is_missing": "x"}
+    yield "string", "single", {"is_missing": "x"}
+    yield "string", "single", {"time": "x", "part": "day", "format": "%d.%m."}
+    yield "int64", "single", {"time": "x", "part": "hour", "format": "seconds"}
     for shape in ("single", "list"):
         yield "int64", shape, {"identity": "x", "size": 5}
         yield "int64", shape, {"identity": "x", "size": 5, "default_id": 0}

@@ -54,6 +54,16 @@ COLUMNS = {
     "j_d": {"identity": "j_d", "size": 3, "default_id": 1},
     "k_d": {"identity": "k_d", "size": 4, "default_id": 2},
     "cross": {"crossed": ["s_x", "i_i", "x_b"], "size": 50},
+    "x_f": {"numeric": "x_f", "missing": 0.75, "normalizer": "log1p"},
+    "age_f": {"numeric": "age_f", "missing": 40},
+    "y_o": {"bucketized": "y_o", "boundaries": [1], "missing": "own_bucket"},
+    "x_o": {"bucketized": "x_o", "boundaries": [0.3], "missing": "own_bucket"},
+    "age_o": {"bucketized": "age_f", "boundaries": [5], "missing": "own_bucket"},
+    "pair_o": {"bucketized": "pair_o", "boundaries": [0.5]},
+    "x_q": {"is_missing": "x_q"},
+    "age_q": {"is_missing": "age_q"},
+    "u_q": {"is_missing": "u_q"},
+    "k_t": {"time": "k_t", "part": "hour", "format": "%H"},
 }
 ROWS = [
     {"x": 0.5, "y": 7.0, "pair": [0.1, 0.9], "s": "a", "t": "b", "i": 4, "j": 5, "k": 9},
@@ -71,7 +81,8 @@ def spec_of(columns, features=None):
     ids = [name for name in columns if name not in numbers]
     if features is None:
         read = {n: FEATURES[like(n)] for n in (*columns, "s_x") if like(n) in FEATURES}
-        features = {n: entry for n, entry in read.items() if n not in ("x_b", "y_b")}
+        made = ("x_b", "y_b", "age_o")
+        features = {n: entry for n, entry in read.items() if n not in made}
         if "cross" not in columns:
             del features["s_x"]
     return feature_specs.parse(
@@ -124,6 +135,10 @@ def test_columns_together_are_equal_to_each_column_alone():
     assert found["s_v"].tolist() == [0, -1, -1] and found["j_d"].tolist() == [1, -1, 2]
     assert found["i_i"].tolist() == [4, 0, -1] and found["k_i"].tolist() == [9, 3, -1]
     assert found["k_d"].tolist() == [2, 3, -1]
+    assert found["x_q"].tolist() == [0, 0, 1] and found["u_q"].tolist() == [1, 0, 1]
+    assert found["age_f"].tolist() == [[40], [4], [40]] and found["age_o"].tolist() == [2, 0, 2]
+    assert found["x_o"].tolist() == [1, 0, 2] and found["y_o"].tolist() == [1, 2, 0]
+    assert found["k_t"].tolist() == [9, 3, -1]
     assert found["age_b"].tolist() == [2, 3, 2] and found["x_c"].tolist() == [
         [np.float32(0.3)], [np.float32(0.2)], [np.float32(0.2)]
     ]  # fmt: skip
@@ -171,6 +186,8 @@ def test_a_number_that_is_not_finite_is_an_error_of_all_numeric_columns():
         ("int64", {"identity": "{}", "size": 10}, 1),
         ("float32", {"numeric": "{}", "normalizer": "log1p"}, 0),
         ("string", {"vocabulary": "{}", "list": ["a", "b"]}, 1),
+        ("float32", {"numeric": "{}", "missing": 3.5}, 0),
+        ("string", {"is_missing": "{}"}, 1),
     ],
 )
 def test_a_further_column_adds_no_ops_to_a_batch(dtype, column, most):
