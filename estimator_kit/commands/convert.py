@@ -10,6 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Optional, Union
 
 from estimator_kit.config import table_settings
+from estimator_kit.config.areas.conversion import Conversion
+from estimator_kit.config.areas.program import Program
+from estimator_kit.config.areas.tables import Tables
 from estimator_kit.config.modes import Convert
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.observing.progress import ShardProgress
@@ -20,8 +23,9 @@ from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.beam_runner import BeamFlagsError
 from input_pipelines.prepare.convert import conversion, sequences
-from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.reading import files
+
+Result = Union[conversion.Result, sequences.SequenceResult]
 
 
 def run(command: Convert, tell: Callable[[str], None]) -> RunResult:
@@ -48,14 +52,9 @@ def run_conversion(command: Convert) -> str:
     file_systems.check(command.conversion.convert_dir, flag="--convert_dir")
     paths = files.expand(command.conversion.convert_files, flag="--convert_files")
     spec = parser.load(command.run.spec) if command.run.spec else None
-    csv = table_settings.csv_options(command.tables, spec, paths, written=True)
-    try:
-        with ShardProgress("convert", "{} shards", command.program.log_every_secs) as progress:
-            result = _converted(command, paths, spec, csv, progress)
-    except FolderError as error:
-        raise ConfigError(f"--convert_dir: {error}") from error
-    except BeamFlagsError as error:
-        raise ConfigError(f"--beam_options: {error}") from error
+    result = written(
+        command.conversion, command.program, command.tables, command.choice.seed, paths, spec
+    )
     if result.already_done:
         raise NothingToDo(
             f"--convert_dir: {command.conversion.convert_dir!r} has all {len(result.shards):,} "
@@ -64,27 +63,41 @@ def run_conversion(command: Convert) -> str:
     return result.text()
 
 
-def _converted(
-    command: Convert,
+def written(
+    conversion_settings: Conversion,
+    program: Program,
+    tables: Tables,
+    seed: int,
     paths: Sequence[str],
     spec: Optional[FeatureSpec],
-    csv: CsvOptions,
-    progress: ShardProgress,
-) -> Union[conversion.Result, sequences.SequenceResult]:
-    """Writes the rows as records or, with --sequence_by, as sequences."""
-    options = command.conversion.convert_options(command.choice.seed)
-    folder = command.conversion.convert_dir
-    if options.sequences is not None:
-        return sequences.convert(
-            paths, directory=folder, options=options, spec=spec, csv=csv, on_progress=progress
-        )
-    return conversion.convert(
-        paths,
-        directory=folder,
-        options=options,
-        spec=spec,
-        csv=csv,
-        workers=command.program.processes,
-        beam=command.tables.beam_flags(),
-        on_progress=progress,
-    )
+) -> Result:
+    """Writes the rows of some files into `convert_dir`; for the errors, see `run_conversion`."""
+    csv = table_settings.csv_options(tables, spec, paths, written=True)
+    options = conversion_settings.convert_options(seed)
+    folder = conversion_settings.convert_dir
+    assert folder is not None, "the rules require it"
+    try:
+        with ShardProgress("convert", "{} shards", program.log_every_secs) as progress:
+            if options.sequences is not None:
+                return sequences.convert(
+                    paths,
+                    directory=folder,
+                    options=options,
+                    spec=spec,
+                    csv=csv,
+                    on_progress=progress,
+                )
+            return conversion.convert(
+                paths,
+                directory=folder,
+                options=options,
+                spec=spec,
+                csv=csv,
+                workers=program.processes,
+                beam=tables.beam_flags(),
+                on_progress=progress,
+            )
+    except FolderError as error:
+        raise ConfigError(f"--convert_dir: {error}") from error
+    except BeamFlagsError as error:
+        raise ConfigError(f"--beam_options: {error}") from error

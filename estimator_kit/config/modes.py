@@ -150,10 +150,13 @@ _TRAIN_ONLY = "Use --mode=train_and_evaluate, which also evaluates and exports."
 
 class Analyze(Command):
     purpose = "prepare data"
-    help = "write a first spec for some records, or refresh the files of a spec"
+    help = "write a first spec and its flags for records or tables, or refresh a spec's files"
     needs = {"train_files": (), "analysis_dir": ("spec",), "labels": ("spec",)}
     refuses = {
         "threads processes deterministic": "",
+        "convert_files": "Use --train_files, and --convert_dir for the records.",
+        "step_columns derive_labels": "Use --mode=convert, and analyze the records.",
+        "model model_params": "Write it into exp.flags, which this mode makes.",
         "model_dir": "Use --analysis_dir for the files that it writes.",
         "train_mix input_fn input_version": "Use --train_files.",
         "eval_files eval_days predict_files generate_default_data": _OTHER_FILES,
@@ -162,9 +165,11 @@ class Analyze(Command):
     estimators = False
 
     run: Run
+    choice: ModelChoice  # For the seed of a shuffled order.
     data: Data
     tables: Tables
     analysis: Analysis
+    conversion: Conversion
 
 
 class Convert(Command):

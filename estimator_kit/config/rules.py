@@ -58,7 +58,7 @@ def problems_of(config: AllSettings) -> list[str]:
         *missing_settings(config),
         *transforming.problems(config, config, config, config),
         *analysis.problems(config, config, config),
-        *(conversion.problems(config, config, config, config) if config.mode == "convert" else []),
+        *conversion.problems(config, config, config, config),
         *tables.problems(config, config),
         *_length_problems(config),
         *training.problems(config, config, config),

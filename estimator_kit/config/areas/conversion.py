@@ -213,7 +213,31 @@ def _share(text: Optional[str]) -> float:
 
 
 def problems(conversion: Conversion, program: Program, run: Run, tables: Tables) -> list[str]:
-    """What does not go together in `--mode=convert`."""
+    """What does not go together in `--mode=convert`, and in `--mode=analyze` for its records."""
+    if program.mode == "analyze":
+        return _analysis_problems(conversion, run) or _problems(conversion, program, run, tables)
+    return _problems(conversion, program, run, tables) if program.mode == "convert" else []
+
+
+def _analysis_problems(conversion: Conversion, run: Run) -> list[str]:
+    """Settings of a conversion in an analysis that converts nothing."""
+    if conversion.convert_dir is not None:
+        if not run.spec:
+            return []
+        return [
+            "--convert_dir is for a first spec, but with --spec, --mode=analyze refreshes the "
+            "files that this spec refers to. Use --mode=convert."
+        ]
+    return [
+        f"--{name} is for the records that an analysis writes. Name their folder with "
+        "--convert_dir."
+        for name in ("split", "split_eval", "sequence_by", "order_by", "sequence_columns",
+                     "sequence_steps")
+        if getattr(conversion, name)
+    ]  # fmt: skip
+
+
+def _problems(conversion: Conversion, program: Program, run: Run, tables: Tables) -> list[str]:
     lines = _split_problems(conversion) + _label_problems(conversion)
     if conversion.step_columns and run.spec:
         lines.append(

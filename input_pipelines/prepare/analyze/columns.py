@@ -61,7 +61,7 @@ class Choice:
     Attributes:
       feature: its entry under `features`; None if it is left out of the spec.
       columns: its columns.
-      wide, deep: the names of its columns in these groups.
+      wide, deep, fields: the names of its columns in these groups.
       steps: the names of its columns with one value in each step, which have a separate group.
       ignored: whether it is listed under `ignored`.
       why: why it is left out or ignored.
@@ -71,6 +71,7 @@ class Choice:
     columns: tuple[Entry, ...] = ()
     wide: tuple[str, ...] = ()
     deep: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     ignored: bool = False
     why: str = ""

@@ -1,6 +1,7 @@
 """Writes a first spec from records: reads them once, then writes all files of the analysis folder.
 
-    report = first_spec.write(["a.tfrecord"], labels=["click"], directory="analysis")
+    first = first_spec.write(["a.tfrecord"], labels=["click"], directory="analysis")
+    print(first.report)
 
 The folder has `spec.yaml`, `statistics.json`, and for each feature with categories
 `vocabularies/<feature>.txt` and `.counts.tsv`. The spec is loaded as a test before any file gets
@@ -9,17 +10,18 @@ its name.
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
-from typing import Optional
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
 
 import feature_specs
 from feature_specs.errors import counted
 from feature_specs.statistics import Statistics
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.analyze import columns, folder, spec_text
+from input_pipelines.prepare.analyze import columns, field_columns, folder, roles, spec_text
 from input_pipelines.prepare.analyze import labels as label_rules
 from input_pipelines.prepare.analyze.columns import STATISTICS_FILE, VOCABULARY_FOLDER
 from input_pipelines.prepare.analyze.scan import OnProgress, scan
@@ -30,6 +32,32 @@ from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.record_files import kinds
 
 SPEC_FILE = "spec.yaml"
+
+# The columns of each group, by its name.
+Groups = Mapping[str, Sequence[str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstSpec:
+    """What an analysis wrote.
+
+    Attributes:
+      path: the spec.
+      report: the text for the user.
+      statistics: of all records.
+      heads: the head of each label's objective.
+      groups: the columns of each group.
+      largest_ids: the most different values that a feature with categories has.
+      roles: which features name persons, queries and items.
+    """
+
+    path: pathlib.Path
+    report: str
+    statistics: Statistics
+    heads: Mapping[str, str]
+    groups: Groups
+    largest_ids: int
+    roles: roles.Roles
 
 
 def write(
@@ -42,8 +70,8 @@ def write(
     csv: CsvOptions = CsvOptions(),
     beam: Optional[Sequence[str]] = None,
     on_progress: OnProgress = lambda rows, done, groups: None,
-) -> str:
-    """Analyzes TFRecord files or the files of a table, writes the folder, and returns a report.
+) -> FirstSpec:
+    """Analyzes TFRecord files or the files of a table, and writes the folder.
 
     Args:
       files: paths, in the order in which they are read.
@@ -87,39 +115,102 @@ def write(
             + ("".join(f"; {n}: {c.why}" for n, c in choices.items()))
         )
     choices, steps = label_rules.with_steps(choices, labels, statistics)
-    entries = [_entries(label, summary, statistics, choices) for label in labels]
-    tables = kinds.kind_of_all(files) != kinds.TFRECORD
+    found = roles.recognized(statistics, labels)
+    queries = {
+        label: found.query
+        for label in labels
+        if found.query and label_rules.is_ranking(label, statistics, found.query)
+    }
+    for query in queries.values():
+        choices[query] = dataclasses.replace(choices[query], **_NO_COLUMNS, why=_IS_GROUP)
+    largest_ids = _largest_ids(choices, statistics)
+    choices = field_columns.with_fields(choices, largest_ids)
+    entries = [_entries(label, summary, statistics, choices, queries) for label in labels]
     heading = (
         f"A first spec, which --mode=analyze made from {counted(statistics.rows, 'record')} of "
         f"{counted(len(files), 'file')}. Each choice follows a rule of thumb, and its comment "
         "gives the reason. Read the comments, change what you know better, convert the files if "
         "they are tables, then train."
     )
+    towers = _towers(found, choices)
     text = spec_text.spec_text(
         choices,
         entries,
         heading=heading,
         step_groups=[*summary.step_groups(), *([steps] if steps else [])],
         tables=summary.csv.flags if kinds.kind_of_all(files) == kinds.CSV else None,
+        more_groups=towers,
     )
     texts = {SPEC_FILE: text, STATISTICS_FILE: statistics.as_text()}
     for name, chosen in words.items():
-        if chosen.words and name in choices and choices[name].feature is not None:
+        if name in queries.values() or not chosen.words:
+            continue
+        if name in choices and choices[name].feature is not None:
             texts[f"{VOCABULARY_FOLDER}/{name}.txt"] = chosen.vocabulary_text()
             texts[f"{VOCABULARY_FOLDER}/{name}.counts.tsv"] = chosen.counts_text()
     check_loads(texts)
     folder.publish(target, texts)
-    lines = _report(target, statistics, choices, labels, summary.notes)
-    return "\n".join([*lines, _next_step(target / SPEC_FILE, files, tables)])
+    groups = {
+        group: [name for choice in choices.values() for name in getattr(choice, group)]
+        for group in ("wide", "deep", "fields", "steps")
+    }
+    return FirstSpec(
+        path=target / SPEC_FILE,
+        report="\n".join(_report(target, statistics, choices, labels, summary.notes)),
+        statistics=statistics,
+        heads={label: objective.value["head"] for label, (_, objective) in zip(labels, entries)},
+        groups={name: names for name, names in groups.items() if names},
+        largest_ids=largest_ids,
+        roles=found,
+    )
+
+
+_NO_COLUMNS: Any = {"columns": (), "wide": (), "deep": ()}
+_IS_GROUP = "it names the group of a row, and is no input of a model"
+
+
+def _largest_ids(choices: Mapping[str, columns.Choice], statistics: Statistics) -> int:
+    """The most different values of a feature that has an embedding."""
+    return max(
+        (
+            statistics.features[name].cardinality.value
+            for name, choice in choices.items()
+            if any("embedding" in entry.value for entry in choice.columns)
+        ),
+        default=0,
+    )
+
+
+def _towers(
+    found: roles.Roles, choices: Mapping[str, columns.Choice]
+) -> dict[str, tuple[list[str], str]]:
+    """The groups `user` and `item` of the model two_tower, with their comments."""
+    groups = {}
+    for group, key, others in (
+        ("user", found.person, found.of_person),
+        ("item", found.item, found.of_item),
+    ):
+        features = [name for name in (key, *others) if name is not None and name in choices]
+        names = [column for name in features for column in choices[name].deep]
+        if key is None or key not in choices or not choices[key].deep:
+            return {}
+        belong = "and what is the same in all its rows" if len(features) > 1 else "alone"
+        groups[group] = names, f"what two_tower reads of the {group}: {key} {belong}"
+    names, why = groups["item"]
+    hint = f". Train it with --model=two_tower --model_params=item_id={found.item}"
+    return {**groups, "item": (names, why + hint)}
 
 
 def _entries(
     label: str,
     summary: RecordSummary,
     statistics: Statistics,
-    choices: dict[str, columns.Choice],
+    choices: Mapping[str, columns.Choice],
+    queries: Mapping[str, str],
 ) -> tuple[columns.Entry, columns.Entry]:
     """The entries of a label under `labels` and `objectives`."""
+    if label in queries:
+        return label_rules.ranking_entries(label, queries[label], statistics)
     items = label_rules.items_of(label, statistics)
     if items is not None:
         return label_rules.next_item_entries(label, items, statistics, choices[items])
@@ -187,16 +278,6 @@ def _report(
     for name, choice in choices.items():
         if not choice.columns:
             what = "left out" if choice.feature is None else "ignored"
+            what = "no column" if choice.why == _IS_GROUP else what
             lines.append(f"  {what}: {name}: {choice.why}")
     return [*lines, *(f"  note: {note}" for note in notes)]
-
-
-def _next_step(spec: pathlib.Path, files: Sequence[str], tables: bool) -> str:
-    """What to do next. Training reads TFRecord files, so tables must be converted first."""
-    if not tables:
-        return f"  read its comments, then train with it: estimator-kit train --spec={spec}"
-    names = files[0] if len(files) == 1 else "<these files>"
-    return (
-        "  read its comments, then convert the tables, and train with the files that this writes: "
-        f"estimator-kit convert --spec={spec} --convert_files={names} --convert_dir=<a new folder>"
-    )

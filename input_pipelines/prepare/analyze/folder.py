@@ -1,7 +1,8 @@
 """The analysis folder: all files are written, or none; other people's files are never overwritten.
 
 `manifest.json` in the folder lists the SHA-256 of every file that analysis wrote. If the folder has
-another file, or a listed file has changed, someone has edited it, and the folder is not changed. A
+another file, or a listed file has changed, someone has edited it, and the folder is not changed.
+Folders in it that a conversion or a training made do not count. A
 new folder is written under a temporary name and then renamed. In an existing folder, all files are
 written under temporary names before the first one is renamed. The manifest first lists both the old
 and the new state, so that files do not look edited after a crash. Two analyses into one folder wait
@@ -19,6 +20,9 @@ from feature_specs.files import documents, locks, staged
 from feature_specs.files.jobs import FolderError as FolderError
 
 MANIFEST = "manifest.json"
+
+# A folder with one of these files is from a conversion or a training.
+_OF_OTHERS = ("_PLAN.json", "_MANIFEST.json", "versions.json")
 
 
 class Manifest(documents.Document):
@@ -105,11 +109,19 @@ def _both(before: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> Mapp
 
 
 def _files(folder: pathlib.Path) -> list[str]:
-    """The files in a folder, without the manifest and temporary files of a crash."""
+    """The files in a folder, without those of other modes, the manifest, and those of a crash."""
+    others = {
+        entry
+        for entry in folder.iterdir()
+        if entry.is_dir() and any((entry / name).exists() for name in _OF_OTHERS)
+    }
     return sorted(
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*")
-        if path.is_file() and path.name != MANIFEST and not path.name.startswith(staged.TEMPORARY)
+        if path.is_file()
+        and path.name != MANIFEST
+        and not path.name.startswith(staged.TEMPORARY)
+        and others.isdisjoint(path.parents)
     )
 
 

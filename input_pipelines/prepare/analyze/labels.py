@@ -4,6 +4,7 @@
     int64, every value from 0 to n - 1         multi_class, for 3 to 1000 classes
     string of 2, or of 3 to 1000 words         binary, multi_class, with the words as vocabulary
     any other number                           regression
+    a grade of the rows of a query             ranking, if a feature names the query
     a list that follows the steps of another   next_item: `next_item_id` for the steps in `item_id`
 
 The spec marks each guess as a guess. A label that no head can learn is an error: a label that is
@@ -108,6 +109,37 @@ def next_item_entries(
         "with --model=sasrec or gru4rec"
     )
     return Entry(label, value, f"the item after each step, {lengths}"), Entry(label, head, guess)
+
+
+# The grades of usual data sets for ranking are 0 to 4.
+_LARGEST_GRADE = 4
+
+
+def is_ranking(label: str, statistics: Statistics, query: Optional[str]) -> bool:
+    """Whether a label has the grades of the rows of a query: 0 to 4, or 0 and 1 with a `qid`."""
+    feature = statistics.features[label]
+    numbers = feature.numbers
+    if query is None or numbers is None or feature.dtype != "int64" or feature.missing:
+        return False
+    if numbers.min < 0 or numbers.max > _LARGEST_GRADE:
+        return False
+    return numbers.max > 1 or query.lower() == "qid"
+
+
+def ranking_entries(label: str, query: str, statistics: Statistics) -> tuple[Entry, Entry]:
+    """The entries of a label with grades under `labels` and `objectives`."""
+    feature, groups = statistics.features[label], statistics.features[query].cardinality.value
+    numbers = feature.numbers
+    assert numbers is not None
+    value = {"dtype": feature.dtype}
+    head = {"head": "ranking", "group_by": query, "metrics": [{"ndcg": 10}]}
+    grades = f"grades {int(numbers.min)} to {int(numbers.max)}, mean {with_commas(numbers.mean)}"
+    guess = (
+        f"a guess: {query!r} names the query of a row, with {statistics.rows / groups:.3g} rows "
+        "each on average, and a higher grade is better. To learn each row alone, use the head "
+        f"{_head_of_number(feature)[0]['head']}"
+    )
+    return Entry(label, value, grades), Entry(label, head, guess)
 
 
 _MOST_CLASSES = 1000

@@ -30,6 +30,7 @@ def spec_text(
     drift: Optional[Mapping[str, Any]] = None,
     step_groups: Sequence[Sequence[str]] = (),
     tables: Optional[Mapping[str, Any]] = None,
+    more_groups: Mapping[str, tuple[Sequence[str], str]] = {},
 ) -> str:
     """A spec document.
 
@@ -40,6 +41,7 @@ def spec_text(
       drift: names with their thresholds, under `features` and `labels`.
       step_groups: names of feature lists. Lists with equal lengths in every record form a group.
       tables: how CSV files are written, by the names of the flags.
+      more_groups: other groups, each with its columns and its comment.
     """
     used = [choice for choice in choices.values() if choice.feature is not None]
     lines = [*_comment(heading, 0), ""]
@@ -52,10 +54,13 @@ def spec_text(
     for group, why in (
         ("wide", "what a linear model reads: categories and buckets"),
         ("deep", "what a neural network reads: scaled numbers and embeddings"),
+        ("fields", "what fm, deepfm, xdeepfm and autoint read: embeddings of one dimension"),
     ):
         names = [name for choice in used for name in getattr(choice, group)]
         if names:
             lines += [*_comment(why, 2), *_list(group, names)]
+    for group, (columns, why) in more_groups.items():
+        lines += [*_comment(why, 2), *_list(group, columns)]
     number = 0
     for members in step_groups:
         names = [column for n in members if n in choices for column in choices[n].steps]

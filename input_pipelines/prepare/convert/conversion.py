@@ -66,6 +66,13 @@ class Result:
     def rows(self) -> int:
         return sum(written.rows for written in self.shards.values())
 
+    def rows_of_parts(self) -> dict[str, int]:
+        """The rows of each part, such as `train`."""
+        rows = dict.fromkeys(self.plan.options.shares, 0)
+        for shard in self.plan.shards:
+            rows[shard.part] += self.shards[shard.name].rows
+        return rows
+
     def text(self) -> str:
         """The report for the user."""
         plan = self.plan

@@ -65,6 +65,13 @@ class SequenceResult:
     notes: tuple[str, ...]
     already_done: bool = False
 
+    def rows_of_parts(self) -> dict[str, int]:
+        """The records of each part, such as `train`."""
+        rows = dict.fromkeys(self.plan.parts, 0)
+        for shard in self.plan.shards:
+            rows[shard.part] += self.shards[shard.name].rows
+        return rows
+
     def text(self) -> str:
         """The report for the user."""
         plan, options = self.plan, self.plan.sequences

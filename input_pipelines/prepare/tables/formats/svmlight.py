@@ -1,4 +1,4 @@
-"""svmlight: `2 qid:10 1:0.3 2:NULL # comment`, the form of many data sets, also of LETOR and libsvm.
+"""svmlight: `2 qid:10 1:0.3 2:NULL # comment`, also the form of LETOR and libsvm.
 
     label           the first number of a line
     qid             the query of the line, if the lines have one

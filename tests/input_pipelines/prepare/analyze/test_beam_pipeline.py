@@ -56,8 +56,8 @@ def small_groups(monkeypatch):
 def test_the_same_files(tmp_path, small_groups, kind):
     files = files_of(tmp_path, kind)
     arguments = {"labels": ["row"], "exact_limit": 200}
-    here = first_spec.write(files, directory=f"{tmp_path}/here", **arguments)
-    there = first_spec.write(files, directory=f"{tmp_path}/there", beam=FLAGS, **arguments)
+    here = first_spec.write(files, directory=f"{tmp_path}/here", **arguments).report
+    there = first_spec.write(files, directory=f"{tmp_path}/there", beam=FLAGS, **arguments).report
     assert content(tmp_path / "there") == content(tmp_path / "here")
     assert "vocabularies/user.counts.tsv" in content(tmp_path / "here")
     assert there == here.replace("/here/", "/there/")

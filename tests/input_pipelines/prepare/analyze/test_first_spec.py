@@ -72,7 +72,7 @@ def files(tmp_path_factory):
 @pytest.fixture(scope="module")
 def analysis(files, tmp_path_factory):
     place = tmp_path_factory.mktemp("out") / "analysis"
-    report = first_spec.write(files, labels=["click", "stars"], directory=str(place))
+    report = first_spec.write(files, labels=["click", "stars"], directory=str(place)).report
     return place, report
 
 
@@ -108,7 +108,7 @@ def test_the_columns_by_the_rules(analysis):
     assert columns["city"] == vocabulary("city")
     assert columns["city_hot"] == {"indicator": "city"}
     assert columns["hour"] == vocabulary("hour")
-    assert columns["hour_emb"] == {"embedding": "hour", "dimension": 4}
+    assert columns["hour_emb"] == {"embedding": "hour", "dimension": 8}
     assert columns["item_id"]["vocabulary"] == "item_id"
     assert columns["history"]["vocabulary"] == "history"
     assert columns["price_scaled"] == {"numeric": "price", "normalizer": "log1p"}
@@ -126,7 +126,15 @@ def test_the_columns_by_the_rules(analysis):
     assert spec.ignored == ("always", "ragged", "session")
     assert spec.features["city"].default == "" and spec.features["user"].default is None
     assert spec.features["vector"].shape == (3,) and spec.features["history"].variable
-    assert set(spec.groups) == {"wide", "deep"}
+    # Its names say that `user` is a person and `item_id` an item.
+    assert set(spec.groups) == {"wide", "deep", "fields", "user", "item"}
+    assert (spec.groups["user"], spec.groups["item"]) == (("user_emb",), ("item_id_emb",))
+    fields = [columns[name] for name in spec.groups["fields"]]
+    assert {entry["dimension"] for entry in fields} == {8}
+    assert [entry["embedding"] for entry in fields] == [
+        "age_bucket", "city", "gain_bucket", "height_bucket", "history", "hour", "item_id", "no",
+        "price_bucket", "user",
+    ]  # fmt: skip
 
 
 def test_every_entry_says_why(analysis):
@@ -149,7 +157,9 @@ def test_every_entry_says_why(analysis):
         "all new values share one extra id"
     )
     assert why("columns", "hour_emb") == (
-        "the fourth root of 24 categories, 2.2, rounded up to a power of two, 4 to 64"
+        f"all embeddings of the groups deep and fields have one dimension: the fourth root of "
+        f"{len({row['user'] for row in make_rows()}):,} categories, 6.0, rounded up to a power of "
+        "two, 4 to 16"
     )
     assert why("columns", "hour").startswith(
         "only 24 different integers; a vocabulary, because 24 "

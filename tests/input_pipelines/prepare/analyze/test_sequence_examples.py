@@ -120,7 +120,7 @@ def files(tmp_path_factory):
 @pytest.fixture(scope="module")
 def analysis(files, tmp_path_factory):
     place = tmp_path_factory.mktemp("out") / "analysis"
-    report = first_spec.write(files, labels=["click"], directory=str(place))
+    report = first_spec.write(files, labels=["click"], directory=str(place)).report
     return place, report
 
 

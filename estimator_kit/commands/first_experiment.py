@@ -1,0 +1,139 @@
+"""What `--mode=analyze` does after the first spec: TFRecords, and the flags of a first training.
+
+    estimator-kit analyze --train_files=raw.csv --labels=click --analysis_dir=first \\
+        --convert_dir=first/data
+    estimator-kit train_and_evaluate --flagfile=first/exp.flags
+
+The flags come from `first_settings`. Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+from collections.abc import Sequence
+from typing import Optional
+
+from estimator_kit.commands import convert
+from estimator_kit.config.areas import AllSettings
+from estimator_kit.config.areas.conversion import Conversion
+from estimator_kit.config.modes import Analyze
+from feature_specs.errors import counted
+from feature_specs.parser import parser
+from input_pipelines.prepare.analyze import first_flags, first_settings, first_split, folder
+from input_pipelines.prepare.analyze.first_settings import Setting
+from input_pipelines.prepare.analyze.first_spec import FirstSpec
+
+MODEL_FOLDER = "model"
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """The TFRecord files of a first experiment.
+
+    Attributes:
+      settings: the flags that name them, each with its reason.
+      rows: how many rows there are to train on.
+      evaluated: whether there are files for evaluation.
+    """
+
+    settings: tuple[Setting, ...]
+    rows: int
+    evaluated: bool
+
+
+def converted(command: Analyze, paths: Sequence[str], first: FirstSpec) -> tuple[Files, str]:
+    """Converts the rows of a first spec. Returns the files, and the text for the user."""
+    ranking = "ranking" in first.heads.values()
+    conversion, why = _split(command.conversion, first, ranking=ranking)
+    order = []
+    if not ranking and "convert_order" not in conversion.model_fields_set:
+        conversion = conversion.model_copy(update={"convert_order": "shuffled"})
+        order = ["  in random order, because tables are often sorted (--convert_order=stable)"]
+    result = convert.written(
+        conversion,
+        command.program,
+        command.tables,
+        command.choice.seed,
+        paths,
+        parser.load(first.path),
+    )
+    flags = f"--split={conversion.split} --split_eval={conversion.split_eval}"
+    lines = [result.text(), f"  {why} ({flags})", *order]
+    return files_of(command, result, why), "\n".join(lines)
+
+
+def _split(conversion: Conversion, first: FirstSpec, *, ranking: bool) -> tuple[Conversion, str]:
+    """The conversion with a split, and why."""
+    if conversion.split is not None:
+        return conversion, "as --split says"
+    split = first_split.default(first.statistics, first.roles, ranking=ranking)
+    shares = {"split_eval": first_split.EVAL_SHARE, "split_test": first_split.TEST_SHARE}
+    added = {
+        name: share
+        for name, share in shares.items()
+        if name in Conversion.model_fields and getattr(conversion, name) is None
+    }
+    return conversion.model_copy(update={"split": split.value, **added}), split.why
+
+
+def files_of(command: Analyze, result: convert.Result, why: str) -> Files:
+    """The files that a conversion wrote."""
+    place = command.conversion.convert_dir
+    assert place is not None
+    rows = result.rows_of_parts()
+    patterns = {part: os.path.join(place, f"{part}-*") for part in rows}
+    train = "train" if "train" in rows else "data"
+    settings = [Setting("train_files", patterns[train], _of_rows("", rows[train], why))]
+    if rows.get("eval"):
+        about = "each evaluation reads them; they choose the best step"
+        settings.append(Setting("eval_files", patterns["eval"], _of_rows("", rows["eval"], about)))
+    return Files(tuple(settings), rows[train], bool(rows.get("eval")))
+
+
+def _of_rows(what: str, rows: int, why: str) -> str:
+    return f"{what}{counted(rows, 'row')}: {why}"
+
+
+def of_records(command: Analyze, first: FirstSpec) -> Files:
+    """The TFRecord files that were analyzed."""
+    names = [("train_files", ",".join(command.data.train_files))]
+    if command.data.train_days is not None:
+        names.append(("train_days", command.data.train_days))
+    rows = first.statistics.rows
+    settings = tuple(Setting(flag, value, "the files of the analysis") for flag, value in names)
+    return Files(settings, rows, evaluated=False)
+
+
+def write_flags(first: FirstSpec, files: Files) -> str:
+    """Writes `exp.flags` into the analysis folder, and returns the command that uses it."""
+    directory = first.path.parent
+    path = directory / first_flags.FILE
+    objective, head = next(iter(first.heads.items()))
+    suggested = first_settings.suggest(
+        rows=files.rows,
+        head=head,
+        objective=objective,
+        wide_columns=len(first.groups.get("wide", ())),
+        deep_columns=len(first.groups.get("deep", ())),
+        field_columns=len(first.groups.get("fields", ())),
+        largest_ids=first.largest_ids,
+    )
+    settings = [
+        Setting("spec", str(first.path), "what a record holds, and what to learn"),
+        *files.settings,
+        *(setting for setting in suggested if setting.flag in AllSettings.model_fields),
+        Setting("model_dir", str(directory / MODEL_FOLDER), "checkpoints, exports and the report"),
+    ]
+    mode = "train_and_evaluate" if files.evaluated else "train"
+    command = next_command(mode, flagfile=str(path))
+    text = first_flags.text(settings, command=command, evaluated=files.evaluated)
+    folder.refresh(directory, {first_flags.FILE: text})
+    return command
+
+
+def next_command(mode: str, **flags: Optional[str]) -> str:
+    """A command as a user types it. Flags without a value are left out."""
+    given = [f"--{name}={value}" for name, value in flags.items() if value]
+    return shlex.join(["estimator-kit", mode, *given])

@@ -1,0 +1,74 @@
+"""The group `fields` of a first spec: one embedding for each category and each bucketized number.
+
+    color_emb:        {embedding: color, dimension: 8}           # also in `deep`
+    price_bucket_emb: {embedding: price_bucket, dimension: 8}
+
+`fm`, `deepfm`, `xdeepfm` and `autoint` multiply or compare fields, so all have one dimension. They
+read `fields` and `deep` together, and a category has one table for both. So this dimension is also
+that of the embeddings in `deep`. This module only changes choices.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from feature_specs.kinds import COLUMN_KINDS
+from input_pipelines.prepare.analyze import vocabularies
+from input_pipelines.prepare.analyze.columns import Choice, Entry, free_name
+
+# A table of many fields would otherwise be slow, and wide vectors learn rare ids badly.
+_LARGEST_DIMENSION = 16
+
+
+def with_fields(choices: Mapping[str, Choice], categories: int) -> dict[str, Choice]:
+    """The choices with an embedding of one dimension for each field.
+
+    Args:
+      choices: the choices by feature.
+      categories: the most different values of a feature with categories.
+    """
+    taken = frozenset(name for choice in choices.values() for name in _names(choice))
+    dimension = min(vocabularies.embedding_dimension(categories), _LARGEST_DIMENSION)
+    return {
+        name: _with_fields(choice, dimension, categories, taken | {*choices})
+        for name, choice in choices.items()
+    }
+
+
+def _names(choice: Choice) -> list[str]:
+    return [entry.name for entry in choice.columns]
+
+
+def _with_fields(choice: Choice, dimension: int, categories: int, taken: frozenset[str]) -> Choice:
+    columns, fields = [], []
+    embedded = {
+        entry.value["embedding"]: entry.name
+        for entry in choice.columns
+        if entry.name in choice.deep and "embedding" in entry.value
+    }
+    for entry in choice.columns:
+        if entry.name in embedded.values():
+            entry = dataclasses.replace(
+                entry,
+                value={**entry.value, "dimension": dimension},
+                why="all embeddings of the groups deep and fields have one dimension: the fourth "
+                f"root of {categories:,} categories, {categories**0.25:.1f}, rounded up to a power "
+                f"of two, 4 to {_LARGEST_DIMENSION}",
+            )
+        columns.append(entry)
+    for entry in choice.columns:
+        if entry.name in choice.wide and _has_ids(entry):
+            name = embedded.get(entry.name)
+            if name is None:
+                name = free_name(f"{entry.name}_emb", taken)
+                value = {"embedding": entry.name, "dimension": dimension}
+                columns.append(Entry(name, value, "only for models of fields"))
+            fields.append(name)
+    return dataclasses.replace(choice, columns=tuple(columns), fields=tuple(fields))
+
+
+def _has_ids(entry: Entry) -> bool:
+    """Whether a column has ids, of which there can be an embedding."""
+    kinds = (COLUMN_KINDS[key] for key in entry.value if key in COLUMN_KINDS)
+    return any(kind.categorical or kind.kind == "bucketized" for kind in kinds)
