@@ -240,6 +240,7 @@ class _Counts:
         lines: dict[type[kinds.Column], Callable[[str, Any], Iterator[Line]]] = {
             kinds.Vocabulary: self._outside_words,
             kinds.Identity: self._outside_size,
+            kinds.Time: self._not_times,
             kinds.HashBucket: self._hashed_values,
             kinds.Crossed: self._crossed_values,
         }
@@ -258,6 +259,13 @@ class _Counts:
             values = self._values.get(column.source, Counter())
             outside = sum(n for v, n in values.items() if not 0 <= v < column.size)
             yield _outside_line(name, outside, sum(values.values()), "outside its size")
+
+    def _not_times(self, name: str, column: kinds.Time) -> Iterator[Line]:
+        values = self._values.get(column.source, Counter())
+        times = (v if isinstance(v, int) else _shown(v) for v in values)
+        other = sum(n for time, n in zip(times, values.values()) if column.read(time) is None)
+        what = f"are not times of the format {column.format!r}"
+        yield _outside_line(name, other, sum(values.values()), what)
 
     def _hashed_values(self, name: str, column: kinds.HashBucket) -> Iterator[Line]:
         values = self._values.get(column.source, ())

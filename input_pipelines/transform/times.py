@@ -4,8 +4,8 @@
     part(times, "weekday")                        # int64 [rows], 0 is Monday
     times.readable                                # bool [rows]
 
-The rules are those of `feature_specs.kinds.time.read`, with ops of TensorFlow: no Python code runs
-for a row, so a SavedModel reads times too. Days are counted with the proleptic Gregorian calendar,
+The rules are the same as in `feature_specs.kinds.time.read`, with ops of TensorFlow: no Python code
+runs for a row, so a SavedModel reads times too. Days are counted with the proleptic Gregorian calendar,
 with the integer formulas of Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
 """
 
@@ -89,7 +89,7 @@ def _of_unit(values: tf.Tensor, unit: int) -> Times:
 
 
 def _is_date(fields: dict[str, tf.Tensor]) -> tf.Tensor:
-    """Whether a month has a day, in a leap year if the year is unknown. There is no year 0."""
+    """Whether a month has a day, in a leap year if the year is unknown. The first year is 1."""
     good = tf.constant(True)
     year = fields.get("year")
     if year is not None:
@@ -110,10 +110,8 @@ def _days(times: Times) -> tf.Tensor:
     early = tf.cast(times.month <= 2, tf.int64)
     year = times.year - early
     day_of_year = tf.math.floordiv(153 * (times.month - 3 + 12 * early) + 2, 5) + times.day - 1
-    leap_days = (
-        tf.math.floordiv(year, 4) - tf.math.floordiv(year, 100) + tf.math.floordiv(year, 400)
-    )
-    return year * 365 + leap_days + day_of_year - _DAYS_BEFORE_1970
+    by_4, by_100, by_400 = (tf.math.floordiv(year, n) for n in (4, 100, 400))
+    return year * 365 + by_4 - by_100 + by_400 + day_of_year - _DAYS_BEFORE_1970
 
 
 def _date(days: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

@@ -273,6 +273,8 @@ IDS = {
     "vocabulary": lambda near: {"vocabulary": "x", "list": near},
     "hash_bucket": lambda near: {"hash_bucket": "x", "size": 2**40},
     "crossed": lambda near: {"crossed": ["x", "other"], "size": 2**40},
+    "is_missing": lambda near: {"is_missing": "x"},
+    "time": lambda near: {"time": "x", "part": "hour", "format": "milliseconds"},
 }
 # They read the ids of other columns, or need a package.
 OVER_IDS = {"weighted", "indicator", "embedding", "dynamic_embedding"}
@@ -283,7 +285,7 @@ def test_neighboring_integers_are_different_ids():
     near = [value for center in CENTERS for value in values_near(center) if value < 2**62]
     spec = spec_of(
         {kind: column(near) for kind, column in IDS.items()},
-        {"x": {"dtype": "int64"}, "other": {"dtype": "int64"}},
+        {"x": {"dtype": "int64", "default": 2**53 + 1}, "other": {"dtype": "int64"}},
     )
     rows = [{"x": value, "other": 1} for value in near]
     with tf.Graph().as_default():
@@ -293,6 +295,11 @@ def test_neighboring_integers_are_different_ids():
     hashed = tf.strings.to_hash_bucket_fast(list(map(str, near)), 2**40)
     assert found["hash_bucket"] == hashed.numpy().tolist()
     assert len(set(found["crossed"])) == len(near)
+    assert found["is_missing"] == [value == 2**53 + 1 for value in near]
+    assert 1 in found["is_missing"]
+    # The milliseconds of the year 9999 end before 2**53.
+    hours = [value // 3_600_000 % 24 if value < 2**52 else -1 for value in near]
+    assert found["time"] == hours and len({*hours}) > 1
 
 
 def test_steps_become_one_step():
