@@ -162,8 +162,7 @@ def read(
     Raises:
       tf.errors.OpError: a record cannot be read.
     """
-    read_columns = (*columns.item, columns.item_id, *filter(None, [columns.user_id]))
-    part = dataclasses.replace(spec, groups={"items": tuple(dict.fromkeys(read_columns))}, raw=())
+    part = _part(spec, columns)
     place = np.full(spec.named_ids(columns.item_id), -1, np.int64)
     users = spec.named_ids(columns.user_id) if columns.user_id is not None else 0
     found: list[Features] = []
@@ -211,6 +210,15 @@ def read(
     lengths = np.bincount(all_pairs // place.size, minlength=users + 1)
     splits = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     return Catalogue(place, batches, splits, all_pairs % place.size)
+
+
+def _part(spec: FeatureSpec, columns: Columns) -> FeatureSpec:
+    """The spec with only the columns that are read here, and their features."""
+    names = (*columns.item, columns.item_id, *([columns.user_id] if columns.user_id else []))
+    features = {feature for name in names for feature in spec.features_of(name)}
+    kept = {n: c for n, c in spec.columns.items() if set(spec.features_of(n)) <= features}
+    group = tuple(dict.fromkeys(names))
+    return dataclasses.replace(spec, columns=kept, groups={"items": group}, raw=())
 
 
 def _first_rows(ids: np.ndarray, place: np.ndarray) -> np.ndarray:

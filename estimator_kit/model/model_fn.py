@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, ClassVar, Optional, Union
 
 import tensorflow as tf
 
@@ -89,6 +89,10 @@ class ModelFn(abc.ABC):
     """
 
     Params: type[ModelParams] = ModelParams
+
+    # Whether training makes the sigmoid of a binary logit a probability. With False, evaluations do
+    # not report `calibration`, and the default gate of a retraining judges no probabilities.
+    calibrated: ClassVar[bool] = True
 
     def __init__(
         self, spec: FeatureSpec, params: Union[ModelParams, Mapping[str, Any], None] = None

@@ -146,6 +146,8 @@ class TwoTowerModel(ModelFn):
         temperature: float = pydantic.Field(default=0.1, gt=0, allow_inf_nan=False)
         frequency_rate: Annotated[float, TRAINING] = pydantic.Field(default=0.05, gt=0, le=1)
 
+    calibrated = False
+
     def check_spec(self) -> None:
         p, spec = self.params, self.spec
         check_dense_group(spec, p.user_group)
@@ -262,9 +264,7 @@ class TwoTowerModel(ModelFn):
         ranked = Ranked(self.catalogue, features, vector_of)
         targets = ranked.targets(features[p.item_id])
         of_user = None if p.user_id is None else features[p.user_id]
-        rank, first = ranked.ranks(
-            predictions["user_vector"], targets, of_user, max(p.recall_at)
-        )
+        rank, first = ranked.ranks(predictions["user_vector"], targets, of_user, max(p.recall_at))
         result = {}
         for name, head in self.heads.items():
             if isinstance(self.spec.objectives[name], Binary):

@@ -15,6 +15,9 @@ feature that a categorical column with at most 50 ids reads alone; a slice of fe
 is not judged, and larger losses are allowed, because there are many slices. Of `calibration` and
 slices, the estimate counts, not the interval.
 
+If the predictions of an objective are not meant as probabilities (`HeadEntry.calibrated`, and the
+model), `log_loss` and `calibration` have no condition, unless the head has no other metric.
+
 A spec that names conditions gets only those. This module changes no spec on disk.
 """
 
@@ -43,23 +46,31 @@ _MOST_IDS = 50
 _LEAST_ROWS = 1000
 
 
-def gate_of(spec: FeatureSpec) -> Gate:
-    """The gate of a spec, with the conditions of this module if the spec names none."""
+def gate_of(spec: FeatureSpec, *, calibrated: bool = True) -> Gate:
+    """The gate of a spec, with the conditions of this module if the spec names none.
+
+    Args:
+      spec: the feature spec.
+      calibrated: `ModelFn.calibrated` of the model.
+    """
     gate = spec.retraining.gate
     if gate.conditions is not None:
         return gate
-    return gate.model_copy(update={"conditions": tuple(_conditions(spec))})
+    return gate.model_copy(update={"conditions": tuple(_conditions(spec, calibrated))})
 
 
-def _conditions(spec: FeatureSpec) -> Iterator[Condition]:
+def _conditions(spec: FeatureSpec, calibrated: bool) -> Iterator[Condition]:
     slices = _slices(spec)
     for name, entry in spec.objectives.items():
         if not entry.judged:
             continue
-        for metric in entry.judged_by:
+        by = entry.judged_by
+        if not (calibrated and entry.calibrated):
+            by = tuple(kind for kind in by if not kind.of_probabilities) or by[:1]
+        for metric in by:
             for bounds in _CONDITIONS[metric.name]:
                 yield Condition(metric=f"{metric.name}/{name}", **bounds)
-        first = entry.judged_by[0]
+        first = by[0]
         for feature in slices:
             yield Condition(
                 metric=f"{first.name}/{name}",

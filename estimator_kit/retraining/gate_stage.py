@@ -134,6 +134,7 @@ def run(
     *,
     batch_size: int,
     known_days: Sequence[str] = (),
+    calibrated: bool = True,
 ) -> tuple[Judged, Answers]:
     """Scores both models and judges the candidate.
 
@@ -146,11 +147,12 @@ def run(
       known_days: the evaluation days up to the newest day on which the live model, or the model
         that the training started from, was trained. If there are any, the gate refuses, because the
         comparison would not tell how the models do on new rows.
+      calibrated: `ModelFn.calibrated` of the model.
 
     Returns:
       What the gate found, and the candidate's answers to the first records, for `verify`.
     """
-    section = default_gate.gate_of(spec)
+    section = default_gate.gate_of(spec, calibrated=calibrated)
     conditions = section.conditions or ()
     features = {c.slice for c in conditions} | {section.bootstrap.group_by}
     wanted = sorted(name for name in features if name is not None)

@@ -15,6 +15,7 @@ from typing import Optional
 from estimator_kit.config.areas.retraining import Retraining
 from estimator_kit.config.modes import InFolder, Retrain
 from estimator_kit.errors import Locked
+from estimator_kit.models import find_model
 from estimator_kit.retraining import (
     cycle_files,
     cycle_versions,
@@ -196,6 +197,7 @@ def judge(cycle: Cycle) -> gate_stage.Judged:
         [file.path for file in cycle.window.eval_files],
         batch_size=cycle.command.reading.eval_batch_size,
         known_days=_known_days(cycle),
+        calibrated=find_model(cycle.command.choice.model).calibrated,
     )
     return judged
 

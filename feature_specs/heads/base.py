@@ -155,6 +155,15 @@ class HeadEntry(Declared):
         return 1 + len(self.label_parts)
 
     @property
+    def calibrated(self) -> bool:
+        """Whether training makes predictions probabilities, or means of the label.
+
+        Otherwise metrics `of_probabilities` are no reason to call a model good or bad.
+        """
+        loss = getattr(self, "loss", None)
+        return loss is None or bool(loss.calibrated)
+
+    @property
     def judged(self) -> bool:
         """Whether metrics of rows can judge the objective."""
         return self.answer is not None and self.steps_in_row is None

@@ -53,11 +53,20 @@ class Hinge(LossEntry):
 
     hinge: NoOptions = Field(description="max(0, 1 - m), with the margin m = (2y - 1) logit.")
 
+    @property
+    def calibrated(self) -> bool:
+        return False
+
 
 class Exponential(LossEntry):
     """The exponential loss of AdaBoost, exp(-m), with the margin m = (2y - 1) logit."""
 
     exponential: NoOptions = Field(description="exp(-m), with the margin m = (2y - 1) logit.")
+
+    @property
+    def calibrated(self) -> bool:
+        """The best logit is half of the log-odds."""
+        return False
 
 
 class DelayedFeedback(LossEntry):
@@ -87,6 +96,11 @@ class DelayedFeedback(LossEntry):
         "label 0, with p = sigmoid(logit), t = elapsed / delay, and the rate l, which is the "
         "exponential of a second logit."
     )
+
+    @property
+    def calibrated(self) -> bool:
+        """Probabilities are above the labels that are stored, some of which come later."""
+        return False
 
     def negative(self, objective: str) -> Optional[str]:
         return f"{may_be_negative(objective)} Use pcgrad or weights."
@@ -157,6 +171,10 @@ class Binary(StepEntry):
     sometimes = (BAYES_AUC, BAYES_LOSS, *kinds.WITH_GROUPS)
     by_group = OF_GROUPS
     label_range: ClassVar[Range] = (0, 1)
+
+    @property
+    def calibrated(self) -> bool:
+        return super().calibrated and self.positive_penalty == 1
 
     @property
     def delayed(self) -> bool:

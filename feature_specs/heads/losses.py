@@ -38,6 +38,11 @@ class LossEntry(Entry):
         """The loss with its default options."""
         return cls.model_validate({cls.name(): {}})
 
+    @property
+    def calibrated(self) -> bool:
+        """Whether predictions that minimize it are probabilities, or means of the label."""
+        return True
+
     def negative(self, objective: str) -> Optional[str]:
         """If the loss may be below 0: a clause that says so of an objective, and the remedy."""
         return None
@@ -67,6 +72,10 @@ class SigmoidCrossEntropy(LossEntry):
         description="-y log p - (1 - y) log(1 - p), with p = sigmoid(logit)."
     )
 
+    @property
+    def calibrated(self) -> bool:
+        return bool(self.options.label_smoothing == 0)
+
 
 class SoftmaxCrossEntropy(LossEntry):
     """Cross-entropy of the softmax: -log p, with p = softmax(logits)[label]."""
@@ -81,6 +90,10 @@ class SoftmaxCrossEntropy(LossEntry):
         )
 
     softmax_cross_entropy: Values = Field(description="-log p, with p = softmax(logits)[label].")
+
+    @property
+    def calibrated(self) -> bool:
+        return bool(self.options.label_smoothing == 0)
 
 
 class Focal(LossEntry):
@@ -101,6 +114,10 @@ class Focal(LossEntry):
     focal: Values = Field(
         description="-(1 - p)^gamma log p, where p is the probability of the true class."
     )
+
+    @property
+    def calibrated(self) -> bool:
+        return bool(self.options.gamma == 0)
 
 
 class LogLoss(LossEntry):
@@ -128,6 +145,10 @@ class Absolute(LossEntry):
     """The absolute error, |prediction - label|. The best prediction is the median."""
 
     absolute: NoOptions = Field(description="|prediction - label|.")
+
+    @property
+    def calibrated(self) -> bool:
+        return False
 
 
 class LossField:

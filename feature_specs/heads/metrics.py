@@ -35,6 +35,8 @@ class MetricKind(NamedTuple):
         `<name>_<share>` or `<name>_at_<count>`.
       reads_predictions: whether the metric depends on predictions, so that it is NaN if a row has a
         NaN prediction.
+      of_probabilities: whether it says something only about predictions that are meant to be
+        probabilities, or means of the label. See `HeadEntry.calibrated`.
     """
 
     name: str
@@ -44,6 +46,7 @@ class MetricKind(NamedTuple):
     number: Optional[Literal["share", "count"]] = None
     label: Optional[str] = None
     reads_predictions: bool = True
+    of_probabilities: bool = False
 
     @property
     def template(self) -> str:
@@ -185,9 +188,12 @@ AUC_PRECISION_RECALL = MetricKind(
 )
 CALIBRATION = MetricKind(
     "calibration",
-    "prediction_mean / label_mean. It is 1 if the model predicts as many events as occur.",
+    "prediction_mean / label_mean. It is 1 if the model predicts as many events as occur. It says "
+    "nothing if the loss does not learn probabilities, as `hinge` or `focal`, or with a "
+    "`positive_penalty`. The model `two_tower` does not report it.",
     better="one",
     range=(0, math.inf),
+    of_probabilities=True,
 )
 CONFUSION = MetricKind(
     "confusion",
@@ -208,6 +214,7 @@ EXPECTED_CALIBRATION_ERROR = MetricKind(
     "The mean distance between probability and outcome in 15 bins of the probability: sum over "
     "bins of |sum(w y) - sum(w p)| / sum(w).",
     better="min",
+    of_probabilities=True,
 )
 F1 = MetricKind(
     "f1",
@@ -245,6 +252,7 @@ LOG_LOSS = MetricKind(
     "trained with.",
     better="min",
     range=(0, math.inf),
+    of_probabilities=True,
 )
 LOSS = MetricKind(
     "loss",

@@ -94,6 +94,10 @@ class MultiClass(HeadEntry):
     def label_bounds(self) -> tuple[float, float]:
         return 0, self.num_classes - 1
 
+    @property
+    def calibrated(self) -> bool:
+        return super().calibrated and self.class_penalties is None
+
     @pydantic.model_validator(mode="after")
     def _check(self) -> MultiClass:
         if self.class_penalties is not None and len(self.class_penalties) != self.num_classes:

@@ -23,8 +23,9 @@ from feature_specs.heads.metrics import MetricChoice, MetricKind, metrics_of
 
 UNKNOWN_ITEM_SHARE = MetricKind(
     "unknown_item_share",
-    "The share of the rows whose last next item is not in the catalogue, such as a word outside "
-    "of the vocabulary. The other metrics leave these rows out.",
+    "The share of the rows whose item is not in the catalogue, such as a word outside of the "
+    "vocabulary. The model cannot predict it: these rows count as misses, and not in `loss`. Also "
+    "of the model `two_tower`, for the rows with label 1.",
     reads_predictions=False,
 )
 POPULARITY_LIFT = MetricKind(

@@ -6,8 +6,8 @@
 has the weight 0. So does a row without a part of the label, such as the `event` of `survival`.
 
 The labels of the head `next_item` are ids of the column `items`, without its out-of-vocabulary
-buckets. An empty string, -1, and a value outside of the catalogue have no id: their step stays, and
-has no loss.
+buckets. A value outside of the catalogue (NO_ITEM), and an empty string or -1 (NO_LABEL), have no id:
+their step stays, and has no loss. Metrics count only the former, as misses.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from input_pipelines.transform import checks
 from input_pipelines.transform.batch import Batch, Ids, is_missing, list_table, make_table
 from input_pipelines.transform.kinds import value_of
 
+# The ids of labels without an id. -2 stands for the places after the last step (`item_metrics`).
 NO_ITEM = -1
+NO_LABEL = -3
 
 
 def item_ids(
@@ -80,7 +82,8 @@ def _ids(
     assert isinstance(looked_up, Ids)
     ids = looked_up.values.flat_values
     is_item = ~missing & (ids >= 0) & (ids < spec.named_ids(items))
-    return values.with_flat_values(tf.where(is_item, ids, tf.constant(NO_ITEM, tf.int64)))
+    without = tf.where(missing, tf.constant(NO_LABEL, tf.int64), tf.constant(NO_ITEM, tf.int64))
+    return values.with_flat_values(tf.where(is_item, ids, without))
 
 
 class LabelReader:
@@ -108,7 +111,7 @@ class LabelReader:
           `<label>`: int64 or float32 [rows], or float32 [rows, n] for a vector or n classes (1 if
             the row has the class). With steps: [rows, steps], and float32 [rows, steps, n]. With
             `label_parts` of the head: float32 [rows, 1 + parts], the label and its parts. Of the
-            head `next_item`: a RaggedTensor of int64 ids [rows, None], with -1 for no item.
+            head `next_item`: a RaggedTensor of int64 ids [rows, None], with NO_ITEM or NO_LABEL.
           `<label>/weight`: float32 [rows], if the label has a weight, or if the label or a part of
             it may be missing; 0 means masked. [rows, steps] if each step has a weight.
           `<label>/true_probability`: float32 [rows], if the data have it.

@@ -10,6 +10,7 @@ Its losses compare the score of the next item with other scores:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Optional, Union
 
@@ -23,6 +24,7 @@ from estimator_kit.model.heads.streaming import Metric, ratio, streaming_sum
 from feature_specs.heads.losses import LossEntry
 from feature_specs.heads.next_item import Bpr, BprMax, SampledSoftmax
 from feature_specs.spec import FeatureSpec
+from input_pipelines.transform.labels import NO_ITEM
 
 # Low enough for a weight of exactly 0 in a softmax, and finite, so that its gradient is 0.
 _NOT_THERE = -1e9
@@ -104,8 +106,9 @@ def negatives_loss(
 class NextItemHead(Head):
     """One score per item of a catalogue, which ranks the items that may follow.
 
-    Labels are int64 [rows, steps]: the id of the next item, -1 for a step whose next item is not in
-    the catalogue, and NO_STEP after the last step. Only steps with an id count.
+    Labels are int64 [rows, steps]: the id of the next item, NO_ITEM for a step whose next item is
+    not in the catalogue, NO_LABEL for a step without a next item, and NO_STEP after the last step.
+    Only steps with an id have a loss. In the other metrics, NO_ITEM counts as a miss.
 
     In training, a model returns `StepScores`, and the loss has a row for each step. In evaluation,
     prediction and serving, logits are the scores of the last step, float32 [rows, items], and the
@@ -163,22 +166,26 @@ class NextItemHead(Head):
         hidden = None
         if self.config.exclude_seen and batch.seen is not None:
             hidden = item_metrics.seen_mask(batch.seen, self.items)
-        rank = item_metrics.ranks(logits, targets, hidden)
+        last = item_metrics.last_targets(labels)
         known_weights = self._known_weights(labels, weights)
-        means, spread = {"loss": self.row_losses(logits, labels)}, {}
+        present = tf.where((last >= 0) | tf.equal(last, NO_ITEM), weights, tf.zeros_like(weights))
+        rank = item_metrics.ranks(logits, targets, hidden)
+        rank = tf.where(last >= 0, rank, tf.constant(math.inf))
+        means, spread = {}, {}
         for chosen in self.chosen:
             if chosen.name in item_metrics.METRICS:
                 spread[chosen.label] = item_metrics.metric(
-                    chosen, logits, known_weights, hidden, batch.seen
+                    chosen, logits, present, hidden, batch.seen
                 )
             else:
                 means[chosen.label] = item_metrics.rank_metric(chosen, rank)
-        metrics = {**self._mean_metrics(means, known_weights), **spread}
-        last = item_metrics.last_targets(labels)
-        present = tf.where(tf.equal(last, NO_STEP), tf.zeros_like(weights), weights)
-        sums = tf.stack([tf.reduce_sum(present - known_weights), tf.reduce_sum(present)])
-        totals, update = streaming_sum(sums, "unknown_items")
-        return {**metrics, "unknown_item_share": (ratio(totals[0], totals[1]), update)}
+        means["unknown_item_share"] = tf.cast(last < 0, tf.float32)
+        rows = tf.cast(tf.stack([*means.values(), tf.ones_like(rank)]), tf.float64)
+        sums = tf.reduce_sum(rows * tf.cast(present, tf.float64), axis=1)
+        totals, update = streaming_sum(sums, "ranks")
+        of_rows = {n: (ratio(totals[i], totals[-1]), update) for i, n in enumerate(means)}
+        losses = self._mean_metrics({"loss": self.row_losses(logits, labels)}, known_weights)
+        return {**losses, **of_rows, **spread}
 
     def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
         return {}

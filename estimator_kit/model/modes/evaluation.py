@@ -80,6 +80,11 @@ def _of_heads(model: Model, batch: Labeled) -> dict[str, Metric]:
             rows = tf.identity(batch.rows)
         result: dict[str, Metric] = {"rows": streaming_sum(rows, "rows")}
     of_heads = joint.metrics_of(model.heads, batch.logits, batch.labels, batch.weights)
+    if not model.calibrated:
+        for name, head in model.heads.items():
+            for kind in head.config.always:
+                if kind.of_probabilities:
+                    of_heads.pop(f"{kind.name}/{name}", None)
     return {**result, **of_heads}
 
 

@@ -7,7 +7,7 @@ the modes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Protocol
+from typing import Any, ClassVar, Optional, Protocol
 
 import tensorflow as tf
 
@@ -105,6 +105,7 @@ Tensors = Mapping[str, tf.Tensor]
 class Model(Protocol):
     """See `ModelFn` for each attribute and method."""
 
+    calibrated: ClassVar[bool]
     spec: FeatureSpec
     params: Any
     heads: dict[str, Head]

@@ -56,7 +56,9 @@ def best(numbers: Numbers, metric: str, direction: str) -> Optional[tuple[int, f
 
 
 def _calibration(numbers: Numbers) -> Iterator[str]:
-    for objective in numbers.spec.objectives:
+    for objective, entry in numbers.spec.objectives.items():
+        if not entry.calibrated:
+            continue
         value = numbers.metrics.get(f"calibration/{objective}")
         weight = _weight(numbers, objective)
         if value is None or not math.isfinite(value) or not weight or not weight.positives:

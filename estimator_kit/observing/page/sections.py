@@ -67,9 +67,10 @@ def _outcome(numbers: Numbers) -> Section:
 
 def _learning(numbers: Numbers) -> Optional[Section]:
     figures = [charts.losses(numbers)]
-    for objective in numbers.spec.objectives:
+    for objective, entry in numbers.spec.objectives.items():
         figures.append(charts.learning_curve(numbers, *main_metric(numbers, objective)))
-        figures.append(charts.learning_curve(numbers, f"calibration/{objective}"))
+        if entry.calibrated:
+            figures.append(charts.learning_curve(numbers, f"calibration/{objective}"))
     return with_charts(
         "Learning curves",
         "The star marks the best evaluation. The training loss is the loss of single batches.",

@@ -11,6 +11,7 @@ from estimator_kit.model.heads.base import Batch
 from estimator_kit.model.heads.item_metrics import NO_STEP
 from estimator_kit.model.heads.steps import StepScores
 from feature_specs.heads import NextItem
+from input_pipelines.transform.labels import NO_ITEM, NO_LABEL
 from tests.estimator_kit.model.heads.test_objectives import make
 
 LABEL = {"dtype": "int64", "shape": "variable"}
@@ -322,6 +323,7 @@ def test_metrics_over_the_whole_catalogue_equal_numpys(exclude_seen):
     rows, steps = 40, 3
     scores = RNG.integers(0, 9, (rows, ITEMS)).astype("f")  # With many ties.
     labels = RNG.integers(-1, ITEMS, (rows, steps))
+    labels[::9] = NO_LABEL
     lengths = RNG.integers(0, steps + 1, rows)
     labels[np.arange(steps) >= lengths[:, None]] = NO_STEP
     seen = RNG.integers(0, ITEMS, (rows, steps))
@@ -335,15 +337,15 @@ def test_metrics_over_the_whole_catalogue_equal_numpys(exclude_seen):
     found = stream(made, [[x[:13] for x in batch], [x[13:] for x in batch]])
     known = last >= 0
     rank = ranks_by_hand(scores[known], last[known], seen[known] if exclude_seen else None)
-    w = weights[known]
+    w, all_rows = weights[known], weights[(last >= 0) | (last == NO_ITEM)].sum()
     expected = {
         "weight_sum": w.sum(),
-        "mrr": w @ (1 / rank) / w.sum(),
-        "recall_at_3": w @ (rank <= 3) / w.sum(),
-        "hit_rate_at_3": w @ (rank <= 3) / w.sum(),
-        "ndcg_at_5": w @ np.where(rank <= 5, 1 / np.log2(1 + rank), 0) / w.sum(),
+        "mrr": w @ (1 / rank) / all_rows,
+        "recall_at_3": w @ (rank <= 3) / all_rows,
+        "hit_rate_at_3": w @ (rank <= 3) / all_rows,
+        "ndcg_at_5": w @ np.where(rank <= 5, 1 / np.log2(1 + rank), 0) / all_rows,
         "loss": w @ -np.log(softmax(scores[known])[np.arange(known.sum()), last[known]]) / w.sum(),
-        "unknown_item_share": weights[last == -1].sum() / weights[last != NO_STEP].sum(),
+        "unknown_item_share": weights[last == NO_ITEM].sum() / all_rows,
     }
     assert np.isinf(rank).any() == exclude_seen
     assert set(found) == set(expected)
@@ -388,9 +390,8 @@ def test_coverage_and_popularity_lift_equal_sets_of_items(exclude_seen):
     made = objective(metrics=chosen, exclude_seen=exclude_seen)
     batch = [scores, labels, weights, seen]
     found = stream(made, [[x[:13] for x in batch], [x[13:] for x in batch]])
-    known = weights * (labels[np.arange(rows), lengths - 1] >= 0)
     for k in (2, 7):
-        coverage, lift = spread_by_hand(k, scores, known, seen, exclude_seen=exclude_seen)
+        coverage, lift = spread_by_hand(k, scores, weights, seen, exclude_seen=exclude_seen)
         assert found[f"coverage_at_{k}"] == pytest.approx(coverage, rel=1e-12)
         assert found[f"popularity_lift_at_{k}"] == pytest.approx(lift, rel=1e-9)
     nothing = stream(made, [[x[:0] for x in batch]])
