@@ -10,6 +10,9 @@
     empty       two quotes with nothing between them
     named       a field in quotes that --csv_missing names
 
+Of the texts, those that programs write for a missing value are counted, too (`MARKERS`): analysis
+reads a column of numbers and markers as numbers.
+
 Only whole: int64. Only whole, fraction and odd: float32. With any other value: string, so that no
 value is changed. Programs that quote every field write a missing number as empty or named. So in a
 column of numbers these are missing values; in a column of text they are text. If at most half of
@@ -36,6 +39,9 @@ _KINDS = (
     ("zeros", r"^-?0[0-9]+(\.[0-9]*)?$"),
     ("spaced", r"^ +-?[0-9.][0-9.eE+-]*$"),
 )
+# What programs write for a missing value.
+MARKERS = r"(?i)^( +|n/?a|null|none|missing|unknown|\?|-+|\.)$"
+
 _BIG = r"^-?[1-9][0-9]*$"  # Not -0, which is a float.
 
 # The start of values of all kinds except `odd` and `text`.
@@ -99,11 +105,13 @@ class TextColumn:
       multi: whether rows have lists of values.
       counts, first: by kind, how many values the column has, and the first one.
       broken: how many fields have line breaks.
+      markers: how often each of `MARKERS` occurs. All of them are counted as `text`.
     """
 
     name: str
     multi: bool = False
     counts: Counter[str] = dataclasses.field(default_factory=Counter)
+    markers: Counter[str] = dataclasses.field(default_factory=Counter)
     first: dict[str, Place] = dataclasses.field(default_factory=dict)
     broken: int = 0
 
@@ -130,6 +138,8 @@ class TextColumn:
         compute = arrow("compute")
         rest = cells.values.drop_null()
         self._see_breaks(rest, cells)
+        marks = compute.match_substring_regex(rest, MARKERS)
+        self.markers.update(rest.filter(marks).to_pylist())
         if self.counts["text"] and not self._numbers:
             # The column is text. One pass finds the numbers, which do not change the type.
             numbers = rest.filter(compute.match_substring_regex(rest, _NUMBER))
@@ -156,8 +166,17 @@ class TextColumn:
         """Adds the values of a later file."""
         self.counts.update(other.counts)
         self.broken += other.broken
+        self.markers.update(other.markers)
         self.multi |= other.multi
         self.first = {**other.first, **self.first}
+
+    @property
+    def missing_markers(self) -> list[str]:
+        """The markers of missing values, if all values that are no numbers are such markers."""
+        marked = sum(self.markers.values())
+        others = self.counts["text"] + self.counts["spaced"] - marked
+        numbers = self.counts["whole"] + self.counts["fraction"]
+        return sorted(self.markers) if numbers >= marked > 0 and not others else []
 
     def dtype(
         self, declared: Optional[str], where: Where, correct: str = "correct the spec"

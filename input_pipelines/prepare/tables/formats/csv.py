@@ -46,8 +46,18 @@ class Csv(TableFormat):
             raise DataError(_undecided(spaced, names))
         for path in files:
             check_names(files[0], names[files[0]], path, names[path])
-        columns, rows = _columns(files, csv, names, request)
-        notes = tuple(
+        columns, rows, markers = _columns(files, csv, names, request)
+        marked: tuple[str, ...] = ()
+        if markers:  # Only without a spec, which says what means missing.
+            words = sorted({word for each in markers.values() for word in each})
+            csv = dataclasses.replace(csv, missing=(*csv.missing, *words))
+            columns, rows, _ = _columns(files, csv, names, request)
+            marked = (
+                f"{', '.join(map(repr, words))} means a missing value, because "
+                f"{', '.join(markers)} {'has' if len(markers) == 1 else 'have'} only numbers beside "
+                "it; to keep it as a word, give --csv_missing without it, such as --csv_missing=NA",
+            )
+        notes = marked + tuple(
             f"{_all_spaced(path, fields, names)}, so spaces at the start of fields are ignored, "
             "which a spec must say (tables: {csv_skip_spaces: true}); use --nocsv_skip_spaces to "
             "keep them"
@@ -103,8 +113,11 @@ def _columns(
     csv: CsvOptions,
     names: Mapping[str, tuple[str, ...]],
     request: ColumnRequest,
-) -> tuple[list[Column], dict[str, int]]:
-    """The columns of all files, and the number of rows of each file.
+) -> tuple[list[Column], dict[str, int], dict[str, list[str]]]:
+    """The columns of all files, the number of rows of each file, and markers of missing values.
+
+    The markers are those of columns that have only numbers beside them. They are looked for where
+    neither a spec nor --csv_missing says what means missing.
 
     A column has the type in the spec, or the type that fits all its fields. With a separator of
     lists, the lists of the spec have lists, and all other columns with the separator in a field.
@@ -122,11 +135,15 @@ def _columns(
         return csv_lines.name(path, row, CsvRows(csv, empty_rows=len(names[path]) == 1))
 
     typed = []
+    markers: dict[str, list[str]] = {}
+    if request.dtypes is None and not csv.missing:
+        every = {name: column.missing_markers for name, column in columns.items()}
+        markers = {name: words for name, words in every.items() if words}
     for name, column in columns.items():
         column.multi |= bool(csv.list_separator) and name in request.lists
         dtype, note = column.dtype(dtypes.get(name), where, request.correct)
         typed.append(Column(name, dtype, column.multi, note))
-    return typed, {path: rows for path, (_, rows) in zip(files, results)}
+    return typed, {path: rows for path, (_, rows) in zip(files, results)}, markers
 
 
 def _read_file(common: bytes, piece: bytes) -> bytes:

@@ -1,0 +1,146 @@
+"""How good is the first model? Public tables through the two commands of the README, unedited.
+
+    python benchmarks/first_models.py --data=FOLDER --out=FOLDER [--sets=adult,bike] [--seeds=1,2,3]
+        [--tune=300s] [--trees=PYTHON]
+
+For each table: `analyze --convert_dir` splits the rows in three (0.6, 0.2 and 0.2, `--split_seed`
+decides how where the split takes one), then `train_and_evaluate --flagfile=exp.flags`, once for
+each seed. The metric is that of the test rows at the step that the evaluation rows chose. Boosted
+trees of scikit-learn (the reference model of the same run) learn from the same rows; `--trees`
+names a Python with LightGBM, pandas and pyarrow, which gets these rows, too. Nothing is downloaded:
+`TABLES` says which files FOLDER must have. Results are lines of JSON in OUT/results.jsonl, and a
+table is printed. This program is not a test, and no number in it decides a default: five of the
+tables (`chosen_on`) did that, the others judge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, Optional
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A public table.
+
+    Attributes:
+      file: its file in the folder of the data.
+      label: the label.
+      metric: the metric that is compared.
+      flags: further flags of `analyze`. They only name what nobody can see in the rows.
+      chosen_on: whether defaults were chosen with this table.
+    """
+
+    file: str
+    label: str
+    metric: str
+    flags: tuple[str, ...] = ()
+    chosen_on: bool = False
+
+
+TABLES = {
+    "talkingdata": Table("talkingdata.csv", "is_attributed", "auc", (), True),
+    "speed_dating": Table("speed_dating.csv", "match", "auc", (), True),
+    "avazu": Table("avazu.csv", "click", "auc", (), True),
+    "mq2007": Table("mq2007.svm", "label", "ndcg_at_10", (), True),
+    "ml100k": Table("ml100k.csv", "next_item_id", "recall_at_10", (), True),
+    "adult": Table("adult.csv", "income", "auc"),
+    "bike": Table("bike.csv", "cnt", "rmse"),
+    "criteo": Table("criteo.tsv", "label", "auc"),
+    "bank": Table("bank.csv", "Class", "auc"),
+    "toys": Table("toys.csv", "next_item_id", "recall_at_10"),
+    "credit": Table("credit.csv", "default", "auc"),
+    "california": Table("california.csv", "median_house_value", "rmse"),
+}
+
+
+def main(argv: Optional[Sequence[str]] = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", required=True, help="the folder with the files of TABLES")
+    parser.add_argument("--out", required=True, help="the folder for specs, models and results")
+    parser.add_argument("--sets", default=",".join(TABLES))
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--tune", help="how long a search takes, such as 300s")
+    parser.add_argument("--trees", help="a Python that has LightGBM, pandas and pyarrow")
+    args = parser.parse_args(argv)
+    os.makedirs(args.out, exist_ok=True)
+    for name in args.sets.split(","):
+        seeds = [int(seed) for seed in args.seeds.split(",")]
+        line = measure(name, os.path.join(args.data, TABLES[name].file), args.out, seeds, args)
+        with open(os.path.join(args.out, "results.jsonl"), "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        print(json.dumps(line), flush=True)
+
+
+def measure(
+    name: str, file: str, out: str, seeds: Sequence[int], args: argparse.Namespace
+) -> dict[str, Any]:
+    """All numbers of one table."""
+    table, folder = TABLES[name], os.path.join(out, name)
+    line: dict[str, Any] = {"table": name, "chosen_on": table.chosen_on, "metric": table.metric}
+    first = os.path.join(folder, "first")
+    if not os.path.exists(os.path.join(first, "exp.flags")):
+        line["analyze_seconds"] = _run(
+            os.path.join(folder, "analyze.txt"),
+            "analyze",
+            f"--train_files={file}",
+            f"--labels={table.label}",
+            f"--analysis_dir={first}",
+            f"--convert_dir={first}/data",
+            *table.flags,
+        )
+    flagfile = f"--flagfile={first}/exp.flags"
+    results = []
+    for seed in seeds:
+        model_dir = os.path.join(folder, f"seed_{seed}")
+        seconds = _run(
+            os.path.join(folder, f"seed_{seed}.txt"),
+            "train_and_evaluate",
+            flagfile,
+            f"--model_dir={model_dir}",
+            f"--seed={seed}",
+        )
+        with open(os.path.join(model_dir, "result.json"), encoding="utf-8") as result:
+            results.append((seconds, json.load(result)))
+    line["train_seconds"] = [round(seconds, 1) for seconds, _ in results]
+    metric = f"{table.metric}/{table.label}"
+    line["test"] = [_test_metric(result, metric) for _, result in results]
+    if len(results) > 1:
+        line["mean"] = statistics.mean(line["test"])
+    line["reference_models"] = results[0][1].get("reference_models")
+    return line
+
+
+def _test_metric(result: Any, metric: str) -> float:
+    value: float = result["eval_sets"]["test"]["metrics"][metric]
+    return value
+
+
+def _run(log: str, *command: str) -> float:
+    """Runs the program and returns its seconds. Its output is in `log`."""
+    os.makedirs(os.path.dirname(log), exist_ok=True)
+    began = time.monotonic()
+    with open(log, "w", encoding="utf-8") as file:
+        done = subprocess.run(
+            [sys.executable, os.path.join(ROOT, "run.py"), *command],
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}; see {log}")
+    return time.monotonic() - began
+
+
+if __name__ == "__main__":
+    main()
