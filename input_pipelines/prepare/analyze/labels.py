@@ -19,13 +19,14 @@ only reads statistics, and writes nothing.
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from feature_specs.entry import NAME_PATTERN
 from feature_specs.errors import counted, did_you_mean
-from feature_specs.statistics import FeatureStatistics, Statistics
+from feature_specs.statistics import FeatureStatistics, Numbers, Statistics
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze.columns import Choice, Entry, free_name, percent
 from input_pipelines.prepare.analyze.numbers import with_commas
@@ -252,4 +253,15 @@ def _head_of_number(statistics: FeatureStatistics) -> tuple[dict[str, Any], str]
             f"all values are integers from 0 to {classes - 1}, and each occurs. If the label is a "
             "count, use the head regression or poisson"
         )
-    return {"head": "regression"}, "a number that is not the index of a class"
+    return _regression(numbers), (
+        "a number that is not the index of a class. The model learns it in standard deviations "
+        "from its mean"
+    )
+
+
+def _regression(numbers: Numbers) -> dict[str, Any]:
+    """The head of a number, whatever its unit: a model learns prices slowly, but not z-scores."""
+    center, scale = (float(f"{value:.6g}") for value in (numbers.mean, numbers.stddev))
+    if not math.isfinite(center) or not math.isfinite(scale) or scale <= 0:
+        return {"head": "regression"}
+    return {"head": "regression", "center": center, "scale": scale}
