@@ -75,8 +75,13 @@ class OtherSets(tf.compat.v1.train.SessionRunHook):
         def read() -> Any:
             iterator = tf.compat.v1.data.make_initializable_iterator(input_fn())
             self._initializer = iterator.initializer
+            resource = iterator.initializer.inputs[1]
+            # `Iterator.make_initializer` refuses ragged tensors, whose types it compares with `is`.
             self._initializers = {
-                name: iterator.make_initializer(each()) for name, each in others.items()
+                name: tf.raw_ops.MakeIterator(
+                    dataset=tf.data.experimental.to_variant(each()), iterator=resource
+                )
+                for name, each in others.items()
             }
             return iterator.get_next()
 
