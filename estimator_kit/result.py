@@ -44,6 +44,40 @@ class InputProfile(documents.Part):
     trace: Optional[str] = None
 
 
+class EvalSet(documents.Part):
+    """An evaluation of another set of --eval_files, at the step of an evaluation.
+
+    Attributes:
+      rows: how many rows were evaluated.
+      metrics: as the metrics of a run.
+      scores: a digest of what the metrics mean.
+    """
+
+    rows: int
+    metrics: Mapping[str, Optional[float]]
+    scores: Optional[str] = None
+
+    @classmethod
+    def of(cls, metrics: Mapping[str, float], scores: Optional[str] = None) -> EvalSet:
+        return cls(rows=int(metrics["rows"]), metrics=metrics, scores=scores)
+
+
+class BestEvaluation(documents.Part):
+    """The evaluation of a training with the best value of --best_metric.
+
+    Attributes:
+      metric: the name of the metric.
+      global_step: the step of its checkpoint.
+      metrics: its metrics.
+      eval_sets: the other sets at this step, by name.
+    """
+
+    metric: str
+    global_step: int
+    metrics: Mapping[str, Optional[float]]
+    eval_sets: Mapping[str, EvalSet] = {}
+
+
 class RunResult(documents.Document):
     """What a run did.
 
@@ -57,6 +91,9 @@ class RunResult(documents.Document):
       metrics: the metrics of the latest evaluation; after an early stop, of the evaluation with the
         best --best_metric, which the exporter `best` exports. NaN is None if it was read from a
         file.
+      eval_sets: the other sets of --eval_files at the step of `metrics`, by name.
+      best: the best evaluation of a training by --best_metric. The export of the exporter `best` is
+        of its step. None without an evaluation.
       exports: the SavedModel of each exporter.
       export_path: the export to serve: the final one, else the best, else the latest. After an
         early stop the best one comes first, because the steps after it made the model worse.
@@ -87,6 +124,8 @@ class RunResult(documents.Document):
     stop_reason: Optional[str] = None
     global_step: Optional[int] = None
     metrics: Mapping[str, Optional[float]] = {}
+    eval_sets: Mapping[str, EvalSet] = {}
+    best: Optional[BestEvaluation] = None
     exports: Mapping[str, str] = {}
     examples_per_second: Optional[float] = None
     rows_a_step: Optional[int] = None
