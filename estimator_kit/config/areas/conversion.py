@@ -221,6 +221,18 @@ def problems(conversion: Conversion, program: Program, run: Run, tables: Tables)
     return []
 
 
+# What an analysis uses only for the records that it writes.
+_OF_RECORDS = (
+    "split",
+    "split_eval",
+    "split_test",
+    "sequence_by",
+    "order_by",
+    "sequence_columns",
+    "sequence_steps",
+)
+
+
 def _analysis_problems(conversion: Conversion, run: Run) -> list[str]:
     """Settings of a conversion in an analysis that converts nothing."""
     if conversion.convert_dir is not None:
@@ -237,10 +249,9 @@ def _analysis_problems(conversion: Conversion, run: Run) -> list[str]:
     return [
         f"--{name} is for the records that an analysis writes. Name their folder with "
         "--convert_dir."
-        for name in ("split", "split_eval", "split_test", "sequence_by", "order_by", "sequence_columns",
-                     "sequence_steps")
+        for name in _OF_RECORDS
         if getattr(conversion, name)
-    ]  # fmt: skip
+    ]
 
 
 def convert_problems(

@@ -33,5 +33,5 @@ def items_of(labels: Sequence[str], names: Collection[str]) -> Optional[str]:
 
 
 def guessed(role: str, names: Sequence[str], taken: Collection[str]) -> Optional[str]:
-    """The first column with the name of a `person` or `time`; None if there is none."""
+    """The first column with the name of a `person` or `time`; None if no column has one."""
     return next((name for name in names if name not in taken and roles.named(role, name)), None)

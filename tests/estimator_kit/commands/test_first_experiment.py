@@ -135,7 +135,7 @@ def test_a_ranking(tmp_path):
              for i in range(1000)]  # fmt: skip
     (tmp_path / "raw.svm").write_text("\n".join(lines))
     report = analyze(tmp_path, "--convert_dir=data", files="raw.svm", labels="label")
-    assert "  no column: qid: it names the group of a row, and is no input of a model\n" in report
+    assert "  no column: qid: it names the group of a row, and models do not read it\n" in report
     assert (
         "  all rows of one qid are on the same side, to be ranked (--split=key:qid "
         "--split_eval=0.1 --split_test=0.1)\n"
