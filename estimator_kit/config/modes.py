@@ -150,7 +150,7 @@ _TRAIN_ONLY = "Use --mode=train_and_evaluate, which also evaluates and exports."
 
 class Analyze(Command):
     purpose = "prepare data"
-    help = "write a first spec and its flags for records or tables, or refresh a spec's files"
+    help = "write a first spec and the flags of a training, or refresh the files of a spec"
     needs = {"train_files": (), "analysis_dir": ("spec",), "labels": ("spec",)}
     refuses = {
         "threads processes deterministic": "",

@@ -115,7 +115,7 @@ def write(
             + ("".join(f"; {n}: {c.why}" for n, c in choices.items()))
         )
     choices, steps = label_rules.with_steps(choices, labels, statistics)
-    found = roles.recognized(statistics, labels)
+    found = roles.recognized(statistics, labels, _codes(summary))
     queries = {
         label: found.query
         for label in labels
@@ -165,8 +165,14 @@ def write(
     )
 
 
+def _codes(summary: RecordSummary) -> Optional[roles.Sample]:
+    """The rows of the summary's sample, if it has one."""
+    sample = getattr(summary, "sample", None)
+    return {n: c.codes for n, c in sample.columns().items()} if sample is not None else None
+
+
 _NO_COLUMNS: Any = {"columns": (), "wide": (), "deep": ()}
-_IS_GROUP = "it names the group of a row, and is no input of a model"
+_IS_GROUP = "it names the group of a row, and models do not read it"
 
 
 def _largest_ids(choices: Mapping[str, columns.Choice], statistics: Statistics) -> int:
