@@ -104,7 +104,7 @@ def write(
             statistics.rows,
             words.get(name),
             names,
-            counts=summary.features[name].value_counts,
+            counts=_counts(summary, name),
         )
         for name, feature in statistics.features.items()
         if name not in labels
@@ -143,9 +143,10 @@ def write(
     )
     texts = {SPEC_FILE: text, STATISTICS_FILE: statistics.as_text()}
     for name, chosen in words.items():
-        if name in queries.values() or not chosen.words:
+        choice = choices.get(name)
+        if name in queries.values() or not chosen.words or choice is None or choice.is_time:
             continue
-        if name in choices and choices[name].feature is not None:
+        if choice.feature is not None:
             texts[f"{VOCABULARY_FOLDER}/{name}.txt"] = chosen.vocabulary_text()
             texts[f"{VOCABULARY_FOLDER}/{name}.counts.tsv"] = chosen.counts_text()
     check_loads(texts)
@@ -256,6 +257,13 @@ def words_of(summary: RecordSummary, names: Sequence[str], min_count: int) -> Vo
 def _all_words(summary: RecordSummary, name: str) -> list[tuple[str, int]]:
     counter = summary.features[name].counter
     return counter.words() if counter is not None else []
+
+
+def _counts(summary: RecordSummary, name: str) -> Optional[Mapping[Any, int]]:
+    """How often each value of a feature occurs, as words or numbers; None for too many numbers."""
+    if summary.features[name].dtype == "string":
+        return dict(_all_words(summary, name))
+    return summary.features[name].value_counts
 
 
 def check_loads(texts: dict[str, str]) -> None:
