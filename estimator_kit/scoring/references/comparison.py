@@ -131,7 +131,7 @@ class Judge:
         return {metric.name: metric.make(outputs).value() for metric in self.metrics}
 
     def compare(self, model: Floats, reference: Floats) -> tuple[Interval, Verdict]:
-        """The first metric of the reference minus the first metric of the model, and which is better."""
+        """Reference minus model, of the first metric, and which is better."""
         first = self.metrics[0]
         found = difference(
             first.make(reference).value,

@@ -33,7 +33,7 @@ _log = logging.getLogger("estimator_kit")
 
 MOST_ROWS = 200_000
 MOST_EVAL_ROWS = 100_000
-MOST_CELLS = 10_000_000
+MOST_CELLS = 5_000_000
 _LEAST_ROWS = 5_000
 _LONGEST_ERROR = 500
 
