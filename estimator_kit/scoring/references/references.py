@@ -109,7 +109,7 @@ def problem_of(spec: FeatureSpec, objective: str) -> Optional[str]:
 
 def _most_rows(spec: FeatureSpec, objectives: Sequence[str]) -> int:
     """How many training rows keep the cost of trees in bounds."""
-    columns = 0
+    columns = 2 * len(rows.times_of(spec))
     for name in rows.names_of(spec):
         feature = spec.features[name]
         columns += 2 if feature.variable or feature.dtype == "int64" else feature.length

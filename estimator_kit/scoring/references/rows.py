@@ -25,15 +25,19 @@ from numpy.typing import NDArray
 
 from estimator_kit.model.heads import judged_labels
 from feature_specs.files import file_systems
+from feature_specs.kinds import Time
 from feature_specs.spec import FeatureSpec
 from input_pipelines.reading.selection import Selection
 from input_pipelines.record_files import tfrecords
-from input_pipelines.transform.batch import is_missing
+from input_pipelines.transform import times
 from input_pipelines.transform.labels import LabelReader, group_hash
 from input_pipelines.transform.record_parsing import RecordParser
 
 _BATCH = 8192
 _HASHES = 2**62
+
+# Values of a feature in some rows, and how many each row has.
+_Parts = tuple[NDArray[Any], NDArray[np.int64]]
 
 
 class Sample(NamedTuple):
@@ -95,9 +99,24 @@ class Table(NamedTuple):
 
 
 def names_of(spec: FeatureSpec) -> list[str]:
-    """The features of a reference model: those that groups read, without images and raw bytes."""
-    used = {name for column in spec.used_columns() for name in spec.features_of(column)}
+    """The features of a reference model: those that groups read, without images and raw bytes.
+
+    A feature of which groups only read the hour or another part is not among them; see `times_of`.
+    """
+    of_times = spec.of_kind(Time)
+    used = {
+        name
+        for column in spec.used_columns()
+        if spec.category_of(column)[0] not in of_times
+        for name in spec.features_of(column)
+    }
     return [name for name, entry in spec.features.items() if name in used and not entry.decode]
+
+
+def times_of(spec: FeatureSpec) -> list[str]:
+    """The columns with a part of a time that groups read. A reference model gets their values."""
+    used = {spec.category_of(name)[0] for name in spec.used_columns()}
+    return [name for name in spec.of_kind(Time) if name in used]
 
 
 def sampled(
@@ -161,14 +180,16 @@ def _fewer(
 def read(spec: FeatureSpec, records: Sequence[bytes], objectives: Sequence[str]) -> Table:
     """The features of some records, and the targets of these objectives."""
     parser, reader = RecordParser(_without_defaults(spec)), LabelReader(spec)
-    names = names_of(spec)
-    features: dict[str, list[tuple[NDArray[Any], NDArray[np.int64]]]] = {n: [] for n in names}
+    names, parts_of_times = names_of(spec), times_of(spec)
+    features: dict[str, list[_Parts]] = {name: [] for name in (*names, *parts_of_times)}
     labels: dict[str, list[NDArray[Any]]] = {}
     for start in range(0, len(records), _BATCH):
         batch = tf.constant(list(records[start : start + _BATCH]), tf.string)
         parsed = parser.parse(batch, with_labels=True)
         for name in names:
             features[name].append(_values(spec, name, parsed[name]))
+        for name in parts_of_times:
+            features[name].append(_time(spec.of_kind(Time)[name], parsed))
         read_labels = reader.read(parsed)
         for objective in objectives:
             label = spec.label_of(objective)
@@ -184,8 +205,8 @@ def read(spec: FeatureSpec, records: Sequence[bytes], objectives: Sequence[str])
             name: Values(
                 np.concatenate([flat for flat, _ in parts]),
                 np.concatenate([lengths for _, lengths in parts]),
-                single=spec.features[name].single,
-                words=spec.features[name].dtype == "string",
+                single=name in parts_of_times or spec.features[name].single,
+                words=name not in parts_of_times and spec.features[name].dtype == "string",
             )
             for name, parts in features.items()
         },
@@ -224,7 +245,18 @@ def _without_defaults(spec: FeatureSpec) -> FeatureSpec:
     return dataclasses.replace(spec, features=features)
 
 
-def _values(spec: FeatureSpec, name: str, parsed: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _time(column: Time, parsed: Mapping[str, Any]) -> _Parts:
+    """The part of a time in each row, and 1 or 0 values of a row."""
+    stored = parsed[column.source]
+    if not isinstance(stored, tf.RaggedTensor):
+        stored = tf.RaggedTensor.from_row_lengths(stored, tf.ones_like(stored, tf.int64))
+    read = times.parsed(stored.flat_values, column.format)
+    ids = tf.boolean_mask(stored.value_rowids(), read.readable)
+    lengths = tf.math.unsorted_segment_sum(tf.ones_like(ids), ids, stored.nrows())
+    return tf.boolean_mask(times.part(read, column.part), read.readable).numpy(), lengths.numpy()
+
+
+def _values(spec: FeatureSpec, name: str, parsed: Any) -> _Parts:
     """The values of a feature in a batch and the lengths of the rows."""
     feature = spec.features[name]
     if isinstance(parsed, tf.RaggedTensor):
@@ -234,8 +266,9 @@ def _values(spec: FeatureSpec, name: str, parsed: Any) -> tuple[NDArray[Any], ND
     else:
         flat = tf.reshape(parsed, [-1])
         lengths = tf.fill([tf.shape(parsed)[0]], tf.constant(feature.length, tf.int64))
-    if feature.single and spec.missing_value(name) is not None:
-        kept = ~is_missing(flat)
+    missing = spec.missing_value(name)
+    if feature.single and missing is not None:
+        kept = tf.not_equal(flat, tf.constant(missing, flat.dtype))
         ids = tf.repeat(tf.range(tf.size(lengths)), lengths)
         lengths = tf.math.unsorted_segment_sum(tf.cast(kept, tf.int64), ids, tf.size(lengths))
         flat = tf.boolean_mask(flat, kept)
