@@ -9,7 +9,7 @@ become two kinds of numbers, as users of CatBoost and LightGBM do: the rank of t
 frequency, and the mean of the labels of the training rows with this value. That mean is of four
 fifths of the rows, those that do not have the row itself, and it is drawn to the mean of all rows
 as if 20 more rows had it. Rows of an evaluation get the mean of all training rows. Integers are
-both number and category. A list becomes its length and the mean of its values, or of the label
+numbers, and categories too if a column reads them as names or they have up to 254 values. A list becomes its length and the mean of its values, or of the label
 means of its words.
 
 A linear model gets numbers scaled to mean 0 and standard deviation 1 with a marker for missing
@@ -157,10 +157,12 @@ class Encoder:
 
     def __init__(self, train: Mapping[str, Values], evaluated: Mapping[str, Values]):
         self._train, self._evaluated = train, evaluated
+        integers = {n: v for n, v in train.items() if np.issubdtype(v.flat.dtype, np.integer)}
+        categories = {name: Category(values) for name, values in integers.items()}
         self._categories = {
-            name: Category(values)
-            for name, values in train.items()
-            if np.issubdtype(values.flat.dtype, np.integer)
+            name: category
+            for name, category in categories.items()
+            if train[name].names or len(category.counts) <= MOST_VALUES
         }
 
     def for_trees(

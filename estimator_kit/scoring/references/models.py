@@ -6,7 +6,8 @@ A prediction has the form of the answer of the head, so that the same metric jud
 `binary`, shares of classes for `multi_class`, and numbers or scores for others. Trees learn the
 grades of `ranking` as numbers.
 
-  constant       the mean label: the rate, the shares of the classes, or the mean
+  constant       the mean label: the rate, the shares of the classes, or the mean; for `ranking`,
+                 a random order
   linear         logistic regression, or ridge regression for numbers
   boosted_trees  HistGradientBoostingClassifier, or HistGradientBoostingRegressor for numbers
 
@@ -152,6 +153,8 @@ def _logit(shares: Floats) -> Floats:
 
 def _constant(problem: Problem) -> Floats:
     weights = problem.weights / problem.weights.sum()
+    if problem.head == "ranking":  # Rows with equal scores would be in the worst order.
+        return np.random.default_rng(_SEED).random(problem.rows)
     if problem.classes is None:
         numbers = np.full(problem.rows, float(problem.labels @ weights))
         return problem.answer_of_numbers(numbers)

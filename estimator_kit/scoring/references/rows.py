@@ -16,7 +16,7 @@ sample are parsed.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -61,12 +61,14 @@ class Values:
       lengths: int64 [rows], how many values a row has; 0 where a feature of one value is missing.
       single: whether a row has one value at most.
       words: whether the values are hashes of words.
+      names: whether they are words, or integers that a column reads as names, such as ids.
     """
 
     flat: NDArray[Any]
     lengths: NDArray[np.int64]
     single: bool
     words: bool
+    names: bool
 
     def only(self, rows: NDArray[np.bool_]) -> Values:
         """The values of some rows."""
@@ -199,6 +201,9 @@ def read(spec: FeatureSpec, records: Sequence[bytes], objectives: Sequence[str])
             for key in (label, f"{label}/weight", f"{label}/group"):
                 if key in read_labels:
                     labels[key].append(read_labels[key].numpy())
+    read_as_names = {
+        name for each in spec.used_columns() for name in _read_as_names(spec, each)
+    } | {name for name in names if spec.features[name].dtype == "string"}
     whole = {key: np.concatenate(parts) for key, parts in labels.items()}
     return Table(
         {
@@ -207,6 +212,7 @@ def read(spec: FeatureSpec, records: Sequence[bytes], objectives: Sequence[str])
                 np.concatenate([lengths for _, lengths in parts]),
                 single=name in parts_of_times or spec.features[name].single,
                 words=name not in parts_of_times and spec.features[name].dtype == "string",
+                names=name in read_as_names,
             )
             for name, parts in features.items()
         },
@@ -243,6 +249,14 @@ def _without_defaults(spec: FeatureSpec) -> FeatureSpec:
         for name, entry in spec.features.items()
     }
     return dataclasses.replace(spec, features=features)
+
+
+def _read_as_names(spec: FeatureSpec, name: str) -> Iterator[str]:
+    """The features that a column, or a column below it, reads as names."""
+    column = spec.columns[name]
+    yield from column.names_values_of(spec)
+    for below in column.below(spec):
+        yield from _read_as_names(spec, below)
 
 
 def _time(column: Time, parsed: Mapping[str, Any]) -> _Parts:
