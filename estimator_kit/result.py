@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Optional, Union
+from typing import Any, Literal, Optional, Union
 
 import pydantic
 
@@ -78,6 +78,73 @@ class BestEvaluation(documents.Part):
     eval_sets: Mapping[str, EvalSet] = {}
 
 
+# Which is better, as far as the evaluation rows show: `none` if they show no difference.
+Verdict = Literal["reference", "model", "none", "undefined"]
+
+
+class ReferenceModel(documents.Part):
+    """A reference model of one objective, compared with the model; see --reference_models.
+
+    Attributes:
+      metrics: its metrics, on the evaluation rows of the comparison.
+      difference: the first metric of the reference minus the first metric of the model.
+      low, high: the 95 % interval of the difference, from the chance of the evaluation rows.
+      verdict: which one is better: `reference`, `model`, `none` if the interval contains 0, or
+        `undefined` if the metric is.
+      seconds: what it took to train and to predict.
+      error: why it could not be trained; then the other values are empty.
+    """
+
+    metrics: Mapping[str, Optional[float]] = {}
+    difference: Optional[float] = None
+    low: Optional[float] = None
+    high: Optional[float] = None
+    verdict: Verdict = "undefined"
+    seconds: float = 0.0
+    error: Optional[str] = None
+
+
+class ComparedObjective(documents.Part):
+    """An objective of the model, compared with reference models.
+
+    Attributes:
+      metric: the metric that is compared, such as auc.
+      larger_is_better: whether a better value of the metric is larger.
+      model: the metrics of the model, on the same rows.
+      references: the reference models, by the names in --reference_models.
+      error: why it has no reference models, for example because of its head.
+    """
+
+    metric: Optional[str] = None
+    larger_is_better: bool = True
+    model: Mapping[str, Optional[float]] = {}
+    references: Mapping[str, ReferenceModel] = {}
+    error: Optional[str] = None
+
+
+class ReferenceModels(documents.Part):
+    """How good the model is, compared with reference models; see --reference_models.
+
+    Attributes:
+      export: the SavedModel of the model that is compared.
+      train_rows: the rows that the reference models learned from.
+      train_rows_of: how many rows the training files have. If it is more, a sample was read.
+      eval_rows, eval_rows_of: the same for the rows of the comparison.
+      seconds: what all of it took.
+      objectives: the comparison of each objective.
+      error: why nothing was compared.
+    """
+
+    export: Optional[str] = None
+    train_rows: int = 0
+    train_rows_of: int = 0
+    eval_rows: int = 0
+    eval_rows_of: int = 0
+    seconds: float = 0.0
+    objectives: Mapping[str, ComparedObjective] = {}
+    error: Optional[str] = None
+
+
 class RunResult(documents.Document):
     """What a run did.
 
@@ -117,6 +184,8 @@ class RunResult(documents.Document):
         checkpoint has, and why.
       scores: a digest of what the metrics mean; metrics with the same digest can be compared.
       bad_data: the bad records and files, if the run may leave them out or --mode=check_data ran.
+      reference_models: with --reference_models, how the model compares with them; see
+        `ReferenceModels`.
     """
 
     mode: str
@@ -142,6 +211,7 @@ class RunResult(documents.Document):
     metrics_left_out: Mapping[str, str] = {}
     task: Optional[str] = None
     scores: Optional[str] = None
+    reference_models: Optional[ReferenceModels] = None
 
     def model_post_init(self, context: object) -> None:
         self.model_fields_set.update(RunResult.model_fields)  # The file has all of them.
