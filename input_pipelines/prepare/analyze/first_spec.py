@@ -14,7 +14,7 @@ import dataclasses
 import pathlib
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Optional
 
 import feature_specs
@@ -27,7 +27,12 @@ from input_pipelines.prepare.analyze.columns import STATISTICS_FILE, VOCABULARY_
 from input_pipelines.prepare.analyze.scan import OnProgress, scan
 from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.analyze.values import EXACT_LIMIT
-from input_pipelines.prepare.analyze.vocabularies import VocabularyWords, choose_words
+from input_pipelines.prepare.analyze.vocabularies import (
+    VocabularyWords,
+    choose_words,
+    min_count_of_items,
+)
+from input_pipelines.prepare.convert.options import NEXT
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.record_files import kinds
 
@@ -95,7 +100,8 @@ def write(
         summary.check_empty_lists()
     statistics = summary.statistics(len(files))
     label_rules.check_labels(labels, statistics)
-    words = vocabulary_words(summary, statistics, min_count)
+    items = {label_rules.items_of(label, statistics) for label in labels}
+    words = vocabulary_words(summary, statistics, min_count, items)
     names = frozenset(statistics.features)
     choices = {
         name: columns.choose(
@@ -220,21 +226,43 @@ def _entries(
         return label_rules.ranking_entries(label, queries[label], statistics)
     items = label_rules.items_of(label, statistics)
     if items is not None:
-        return label_rules.next_item_entries(label, items, statistics, choices[items])
+        repeats = summary.features[label].repeats
+        return label_rules.next_item_entries(
+            label, items, statistics, choices[items], repeats=repeats
+        )
     return label_rules.label_entries(
         label, statistics.features[label], statistics.rows, _all_words(summary, label)
     )
 
 
 def vocabulary_words(
-    summary: RecordSummary, statistics: Statistics, min_count: int
+    summary: RecordSummary,
+    statistics: Statistics,
+    min_count: int,
+    items: Collection[Optional[str]] = (),
 ) -> dict[str, VocabularyWords]:
-    """The words of each feature with categories, by feature."""
+    """The words of each feature with categories, by feature.
+
+    Of `items`, which next items follow, nearly all words are kept; see `min_count_of_items`. Words
+    that are only among the next items are kept, too.
+    """
     words = {}
     for name, feature in statistics.features.items():
-        if columns.is_category(name, feature):
+        if name in items:
+            words[name] = _words_of_items(summary, name, min_count)
+        elif columns.is_category(name, feature):
             words[name] = words_of(summary, [name], min_count)
     return words
+
+
+def _words_of_items(summary: RecordSummary, name: str, min_count: int) -> VocabularyWords:
+    """The words of a feature and of the next items that follow it, with the feature's counts."""
+    both = [name, f"{NEXT}{name}"]
+    every = words_of(summary, both, 1)
+    least = min_count_of_items((count for _, count in every.words), min_count)
+    chosen, own = words_of(summary, both, least), dict(_all_words(summary, name))
+    ordered = sorted((-own.get(word, 0), word) for word, _ in chosen.words)
+    return dataclasses.replace(chosen, words=tuple((word, -count) for count, word in ordered))
 
 
 def words_of(summary: RecordSummary, names: Sequence[str], min_count: int) -> VocabularyWords:

@@ -97,17 +97,32 @@ def _steps(name: str, choice: Choice, items: bool, taken: frozenset[str]) -> Cho
 
 
 def next_item_entries(
-    label: str, name: str, statistics: Statistics, choice: Choice
+    label: str, name: str, statistics: Statistics, choice: Choice, *, repeats: bool
 ) -> tuple[Entry, Entry]:
-    """The entries of a label under `labels` and `objectives`; `choice` is for its items."""
+    """The entries of a label under `labels` and `objectives`.
+
+    Args:
+      label: the name of the label.
+      name: the feature with its items.
+      statistics: of all features.
+      choice: the columns of the items.
+      repeats: whether a record has an item twice.
+    """
     feature = statistics.features[label]
     (step,) = (entry.name for entry in choice.columns if entry.value.get("sequence"))
     lengths = f"{feature.lengths.mean:.3g} values on average"
     value = {"dtype": feature.dtype, "shape": "variable"}
-    head = {"head": "next_item", "items": step}
+    head: dict[str, Any] = {"head": "next_item", "items": step}
+    if not repeats:
+        head["exclude_seen"] = True
     guess = (
         f"a guess: its name is {NEXT} and the name of {name}, and both have as many values. Train "
-        "with --model=sasrec or gru4rec"
+        "with --model=sasrec or gru4rec. "
+    )
+    guess += (
+        "Records have items twice, so exclude_seen stays off"
+        if repeats
+        else "No record has an item twice, so exclude_seen leaves out the items that a user has had"
     )
     return Entry(label, value, f"the item after each step, {lengths}"), Entry(label, head, guess)
 
