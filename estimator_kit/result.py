@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Optional, Union
+from typing import Any, Literal, Optional, Union
 
 import pydantic
 
@@ -44,6 +44,107 @@ class InputProfile(documents.Part):
     trace: Optional[str] = None
 
 
+class EvalSet(documents.Part):
+    """An evaluation of another set of --eval_files, at the step of an evaluation.
+
+    Attributes:
+      rows: how many rows were evaluated.
+      metrics: as the metrics of a run.
+      scores: a digest of what the metrics mean.
+    """
+
+    rows: int
+    metrics: Mapping[str, Optional[float]]
+    scores: Optional[str] = None
+
+    @classmethod
+    def of(cls, metrics: Mapping[str, float], scores: Optional[str] = None) -> EvalSet:
+        return cls(rows=int(metrics["rows"]), metrics=metrics, scores=scores)
+
+
+class BestEvaluation(documents.Part):
+    """The evaluation of a training with the best value of --best_metric.
+
+    Attributes:
+      metric: the name of the metric.
+      global_step: the step of its checkpoint.
+      metrics: its metrics.
+      eval_sets: the other sets at this step, by name.
+    """
+
+    metric: str
+    global_step: int
+    metrics: Mapping[str, Optional[float]]
+    eval_sets: Mapping[str, EvalSet] = {}
+
+
+# Which is better, as far as the evaluation rows show: `none` if they show no difference.
+Verdict = Literal["reference", "model", "none", "undefined"]
+
+
+class ReferenceModel(documents.Part):
+    """A reference model of one objective, compared with the model; see --reference_models.
+
+    Attributes:
+      metrics: its metrics, on the evaluation rows of the comparison.
+      difference: the first metric of the reference minus the first metric of the model.
+      low, high: the 95 % interval of the difference, from the chance of the evaluation rows.
+      verdict: which one is better: `reference`, `model`, `none` if the interval contains 0, or
+        `undefined` if the metric is.
+      seconds: what it took to train and to predict.
+      error: why it could not be trained; then the other values are empty.
+    """
+
+    metrics: Mapping[str, Optional[float]] = {}
+    difference: Optional[float] = None
+    low: Optional[float] = None
+    high: Optional[float] = None
+    verdict: Verdict = "undefined"
+    seconds: float = 0.0
+    error: Optional[str] = None
+
+
+class ComparedObjective(documents.Part):
+    """An objective of the model, compared with reference models.
+
+    Attributes:
+      metric: the metric that is compared, such as auc.
+      larger_is_better: whether a better value of the metric is larger.
+      model: the metrics of the model, on the same rows.
+      references: the reference models, by the names in --reference_models.
+      error: why it has no reference models, for example because of its head.
+    """
+
+    metric: Optional[str] = None
+    larger_is_better: bool = True
+    model: Mapping[str, Optional[float]] = {}
+    references: Mapping[str, ReferenceModel] = {}
+    error: Optional[str] = None
+
+
+class ReferenceModels(documents.Part):
+    """How good the model is, compared with reference models; see --reference_models.
+
+    Attributes:
+      export: the SavedModel of the model that is compared.
+      train_rows: the rows that the reference models learned from.
+      train_rows_of: how many rows the training files have. If it is more, a sample was read.
+      eval_rows, eval_rows_of: the same for the rows of the comparison.
+      seconds: what all of it took.
+      objectives: the comparison of each objective.
+      error: why nothing was compared.
+    """
+
+    export: Optional[str] = None
+    train_rows: int = 0
+    train_rows_of: int = 0
+    eval_rows: int = 0
+    eval_rows_of: int = 0
+    seconds: float = 0.0
+    objectives: Mapping[str, ComparedObjective] = {}
+    error: Optional[str] = None
+
+
 class RunResult(documents.Document):
     """What a run did.
 
@@ -57,6 +158,9 @@ class RunResult(documents.Document):
       metrics: the metrics of the latest evaluation; after an early stop, of the evaluation with the
         best --best_metric, which the exporter `best` exports. NaN is None if it was read from a
         file.
+      eval_sets: the other sets of --eval_files at the step of `metrics`, by name.
+      best: the best evaluation of a training by --best_metric. The export of the exporter `best` is
+        of its step. None without an evaluation.
       exports: the SavedModel of each exporter.
       export_path: the export to serve: the final one, else the best, else the latest. After an
         early stop the best one comes first, because the steps after it made the model worse.
@@ -80,6 +184,8 @@ class RunResult(documents.Document):
         checkpoint has, and why.
       scores: a digest of what the metrics mean; metrics with the same digest can be compared.
       bad_data: the bad records and files, if the run may leave them out or --mode=check_data ran.
+      reference_models: with --reference_models, how the model compares with them; see
+        `ReferenceModels`.
     """
 
     mode: str
@@ -87,6 +193,8 @@ class RunResult(documents.Document):
     stop_reason: Optional[str] = None
     global_step: Optional[int] = None
     metrics: Mapping[str, Optional[float]] = {}
+    eval_sets: Mapping[str, EvalSet] = {}
+    best: Optional[BestEvaluation] = None
     exports: Mapping[str, str] = {}
     examples_per_second: Optional[float] = None
     rows_a_step: Optional[int] = None
@@ -103,6 +211,7 @@ class RunResult(documents.Document):
     metrics_left_out: Mapping[str, str] = {}
     task: Optional[str] = None
     scores: Optional[str] = None
+    reference_models: Optional[ReferenceModels] = None
 
     def model_post_init(self, context: object) -> None:
         self.model_fields_set.update(RunResult.model_fields)  # The file has all of them.

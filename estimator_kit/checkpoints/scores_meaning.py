@@ -120,6 +120,10 @@ class ScoresMeaning:
         """Whether scores that are stored with this digest, or without one, mean the same."""
         return (scores or self.unmarked) == self.digest
 
+    def of_rows(self, files: Sequence[str], left_out: Mapping[str, str]) -> str:
+        """The digest of scores that differ from these only in the files that are evaluated."""
+        return _digest([self.digest, _content(files), sorted(left_out.values())])
+
     def begin(self, model_dir: str) -> None:
         """Writes `eval_meaning.json` if it does not exist, before `flags.txt` is replaced."""
         if not file_systems.exists(_path(model_dir)):
@@ -142,17 +146,21 @@ def _of_rows(data: Data, files: Sequence[str], left_out: Mapping[str, str]) -> d
     sizes = sizes_of(files)
     rows: dict[str, Any]
     if data.eval_files:
-        samples = samples_of(sizes)
-        content = _digest(sorted([sizes[path], samples[path]] for path in files))
         rows = {
             "files of --eval_files": {
-                "files": len(files), "bytes": sum(sizes.values()), "content": content
+                "files": len(files), "bytes": sum(sizes.values()), "content": _content(files)
             }
         }  # fmt: skip
     else:
         # Each call may give the same rows in another order.
         rows = {"rows of --input_fn": {"bytes": sum(sizes.values())}}
     return {**rows, "records left out": sorted(left_out.values())}
+
+
+def _content(files: Sequence[str]) -> str:
+    sizes = sizes_of(files)
+    samples = samples_of(sizes)
+    return _digest(sorted([sizes[path], samples[path]] for path in files))
 
 
 def _sees_batches(spec: FeatureSpec, model: ModelFn) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from estimator_kit.commands import first_experiment
+from estimator_kit.commands import first_experiment, first_sequences
 from estimator_kit.config import table_settings
 from estimator_kit.config.modes import Analyze
 from estimator_kit.errors import ConfigError
@@ -74,17 +74,23 @@ def _first(command: Analyze, paths: Sequence[str]) -> str:
                 f"--convert_dir: {paths[0]} is a TFRecord file, which needs no conversion. Remove "
                 "the flag."
             )
-    first = _written(command, paths)
-    lines = [first.report]
-    if not tables:
-        files_of_training = first_experiment.of_records(command, first)
-    elif place is not None:
-        files_of_training, text = first_experiment.converted(command, paths, first)
-        lines.append(text)
+    log = first_sequences.of_log(command, paths) if tables else None
+    if log is not None:
+        training, text, records = log
+        first = _written(command, records)
+        lines = [text, first.report]
     else:
-        how = "read its comments, then convert the tables, or analyze again with --convert_dir"
-        return "\n".join([*lines, f"  {how}:", f"  {_conversion(command, first)}"])
-    then = first_experiment.write_flags(first, files_of_training)
+        first = _written(command, paths)
+        lines = [first.report]
+        if not tables:
+            training = first_experiment.of_records(command, first)
+        elif place is not None:
+            training, text = first_experiment.converted(command, paths, first)
+            lines.append(text)
+        else:
+            how = "read its comments, then convert the tables, or analyze again with --convert_dir"
+            return "\n".join([*lines, f"  {how}:", f"  {_conversion(command, first)}"])
+    then = first_experiment.write_flags(first, training)
     lines.append(f"{first.path.parent / first_flags.FILE}: the flags of a first training")
     return "\n".join([*lines, "  read the comments of both files, then train:", f"  {then}"])
 
@@ -112,6 +118,7 @@ def _conversion(command: Analyze, first: first_spec.FirstSpec) -> str:
         convert_dir=str(first.path.parent / "data"),
         split=first_split.default(first.statistics, first.roles, ranking=ranking).value,
         split_eval=first_split.EVAL_SHARE,
+        split_test=first_split.TEST_SHARE,
     )
 
 

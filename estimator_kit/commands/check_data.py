@@ -6,6 +6,7 @@ no effect here.
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -94,7 +95,10 @@ def _expand(data: Data, flags: Sequence[str]) -> list[str]:
         if flag == "train_mix":
             paths += Mix.of(data.train_mix, days=days, flag="--train_mix").files
         else:
-            paths += files.expand(getattr(data, flag), flag=f"--{flag}", days=days)
+            patterns = data.plain(flag)
+            if flag == "eval_files":
+                patterns += tuple(itertools.chain(*data.other_sets.values()))
+            paths += files.expand(patterns, flag=f"--{flag}", days=days)
     return files.unique(paths)
 
 

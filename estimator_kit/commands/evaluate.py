@@ -12,10 +12,11 @@ from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.names import read_metrics
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing import report
-from estimator_kit.result import EvaluationResult, RunResult, evaluation_path
+from estimator_kit.result import EvalSet, EvaluationResult, RunResult, evaluation_path
 from estimator_kit.scoring import export_evaluation
 from estimator_kit.training import bad_data, catalogues, input_cache
-from estimator_kit.training.eval_input import EvalInput, eval_paths
+from estimator_kit.training.eval_input import EvalInput, all_paths
+from estimator_kit.training.hooks.other_sets import OtherSets
 from estimator_kit.training.hooks.progress import EvaluationProgressHook
 from estimator_kit.training.hooks.summaries import CurvesHook
 from estimator_kit.training.preparation import check_surroundings, prepared, trained_estimator
@@ -63,19 +64,26 @@ def _evaluate(
         command.program,
         command.reading,
         spec,
-        {"--eval_files": eval_paths(command.program, command.data, spec)},
+        all_paths(command.program, command.data, spec),
     )
     eval_input = EvalInput.of(command, spec, screened)
     with (
         input_cache.opened(command.program, command.reading) as cache,
-        explained(spec, eval_input.files, damaged=eval_input.damaged, model=model, cache=cache),
+        explained(spec, eval_input.all_files, damaged=eval_input.damaged, model=model, cache=cache),
     ):
-        hooks = [
-            CurvesHook(command.run.model_dir, command.reading.eval_name),
-            EvaluationProgressHook(every_secs=command.program.log_every_secs),
-        ]
+        curves = CurvesHook(command.run.model_dir, command.reading.eval_name)
+        others = OtherSets(
+            command.run.model_dir,
+            eval_input.others,
+            curves=curves,
+            prefix=f"{command.reading.eval_name}_",
+            every_secs=command.program.log_every_secs,
+        )
+        progress = EvaluationProgressHook(every_secs=command.program.log_every_secs)
         evaluation = trained.evaluate(
-            eval_input.input_fn(cache), hooks=hooks, name=command.reading.eval_name
+            others.reading(eval_input, cache),
+            hooks=[curves, progress, others],
+            name=command.reading.eval_name,
         )
         metrics = read_metrics(evaluation)
     result = EvaluationResult(
@@ -85,6 +93,7 @@ def _evaluate(
         checkpoint=trained.latest_checkpoint(),
         global_step=int(metrics["global_step"]),
         metrics=metrics,
+        eval_sets={name: EvalSet.of(each) for name, each in others.metrics.items()},
         rows_evaluated=int(metrics["rows"]),
         rows_selected={"eval": summary([eval_input.counts])} if eval_input.counts else {},
         input_cache=input_cache.summary(cache),

@@ -36,21 +36,22 @@ class Files:
       settings: the flags that name them, each with its reason.
       rows: how many rows there are to train on.
       evaluated: whether there are files for evaluation.
+      test: the files that choose nothing, if there are some.
     """
 
     settings: tuple[Setting, ...]
     rows: int
     evaluated: bool
+    test: Optional[str] = None
 
 
 def converted(command: Analyze, paths: Sequence[str], first: FirstSpec) -> tuple[Files, str]:
     """Converts the rows of a first spec. Returns the files, and the text for the user."""
     ranking = "ranking" in first.heads.values()
     conversion, why = _split(command.conversion, first, ranking=ranking)
-    order = []
-    if not ranking and "convert_order" not in conversion.model_fields_set:
-        conversion = conversion.model_copy(update={"convert_order": "shuffled"})
-        order = ["  in random order, because tables are often sorted (--convert_order=stable)"]
+    order: list[str] = []
+    if not ranking:
+        conversion, order = in_random_order(conversion)
     result = convert.written(
         conversion,
         command.program,
@@ -59,41 +60,48 @@ def converted(command: Analyze, paths: Sequence[str], first: FirstSpec) -> tuple
         paths,
         parser.load(first.path),
     )
-    flags = f"--split={conversion.split} --split_eval={conversion.split_eval}"
-    lines = [result.text(), f"  {why} ({flags})", *order]
-    return files_of(command, result, why), "\n".join(lines)
+    names = ("split", "split_eval", "split_test")
+    flags = [f"--{name}={getattr(conversion, name)}" for name in names if getattr(conversion, name)]
+    return files_of(conversion, result, why), "\n".join(
+        [result.text(), f"  {why} ({' '.join(flags)})", *order]
+    )
+
+
+def in_random_order(conversion: Conversion) -> tuple[Conversion, list[str]]:
+    """The conversion with all rows shuffled and a line about it, unless the user gives an order."""
+    if "convert_order" in conversion.model_fields_set:
+        return conversion, []
+    line = "  in random order, because tables are often sorted (--convert_order=stable keeps it)"
+    return conversion.model_copy(update={"convert_order": "shuffled"}), [line]
 
 
 def _split(conversion: Conversion, first: FirstSpec, *, ranking: bool) -> tuple[Conversion, str]:
     """The conversion with a split, and why."""
-    if conversion.split is not None:
-        return conversion, "as --split says"
     split = first_split.default(first.statistics, first.roles, ranking=ranking)
+    if conversion.split is not None:
+        split = first_split.Split(conversion.split, "as --split says")
     shares = {"split_eval": first_split.EVAL_SHARE, "split_test": first_split.TEST_SHARE}
-    added = {
-        name: share
-        for name, share in shares.items()
-        if name in Conversion.model_fields and getattr(conversion, name) is None
-    }
-    return conversion.model_copy(update={"split": split.value, **added}), split.why
+    if conversion.split_eval is not None:  # The user decides how many parts there are.
+        shares = {}
+    return conversion.model_copy(update={"split": split.value, **shares}), split.why
 
 
-def files_of(command: Analyze, result: convert.Result, why: str) -> Files:
+def files_of(conversion: Conversion, result: convert.Result, why: str) -> Files:
     """The files that a conversion wrote."""
-    place = command.conversion.convert_dir
-    assert place is not None
+    assert conversion.convert_dir is not None
     rows = result.rows_of_parts()
-    patterns = {part: os.path.join(place, f"{part}-*") for part in rows}
+    patterns = {part: os.path.join(conversion.convert_dir, f"{part}-*") for part in rows}
     train = "train" if "train" in rows else "data"
-    settings = [Setting("train_files", patterns[train], _of_rows("", rows[train], why))]
+    settings = [Setting("train_files", patterns[train], _of_rows(rows[train], why))]
     if rows.get("eval"):
-        about = "each evaluation reads them; they choose the best step"
-        settings.append(Setting("eval_files", patterns["eval"], _of_rows("", rows["eval"], about)))
-    return Files(tuple(settings), rows[train], bool(rows.get("eval")))
+        about = "each evaluation reads them, and they choose the best step"
+        settings.append(Setting("eval_files", patterns["eval"], _of_rows(rows["eval"], about)))
+    test = patterns["test"] if rows.get("test") else None
+    return Files(tuple(settings), rows[train], bool(rows.get("eval")), test)
 
 
-def _of_rows(what: str, rows: int, why: str) -> str:
-    return f"{what}{counted(rows, 'row')}: {why}"
+def _of_rows(rows: int, why: str) -> str:
+    return f"{counted(rows, 'record')}: {why}"
 
 
 def of_records(command: Analyze, first: FirstSpec) -> Files:
@@ -128,7 +136,13 @@ def write_flags(first: FirstSpec, files: Files) -> str:
     ]
     mode = "train_and_evaluate" if files.evaluated else "train"
     command = next_command(mode, flagfile=str(path))
-    text = first_flags.text(settings, command=command, evaluated=files.evaluated)
+    test = next_command("evaluate", flagfile=str(path), eval_files=files.test, eval_name="test")
+    text = first_flags.text(
+        settings,
+        command=command,
+        evaluated=files.evaluated,
+        test=test if files.test else None,
+    )
     folder.refresh(directory, {first_flags.FILE: text})
     return command
 

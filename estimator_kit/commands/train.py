@@ -7,12 +7,13 @@ import os
 from collections.abc import Callable
 from typing import Optional
 
+from estimator_kit.commands import reference_models
 from estimator_kit.commands.services import Services
 from estimator_kit.config.cluster import view_of
 from estimator_kit.config.modes import Train
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import NothingToDo, Stopped
-from estimator_kit.observing import report
+from estimator_kit.observing import report, standing
 from estimator_kit.observing.page import page
 from estimator_kit.observing.tensorboard import ending
 from estimator_kit.result import RunResult, read_result
@@ -34,16 +35,16 @@ def run(command: Train, tell: Callable[[str], None]) -> RunResult:
     if command.program.mode == "train_and_evaluate":
         measured.check(spec, by=command.exports.slices, with_importance=command.exports.importance)
     services = Services(command.program, command.run, command.watching)
+    compares = command.program.mode != "train" and bool(command.exports.reference_models)
     try:
         result = tasks.train(command, spec)
     except NothingToDo:
         # If an earlier start was killed before it had reported the end, that is still to do.
-        if (
-            command.program.mode == "train"
-            or unfinished.unfinished_step(command.run.model_dir) is None
-        ):
-            raise
+        left = unfinished.unfinished_step(command.run.model_dir) is not None
         result = read_result(command.run.model_dir) or RunResult(mode=command.program.mode)
+        to_compare = compares and reference_models.missing(command.exports, result)
+        if command.program.mode == "train" or not (left or to_compare):
+            raise
     except BaseException as error:
         view = view_of(command.settings, os.environ)
         if view is None or view.is_chief:
@@ -56,6 +57,10 @@ def run(command: Train, tell: Callable[[str], None]) -> RunResult:
             _measure(command, spec, result)
         except Exception as error:  # The training has ended, so page and services come first.
             problem = error
+        if compares:
+            result = reference_models.compare(command, spec, result)
+            for line in standing.lines(result):
+                tell(line)
     if command.watching.report == "on" and result.export_path is not None:
         _count_flops(command.run.model_dir, result.export_path)
     if result.task is None or result.metrics:  # In a cluster, the task that has evaluated.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
 
@@ -110,7 +111,7 @@ def checked_files(data: Data) -> Iterator[str]:
     patterns_of = {
         "train_files": data.train_files,
         "train_mix": tuple(entry.rpartition("=")[0] for entry in data.train_mix),
-        "eval_files": data.eval_files,
+        "eval_files": (*data.judging_files, *itertools.chain(*data.other_sets.values())),
         "predict_files": data.predict_files,
     }
     patterns_of = {flag: patterns for flag, patterns in patterns_of.items() if patterns}

@@ -150,7 +150,7 @@ _TRAIN_ONLY = "Use --mode=train_and_evaluate, which also evaluates and exports."
 
 class Analyze(Command):
     purpose = "prepare data"
-    help = "write a first spec and its flags for records or tables, or refresh a spec's files"
+    help = "write a first spec and the flags of a training, or refresh the files of a spec"
     needs = {"train_files": (), "analysis_dir": ("spec",), "labels": ("spec",)}
     refuses = {
         "threads processes deterministic": "",
@@ -242,7 +242,8 @@ class Train(Exporting):
     needs = {"spec": (), "model_dir": (), "train_files": ("train_mix", "input_fn")}
     refuses = {
         "processes": "",
-        "exporters best_metric exports_to_keep default_signature slices importance": _TRAIN_ONLY,
+        "exporters best_metric exports_to_keep default_signature slices importance "
+        "reference_models": _TRAIN_ONLY,
         "eval_files eval_days predict_files eval_batch_size eval_steps eval_throttle_secs "
         "early_stopping_metric early_stopping_patience": _TRAIN_ONLY,
         "eval_name": "Use --mode=evaluate.",
@@ -281,6 +282,7 @@ class Tune(Exporting):
     refuses = {
         "input_fn input_version": _NO_FUNCTION,
         "eval_name": "Use --mode=evaluate for another evaluation.",
+        "reference_models": "Train with the best flags to compare with reference models.",
         "prometheus_file": "Train with the best flags to write metrics for Prometheus.",
         "job_name task_index worker_hosts ps_hosts launch_local cluster_timeout_secs "
         "listen_on_all_interfaces backup_workers partition_mib": "Each trial trains in one "
@@ -350,7 +352,7 @@ class Export(Exporting):
         "--mode=evaluate to evaluate the checkpoint.",
         "exporters best_metric exports_to_keep": "It "
         "writes one export, of the latest checkpoint. Remove the flag.",
-        "slices importance": "Use --mode=train_and_evaluate, which measures them.",
+        "slices importance reference_models": "Use --mode=train_and_evaluate, which measures them.",
         "warm_start_mode warm_start_vars warm_start_rename": "It trains nothing. Remove the flag.",
     }
 
@@ -446,7 +448,8 @@ class Retrain(Exporting):
     }
     refuses = {
         "processes": "",
-        "predict_files eval_name slices importance": "Remove the flag; a cycle has its own report.",
+        "predict_files eval_name slices importance reference_models": "Remove the flag; a cycle "
+        "has its own report.",
         "analysis_dir labels schema_file": "Use --mode=analyze.",
         "input_fn input_version": _NO_FUNCTION,
         "to": "Use --mode=rollback.",

@@ -9,6 +9,8 @@ the table of modes.
 
 from __future__ import annotations
 
+import itertools
+
 from estimator_kit.config.areas import (
     AllSettings,
     analysis,
@@ -152,7 +154,8 @@ def _own_input_problems(config: AllSettings) -> list[str]:
 
 
 def _overlap_problems(config: AllSettings) -> list[str]:
-    shared = set(config.patterns_of("train")) & set(config.patterns_of("eval"))
+    evaluated = [*config.judging_files, *itertools.chain(*config.other_sets.values())]
+    shared = set(config.patterns_of("train")) & set(config.of_days(evaluated, "eval"))
     if not shared:
         return []
     return [

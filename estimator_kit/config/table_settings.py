@@ -2,9 +2,9 @@
 
     csv = table_settings.csv_options(tables, spec, paths)
 
-`--csv_missing`, `--csv_skip_spaces` and `--csv_list_separator` change values. If the spec has the
-section, a flag that contradicts it is an error. The other flags describe the layout of one file,
-and override the section. No content of a file decides here: if neither the spec nor a flag says
+`--csv_missing`, `--csv_skip_spaces`, `--csv_list_separator` and `--csv_thousands` change values. If
+the spec has the section, a flag that contradicts it is an error. The other flags describe the
+layout of one file, and override the section. No content of a file decides here: if neither the spec nor a flag says
 whether spaces count, `reader.open_table` refuses a file in which that matters. This module never
 reads a file.
 """
@@ -71,7 +71,8 @@ def csv_options(
     for name in section if is_plain else _VALUES:
         if name == "csv_skip_spaces" and name not in section and not written:
             continue  # A section may be older than this entry, and the reader then asks for it.
-        if name in flags and _set(flags[name]) != _set(section.get(name)):
+        default = False if name == "csv_thousands" else None
+        if name in flags and _set(flags[name]) != _set(section.get(name, default)):
             says = _yaml(section[name]) if name in section else "nothing"
             raise ConfigError(
                 f"--{name}: expected {says}, as in the section tables of {spec.source}, got "

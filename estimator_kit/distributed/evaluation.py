@@ -33,7 +33,7 @@ from estimator_kit.model.session_errors import explained
 from estimator_kit.result import EARLY_STOPPED, SIGTERM, RunResult, read_result, result_path
 from estimator_kit.training import after_evaluation, bad_data, catalogues, unfinished
 from estimator_kit.training.after_evaluation import AfterEvaluation
-from estimator_kit.training.eval_input import EvalInput, eval_paths
+from estimator_kit.training.eval_input import EvalInput, all_paths
 from estimator_kit.training.hooks.stop import StopRequest, stop_on_sigterm
 from estimator_kit.training.run_config import make_estimator
 from estimator_kit.training.source import TrainingInput
@@ -60,19 +60,16 @@ class _Evaluator:
             command.program,
             command.reading,
             spec,
-            {"--eval_files": eval_paths(command.program, command.data, spec)},
+            all_paths(command.program, command.data, spec),
         )
         if model.catalogue_columns is not None:
             source = TrainingInput.of(command, spec)
             catalogues.read(command, spec, model, source.files, screened)
         self.trained = make_estimator(command, model)
         self._eval_input = eval_input = EvalInput.of(command, spec, screened)
-        left_out = screened.left_out("--eval_files")
-        self.meaning = ScoresMeaning.of(command, spec, model, eval_input.files, left_out)
-        self.after = AfterEvaluation(
-            command, spec, self.request, eval_input.files, eval_input.damaged, meaning=self.meaning
-        )
-        self._input = eval_input.input_fn()
+        self.meaning = ScoresMeaning.of(command, spec, model, eval_input.files, eval_input.left_out)
+        self.after = AfterEvaluation(command, spec, self.request, eval_input, meaning=self.meaning)
+        self._input = self.after.reading()
         self._last = float("-inf")
         begun = unfinished.unfinished_step(self.model_dir)
         self._begun = None if begun is None else os.path.join(self.model_dir, f"model.ckpt-{begun}")
@@ -98,7 +95,7 @@ class _Evaluator:
         try:
             with explained(
                 self._spec,
-                self._eval_input.files,
+                self._eval_input.all_files,
                 damaged=self._eval_input.damaged,
                 model=self._model,
             ):
@@ -183,6 +180,8 @@ def run_evaluator(
         mode=command.program.mode,
         task=view.name,
         metrics=own.after.metrics,
+        eval_sets=own.after.eval_sets,
+        best=own.after.best,
         exports=own.after.exports,
         global_step=reading.latest_step(own.model_dir),
         rows_evaluated=int(own.after.metrics.get("rows", 0)),
@@ -212,7 +211,7 @@ def _complete(model_dir: str, result: RunResult) -> None:
     kept = read_result(model_dir)
     if kept is None or not result.metrics:
         return
-    names = {"metrics", "rows_evaluated", "scores", "exports"}
+    names = {"metrics", "eval_sets", "best", "rows_evaluated", "scores", "exports"}
     path = result_path(model_dir)
     kept.model_copy(update={name: getattr(result, name) for name in names}).save(path)
     _log.info("metrics and exports are in %s", os.path.basename(path))

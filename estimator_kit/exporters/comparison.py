@@ -127,7 +127,7 @@ def sample(data: Data, spec: FeatureSpec, field: str, count: int) -> SampleRows:
 
 
 def record_files(data: Data, field: str) -> list[str]:
-    paths = files.expand(getattr(data, field), flag=f"--{field}")
+    paths = files.expand(data.plain(field), flag=f"--{field}")
     for path in paths:
         kind = kinds.kind_of(path)
         if kind != kinds.TFRECORD:

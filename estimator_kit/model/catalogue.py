@@ -143,8 +143,8 @@ def load(model_dir: str, spec: FeatureSpec, columns: Columns) -> Optional[Catalo
     user_id = columns.user_id
     if user_id is not None and parts["splits"].shape != (spec.named_ids(user_id) + 2,):
         raise ConfigError(
-            f"{path}: it was stored with another user_id. Train with --model_params=user_id=..., or "
-            "evaluate with the value of the training."
+            f"{path}: it was stored with another user_id. Train with --model_params=user_id=..., "
+            "or evaluate with the value of the training."
         )
     return Catalogue(batches=[batches[number] for number in sorted(batches)], **parts)
 
@@ -235,7 +235,8 @@ def _took(labels: Mapping[str, tf.Tensor], names: Sequence[str]) -> np.ndarray:
     for name in names:
         weight = labels.get(f"{name}/weight", tf.constant(1.0))
         rewards.append(tf.cast(labels[name], tf.float32) * weight > 0)
-    return np.asarray(tf.reduce_any(tf.stack(rewards), axis=0).numpy())
+    took: np.ndarray = tf.reduce_any(tf.stack(rewards), axis=0).numpy()
+    return took
 
 
 class Ranked:

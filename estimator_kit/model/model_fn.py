@@ -506,6 +506,9 @@ class ModelFn(abc.ABC):
                 type(self).__name__, returned, self.heads, factors=mode != ModeKeys.EVAL
             )
             outputs.check_rows_of_logits(features, tensors_of(logits))
+            for name, value in logits.items():
+                if isinstance(value, tf.Tensor):
+                    logits[name] = self.heads[name].in_units(value)
         outputs.check_rows(added, features, tensors_of(logits))
         layers.collect([*tensors_of(logits), *(output.value for output in added)])
         return logits, added

@@ -5,7 +5,9 @@
     {"global_step": 800, "metrics": {"auc/click": 0.795, "loss": 0.179}, "scores": "9f86d081..."}
 
 A metric that was not finite is null. `scores` is a digest of what the metrics mean; see
-`ScoresMeaning`. `observed/training.jsonl` has the measurements of a training:
+`ScoresMeaning`. `eval_sets` has the other sets of --eval_files, by name.
+
+`observed/training.jsonl` has the measurements of a training:
 
     {"step": 800, "loss": 0.181, "losses": {"click": 0.171, "purchase": 0.02},
      "learning_rate": 0.05, "gradient_norm": 0.83, "examples_per_second": 71500.0}
@@ -23,9 +25,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Optional
 
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
+from estimator_kit.result import EvalSet
 from feature_specs.files import documents
 
 
@@ -35,6 +39,7 @@ class Evaluation(documents.Document):
     global_step: int
     metrics: Mapping[str, Optional[float]]
     scores: Optional[str] = None
+    eval_sets: Mapping[str, EvalSet] = {}
 
 
 class EvaluationHistory:
@@ -73,7 +78,11 @@ class EvaluationHistory:
             documents.save_lines(self._path, kept)
 
     def add(
-        self, global_step: int, metrics: Mapping[str, Optional[float]], meaning: ScoresMeaning
+        self,
+        global_step: int,
+        metrics: Mapping[str, Optional[float]],
+        meaning: ScoresMeaning,
+        eval_sets: Mapping[str, EvalSet] = MappingProxyType({}),
     ) -> list[Evaluation]:
         """Adds an evaluation, and removes entries of this and later steps (before a restart).
 
@@ -87,7 +96,12 @@ class EvaluationHistory:
             if entry.global_step < global_step
             or (entry.global_step == global_step and not meaning.is_of(entry.scores))
         ]
-        evaluation = Evaluation(global_step=global_step, metrics=metrics, scores=meaning.digest)
+        evaluation = Evaluation(
+            global_step=global_step,
+            metrics=metrics,
+            scores=meaning.digest,
+            **({"eval_sets": dict(eval_sets)} if eval_sets else {}),
+        )
         documents.save_lines(self._path, [*entries, evaluation])
         return self.alike(meaning)
 

@@ -120,7 +120,7 @@ def check(cycle: Cycle) -> data_checks.Checked:
         facts,
         before=before,
         drift_found=measured,
-        other_files=bool(cycle.command.data.eval_files),
+        other_files=bool(cycle.command.data.judging_files),
     )
     for finding in findings:
         if finding.verdict == "warn":

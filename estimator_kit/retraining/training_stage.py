@@ -31,6 +31,7 @@ from estimator_kit.retraining.window import Window
 from estimator_kit.training import unfinished
 from feature_specs.files import documents
 from feature_specs.spec import FeatureSpec
+from input_pipelines.reading import files
 
 _log = logging.getLogger("estimator_kit")
 
@@ -155,17 +156,21 @@ def training_config(
     model_dir: str,
     train_files: list[str],
     eval_files: list[str],
+    eval_days: tuple[str, ...] = (),
     start: Start,
     warm_start_epochs: Optional[int],
 ) -> ModelDirConfig:
-    """The config of a cycle's training. After a warm start, `warm_start_epochs` sets `epochs`."""
+    """The config of a cycle's training. After a warm start, `warm_start_epochs` sets `epochs`.
+
+    Other evaluation sets stay as they are, but dt=* in their patterns becomes `eval_days`.
+    """
     defaults = {name: ExperimentConfig.model_fields[name].default for name in CYCLE_FIELDS}
     changes: dict[str, Any] = {
         "mode": "train_and_evaluate",
         "spec": spec,
         "model_dir": model_dir,
         "train_files": tuple(train_files),
-        "eval_files": tuple(eval_files),
+        "eval_files": (*eval_files, *_other_sets(config, eval_days)),
         "exporters": tuple(dict.fromkeys([*config.exporters, "final"])),
         "warm_start_from": start.source,
         # `window` has read all records, and left out damaged files. So training does not read all
@@ -176,6 +181,16 @@ def training_config(
         changes["epochs"] = warm_start_epochs
     settings = config.model_dump(include=set(settings_of("retrain")))
     return ModelDirConfig(**{**settings, **defaults, **changes})
+
+
+def _other_sets(config: AllSettings, eval_days: tuple[str, ...]) -> list[str]:
+    """The entries of --eval_files that do not judge, for some days."""
+    entries = []
+    for name, patterns in config.other_sets.items():
+        for pattern in patterns:
+            of_days = files.of_days(pattern, eval_days) if files.has_days(pattern) else [pattern]
+            entries += [f"{name}={path}" for path in of_days]
+    return entries
 
 
 def train(
@@ -198,6 +213,7 @@ def train(
             model_dir=folder.train_dir,
             train_files=[file.path for file in window.train_files],
             eval_files=[file.path for file in window.eval_files],
+            eval_days=tuple(day.name for day in window.evaluate),
             start=chosen,
             warm_start_epochs=warm_start_epochs,
         )

@@ -220,7 +220,7 @@ def _day(
     left_out: dict[str, str],
 ) -> Optional[Day]:
     """Returns a day if it can be used, or None. Adds the reason to `left_out`."""
-    patterns = (for_evaluation and data.eval_files) or data.train_files
+    patterns = (for_evaluation and data.judging_files) or data.train_files
     folders = [_folder_of(pattern, name) for pattern in patterns]
     for folder in folders:
         if not tf.io.gfile.exists(os.path.join(folder, "_SUCCESS")):

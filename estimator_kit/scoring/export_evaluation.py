@@ -31,17 +31,16 @@ from estimator_kit.exporters.sample_rows import on_cpu
 from estimator_kit.model.heads import Head, joint, make_heads
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing import report
-from estimator_kit.result import EvaluationResult, evaluation_path
+from estimator_kit.result import EvalSet, EvaluationResult, evaluation_path
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring.export import Export
 from estimator_kit.training import bad_data, preparation
-from estimator_kit.training.eval_input import EvalInput, eval_paths
+from estimator_kit.training.eval_input import EvalInput, all_paths
 from estimator_kit.training.records import summary
 from feature_specs.files import file_systems, staged
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines import input_fns
-from input_pipelines.record_files import tfrecords
 from input_pipelines.transform.transforms import Transform
 
 _log = logging.getLogger("estimator_kit")
@@ -103,13 +102,21 @@ def evaluate(command: Evaluate) -> Evaluated:
         command.program,
         command.reading,
         spec,
-        {"--eval_files": eval_paths(command.program, command.data, spec)},
+        all_paths(command.program, command.data, spec),
         remedy=exports.RECORD_REMEDY,
     )
     eval_input = EvalInput.of(command, spec, screened)
-    files, damaged, counts = eval_input.files, eval_input.damaged, eval_input.counts
-    with explained(spec, files, damaged=damaged, remedy=exports.RECORD_REMEDY):
-        metrics = _metrics(command.program, command.reading, export, spec, heads, files, damaged)
+    counts = eval_input.counts
+    files = eval_input.all_files
+    with explained(spec, files, damaged=eval_input.damaged, remedy=exports.RECORD_REMEDY):
+        metrics, *others = _metrics(
+            command.program,
+            command.reading,
+            export,
+            spec,
+            heads,
+            [eval_input, *eval_input.others.values()],
+        )
     if step is not None:
         metrics["global_step"] = float(step)
     result = EvaluationResult(
@@ -120,6 +127,7 @@ def evaluate(command: Evaluate) -> Evaluated:
         eval_files=eval_input.names,
         global_step=step,
         metrics=metrics,
+        eval_sets={name: EvalSet.of(each) for name, each in zip(eval_input.others, others)},
         rows_evaluated=int(metrics["rows"]),
         rows_selected={"eval": summary([counts])} if counts else {},
         bad_data=screened.counts,
@@ -222,23 +230,27 @@ def _metrics(
     export: Export,
     spec: FeatureSpec,
     heads: Mapping[str, Head],
-    files: Sequence[str],
-    damaged: tfrecords.Damaged,
-) -> dict[str, float]:
-    """`rows`, and the metrics of the objectives."""
+    sets: Sequence[EvalInput],
+) -> list[dict[str, float]]:
+    """`rows`, and the metrics of the objectives, of each set of rows."""
     metric_graph = _metric_graph(spec, heads)
     outputs = {name: f"{name}/{o.logits_output}" for name, o in heads.items()}
-    batches = input_fns.eval_records(
-        spec, files, batch_size=reading.eval_batch_size, limit=reading.eval_steps, damaged=damaged
-    )
     model = exports.load(
         export.path,
         threads=program.threads,
     )
     # Not entered, which would end the eager execution that reads the files.
     session = tf.compat.v1.Session(graph=metric_graph.graph, config=on_cpu())
-    rows = 0
-    try:
+
+    def of_set(rows_of_set: EvalInput) -> dict[str, float]:
+        batches = input_fns.eval_records(
+            spec,
+            rows_of_set.files,
+            batch_size=reading.eval_batch_size,
+            limit=reading.eval_steps,
+            damaged=rows_of_set.damaged,
+        )
+        rows = 0
         session.run(metric_graph.begin)
         for batch in batches.as_numpy_iterator():
             answers = exports.ask(
@@ -250,10 +262,13 @@ def _metrics(
             session.run(metric_graph.updates, fed)
             rows += len(batch)
         values = session.run(metric_graph.values)
+        return {"rows": float(rows), **{name: float(value) for name, value in values.items()}}
+
+    try:
+        return list(map(of_set, sets))
     finally:
         session.close()
         model.close()
-    return {"rows": float(rows), **{name: float(value) for name, value in values.items()}}
 
 
 def _left_out(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -122,15 +122,24 @@ def records(
 
 
 def asker(
-    spec: FeatureSpec, export: str, objectives: Sequence[str], batch_size: int
+    spec: FeatureSpec,
+    export: str,
+    objectives: Sequence[str],
+    batch_size: int = _BATCH,
+    outputs: Optional[Mapping[str, str]] = None,
 ) -> importance.Ask:
-    """A function from serialized records to predictions by objective."""
+    """A function from serialized records to predictions by objective.
+
+    Args:
+      spec, export, objectives, batch_size: see `write`.
+      outputs: the output of the export for each objective; by default the `answers`.
+    """
     kept_files.check_export(export)
     dynamic_package.load_ops_of(export)
     with tensorflow_errors.as_export_error(f"{export} does not load"):
         loaded = tf.saved_model.load(export)
     predict = loaded.signatures[PREDICT_EXAMPLES]
-    outputs = answers(spec, objectives)
+    outputs = answers(spec, objectives) if outputs is None else outputs
 
     def ask(asked: NDArray[Any]) -> Mapping[str, NDArray[Any]]:
         parts: dict[str, list[Any]] = {name: [] for name in objectives}

@@ -24,14 +24,18 @@ from estimator_kit.exporters.saved_model import RunExports
 from estimator_kit.model.names import read_metrics
 from estimator_kit.observing.histories import Evaluation, EvaluationHistory
 from estimator_kit.observing.progress import Progress
-from estimator_kit.result import EARLY_STOPPED, read_result
+from estimator_kit.result import EARLY_STOPPED, BestEvaluation, EvalSet, read_result
 from estimator_kit.tf_estimator import estimator
 from estimator_kit.training import unfinished
+from estimator_kit.training.eval_input import EvalInput
+from estimator_kit.training.hooks.other_sets import OtherSets
 from estimator_kit.training.hooks.progress import EvaluationProgressHook
 from estimator_kit.training.hooks.stop import InterruptHook, StopRequest, stops
 from estimator_kit.training.hooks.summaries import CurvesHook
 from feature_specs.spec import FeatureSpec
+from input_pipelines.input_fns import InputFn
 from input_pipelines.record_files import tfrecords
+from input_pipelines.row_cache.cache import RowCache
 
 _log = logging.getLogger("estimator_kit")
 
@@ -71,11 +75,12 @@ class AfterEvaluation(estimator.Exporter):
       spec: the feature spec of the exports.
       request: receives the request for an early stop.
       meaning: what the scores of this start mean. None if it evaluates nothing.
-      files: the evaluation files. Each export is verified with their first rows.
-      damaged: the files in `files` of which only the good records are read.
+      eval_input: what is evaluated. Each export is verified with the first rows of the judging set.
+        None if nothing is evaluated.
 
     Attributes:
       metrics: the metrics of the last evaluation, as floats.
+      eval_sets: the other sets in the last evaluation, by name.
       exporters: the exporters of --exporters.
     """
 
@@ -86,13 +91,14 @@ class AfterEvaluation(estimator.Exporter):
         command: Train,
         spec: FeatureSpec,
         request: StopRequest,
-        files: Sequence[str] = (),
-        damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+        eval_input: Optional[EvalInput] = None,
         *,
         meaning: Optional[ScoresMeaning] = None,
     ):
         self._command = command
         self._model_dir = command.run.model_dir
+        files = eval_input.files if eval_input is not None else []
+        damaged = eval_input.damaged if eval_input is not None else tfrecords.NO_DAMAGE
         self._exports = RunExports(command, spec, files, damaged)
         self._request = request
         self._history = EvaluationHistory(command.run.model_dir)
@@ -105,6 +111,19 @@ class AfterEvaluation(estimator.Exporter):
         self._say_changes(self._history.latest())
         self.read_records()
         self.metrics: dict[str, float] = {}
+        self.eval_sets: dict[str, EvalSet] = {}
+        self._eval_input = eval_input
+        self._scores_of_others: Mapping[str, str] = {}
+        if eval_input is not None and meaning is not None:
+            self._scores_of_others = eval_input.scores_of_others(meaning)
+        self._curves = CurvesHook(command.run.model_dir)
+        self._others = OtherSets(
+            command.run.model_dir,
+            eval_input.others if eval_input is not None else {},
+            curves=self._curves,
+            check=request.check,
+            every_secs=command.program.log_every_secs,
+        )
         self._progress = EvaluationProgressHook(every_secs=command.program.log_every_secs)
 
     def read_records(self) -> None:
@@ -119,15 +138,24 @@ class AfterEvaluation(estimator.Exporter):
 
     def metrics_of(self, step: int) -> Optional[dict[str, float]]:
         """The metrics of an earlier evaluation of a step, or None. They mean the same as now."""
-        for entry in self._history.alike(self._means):
-            if entry.global_step == step:
-                values = entry.metrics.items()
-                return {name: math.nan if value is None else value for name, value in values}
-        return None
+        entry = self._evaluation_of(step)
+        return None if entry is None else _as_floats(entry.metrics)
+
+    def _evaluation_of(self, step: int) -> Optional[Evaluation]:
+        entries = self._history.alike(self._means)
+        return next((entry for entry in entries if entry.global_step == step), None)
+
+    def reading(self, cache: Optional[RowCache] = None) -> InputFn:
+        """The input_fn of the evaluations, for use with `hooks`."""
+        assert self._eval_input is not None, "this start evaluates nothing"
+        return self._others.reading(self._eval_input, cache)
 
     def hooks(self) -> list[tf.compat.v1.train.SessionRunHook]:
-        """The hooks of an evaluation: they answer SIGTERM, write curves, and show the progress."""
-        return [InterruptHook(self._request), CurvesHook(self._model_dir), self._progress]
+        """The hooks of an evaluation.
+
+        They answer SIGTERM, write curves, show the progress, and evaluate the other sets.
+        """
+        return [InterruptHook(self._request), self._curves, self._progress, self._others]
 
     @property
     def _means(self) -> ScoresMeaning:
@@ -145,8 +173,13 @@ class AfterEvaluation(estimator.Exporter):
 
         Meanwhile `unfinished.json` must name its step, so that a start after a kill finds it.
         """
-        metrics = self.metrics_of(step_in_name(checkpoint))
-        if metrics is None:
+        entry = self._evaluation_of(step_in_name(checkpoint))
+        if entry is not None and has_sets(entry.eval_sets, self._scores_of_others):
+            metrics: Any = _as_floats(entry.metrics)
+            self._others.metrics = {
+                name: _as_floats(each.metrics) for name, each in entry.eval_sets.items()
+            }
+        else:
             metrics = trained.evaluate(eval_input, hooks=self.hooks(), checkpoint_path=checkpoint)
         self.export(trained, "", checkpoint, metrics, is_the_final_export=False)
 
@@ -162,9 +195,13 @@ class AfterEvaluation(estimator.Exporter):
         del export_path, is_the_final_export
         trained = estimator
         self.metrics = read_metrics(eval_result)
+        self.eval_sets = {
+            name: EvalSet.of(metrics, self._scores_of_others.get(name))
+            for name, metrics in self._others.metrics.items()
+        }
         step = int(eval_result["global_step"])
         self._means.write(self._model_dir)
-        entries = self._history.add(step, self.metrics, self._means)
+        entries = self._history.add(step, self.metrics, self._means, self.eval_sets)
         self._say(step, [entry.metrics for entry in entries[:-1]])
         self._run_exporters(trained, checkpoint_path, at_end=False)
         metric = self._command.training.early_stopping_metric
@@ -175,20 +212,40 @@ class AfterEvaluation(estimator.Exporter):
 
     def recall(self, step: int) -> None:
         """Takes the metrics of the evaluation of a step, if the last scores mean the same."""
-        self.metrics = self.metrics_of(step) or {}
+        entry = self._evaluation_of(step)
+        if entry is not None and has_sets(entry.eval_sets, self._scores_of_others):
+            self.metrics, self.eval_sets = _as_floats(entry.metrics), dict(entry.eval_sets)
 
     def metrics_of_result(self, stop_reason: Optional[str]) -> dict[str, float]:
         """The metrics that `result.json` reports; see `RunResult.metrics`."""
-        if stop_reason != EARLY_STOPPED or self._meaning is None:
-            return self.metrics
+        best = self.best if stop_reason == EARLY_STOPPED else None
+        return self.metrics if best is None else _as_floats(best.metrics)
+
+    def eval_sets_of_result(self, stop_reason: Optional[str]) -> Mapping[str, EvalSet]:
+        """The other sets that `result.json` reports, at the step of `metrics_of_result`."""
+        best = self.best if stop_reason == EARLY_STOPPED else None
+        return self.eval_sets if best is None else best.eval_sets
+
+    @property
+    def best(self) -> Optional[BestEvaluation]:
+        """The evaluation with the best --best_metric, of those whose scores mean the same."""
+        if self._meaning is None:
+            return None
         metric = metric_of(self._command.exports.best_metric)
         direction = self._command.exports.best_direction or "min"
-        best, best_step = math.nan, None
+        best, found = math.nan, None
         for entry in self._history.alike(self._means):
             value = entry.metrics.get(metric)
             if value is not None and is_better(value, best, direction):
-                best, best_step = value, entry.global_step
-        return self.metrics if best_step is None else self.metrics_of(best_step) or self.metrics
+                best, found = value, entry
+        if found is None:
+            return None
+        return BestEvaluation(
+            metric=metric,
+            global_step=found.global_step,
+            metrics=found.metrics,
+            eval_sets=found.eval_sets,
+        )
 
     def is_of_latest(self) -> bool:
         """Whether the last evaluation was of the latest checkpoint."""
@@ -268,11 +325,25 @@ class AfterEvaluation(estimator.Exporter):
         direction = self._command.exports.best_direction or "min"
         earlier = [metrics.get(metric) for metrics in before]
         line = evaluation_line(step, self.metrics, metric, direction, earlier)
+        line += "".join(
+            f", {name} {value:.4f}"
+            for name, each in self.eval_sets.items()
+            if (value := each.metrics.get(metric)) is not None
+        )
         seconds = self._progress.seconds
         if seconds is not None:
             line += f", {seconds:.1f} s"
         numbers = {"phase": "evaluate", "step": step, "metrics": self.metrics, "seconds": seconds}
         _log.info("%s", line, extra={"numbers": numbers})
+
+
+def has_sets(kept: Mapping[str, EvalSet], scores: Mapping[str, str]) -> bool:
+    """Whether an evaluation has all other sets, with scores that mean the same as now."""
+    return all(name in kept and kept[name].scores == means for name, means in scores.items())
+
+
+def _as_floats(metrics: Mapping[str, Optional[float]]) -> dict[str, float]:
+    return {name: math.nan if value is None else value for name, value in metrics.items()}
 
 
 def step_in_name(checkpoint: str) -> int:

@@ -18,6 +18,7 @@ from estimator_kit.model import catalogue
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
 from estimator_kit.training.bad_data import Screened
+from estimator_kit.training.eval_input import FLAG
 from feature_specs.errors import counted
 from feature_specs.spec import FeatureSpec
 
@@ -46,7 +47,9 @@ def read(
             command.choice.model,
         )
         return
-    damaged, eval_files = screened.damaged, screened.files["--eval_files"]
+    damaged = screened.damaged
+    of_sets = [paths for flag, paths in screened.files.items() if flag.startswith(FLAG)]
+    eval_files = [path for paths in of_sets for path in paths]
     with explained(spec, [*train_files, *eval_files], damaged=damaged):
         model.catalogue = catalogue.read(spec, columns, train_files, eval_files, damaged=damaged)
     _log.info(

@@ -30,6 +30,8 @@ from estimator_kit.model.session_errors import explained
 from estimator_kit.observing.histories import EvaluationHistory
 from estimator_kit.result import EARLY_STOPPED, INPUT_EXHAUSTED, MAX_STEPS, RunResult, read_result
 from estimator_kit.training import unfinished
+from estimator_kit.training.after_evaluation import has_sets
+from estimator_kit.training.eval_input import EvalInput
 from estimator_kit.training.hooks.stop import stops
 from estimator_kit.training.position import InputPosition
 from estimator_kit.training.source import TrainingInput
@@ -98,11 +100,12 @@ class Plan:
         return self.start_step < self.max_steps
 
 
-def check_apart(train_files: list[str], eval_files: list[str]) -> None:
+def check_apart(train_files: list[str], eval_files: list[str], flag: str) -> None:
+    """Raises ConfigError if a file is trained on and evaluated; `flag` names the set."""
     shared = files.shared(train_files, eval_files)
     if shared:
         raise ConfigError(
-            f"--train_files and --eval_files share {len(shared)} files, the first is {shared[0]}. "
+            f"--train_files and {flag} share {len(shared)} files, the first is {shared[0]}. "
             "Use other files for one of them: a model must not be scored on what it was trained on."
         )
 
@@ -262,12 +265,14 @@ def trained_before(
     model: ModelFn,
     plan: Plan,
     meaning: Optional[ScoresMeaning],
+    eval_input: Optional[EvalInput] = None,
 ) -> Optional[RunResult]:
     """The result of an earlier start that has left nothing to train, or None.
 
     Args:
       config, spec, model, plan: what this start trains, and its plan.
       meaning: what the scores of this start mean. None if it evaluates nothing.
+      eval_input: what this start evaluates.
 
     Raises:
       NothingToDo: the earlier start has also evaluated and exported, and its scores and outputs
@@ -279,6 +284,8 @@ def trained_before(
     if before.mode not in (command.program.mode, "train_and_evaluate") or not plan.start_step:
         return None
     measured = meaning is None or meaning.is_of(before.scores)
+    if meaning is not None and eval_input is not None:
+        measured = measured and has_sets(before.eval_sets, eval_input.scores_of_others(meaning))
     if before.rows_lost and before.steps_planned == plan.max_steps:
         reason = (
             f"{command.run.model_dir} is already trained to the end of its epochs, at step "

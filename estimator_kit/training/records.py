@@ -48,7 +48,7 @@ def check_kept(counts: RowCounts, flag: str, paths: Sequence[str]) -> None:
         raise DataError(
             f"{flag}: none of its {counts.read} rows is kept ({paths[0]}"
             f"{' and other files' if len(paths) > 1 else ''}). Check `filter` in the spec"
-            + (" and --keep_negatives." if flag != "--eval_files" else ".")
+            + (" and --keep_negatives." if not flag.startswith("--eval_files") else ".")
         )
     if not counts.read:
         raise DataError(f"{flag}: its {len(paths)} files have no records ({paths[0]}, ...)")

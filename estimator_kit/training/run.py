@@ -57,7 +57,7 @@ from estimator_kit.training import (
     unfinished,
 )
 from estimator_kit.training.after_evaluation import AfterEvaluation
-from estimator_kit.training.eval_input import EvalInput, eval_paths
+from estimator_kit.training.eval_input import EvalInput, all_paths
 from estimator_kit.training.hooks.profile import Profile
 from estimator_kit.training.hooks.progress import PauseAtSave, ProgressHook
 from estimator_kit.training.hooks.stop import StopHook, stop_on_sigterm
@@ -147,9 +147,10 @@ class Training:
             data_service.check_process()
         source = TrainingInput.of(self._command, spec, self._trainer.team)
         eval_files = (
-            eval_paths(self._command.program, self._command.data, spec) if self._evaluates else []
+            all_paths(self._command.program, self._command.data, spec) if self._evaluates else {}
         )
-        check_apart(source.files, eval_files)
+        for flag, paths in eval_files.items():
+            check_apart(source.files, paths, flag)
         input_cache.check(
             self._command.program,
             self._command.data,
@@ -161,7 +162,7 @@ class Training:
         self._model.computing = Computing.of(self._command.training)
         if self._command.training.mixed_precision is not None:
             run_config.warn_of_slow_precision(self._command.training.mixed_precision)
-        files = {source.flag: source.files, "--eval_files": eval_files}
+        files = {source.flag: source.files, **eval_files}
         self._screened_files = bad_data.screen(
             self._command.program, self._command.reading, spec, files
         )
@@ -205,7 +206,12 @@ class Training:
         self._plan = make_plan(self._command.training, self._source, self._start_step, first_step)
         self._command = self._trainer.settle(self._plan)
         self._finished_result = trained_before(
-            self._command, self._spec, self._model, self._plan, self._scores_meaning
+            self._command,
+            self._spec,
+            self._model,
+            self._plan,
+            self._scores_meaning,
+            self._eval_input,
         )
         # In a cluster, the evaluator asks again.
         alone = self._evaluates and not self._trainer.shared
@@ -235,8 +241,7 @@ class Training:
             self._command,
             self._spec,
             self._trainer.request,
-            eval_input.files if eval_input is not None else (),
-            self._screened_files.damaged,
+            eval_input,
             meaning=self._scores_meaning,
         )
         self._profile = Profile.of(self._command.run, self._command.service, self._command.watching)
@@ -381,9 +386,9 @@ class Training:
     def _evaluate(self) -> None:
         """Evaluates and exports the latest checkpoint, as far as no earlier start has done it."""
         checkpoint = reading.latest(self._model_dir)
-        assert self._eval_input is not None and checkpoint is not None
-        eval_input = self._eval_input.input_fn(self._cache)
-        self._after_evaluation.evaluate(self._estimator, eval_input, checkpoint)
+        assert checkpoint is not None
+        after = self._after_evaluation
+        after.evaluate(self._estimator, after.reading(self._cache), checkpoint)
 
     def _steps(self) -> Steps:
         """The steps for the trainer."""
@@ -400,7 +405,7 @@ class Training:
         eval_spec = None
         if self._eval_input is not None:
             eval_spec = estimator.EvalSpec(
-                self._eval_input.input_fn(self._cache),
+                self._after_evaluation.reading(self._cache),
                 steps=None,  # Until the input_fn ends. TensorFlow's default is 100 batches.
                 start_delay_secs=0,
                 throttle_secs=self._command.training.eval_throttle_secs,
@@ -444,7 +449,7 @@ class Training:
     def _at_work(self) -> Iterator[None]:
         """Handles SIGTERM, keeps the row cache open, and explains TensorFlow's errors."""
         request = self._trainer.request
-        files = [*self._source.files, *(self._eval_input.files if self._eval_input else ())]
+        files = [*self._source.files, *(self._eval_input.all_files if self._eval_input else ())]
         damaged = self._screened_files.damaged
         with (
             stop_on_sigterm(request),
@@ -487,6 +492,8 @@ class Training:
             self._set_result(
                 global_step=reading.latest_step(self._model_dir),
                 metrics=metrics,
+                eval_sets=after.eval_sets_of_result(self._result.stop_reason),
+                best=after.best,
                 rows_evaluated=int(metrics.get("rows", 0)),
                 exports=after.exports,
                 examples_per_second=self._progress.examples_per_second,

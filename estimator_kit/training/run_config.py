@@ -25,16 +25,26 @@ from estimator_kit.config.modes import Train, Trained
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.names import TOTAL_LOSS
 from estimator_kit.tf_estimator import estimator
+from estimator_kit.training.hooks.other_sets import OtherSets
 
 
 def over_rows(trained: Any) -> Any:
-    """The same Estimator. Its evaluations report the loss over rows as `loss`."""
+    """The same Estimator. Its evaluations report the loss over rows as `loss`.
+
+    A hook `OtherSets` learns what they compute.
+    """
     evaluate = trained._evaluate_run
 
     def evaluate_run(*, eval_dict: dict[str, Any], **arguments: Any) -> Any:
         if TOTAL_LOSS in eval_dict:
             eval_dict = dict(eval_dict)
             eval_dict["loss"] = eval_dict.pop(TOTAL_LOSS)
+        hooks = arguments["all_hooks"]
+        more = [hook for hook in hooks if isinstance(hook, OtherSets)]
+        for hook in more:
+            hook.measure(arguments["update_op"], eval_dict, hooks)
+        # Last, because hooks of the model fill local variables when the session starts.
+        arguments["all_hooks"] = [*(hook for hook in hooks if hook not in more), *more]
         return evaluate(eval_dict=eval_dict, **arguments)
 
     trained._evaluate_run = evaluate_run

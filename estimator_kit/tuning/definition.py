@@ -101,7 +101,7 @@ def definition(command: Tune, spec: FeatureSpec, models: Iterable[str] = ()) -> 
     days = {part: command.data.days_of(part) for part in ("train", "eval")}
     facts: dict[str, Any] = {}
     for flag, part in (("train_files", "train"), ("eval_files", "eval")):
-        patterns = getattr(command.settings, flag)
+        patterns = command.data.plain(flag)
         paths = files.expand(patterns, flag=f"--{flag}", days=days[part]) if patterns else []
         facts[f"files of --{flag}"] = file_systems.stamps(paths)
     if command.data.train_mix:

@@ -148,8 +148,11 @@ def least_integer(steps: Sequence[Normalizer], bound: float) -> Union[int, float
     return integer
 
 
-def normalized(steps: Sequence[Normalizer], value: int) -> _Bound:
-    """The steps of one integer. Only `log1p` is rounded, to a float64; NaN without a logarithm."""
+def normalized(steps: Sequence[Normalizer], value: Union[int, float]) -> _Bound:
+    """The steps of one finite number. Only `log1p` is rounded, to a float64.
+
+    It is NaN if a step has no logarithm.
+    """
     result: _Bound = Fraction(value)
     for step in steps:
         if isinstance(step, Log1p):

@@ -5,14 +5,13 @@ Does not import TensorFlow.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal, Optional, Union
 
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import ExactNumber, Scalar, as_tuple
+from feature_specs.entry import LARGEST_FLOAT32, ExactNumber, Scalar, as_tuple
 from feature_specs.errors import Path, Problem, unknown, value_text
 from feature_specs.feature import Feature
 from feature_specs.kinds import bounds, normalizers
@@ -72,16 +71,23 @@ class Numeric(Sourced):
             )
 
     def _missing_problems(self, spec: Entries, feature: Feature, path: Path) -> Iterator[Problem]:
+        assert self.missing is not None
         yield from default_problems(spec, self.source, path)
-        number = bounds.equal_to(self.missing, feature.dtype)  # type: ignore[arg-type]
+        number = bounds.equal_to(self.missing, "int64")
         if feature.dtype == "int64" and (number is None or not -(2**63) <= number < 2**63):
             yield Problem(
                 path,
                 f"feature {self.source!r} is int64, got {value_text(self.missing)}, expected an "
                 "integer that fits into an int64",
             )
-        elif feature.dtype == "float32" and math.isinf(bounds.nearest_float32(self.missing)):  # type: ignore[arg-type]
-            yield Problem(path, f"got {value_text(self.missing)}, expected a finite float32")
+            return
+        result = normalizers.normalized(self.normalizer, self.missing)
+        if not -LARGEST_FLOAT32 <= result <= LARGEST_FLOAT32:  # Or NaN.
+            yield Problem(
+                path,
+                f"got {value_text(self.missing)}, which is not a finite float32 after the "
+                "normalizers. Choose a usual number of the feature, such as the median.",
+            )
 
     def missing_value(self, feature: Feature) -> Optional[Scalar]:
         return None if self.missing is None else marker(feature)

@@ -52,7 +52,8 @@ _PIECE = re.compile("%(.?)|([^%])", re.DOTALL)
 
 Part = Literal["hour", "weekday", "day", "month"]
 _NEEDS = {"hour": {"hour"}, "weekday": {"year", "month", "day"}, "day": {"day"}, "month": {"month"}}
-_SIZES = {"hour": 24, "weekday": 7, "day": 32, "month": 13}
+# The number of ids by part. The ids of days and months start with 1.
+SIZES = {"hour": 24, "weekday": 7, "day": 32, "month": 13}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,13 +181,13 @@ class Time(Sourced):
         return "" if feature.dtype == "string" else -1
 
     def id_count(self, spec: Entries) -> int:
-        return _SIZES[self.part]
+        return SIZES[self.part]
 
     def ids_meaning(self, spec: Entries) -> dict[str, Any]:
         return {"kind": self.kind, "part": self.part}
 
     def row_names(self, spec: Entries) -> Sequence[int]:
-        return range(_SIZES[self.part])
+        return range(SIZES[self.part])
 
     def canned_name(self, spec: Entries, name: str) -> str:
         return name

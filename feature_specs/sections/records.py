@@ -246,6 +246,11 @@ class TextOfValues(Declared):
         description="The text between the values of a list in one field, such as `|`. An empty "
         "text means that a field is one value.",
     )
+    csv_thousands: Optional[bool] = Field(
+        None,
+        description="Whether commas separate the thousands of numbers, as in `69,487.00`. The "
+        "default is `false`.",
+    )
 
 
 class Tables(TextOfValues):

@@ -20,6 +20,7 @@ import os
 import re
 from collections.abc import Sequence
 from glob import glob as local_glob
+from typing import Optional
 
 from feature_specs.files import file_systems
 from input_pipelines.errors import DataError
@@ -83,6 +84,11 @@ def of_days(pattern: str, days: tuple[str, ...]) -> list[str]:
     return [_PLACE.sub(f"dt={day}", pattern) for day in days]
 
 
+def has_days(pattern: str) -> bool:
+    """Whether days can be chosen: whether a part of the pattern is `dt=*`."""
+    return _PLACE.search(pattern) is not None
+
+
 # Wildcards ignore names with these first characters: hidden files, and files that describe a
 # folder.
 _HIDDEN = (".", "_")
@@ -140,6 +146,22 @@ def unique(paths: Sequence[str]) -> list[str]:
     for path in ordered:
         first.setdefault(names[path], path)
     return list(first.values())
+
+
+_NAMED = re.compile(r"([a-z][a-z0-9_]*)=(?!/*$)(.*)", re.DOTALL)
+
+
+def named(entry: str) -> tuple[Optional[str], str]:
+    """The name and the pattern of an entry such as `test=b/*.tfrecord`; None without a name.
+
+    A path may begin in the same way, such as `dt=2026-01-08/a.tfrecord`. `dt` is never a name. And
+    if a local file or folder fits the entry up to its first slash, such as `country=de`, the entry
+    is a path.
+    """
+    match = _NAMED.fullmatch(entry)
+    if match is None or match[1] == "dt" or glob(entry.partition("/")[0], with_folders=True):
+        return None, entry
+    return match[1], match[2]
 
 
 def shared(paths: Sequence[str], others: Sequence[str]) -> list[str]:

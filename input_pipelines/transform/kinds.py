@@ -149,7 +149,8 @@ def with_missing(batch: Batch, columns: Sequence[Bucketized], buckets: tf.Tensor
 
 def _is_missing(batch: Batch, name: str, column: IsMissing) -> Ids:
     feature = batch.spec.features[column.source]
-    values = tf.reshape(batch.parsed[column.source], [-1, feature.length])
+    values = checks.finite_feature(column.source, batch.parsed[column.source])
+    values = tf.reshape(values, [-1, feature.length])
     is_missing = tf.reduce_all(tf.equal(values, tf.constant(marker(feature), values.dtype)), axis=1)
     return Ids(tf.cast(is_missing, tf.int64))
 

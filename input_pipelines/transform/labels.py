@@ -6,8 +6,8 @@
 has the weight 0. So does a row without a part of the label, such as the `event` of `survival`.
 
 The labels of the head `next_item` are ids of the column `items`, without its out-of-vocabulary
-buckets. A value outside of the catalogue (NO_ITEM), and an empty string or -1 (NO_LABEL), have no id:
-their step stays, and has no loss. Metrics count only the former, as misses.
+buckets. A value outside of the catalogue (NO_ITEM), and an empty string or -1 (NO_LABEL), have no
+id: their step stays, and has no loss. Metrics count only the former, as misses.
 """
 
 from __future__ import annotations

@@ -171,6 +171,8 @@ def _flags(batch: Batch) -> dict[str, Ids]:
     for dtype, names in _grouped(columns, lambda n: batch.parsed[columns[n].source].dtype).items():
         sources = [columns[name].source for name in names]
         values = tf.stack([batch.parsed[source] for source in sources])
+        if dtype == tf.float32:
+            values = checks.all_finite(names, values)
         markers = tf.constant([[marker(spec.features[source])] for source in sources], dtype)
         # TensorFlow Lite cannot unstack int64.
         flags = tf.unstack(tf.cast(tf.equal(values, markers), tf.int32), num=len(names))

@@ -5,8 +5,8 @@
     times.readable                                # bool [rows]
 
 The rules are the same as in `feature_specs.kinds.time.read`, with ops of TensorFlow: no Python code
-runs for a row, so a SavedModel reads times too. Days are counted with the proleptic Gregorian calendar,
-with the integer formulas of Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+runs for a row, so a SavedModel reads times too. Days are counted in the proleptic Gregorian
+calendar by the formulas in Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
 """
 
 from __future__ import annotations

@@ -51,9 +51,9 @@ def test_a_table(folder):
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "table/spec.yaml: 1 feature and 1 label, from 18 records of 1 file"
-    assert lines[-1].startswith(
-        "  read its comments, then convert the tables, and train with the files that this writes: "
-        "estimator-kit convert --spec=table/spec.yaml --convert_files="
+    assert lines[-1] == (
+        "  estimator-kit convert --spec=table/spec.yaml --convert_files=a.csv "
+        "--convert_dir=table/data --split=rows --split_eval=0.1 --split_test=0.1"
     )
     assert (
         "  note: code: text, because 9 of 18 numbers begin with a zero that would be lost, the "

@@ -24,7 +24,7 @@ from tests.integration import guides
 pytestmark = pytest.mark.ci
 
 COUNTS = {
-    "damaged_data": 1, "data": 4, "distributed": 1, "exports": 6, "first_spec": 6, "item_index": 3,
+    "damaged_data": 1, "data": 4, "distributed": 1, "exports": 6, "first_spec": 8, "item_index": 3,
     "keras": 1, "logs": 6, "models": 1, "next_item": 3, "own_rows": 2, "serving": 1,
     "tables": 3, "training": 6, "troubleshooting": 1, "tuning_speed": 3,
 }  # fmt: skip

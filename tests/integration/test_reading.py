@@ -161,8 +161,8 @@ def test_days_choose_the_files(config, tmp_path):
         ({"train_days": "2026-01-01"}, "--train_files, with --train_days: "),
         ({"train_mix": ("a=1",)}, "--train_files and --train_mix do not go together"),
         ({"train_files": (), "train_mix": ("a",)}, "--train_mix: expected pattern=share"),
-        ({"deterministic": True, "early_stopping_metric": "loss"},
-         "--deterministic with --early_stopping_metric needs --save_checkpoints_steps"),
+        ({"deterministic": True, "early_stopping_metric": "loss", "save_checkpoints_secs": 9},
+         "--deterministic with --early_stopping_metric does not go with --save_checkpoints_secs"),
     ],
 )  # fmt: skip
 def test_flags_that_do_not_go_together(config, changes, message):

@@ -62,6 +62,22 @@ def test_a_run_from_start_to_end(config, read_lines, tmp_path):
         assert json.load(file)["tensorflow"] == tf.__version__
 
 
+def test_a_training_without_a_length_ends_when_it_stops_improving(config, read_lines):
+    run = config(max_steps=None, best_metric="auc/click", exporters=("best", "final"))
+    result = ek.run(run)
+    assert (result.status, result.stop_reason) == ("done", "early_stopped")
+    entries = read_lines(f"{run.model_dir}/eval_history.jsonl")
+    # An epoch has fewer than 50 steps, so there are 50 steps between two evaluations.
+    assert [e["global_step"] for e in entries] == [50 * (i + 1) for i in range(len(entries))]
+    aucs = [entry["metrics"]["auc/click"] for entry in entries]
+    assert aucs.index(max(aucs)) == len(aucs) - 4  # A patience of 3.
+    assert result.metrics["auc/click"] == max(aucs)
+    assert result.export_path == result.exports["best"]
+    assert "--epochs=100\n" in (pathlib.Path(run.model_dir) / "flags.txt").read_text()
+    with pytest.raises(ek.NothingToDo, match="was stopped early at step"):
+        ek.run(run)
+
+
 @pytest.mark.ci
 def test_an_export_says_how_it_was_checked(config, trained):
     checks = []
@@ -290,8 +306,14 @@ def test_a_checkpoint_that_does_not_fit_lists_the_variables(config, trained, tmp
         error.value
     )
     other = run.model_copy(update={"model_params": {"hidden_units": [8], "optimizer": "sgd"}})
-    with pytest.raises(ek.CheckpointError, match=r"dnn/logits/bias/Adagrad: \[2\] in the checkp"):
+    with pytest.raises(ek.CheckpointError) as error:
         ek.run(other.model_copy(update={"max_steps": 30}))
+    assert "dnn/logits/bias/Adagrad: [2] in the checkpoint, not in the model" in str(error.value)
+    assert str(error.value).endswith(
+        'The checkpoint was trained with the optimizer "adagrad", and this start has "sgd". To '
+        "go on with the old one, add '--model_params=optimizer=\"adagrad\"' "
+        "'--model_params=learning_rate=0.1'."
+    )
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 

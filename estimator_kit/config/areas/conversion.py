@@ -215,15 +215,33 @@ def _share(text: Optional[str]) -> float:
 def problems(conversion: Conversion, program: Program, run: Run, tables: Tables) -> list[str]:
     """What does not go together in `--mode=convert`, and in `--mode=analyze` for its records."""
     if program.mode == "analyze":
-        return _analysis_problems(conversion, run) or _problems(conversion, program, run, tables)
-    return _problems(conversion, program, run, tables) if program.mode == "convert" else []
+        return _analysis_problems(conversion, run)
+    if program.mode == "convert":
+        return convert_problems(conversion, program, run, tables)
+    return []
+
+
+# What an analysis uses only for the records that it writes.
+_OF_RECORDS = (
+    "split",
+    "split_eval",
+    "split_test",
+    "sequence_by",
+    "order_by",
+    "sequence_columns",
+    "sequence_steps",
+)
 
 
 def _analysis_problems(conversion: Conversion, run: Run) -> list[str]:
     """Settings of a conversion in an analysis that converts nothing."""
     if conversion.convert_dir is not None:
-        if not run.spec:
-            return []
+        if not run.spec:  # The analysis fills in what is missing, and checks the columns.
+            missing = {
+                "split": conversion.split or "rows",
+                "split_eval": conversion.split_eval or "0.1",
+            }
+            return _split_problems(conversion.model_copy(update=missing))
         return [
             "--convert_dir is for a first spec, but with --spec, --mode=analyze refreshes the "
             "files that this spec refers to. Use --mode=convert."
@@ -231,13 +249,15 @@ def _analysis_problems(conversion: Conversion, run: Run) -> list[str]:
     return [
         f"--{name} is for the records that an analysis writes. Name their folder with "
         "--convert_dir."
-        for name in ("split", "split_eval", "sequence_by", "order_by", "sequence_columns",
-                     "sequence_steps")
+        for name in _OF_RECORDS
         if getattr(conversion, name)
-    ]  # fmt: skip
+    ]
 
 
-def _problems(conversion: Conversion, program: Program, run: Run, tables: Tables) -> list[str]:
+def convert_problems(
+    conversion: Conversion, program: Program, run: Run, tables: Tables
+) -> list[str]:
+    """What does not go together in a conversion."""
     lines = _split_problems(conversion) + _label_problems(conversion)
     if conversion.step_columns and run.spec:
         lines.append(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Optional, TypeVar
 
 import pydantic
@@ -63,7 +63,11 @@ class Data(Settings):
     )
     eval_files: tuple[str, ...] = setting(
         (),
-        "TFRecord files to evaluate on. Each evaluation reads all of them.",
+        "TFRecord files to evaluate on. Each evaluation reads all of them. Several sets get names: "
+        "a/*.tfrecord,test=b/*.tfrecord,newcomers=c/*.tfrecord. The set without a name, or else "
+        "the first one, judges the model: for the best export, early stopping and gates. The "
+        "others are only measured. A name has small letters, digits and _. dt=... is a path, and "
+        "so is country=... if such a file or folder exists.",
         changes="scores",
         named=True,
     )
@@ -116,12 +120,39 @@ class Data(Settings):
         return files.parse_days(text) if text is not None else ()
 
     def patterns_of(self, which: str) -> tuple[str, ...]:
-        """The patterns of `train_files` or `eval_files`, one for each day if days are set."""
+        """The patterns of `train_files` or `judging_files`, one for each day if days are set."""
+        patterns = self.train_files if which == "train" else self.judging_files
+        return self.of_days(patterns, which)
+
+    def of_days(self, patterns: Sequence[str], which: str) -> tuple[str, ...]:
+        """The patterns, one for each day if `train_days` or `eval_days` is set."""
         window = self.days_of(which)
-        patterns = self.train_files if which == "train" else self.eval_files
         if not window:
-            return patterns
+            return tuple(patterns)
         return tuple(of_day for p in patterns for of_day in files.of_days(p, window))
+
+    def plain(self, field: str) -> tuple[str, ...]:
+        """The patterns of a setting with files; of `eval_files`, those that judge."""
+        patterns: tuple[str, ...] = getattr(self, field)
+        return self.judging_files if field == "eval_files" else patterns
+
+    @property
+    def judging_files(self) -> tuple[str, ...]:
+        """The patterns of the evaluation set that judges the model."""
+        return next(iter(self._sets().values()), ())
+
+    @property
+    def other_sets(self) -> dict[str, tuple[str, ...]]:
+        """The patterns of the other evaluation sets, by name."""
+        (_, *others) = self._sets().items() or [("", ())]
+        return {str(name): patterns for name, patterns in others}
+
+    def _sets(self) -> dict[Optional[str], tuple[str, ...]]:
+        """The patterns of all evaluation sets, first those of the set that judges."""
+        sets: dict[Optional[str], tuple[str, ...]] = {}
+        for name, pattern in map(files.named, self.eval_files):
+            sets[name] = (*sets.get(name, ()), pattern)
+        return dict(sorted(sets.items(), key=lambda entry: entry[0] is not None))
 
 
 def name_of_function(function: Any) -> str:
@@ -147,6 +178,7 @@ def problems(data: Data) -> list[str]:
         for field in fields if window else ():
             for entry in getattr(data, field):
                 pattern = entry.rpartition("=")[0] if field == "train_mix" else entry
+                pattern = files.named(entry)[1] if field == "eval_files" else pattern
                 try:
                     files.of_days(pattern, window)
                 except ValueError as error:

@@ -35,6 +35,9 @@ class ExporterKind(NamedTuple):
     example: str = ""
 
 
+# The models of `scoring.references.models`.
+REFERENCE_MODELS = ("constant", "linear", "boosted_trees")
+
 EXPORTERS = {
     "latest": ExporterKind("kinds:Latest", "latest: after every evaluation", served=3),
     "best": ExporterKind(
@@ -143,6 +146,17 @@ class Exports(Settings):
         changes="nothing",
     )
 
+    reference_models: tuple[str, ...] = setting(
+        (),
+        f"Reference models to compare the export with, of {', '.join(REFERENCE_MODELS)}. At the "
+        "end of the training, they learn from up to 200,000 of the same rows, and result.json and "
+        "the report say which is better on --eval_files, with an interval. linear and "
+        "boosted_trees need the extra 'reference'; without it, a line says how to install it, and "
+        "the training succeeds all the same. If you add the flag to a training that has finished, "
+        "the same command only compares. Needs an exporter.",
+        changes="nothing",
+    )
+
     @property
     def best_direction(self) -> Optional[Direction]:
         """Whether a better `best_metric` is lower or higher."""
@@ -183,8 +197,16 @@ def problems(exports: Exports, program: Program) -> list[str]:
         elif not re.fullmatch(name + EXPORTERS[name].number, entry):
             expected = EXPORTERS[name].example or name
             lines.append(f"--exporters: expected {expected}, got {entry!r}.")
+    for i, name in enumerate(exports.reference_models):
+        if name in exports.reference_models[:i]:
+            lines.append(f"--reference_models: {name!r} is listed twice. Remove one of them.")
+        elif name not in REFERENCE_MODELS:
+            lines.append(
+                f"--reference_models: unknown reference model {name!r}"
+                f"{did_you_mean(name, REFERENCE_MODELS)}"
+            )
     if program.mode == "train_and_evaluate" and not exports.exporters:
-        for name in ("slices", "importance"):
+        for name in ("slices", "importance", "reference_models"):
             if getattr(exports, name):
                 lines.append(f"--{name} asks an export. Add final to --exporters.")
     return lines

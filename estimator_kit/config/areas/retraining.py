@@ -138,7 +138,7 @@ def problems(retraining: Retraining, program: Program, run: Run, data: Data) -> 
         except ValueError:
             lines.append(f"--as_of: expected a day such as 2026-01-31, got {retraining.as_of!r}.")
     for field in ("train_files", "eval_files"):
-        for pattern in getattr(data, field):
+        for pattern in data.plain(field):
             try:
                 files.of_days(pattern, ("2026-01-01",))
             except ValueError as error:

@@ -50,6 +50,13 @@ class Tables(Settings):
         "lists if any of its fields has this text. --csv_missing is for whole fields.",
         changes="records",
     )
+    csv_thousands: Optional[bool] = setting(
+        None,
+        "Commas separate the thousands of numbers in CSV files, as in 69,487.00. By default, "
+        "--mode=analyze decides this by the columns whose values would otherwise all be numbers; "
+        "--nocsv_thousands reads such numbers as text.",
+        changes="records",
+    )
     beam_options: Optional[str] = setting(
         None,
         "Do the work as an Apache Beam pipeline with these flags of Beam, separated by spaces: "
@@ -70,6 +77,7 @@ class Tables(Settings):
             comment=self.csv_comment or "",
             missing=self.csv_missing,
             list_separator=self.csv_list_separator or "",
+            thousands=self.csv_thousands,
         )
 
     def beam_flags(self) -> Optional[tuple[str, ...]]:

@@ -45,7 +45,7 @@ def problems(tuning: Tuning, program: Program, run: Run, data: Data) -> list[str
             "needs locks, which other file systems do not have."
         )
     for flag in ("train_files", "eval_files"):
-        shared = sorted(set(getattr(data, flag)) & set(tuning.test_files))
+        shared = sorted(set(data.plain(flag)) & set(tuning.test_files))
         if shared:
             lines.append(
                 f"--{flag} and --test_files share {', '.join(shared)}. Score the best trial on "

@@ -103,6 +103,10 @@ class Head(abc.ABC):
     def logits_dimension(self) -> int:
         return int(self.config.logits_dimension)
 
+    def in_units(self, logits: tf.Tensor) -> tf.Tensor:
+        """The logits of the head, float32 [rows, logits_dimension], from those of a model."""
+        return logits
+
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """float32 [rows] from logits float32 [rows, logits_dimension] and labels [rows].
 

@@ -45,6 +45,9 @@ class StepHead(Head):
     def logits_dimension(self) -> int:
         return self.steps * self.head.logits_dimension
 
+    def in_units(self, logits: tf.Tensor) -> tf.Tensor:
+        return self.head.in_units(logits)
+
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """float32 [rows * steps]."""
         return self.head.row_losses(self._step_logits(logits), self._flat(labels))

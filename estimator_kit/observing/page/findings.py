@@ -21,6 +21,8 @@ from feature_specs.heads import METRICS
 FEW_POSITIVES = 100
 # The least difference from 1 that is reported, if it also exceeds three errors of the count.
 _CALIBRATION = 0.1
+# The least share of items outside of the catalogue that is reported.
+_UNKNOWN_ITEMS = 0.01
 _LARGE_TABLE, _LITTLE_IMPORTANCE = 0.95, 0.01
 _WAITING = 0.5
 _LEAST_EVALUATIONS = 3
@@ -71,6 +73,17 @@ def _calibration(numbers: Numbers) -> Iterator[str]:
                 f"evaluation (calibration {value:.2f}, expected 1 ± {2 * error:.2f}). Check that "
                 "training and evaluation files have labels from the same source and similar days. "
                 "If calibration gets worse with each evaluation, train for fewer steps."
+            )
+
+
+def _unknown_items(numbers: Numbers) -> Iterator[str]:
+    for objective in numbers.spec.objectives:
+        share = numbers.metrics.get(f"unknown_item_share/{objective}")
+        if share is not None and share >= _UNKNOWN_ITEMS:
+            yield (
+                f"{objective}: {share:.1%} of the evaluated items are not in the catalogue, so the "
+                "model cannot predict them, and they count as misses. Make the vocabulary of items "
+                "from newer files, or with a smaller --min_count."
             )
 
 
@@ -192,6 +205,7 @@ def _slow_input(numbers: Numbers) -> Iterator[str]:
 
 _RULES: tuple[Callable[[Numbers], Iterator[str]], ...] = (
     _calibration,
+    _unknown_items,
     _overfitting,
     _weak_slices,
     _no_effect,

@@ -18,6 +18,7 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.observing.page import numbers as numbers_module
 from estimator_kit.observing.page.findings import findings
 from estimator_kit.observing.page.numbers import Numbers
+from estimator_kit.observing.standing import headline as where_it_stands
 from estimator_kit.result import (
     ALREADY_DONE,
     EARLY_STOPPED,
@@ -176,4 +177,6 @@ def _column_classes(rows: Sequence[Sequence[str]]) -> str:
 
 def _headline(result: RunResult) -> str:
     text, step = _ENDS.get(result.stop_reason or "", result.status), result.global_step
-    return f"{text} (step {step:,})" if step is not None else text
+    end = f"{text} (step {step:,})" if step is not None else text
+    standing = where_it_stands(result)
+    return f"{standing} {end[0].upper()}{end[1:]}." if standing else end

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Optional
 
 from typing_extensions import assert_never
 
-from estimator_kit.observing import curves
+from estimator_kit.observing import curves, standing
 from estimator_kit.observing.page import charts
 from estimator_kit.observing.page.findings import main_metric
 from estimator_kit.observing.page.numbers import Numbers
@@ -40,7 +40,8 @@ class Section(NamedTuple):
 
 def sections(numbers: Numbers) -> list[Section]:
     """All sections that have numbers, in their order on the page."""
-    shown: list[Optional[Section]] = [_outcome(numbers), _learning(numbers), _own(numbers)]
+    shown: list[Optional[Section]] = [_outcome(numbers), _references(numbers)]
+    shown += [_learning(numbers), _own(numbers)]
     shown += [*_objectives(numbers), _slices(numbers), _importance(numbers), _training(numbers)]
     shown += [_model(numbers), _data(numbers), _query(numbers)]
     return [section for section in shown if section is not None]
@@ -62,6 +63,20 @@ def _outcome(numbers: Numbers) -> Section:
         "Outcome",
         "; ".join(fact for fact in facts if fact),
         table=(["metric", *objectives], rows) if rows else None,
+    )
+
+
+def _references(numbers: Numbers) -> Optional[Section]:
+    compared = numbers.result.reference_models
+    rows = standing.table(compared) if compared is not None else []
+    if compared is None or not rows:
+        return None
+    return Section(
+        "Reference models",
+        f"Simple models of the same columns, compared on the same evaluation rows. "
+        f"{standing.rows_read(compared)} The interval has the chance of the evaluation rows, not "
+        "the chance of another training.",
+        table=(standing.COLUMNS, rows),
     )
 
 

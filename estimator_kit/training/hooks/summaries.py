@@ -133,25 +133,28 @@ class CurvesHook(tf.compat.v1.train.SessionRunHook):
         self._step = tf.compat.v1.train.get_global_step(graph)
 
     def end(self, session: Any) -> None:
+        self.write(session, self._name)
+
+    def write(self, session: Any, name: str) -> None:
+        """Writes the curves of the rows so far, as those of the evaluation with this name."""
         totals, step = session.run([[each.total for each in self._observed], self._step])
-        # A prediction was NaN, so the curve is undefined.
-        undefined = [bool(total.size) and bool(np.isnan(total).all()) for total in totals]
-        self._observed = [each for each, no in zip(self._observed, undefined) if not no]
-        totals = [total for total, no in zip(totals, undefined) if not no]
-        values = {
-            each.objective: curves.curve(each.kind, total)
+        # Where a prediction was NaN, the curve is undefined.
+        defined = [
+            (each, total)
             for each, total in zip(self._observed, totals)
-        }
+            if not (total.size and np.isnan(total).all())
+        ]
+        values = {each.objective: curves.curve(each.kind, total) for each, total in defined}
         if values:
-            curves.write(self._model_dir, int(step), values, self._name)
+            curves.write(self._model_dir, int(step), values, name)
         drawn = [
             summaries.pr_curve(f"pr_curve/{each.objective}", total)
-            for each, total in zip(self._observed, totals)
+            for each, total in defined
             if each.kind == "histogram"
         ]
         if drawn:
             # The folder to which the Estimator writes the metrics of this evaluation.
-            folder = os.path.join(self._model_dir, f"eval_{self._name}" if self._name else "eval")
+            folder = os.path.join(self._model_dir, f"eval_{name}" if name else "eval")
             with session.graph.as_default():
                 writer = tf.compat.v1.summary.FileWriterCache.get(folder)
             writer.add_summary(summaries.of(drawn), int(step))

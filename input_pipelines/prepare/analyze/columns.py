@@ -29,8 +29,9 @@ from typing import Any, Optional
 
 from feature_specs.entry import NAME_PATTERN
 from feature_specs.errors import counted
+from feature_specs.kinds.time import SIZES
 from feature_specs.statistics import FeatureStatistics, Numbers
-from input_pipelines.prepare.analyze import number_shapes, vocabularies
+from input_pipelines.prepare.analyze import missing_numbers, number_shapes, times, vocabularies
 from input_pipelines.prepare.analyze.numbers import with_commas
 from input_pipelines.prepare.analyze.vocabularies import VocabularyWords
 
@@ -64,6 +65,7 @@ class Choice:
       wide, deep, fields: the names of its columns in these groups.
       steps: the names of its columns with one value in each step, which have a separate group.
       ignored: whether it is listed under `ignored`.
+      is_time: whether it holds dates or times, which need no vocabulary.
       why: why it is left out or ignored.
     """
 
@@ -74,6 +76,7 @@ class Choice:
     fields: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     ignored: bool = False
+    is_time: bool = False
     why: str = ""
 
 
@@ -132,6 +135,9 @@ def choose(
     """
     if not re.fullmatch(NAME_PATTERN, name):
         return Choice(why="its name cannot be part of a TensorFlow variable's; rename it to use it")
+    time = times.recognized(name, statistics, counts)
+    if time is not None:
+        return _time(name, statistics, rows, time, taken)
     if statistics.dtype is None or not statistics.values:
         return Choice(why=f"none of {rows:,} records has a value of it")
     reason = _useless(statistics, rows)
@@ -245,9 +251,10 @@ def _default(name: str, statistics: FeatureStatistics) -> tuple[Any, str]:
         return -1, "-1, which means missing"
     if statistics.numbers is None:  # Only NaN: the feature is ignored, but its entry must be valid.
         return 0.0, "0"
-    median = statistics.numbers.quantiles[50]
-    value = int(median) if statistics.dtype == "int64" else float(median)
-    return value, "the median"
+    marker = missing_numbers.marker(statistics.numbers)
+    if marker is not None:
+        return marker, f"{marker:,}, which no record has, so it means missing"
+    return missing_numbers.median(statistics.numbers), "the median"
 
 
 def named_as_id(name: str) -> bool:
@@ -309,20 +316,50 @@ def _number(
         about = f"{_range(numbers)}; {_different(statistics)}; {why}"
         column = Entry(step, {"sequence_numeric": name, "normalizer": entry}, about)
         return Choice(feature, (column,), steps=(step,))
+    lacks = missing_numbers.is_known(feature.value.get("default"), numbers)
     scaled = free_name(f"{name}_scaled", taken)
-    columns = [
-        Entry(
-            scaled,
-            {"numeric": name, "normalizer": entry},
-            f"{_range(numbers)}; {_different(statistics)}; {why}",
-        )
-    ]
+    number: dict[str, Any] = {"numeric": name}
+    if lacks:
+        number["missing"] = missing_numbers.median(numbers)
+        why += "; a missing value counts as the median"
+    number["normalizer"] = entry
+    about = f"{_range(numbers)}; {_different(statistics)}; {why}"
+    columns, deep = [Entry(scaled, number, about)], [scaled]
     wide = []
     cut = number_shapes.buckets(numbers, rest, _QUANTILES, STATISTICS_FILE)
     if shape == [] and cut is not None:
         wide.append(free_name(f"{name}_bucket", taken))
-        columns.append(Entry(wide[0], {"bucketized": name, **cut[0]}, cut[1]))
-    return Choice(feature, tuple(columns), tuple(wide), (scaled,))
+        own = {"missing": "own_bucket"} if lacks else {}
+        columns.append(Entry(wide[0], {"bucketized": name, **cut[0], **own}, cut[1]))
+    if lacks:
+        deep.append(free_name(f"{name}_missing", taken))
+        wide += [] if wide else deep[-1:]
+        columns.append(Entry(deep[-1], {"is_missing": name}, "1 if it is missing, otherwise 0"))
+    return Choice(feature, tuple(columns), tuple(wide), tuple(deep))
+
+
+def _time(
+    name: str,
+    statistics: FeatureStatistics,
+    rows: int,
+    time: times.TimeFeature,
+    taken: frozenset[str],
+) -> Choice:
+    feature = _feature(name, statistics, rows)
+    if "default" in feature.value and statistics.dtype == "int64":
+        feature.value["default"] = -1
+    if not time.parts:
+        few = "the rows have one hour, not all weekdays and not all months"
+        why = f"{time.why}, and {few}, so no part of it helps with the times of new rows"
+        return Choice(feature, ignored=True, is_time=True, why=why)
+    columns, deep = [], []
+    for part in time.parts:
+        entry = Entry(free_name(f"{name}_{part}", taken), times.column(name, time, part), time.why)
+        size = SIZES[part]
+        columns += [entry, deep_column(entry.name, ids=size, size=size, taken=taken)]
+        deep.append(columns[-1].name)
+    wide = tuple(column.name for column in columns[::2])
+    return Choice(feature, tuple(columns), wide, tuple(deep), is_time=True)
 
 
 def _range(numbers: Numbers) -> str:

@@ -4,8 +4,8 @@
     price_bucket_emb: {embedding: price_bucket, dimension: 8}
 
 `fm`, `deepfm`, `xdeepfm` and `autoint` multiply or compare fields, so all have one dimension. They
-read `fields` and `deep` together, and a category has one table for both. So this dimension is also
-that of the embeddings in `deep`. This module only changes choices.
+read `fields` and `deep` together, and a category has one table for both. So the
+embeddings in `deep` have this dimension, too. This module only changes choices.
 """
 
 from __future__ import annotations

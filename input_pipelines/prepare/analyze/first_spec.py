@@ -14,7 +14,7 @@ import dataclasses
 import pathlib
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Optional
 
 import feature_specs
@@ -27,7 +27,12 @@ from input_pipelines.prepare.analyze.columns import STATISTICS_FILE, VOCABULARY_
 from input_pipelines.prepare.analyze.scan import OnProgress, scan
 from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.analyze.values import EXACT_LIMIT
-from input_pipelines.prepare.analyze.vocabularies import VocabularyWords, choose_words
+from input_pipelines.prepare.analyze.vocabularies import (
+    VocabularyWords,
+    choose_words,
+    min_count_of_items,
+)
+from input_pipelines.prepare.convert.options import NEXT
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.record_files import kinds
 
@@ -95,7 +100,8 @@ def write(
         summary.check_empty_lists()
     statistics = summary.statistics(len(files))
     label_rules.check_labels(labels, statistics)
-    words = vocabulary_words(summary, statistics, min_count)
+    items = {label_rules.items_of(label, statistics) for label in labels}
+    words = vocabulary_words(summary, statistics, min_count, items)
     names = frozenset(statistics.features)
     choices = {
         name: columns.choose(
@@ -104,7 +110,7 @@ def write(
             statistics.rows,
             words.get(name),
             names,
-            counts=summary.features[name].value_counts,
+            counts=_counts(summary, name),
         )
         for name, feature in statistics.features.items()
         if name not in labels
@@ -115,7 +121,7 @@ def write(
             + ("".join(f"; {n}: {c.why}" for n, c in choices.items()))
         )
     choices, steps = label_rules.with_steps(choices, labels, statistics)
-    found = roles.recognized(statistics, labels)
+    found = roles.recognized(statistics, labels, _codes(summary))
     queries = {
         label: found.query
         for label in labels
@@ -143,9 +149,10 @@ def write(
     )
     texts = {SPEC_FILE: text, STATISTICS_FILE: statistics.as_text()}
     for name, chosen in words.items():
-        if name in queries.values() or not chosen.words:
+        choice = choices.get(name)
+        if name in queries.values() or not chosen.words or choice is None or choice.is_time:
             continue
-        if name in choices and choices[name].feature is not None:
+        if choice.feature is not None:
             texts[f"{VOCABULARY_FOLDER}/{name}.txt"] = chosen.vocabulary_text()
             texts[f"{VOCABULARY_FOLDER}/{name}.counts.tsv"] = chosen.counts_text()
     check_loads(texts)
@@ -165,8 +172,14 @@ def write(
     )
 
 
+def _codes(summary: RecordSummary) -> Optional[roles.Sample]:
+    """The rows of the summary's sample, if it has one."""
+    sample = getattr(summary, "sample", None)
+    return {n: c.codes for n, c in sample.columns().items()} if sample is not None else None
+
+
 _NO_COLUMNS: Any = {"columns": (), "wide": (), "deep": ()}
-_IS_GROUP = "it names the group of a row, and is no input of a model"
+_IS_GROUP = "it names the group of a row, and models do not read it"
 
 
 def _largest_ids(choices: Mapping[str, columns.Choice], statistics: Statistics) -> int:
@@ -213,21 +226,43 @@ def _entries(
         return label_rules.ranking_entries(label, queries[label], statistics)
     items = label_rules.items_of(label, statistics)
     if items is not None:
-        return label_rules.next_item_entries(label, items, statistics, choices[items])
+        repeats = summary.features[label].repeats
+        return label_rules.next_item_entries(
+            label, items, statistics, choices[items], repeats=repeats
+        )
     return label_rules.label_entries(
         label, statistics.features[label], statistics.rows, _all_words(summary, label)
     )
 
 
 def vocabulary_words(
-    summary: RecordSummary, statistics: Statistics, min_count: int
+    summary: RecordSummary,
+    statistics: Statistics,
+    min_count: int,
+    items: Collection[Optional[str]] = (),
 ) -> dict[str, VocabularyWords]:
-    """The words of each feature with categories, by feature."""
+    """The words of each feature with categories, by feature.
+
+    Of `items`, which next items follow, nearly all words are kept; see `min_count_of_items`. Words
+    that are only among the next items are kept, too.
+    """
     words = {}
     for name, feature in statistics.features.items():
-        if columns.is_category(name, feature):
+        if name in items:
+            words[name] = _words_of_items(summary, name, min_count)
+        elif columns.is_category(name, feature):
             words[name] = words_of(summary, [name], min_count)
     return words
+
+
+def _words_of_items(summary: RecordSummary, name: str, min_count: int) -> VocabularyWords:
+    """The words of a feature and of the next items that follow it, with the feature's counts."""
+    both = [name, f"{NEXT}{name}"]
+    every = words_of(summary, both, 1)
+    least = min_count_of_items((count for _, count in every.words), min_count)
+    chosen, own = words_of(summary, both, least), dict(_all_words(summary, name))
+    ordered = sorted((-own.get(word, 0), word) for word, _ in chosen.words)
+    return dataclasses.replace(chosen, words=tuple((word, -count) for count, word in ordered))
 
 
 def words_of(summary: RecordSummary, names: Sequence[str], min_count: int) -> VocabularyWords:
@@ -250,6 +285,13 @@ def words_of(summary: RecordSummary, names: Sequence[str], min_count: int) -> Vo
 def _all_words(summary: RecordSummary, name: str) -> list[tuple[str, int]]:
     counter = summary.features[name].counter
     return counter.words() if counter is not None else []
+
+
+def _counts(summary: RecordSummary, name: str) -> Optional[Mapping[Any, int]]:
+    """How often each value of a feature occurs, as words or numbers; None for too many numbers."""
+    if summary.features[name].dtype == "string":
+        return dict(_all_words(summary, name))
+    return summary.features[name].value_counts
 
 
 def check_loads(texts: dict[str, str]) -> None:

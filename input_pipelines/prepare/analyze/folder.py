@@ -55,6 +55,11 @@ def check(folder: pathlib.Path) -> None:
             )
 
 
+def check_path(folder: str) -> None:
+    """Like `check`, for a path as text."""
+    check(pathlib.Path(folder))
+
+
 def publish(folder: pathlib.Path, files: Mapping[str, str]) -> None:
     """Writes these texts, by path in the folder, and the manifest. Removes older files.
 
@@ -109,7 +114,7 @@ def _both(before: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> Mapp
 
 
 def _files(folder: pathlib.Path) -> list[str]:
-    """The files in a folder, without those of other modes, the manifest, and those of a crash."""
+    """The files of an analysis in a folder, without the manifest and leftovers of a crash."""
     others = {
         entry
         for entry in folder.iterdir()

@@ -19,13 +19,14 @@ only reads statistics, and writes nothing.
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from feature_specs.entry import NAME_PATTERN
 from feature_specs.errors import counted, did_you_mean
-from feature_specs.statistics import FeatureStatistics, Statistics
+from feature_specs.statistics import FeatureStatistics, Numbers, Statistics
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze.columns import Choice, Entry, free_name, percent
 from input_pipelines.prepare.analyze.numbers import with_commas
@@ -96,17 +97,32 @@ def _steps(name: str, choice: Choice, items: bool, taken: frozenset[str]) -> Cho
 
 
 def next_item_entries(
-    label: str, name: str, statistics: Statistics, choice: Choice
+    label: str, name: str, statistics: Statistics, choice: Choice, *, repeats: bool
 ) -> tuple[Entry, Entry]:
-    """The entries of a label under `labels` and `objectives`; `choice` is for its items."""
+    """The entries of a label under `labels` and `objectives`.
+
+    Args:
+      label: the name of the label.
+      name: the feature with its items.
+      statistics: of all features.
+      choice: the columns of the items.
+      repeats: whether a record has an item twice.
+    """
     feature = statistics.features[label]
     (step,) = (entry.name for entry in choice.columns if entry.value.get("sequence"))
     lengths = f"{feature.lengths.mean:.3g} values on average"
     value = {"dtype": feature.dtype, "shape": "variable"}
-    head = {"head": "next_item", "items": step}
+    head: dict[str, Any] = {"head": "next_item", "items": step}
+    if not repeats:
+        head["exclude_seen"] = True
     guess = (
         f"a guess: its name is {NEXT} and the name of {name}, and both have as many values. Train "
-        "with --model=sasrec or gru4rec"
+        "with --model=sasrec or gru4rec. "
+    )
+    guess += (
+        "Records have items twice, so exclude_seen stays off"
+        if repeats
+        else "No record has an item twice, so exclude_seen leaves out the items that a user has had"
     )
     return Entry(label, value, f"the item after each step, {lengths}"), Entry(label, head, guess)
 
@@ -252,4 +268,15 @@ def _head_of_number(statistics: FeatureStatistics) -> tuple[dict[str, Any], str]
             f"all values are integers from 0 to {classes - 1}, and each occurs. If the label is a "
             "count, use the head regression or poisson"
         )
-    return {"head": "regression"}, "a number that is not the index of a class"
+    return _regression(numbers), (
+        "a number that is not the index of a class. The model learns it in standard deviations "
+        "from its mean"
+    )
+
+
+def _regression(numbers: Numbers) -> dict[str, Any]:
+    """The head of a number, whatever its unit: a model learns prices slowly, but not z-scores."""
+    center, scale = (float(f"{value:.6g}") for value in (numbers.mean, numbers.stddev))
+    if not math.isfinite(center) or not math.isfinite(scale) or scale <= 0:
+        return {"head": "regression"}
+    return {"head": "regression", "center": center, "scale": scale}

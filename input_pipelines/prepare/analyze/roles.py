@@ -46,13 +46,13 @@ _FEWEST_SEEN = 20
 # The share of rows that may differ from the first row of their id.
 _ODD = 0.01
 
-# An id without the name of one has so many features, and this share of all.
+# How many features belong to an id without the name of one: a number, and a share of all.
 _FEWEST_OF_ID, _SHARE_OF_ID = 5, 0.2
 
 
 @dataclasses.dataclass(frozen=True)
 class Roles:
-    """The features with a role; None or empty if there is none.
+    """The features with a role; None or empty if no feature has it.
 
     Attributes:
       person: who the row is about, also a session.

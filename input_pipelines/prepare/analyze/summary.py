@@ -36,6 +36,7 @@ from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze.numbers import NumberSummary
 from input_pipelines.prepare.analyze.protobuf_records import FeatureBlock
 from input_pipelines.prepare.analyze.values import EXACT_LIMIT, ValueCounter
+from input_pipelines.prepare.convert.options import NEXT
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.storable import Rounded
 
@@ -74,6 +75,8 @@ class FeatureSummary:
         self.shortest: Optional[int] = None
         self.numbers: Optional[NumberSummary] = None
         self.counter: Optional[ValueCounter] = None
+        # Of next items: whether a record has an item twice, among its steps and the last next item.
+        self.repeats = False
 
     @property
     def is_feature_list(self) -> bool:
@@ -127,6 +130,7 @@ class FeatureSummary:
         self.digest = (self.digest + other.digest) % 2**64
         self.lengths.update(other.lengths)
         self.values += other.values
+        self.repeats |= other.repeats
         if other.shortest is None:
             return
         self._see_lengths(other.shortest, other.longest)
@@ -254,6 +258,11 @@ class RecordSummary:
         for name, parts in blocks.items():
             for block in parts:
                 self._feature(name).add(block, file, before)
+        for name, targets in blocks.items():
+            steps = blocks.get(name.removeprefix(NEXT), ())
+            if name.startswith(NEXT) and len(steps) == len(targets) == 1:
+                feature = self.features[name]
+                feature.repeats = feature.repeats or repeats(steps[0], targets[0])
 
     def see_file(self, path: str, *, feature_lists: bool) -> None:
         """Remembers a file with records, and whether any of them has feature lists."""
@@ -332,6 +341,27 @@ class RecordSummary:
                 )
             self.features[name] = FeatureSummary(name, self._limit)
         return self.features[name]
+
+
+def repeats(steps: FeatureBlock, targets: FeatureBlock) -> bool:
+    """Whether a record has a value twice, among its steps and the last of its next items.
+
+    The steps a, b with the next items b, c are the history a, b, c. False for blocks of which one
+    does not follow the other.
+    """
+    if steps.dtype != targets.dtype or not np.array_equal(steps.lengths, targets.lengths):
+        return False
+    full = steps.lengths > 0
+    last = np.cumsum(targets.lengths)[full] - 1
+    values = np.asarray(steps.values, object), np.asarray(targets.values, object)[last]
+    _, codes = np.unique(np.concatenate(values).astype(_KINDS[steps.dtype]), return_inverse=True)
+    records = np.arange(len(full))
+    owners = np.concatenate([np.repeat(records, steps.lengths), records[full]])
+    pairs = owners * (codes.max(initial=0) + 1) + codes
+    return len(np.unique(pairs)) < len(pairs)
+
+
+_KINDS = {"string": bytes, "int64": np.int64, "float32": np.float32}
 
 
 def _positions(file: str, before: int, rows: np.ndarray) -> np.ndarray:

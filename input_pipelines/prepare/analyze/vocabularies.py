@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from feature_specs.kinds.vocabulary import fits_a_line
 
@@ -63,6 +64,27 @@ def choose_words(
         else:
             kept.append((word, count))
     return VocabularyWords(tuple(kept), rare, tuple(unusable), exact)
+
+
+# The largest share of next items that a first spec leaves out of the catalogue.
+_MOST_UNKNOWN = 0.01
+
+
+def min_count_of_items(counts: Iterable[int], min_count: int) -> int:
+    """The largest `min_count`, at most the given one, that leaves out 1 % of all values or less.
+
+    An item outside of the vocabulary cannot be recommended, and counts as a miss. Of 1,000 items
+    that occur once and 100 that occur 90 times, 10 % of the values are of rare items, so the result
+    is 1. Of 100 and 900, it is the given one.
+    """
+    of_count = Counter(counts)
+    total = sum(count * items for count, items in of_count.items())
+    left_out = 0
+    for count in range(1, min_count):
+        left_out += count * of_count[count]
+        if left_out > _MOST_UNKNOWN * total:
+            return count
+    return min_count
 
 
 LARGEST_HASH = 2_000_000

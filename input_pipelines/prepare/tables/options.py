@@ -29,6 +29,9 @@ class CsvOptions:
       list_separator: the text between the values of a list in one field; see `formats.csv`. By
         default a field is one value.
 
+      thousands: whether commas separate the thousands of numbers, as in 69,487.00. None decides by
+        the columns without a spec (`text_types`), and is False with a spec.
+
     Raises:
       ValueError: an option has an invalid value.
     """
@@ -39,6 +42,7 @@ class CsvOptions:
     comment: str = ""
     missing: tuple[str, ...] = ()
     list_separator: str = ""
+    thousands: Optional[bool] = None
 
     def __post_init__(self) -> None:
         for i, name in enumerate(self.columns):
@@ -65,8 +69,9 @@ class CsvOptions:
     def document(self) -> dict[str, Any]:
         """All settings as JSON, for a plan. Settings that are newer than plans appear if given."""
         values = dataclasses.asdict(self)
-        if not self.list_separator:
-            del values["list_separator"]
+        for name in ("list_separator", "thousands"):
+            if not values[name]:
+                del values[name]
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
     @property
@@ -86,6 +91,7 @@ class CsvOptions:
             "csv_skip_spaces": bool(self.skip_spaces),
             "csv_missing": list(self.missing),
             "csv_list_separator": self.list_separator,
+            **({"csv_thousands": True} if self.thousands else {}),
         }
 
     def separator(self, path: str) -> str:

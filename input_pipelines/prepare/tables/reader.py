@@ -203,8 +203,9 @@ def open_table(
     kind = kinds.kind_of_all(files)
     if csv != CsvOptions() and kind != kinds.CSV:
         raise DataError(
-            "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment, --csv_missing and "
-            f"--csv_list_separator are only for CSV files, but {files[0]} is {kind} by its name"
+            "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment, --csv_missing, "
+            f"--csv_list_separator and --csv_thousands are only for CSV files, but {files[0]} is "
+            f"{kind} by its name"
         )
     arrow()
     read_all = _in_threads if beam is None else functools.partial(_by_beam, beam)

@@ -5,6 +5,8 @@
     odd         nan, -inf                       not a finite number, in lower or upper case
     zeros       00123, -01.5                    digits after a zero that a number would lose
     big         9223372036854775808             an integer that does not fit into an int64
+    grouped     69,487                          an integer with commas between thousands
+    decimal     69,487.00                       another number with such commas
     spaced      " 1", "  -1.5"                  spaces before something that looks like a number
     text        anything else, also +1
     empty       two quotes with nothing between them
@@ -13,6 +15,7 @@
 Of the texts, those that programs write for a missing value are counted, too (`MARKERS`): analysis
 reads a column of numbers and markers as numbers.
 
+With --csv_thousands, grouped counts as whole and decimal as fraction, otherwise both as text.
 Only whole: int64. Only whole, fraction and odd: float32. With any other value: string, so that no
 value is changed. Programs that quote every field write a missing number as empty or named. So in a
 column of numbers these are missing values; in a column of text they are text. If at most half of
@@ -37,6 +40,8 @@ _KINDS = (
     ("fraction", r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"),
     ("odd", r"(?i)^-?(nan|inf|infinity)$"),
     ("zeros", r"^-?0[0-9]+(\.[0-9]*)?$"),
+    ("grouped", r"^-?[1-9][0-9]{0,2}(,[0-9]{3}){1,5}$"),
+    ("decimal", r"^-?[1-9][0-9]{0,2}(,[0-9]{3}){1,5}\.[0-9]*$"),
     ("spaced", r"^ +-?[0-9.][0-9.eE+-]*$"),
 )
 # What programs write for a missing value.
@@ -47,10 +52,19 @@ _BIG = r"^-?[1-9][0-9]*$"  # Not -0, which is a float.
 # The start of values of all kinds except `odd` and `text`.
 _NUMBER = r"^ *-?[0-9.]"
 
+# The kinds of numbers with commas, and the kinds of the same numbers without them.
+_GROUPED = {"grouped": "whole", "decimal": "fraction"}
+_WITH_COMMAS = r"^-?[1-9][0-9]{0,2}(,[0-9]{3}){1,5}(\.[0-9]*)?$"
+
 # The kinds that are not numbers.
-_WORDS = ("text", "spaced", "empty", "named")
+_WORDS = ("text", "spaced", "empty", "named", *_GROUPED)
 
 _SPACES = "use --csv_skip_spaces to ignore spaces at the start of fields"
+
+_COMMAS = (
+    "if commas separate thousands, write csv_thousands: true in the section tables of the spec, or "
+    "pass --csv_thousands"
+)
 
 # An integer with fewer characters certainly fits into an int64.
 _SHORT = 19
@@ -91,6 +105,15 @@ def is_one_of(values: Any, words: Sequence[str]) -> Any:
     """bool [values]: which values of a pyarrow array of text are one of the words."""
     pa = arrow()
     return arrow("compute").is_in(values, value_set=pa.array(list(words), pa.string()))
+
+
+def without_commas(values: Any) -> Any:
+    """A pyarrow array of text in which numbers such as 69,487.00 have no commas."""
+    compute = arrow("compute")
+    hit = compute.match_substring_regex(values, _WITH_COMMAS)
+    if not compute.any(hit).as_py():
+        return values
+    return compute.if_else(hit, compute.replace_substring(values, ",", ""), values)
 
 
 def _joined(note: str, other: str) -> str:
@@ -175,8 +198,24 @@ class TextColumn:
         """The markers of missing values, if all values that are no numbers are such markers."""
         marked = sum(self.markers.values())
         others = self.counts["text"] + self.counts["spaced"] - marked
-        numbers = self.counts["whole"] + self.counts["fraction"]
-        return sorted(self.markers) if numbers >= marked > 0 and not others else []
+        numbers = sum(self.counts[kind] for kind in ("whole", "fraction", *_GROUPED))
+        unsure = self.multi or others or not marked or marked > numbers
+        return [] if unsure else sorted(self.markers)
+
+    @property
+    def has_thousands(self) -> bool:
+        """Whether all values are numbers if commas separate the thousands of some of them."""
+        others = self.counts["text"] + self.counts["spaced"] + self.counts["zeros"]
+        return not others and any(self.counts[kind] for kind in _GROUPED)
+
+    def settle_thousands(self, thousands: bool) -> None:
+        """Counts numbers with commas as numbers, or as text."""
+        for kind, number in _GROUPED.items():
+            count, first = self.counts.pop(kind, 0), self.first.get(kind)
+            if count and first is not None:
+                as_kind = number if thousands else "text"
+                self.counts[as_kind] += count
+                self.first.setdefault(as_kind, first)
 
     def dtype(
         self, declared: Optional[str], where: Where, correct: str = "correct the spec"
@@ -212,11 +251,11 @@ class TextColumn:
             allowed = {"whole"} if declared == "int64" else {"whole", "fraction", "odd"}
             for kind in ("spaced", "text", "big", "zeros", "odd", "fraction"):
                 if kind in self.first and kind not in allowed:
-                    remedy = (
-                        _SPACES
-                        if kind == "spaced"
-                        else f"{correct}, or name the values that mean missing with --csv_missing"
-                    )
+                    remedy = f"{correct}, or name the values that mean missing with --csv_missing"
+                    if kind == "spaced":
+                        remedy = _SPACES
+                    elif kind == "text" and self.first[kind] in map(self.first.get, _GROUPED):
+                        remedy = _COMMAS
                     raise DataError(
                         f"{self._at(kind, where)}: column {self.name!r}: got "
                         f"{self.first[kind][2]!r}, expected {declared}, as the spec says; {remedy}"

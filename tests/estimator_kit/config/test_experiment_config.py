@@ -40,7 +40,11 @@ UNKNOWN = (
     "the kit does not know whether a better own/click is lower or higher. For your own metric, "
     "write min:own/click or max:own/click."
 )
-ENDLESS = "--max_steps and --epochs are missing. Give at least one of them, so that training ends."
+ENDLESS = (
+    "--max_steps and --epochs are missing. Give at least one of them, so that training ends. Only "
+    "--mode=train_and_evaluate with --train_files and --eval_files needs neither: it trains until "
+    "--best_metric stops improving."
+)
 TWICE = "is listed twice. Remove one of them."
 
 
@@ -52,7 +56,7 @@ TWICE = "is listed twice. Remove one of them."
         ({"model_dir": ""}, [missing("model_dir", BOTH)]),
         ({"train_files": ()}, [missing("train_files", BOTH, ROWS)]),
         ({"eval_files": ()}, [missing("eval_files", BOTH, "--input_fn")]),
-        ({"epochs": None}, [ENDLESS]),
+        ({"epochs": None, "mode": "train", "eval_files": ()}, [ENDLESS]),
         (
             {"model_dir": None, "train_files": (), "eval_files": (), "epochs": None},
             [missing("model_dir", BOTH), missing("train_files", BOTH, ROWS),
@@ -204,8 +208,6 @@ TWICE = "is listed twice. Remove one of them."
         pytest.param(
             {"early_stopping_metric": "own/click"}, [f"--early_stopping_metric: {UNKNOWN}"],
         ),
-        ({"early_stopping_metric": "max:own/click", "epochs": None}, [ENDLESS]),
-        ({"early_stopping_metric": "loss/click", "epochs": None}, [ENDLESS]),
         (
             {"warm_start_rename": ("a", "(=b", "a=", "(a|b)=c")},
             ["--warm_start_rename: expected old=new, got 'a'.",

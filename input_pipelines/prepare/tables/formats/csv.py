@@ -46,30 +46,22 @@ class Csv(TableFormat):
             raise DataError(_undecided(spaced, names))
         for path in files:
             check_names(files[0], names[files[0]], path, names[path])
-        columns, rows, markers = _columns(files, csv, names, request)
-        marked: tuple[str, ...] = ()
-        if markers:  # Only without a spec, which says what means missing.
-            words = sorted({word for each in markers.values() for word in each})
-            csv = dataclasses.replace(csv, missing=(*csv.missing, *words))
-            columns, rows, _ = _columns(files, csv, names, request)
-            marked = (
-                f"{', '.join(map(repr, words))} means a missing value, because "
-                f"{', '.join(markers)} {'has' if len(markers) == 1 else 'have'} only numbers beside "
-                "it; to keep it as a word, give --csv_missing without it, such as --csv_missing=NA",
-            )
-        notes = marked + tuple(
+        columns, rows, csv, commas = _columns(files, csv, names, request)
+        notes = tuple(
             f"{_all_spaced(path, fields, names)}, so spaces at the start of fields are ignored, "
             "which a spec must say (tables: {csv_skip_spaces: true}); use --nocsv_skip_spaces to "
             "keep them"
             for path, fields in spaced.items()
         )
-        return TableColumns(columns, rows, csv, names, notes)
+        return TableColumns(columns, rows, csv, names, (*notes, *commas))
 
     def batches(
         self, part: Part, size: int, names: Sequence[str], texts: Optional[Sequence[str]]
     ) -> Iterator[tuple[Any, Any]]:
         for batch in csv_files.batches(part.path, part.csv, part.names):
             fields = _with_missing(batch, part.columns, part.csv)
+            if part.csv.thousands:
+                fields = _without_commas(fields, part.columns)
             yield fields, _with_lists(fields, part.columns, part.csv)
 
     def where(self, part: Part, row: int) -> str:
@@ -113,11 +105,10 @@ def _columns(
     csv: CsvOptions,
     names: Mapping[str, tuple[str, ...]],
     request: ColumnRequest,
-) -> tuple[list[Column], dict[str, int], dict[str, list[str]]]:
-    """The columns of all files, the number of rows of each file, and markers of missing values.
+) -> tuple[list[Column], dict[str, int], CsvOptions, tuple[str, ...]]:
+    """The columns, the rows of each file, and the options with what the fields decided, with notes.
 
-    The markers are those of columns that have only numbers beside them. They are looked for where
-    neither a spec nor --csv_missing says what means missing.
+    Without a spec, the fields decide `thousands`, and `missing` if no flag names it.
 
     A column has the type in the spec, or the type that fits all its fields. With a separator of
     lists, the lists of the spec have lists, and all other columns with the separator in a field.
@@ -134,16 +125,45 @@ def _columns(
     def where(path: str, row: int) -> str:
         return csv_lines.name(path, row, CsvRows(csv, empty_rows=len(names[path]) == 1))
 
-    typed = []
-    markers: dict[str, list[str]] = {}
     if request.dtypes is None and not csv.missing:
-        every = {name: column.missing_markers for name, column in columns.items()}
-        markers = {name: words for name, words in every.items() if words}
+        markers = {name: column.missing_markers for name, column in columns.items()}
+        marked = {name: words for name, words in markers.items() if words}
+        if marked:
+            words = tuple(sorted({word for each in marked.values() for word in each}))
+            again = dataclasses.replace(csv, missing=words)
+            typed, rows, csv, notes = _columns(files, again, names, request)
+            return typed, rows, csv, (_missing_note(words, list(marked)), *notes)
+    notes: tuple[str, ...] = ()
+    if csv.thousands is None:
+        found = [name for name, column in columns.items() if column.has_thousands]
+        decided = bool(found) and request.dtypes is None and csv.list_separator != ","
+        csv = dataclasses.replace(csv, thousands=decided)
+        if decided:
+            notes = (_thousands_note(found),)
+    typed = []
     for name, column in columns.items():
+        column.settle_thousands(bool(csv.thousands))
         column.multi |= bool(csv.list_separator) and name in request.lists
         dtype, note = column.dtype(dtypes.get(name), where, request.correct)
         typed.append(Column(name, dtype, column.multi, note))
-    return typed, {path: rows for path, (_, rows) in zip(files, results)}, markers
+    return typed, {path: rows for path, (_, rows) in zip(files, results)}, csv, notes
+
+
+def _missing_note(words: Sequence[str], names: Sequence[str]) -> str:
+    means = "means" if len(words) == 1 else "mean"
+    return (
+        f"{', '.join(map(repr, words))} {means} a missing value, because all other values of "
+        f"{', '.join(names)} are numbers; to keep such fields as words, give --csv_missing another "
+        "word, such as --csv_missing=NA"
+    )
+
+
+def _thousands_note(names: Sequence[str]) -> str:
+    columns = ", ".join(map(repr, names))
+    return (
+        f"commas separate the thousands of numbers in {columns}, which a spec must say (tables: "
+        "{csv_thousands: true}); use --nocsv_thousands to read them as text"
+    )
 
 
 def _read_file(common: bytes, piece: bytes) -> bytes:
@@ -249,6 +269,16 @@ def _with_missing(batch: Any, columns: Sequence[Column], csv: CsvOptions) -> Any
         hit = text_types.is_one_of(batch.column(place), words)
         if compute.any(hit).as_py():
             values = compute.if_else(hit, None, batch.column(place))
+            batch = batch.set_column(place, column.name, values)
+    return batch
+
+
+def _without_commas(batch: Any, columns: Sequence[Column]) -> Any:
+    """A batch in which the numbers of columns of numbers have no commas between thousands."""
+    for column in columns:
+        place = batch.schema.get_field_index(column.name)
+        if place != -1 and column.dtype in ("int64", "float32"):
+            values = text_types.without_commas(batch.column(place))
             batch = batch.set_column(place, column.name, values)
     return batch
 

@@ -26,8 +26,9 @@ RETRAIN = {
         ),
         (
             {"epochs": None},
-            "--max_steps and --epochs are missing. Give at least one of them, so "
-            "that training ends.",
+            "--max_steps and --epochs are missing. Give at least one of them, so that training "
+            "ends. Only --mode=train_and_evaluate with --train_files and --eval_files needs "
+            "neither: it trains until --best_metric stops improving.",
         ),
         ({"window_min_days": 6}, "--window_min_days: expected at most --window_days=5, got 6."),
         ({"as_of": "today"}, "--as_of: expected a day such as 2026-01-31, got 'today'."),

@@ -10,6 +10,7 @@ import pytest
 import feature_specs
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import first_spec
+from input_pipelines.prepare.analyze.vocabularies import min_count_of_items
 
 
 def analyze(folder, rows, label="next_item"):
@@ -60,6 +61,54 @@ def test_a_catalogue_of_few_items_has_an_embedding(tmp_path):
             for row in rows_of()]  # fmt: skip
     rows[0] = {**rows[0], "item": ["b"], "next_item": ["a"]}
     assert analyze(tmp_path, rows).columns["item_step_emb"].dimension == 64
+
+
+@pytest.mark.parametrize("integers", [False, True])
+@pytest.mark.parametrize(
+    ("history", "repeats"),
+    [
+        ([1, 2, 3], False),
+        ([1, 2, 1, 3], True),  # Among the steps.
+        ([1, 2, 3, 1], True),  # The last next item is the first step.
+        ([1, 1], True),
+    ],
+)
+def test_seen_items_are_left_out_where_no_record_has_an_item_twice(
+    tmp_path, history, repeats, integers
+):
+    history = history if integers else [f"i{item}" for item in history]
+    others = [[4, 5, 6], [6, 4], [5, 1]] * 2
+    others = others if integers else [[f"i{item}" for item in row] for row in others]
+    rows = [{"item": row[:-1], "next_item": row[1:]} for row in [*others, history, *others]]
+    objective = analyze(tmp_path, rows).objectives["next_item"]
+    assert objective.exclude_seen is not repeats
+    text = (tmp_path / "first/spec.yaml").read_text()
+    reason = "exclude_seen stays off" if repeats else "No record has an item twice, so exclude_seen"
+    assert reason in " ".join(text.replace("#", " ").split())
+
+
+def test_the_catalogue_has_nearly_all_items(tmp_path):
+    """Also rare ones, and those that are only the last next item of records."""
+    rows = [{"item": [f"i{i}", "a"], "next_item": ["a", f"last{i}"]} for i in range(10)]
+    analyze(tmp_path, rows)
+    words = (tmp_path / "first/vocabularies/item.txt").read_text().split()
+    assert words == ["a", *(f"i{i}" for i in range(10)), *(f"last{i}" for i in range(10))]
+    counts = (tmp_path / "first/vocabularies/item.counts.tsv").read_text().splitlines()
+    assert counts[:2] == ["a\t10", "i0\t1"] and counts[-1] == "last9\t0"
+
+
+@pytest.mark.parametrize(
+    ("counts", "least"),
+    [
+        ([1] * 1000 + [90] * 100, 1),  # 10 % of the values.
+        ([1] * 100 + [2] * 50 + [99] * 100, 2),  # 1 %, and 2 % with the next ones.
+        ([3] * 9, 3),
+        ([1] * 10 + [1000] * 9, 5),  # 0.1 %.
+        ([], 5),
+    ],
+)
+def test_how_rare_an_item_may_be(counts, least):
+    assert min_count_of_items(counts, 5) == least
 
 
 @pytest.mark.parametrize(

@@ -327,9 +327,9 @@ def test_a_column_of_which_half_is_no_number_is_told(tmp_path, words, told):
 
 def test_words_before_the_numbers_hide_none(tmp_path, monkeypatch):
     monkeypatch.setattr(csv_files, "_BLOCK", 64)
-    path = write(tmp_path / "a.csv", "n,m\n" + "?,0\n" * 40 + "7,0\n" * 80)
+    path = write(tmp_path / "a.csv", "n,m\n" + "x,0\n" * 40 + "7,0\n" * 80)
     assert load([path])[2] == [
-        f"n: text, because 40 of 120 values are not numbers, the first one '?' in {path}: line 2; "
+        f"n: text, because 40 of 120 values are not numbers, the first one 'x' in {path}: line 2; "
         "if it means a missing value, name it with --csv_missing"
     ]
 
@@ -489,3 +489,24 @@ def test_a_file_that_changes_between_its_two_readings(tmp_path):
     assert str(error.value) == (
         f"{path}: line 2: column 'b': got x, which is not an int64. Store it as text"
     )
+
+
+def test_markers_of_missing_values_are_found(tmp_path):
+    """Without a spec and --csv_missing, words that programs write for a missing number are missing.
+
+    A column with another word stays text, and so does one with more markers than numbers.
+    """
+    path = write(
+        tmp_path / "a.csv", "n,word,few,total\n1, ,?,7\n ,a,?,1.5\nNA,b,3,N/A\n4,NA,?,9\n5,c,?,0\n"
+    )
+    types, rows, notes = load([path])
+    assert types == {"n": "int64", "word": "string", "few": "string", "total": "float32"}
+    assert [row["n"] for row in rows] == [1, None, None, 4, 5]
+    assert [row["total"] for row in rows] == [7.0, 1.5, None, 9.0, 0.0]
+    assert [row["word"] for row in rows] == [None, b"a", b"b", None, b"c"]
+    assert notes[0] == (
+        "' ', 'N/A', 'NA' mean a missing value, because all other values of n, total are numbers; "
+        "to keep such fields as words, give --csv_missing another word, such as --csv_missing=NA"
+    )
+    assert load([path], missing=("no",))[0]["n"] == "string"
+    assert load([path], dtypes={"n": "string"})[0]["n"] == "string"
