@@ -19,6 +19,7 @@ from feature_specs.files import file_systems
 from feature_specs.files.jobs import FolderError
 from feature_specs.parser import parser
 from input_pipelines.prepare.analyze import first_flags, first_spec, first_split, refresh
+from input_pipelines.prepare.analyze.overrides import Overrides
 from input_pipelines.prepare.beam_runner import BeamFlagsError
 from input_pipelines.reading import files
 from input_pipelines.record_files import kinds
@@ -104,6 +105,9 @@ def _written(command: Analyze, paths: Sequence[str]) -> first_spec.FirstSpec:
             labels=command.analysis.labels,
             directory=command.analysis.analysis_dir,
             csv=csv,
+            overrides=Overrides(
+                command.analysis.categorical, command.analysis.numeric, command.analysis.ignore
+            ),
             **_how(command, reads),
         )
 

@@ -32,6 +32,21 @@ class Analysis(Settings):
         changes="values",
         named=True,
     )
+    categorical: tuple[str, ...] = setting(
+        (),
+        "Features whose values are categories in the first spec, whatever analysis would decide.",
+        changes="nothing",
+    )
+    numeric: tuple[str, ...] = setting(
+        (),
+        "Features whose values are numbers in the first spec, whatever analysis would decide.",
+        changes="nothing",
+    )
+    ignore: tuple[str, ...] = setting(
+        (),
+        "Features that the first spec lists under `ignored`.",
+        changes="nothing",
+    )
     schema_file: Optional[str] = setting(
         None,
         "A TensorFlow Metadata Schema in text format (schema.pbtxt). --mode=schema reads it and "
@@ -47,7 +62,7 @@ def problems(analysis: Analysis, program: Program, run: Run) -> list[str]:
         return [
             f"--{field} is for a first spec, but with --spec, --mode=analyze refreshes the files "
             "that this spec refers to. Remove one of the two flags."
-            for field in ("analysis_dir", "labels")
+            for field in ("analysis_dir", "labels", *_DECISIONS)
             if getattr(analysis, field)
         ]
     if program.mode == "schema" and run.spec:
@@ -59,5 +74,24 @@ def problems(analysis: Analysis, program: Program, run: Run) -> list[str]:
         if analysis.labels:
             return ["--labels is for a first spec, but --spec has its own. Remove --labels."]
     if program.mode in ("analyze", "schema"):
-        return name_problems("labels", analysis.labels)
+        return [*name_problems("labels", analysis.labels), *_decision_problems(analysis)]
     return []
+
+
+_DECISIONS = ("categorical", "numeric", "ignore")
+
+
+def _decision_problems(analysis: Analysis) -> list[str]:
+    """What is wrong with the names of features in --categorical, --numeric and --ignore."""
+    lines: list[str] = []
+    flags: dict[str, str] = {}
+    for flag in ("labels", *_DECISIONS):
+        names = getattr(analysis, flag)
+        lines += name_problems(flag, names) if flag != "labels" else []
+        for name in dict.fromkeys(names):
+            if name and name in flags:
+                lines.append(
+                    f"--{flag}: {name!r} is also in --{flags[name]}. Remove it from one of them."
+                )
+            flags.setdefault(name, flag)
+    return lines

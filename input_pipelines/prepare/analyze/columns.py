@@ -3,15 +3,16 @@
 Rules, in this order (`size` below is the number of ids of the column):
 
   1. A feature without any value, or with a name that a spec does not allow: left out.
-  2. A feature with the same value in every record, or text that differs in nearly every record (a
-     key): ignored.
-  3. float32: numeric. Skewed numbers without negative values get log1p, all other numbers zscore.
-     For the wide group, a second column cuts a single number into 10 quantiles. If more than half
-     of the values are equal, that value gets a bucket, and the rest is cut into quantiles.
-  4. string, lists of int64, int64 with up to 50 values, and int64 that looks like an id (by its
-     name, or by having few of the many numbers in its range): categories. A vocabulary when the
-     counts are exact and the frequent words cover half of all values; otherwise a hash bucket.
-  5. Other int64: like float32.
+  2. A feature that the user ignores, from which a model cannot learn (`useless`), or that gives a
+     label away (`leaks`): ignored. A feature that the user names is used.
+  3. Dates and times (`times`): the parts of the time.
+  4. Numbers (`value_kinds` decides): numeric. Skewed numbers without negative values get log1p, all
+     other numbers zscore. For the wide group, a second column cuts a single number into 10
+     quantiles. If more than half of the values are equal, that value gets a bucket, and the rest is
+     cut into quantiles.
+  5. Categories: a vocabulary when the counts are exact and the frequent words cover half of all
+     values; otherwise a hash bucket.
+  6. Both, for scales of few integers: the category for the wide group, the number for the deep one.
 
 By these rules, a feature list of SequenceExamples is a list. It also gets columns of steps, for
 models that read steps in order. A feature list of numbers only gets columns of steps.
@@ -31,19 +32,24 @@ from feature_specs.entry import NAME_PATTERN
 from feature_specs.errors import counted
 from feature_specs.kinds.time import SIZES
 from feature_specs.statistics import FeatureStatistics, Numbers
-from input_pipelines.prepare.analyze import missing_numbers, number_shapes, times, vocabularies
+from input_pipelines.prepare.analyze import (
+    missing_numbers,
+    number_shapes,
+    times,
+    useless,
+    vocabularies,
+)
 from input_pipelines.prepare.analyze.numbers import with_commas
+from input_pipelines.prepare.analyze.useless import different
+from input_pipelines.prepare.analyze.value_kinds import Kind
 from input_pipelines.prepare.analyze.vocabularies import VocabularyWords
 
 STATISTICS_FILE = "statistics.json"
 VOCABULARY_FOLDER = "vocabularies"
 
-_FEW_INTEGERS = 50
 _LARGEST_INDICATOR = 16
 _LARGEST_VOCABULARY = 50_000
 _QUANTILES = 10
-_KEY_ROWS, _KEY_SHARE = 1000, 0.9
-_ID_NAME = re.compile(r"(^|[_.\-])(ids?|keys?|codes?|hash|zip|uid|uuid)$", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,41 +92,17 @@ def percent(part: float, whole: float) -> str:
     return f"{share:.2g}%" if share < 99.5 else f"{share:.4g}%"
 
 
-def is_category(name: str, statistics: FeatureStatistics) -> bool:
-    """Whether a feature's values are names rather than quantities."""
-    if statistics.dtype != "int64":
-        return statistics.dtype == "string"
-    return _integer_category(name, statistics) is not None
-
-
-def _integer_category(name: str, statistics: FeatureStatistics) -> Optional[str]:
-    """Why an int64 feature has categories, or None if it is a number."""
-    cardinality, numbers = statistics.cardinality, statistics.numbers
-    if statistics.lengths.max > 1 or statistics.odd_steps is not None:
-        return "a list of integers"
-    if cardinality.exact and cardinality.value <= _FEW_INTEGERS:
-        if cardinality.value == 1:
-            return "only 1 integer"
-        return f"only {cardinality.value} different integers"
-    if named_as_id(name):
-        return "its name says that it is an id"
-    if numbers is not None:
-        spread = int(numbers.max) - int(numbers.min) + 1
-        if cardinality.value > 1000 and spread > 1000 * cardinality.value:
-            return (
-                f"{cardinality.value:,} different integers thinly spread over "
-                f"{with_commas(int(numbers.min))} to {with_commas(int(numbers.max))}, as ids are"
-            )
-    return None
-
-
 def choose(
     name: str,
     statistics: FeatureStatistics,
     rows: int,
+    kind: Optional[Kind],
     words: Optional[VocabularyWords],
     taken: frozenset[str] = frozenset(),
     counts: Optional[Mapping[Any, int]] = None,
+    *,
+    unwanted: str = "",
+    wanted: bool = False,
 ) -> Choice:
     """The entries for one feature.
 
@@ -128,68 +110,40 @@ def choose(
       name: the feature.
       statistics: its statistics.
       rows: the number of records.
+      kind: what its values are; None for a feature without a type.
       words: the words for its vocabulary file, for a feature with categories.
       taken: the names of all features. New columns must have other names, because a column hides
         the feature with the same name.
       counts: how often each value of a number occurs, if that is known.
+      unwanted: why it is ignored although a model can read it; empty if it is not.
+      wanted: whether the user wants it to be used.
     """
     if not re.fullmatch(NAME_PATTERN, name):
         return Choice(why="its name cannot be part of a TensorFlow variable's; rename it to use it")
-    time = times.recognized(name, statistics, counts)
-    if time is not None:
-        return _time(name, statistics, rows, time, taken)
-    if statistics.dtype is None or not statistics.values:
+    if kind is None or not statistics.values:
         return Choice(why=f"none of {rows:,} records has a value of it")
-    reason = _useless(statistics, rows)
+    time = None if wanted else times.recognized(name, statistics, counts)
+    if time is not None and not unwanted:
+        return _time(name, statistics, rows, kind, time, taken)
+    reason = unwanted or useless.reason(name, statistics, rows, kind, wanted)
     if statistics.odd_steps:
         reason = (
             f"in {counted(statistics.odd_steps, 'step')} it does not have exactly one value, and "
             "only ragged columns can read such steps (with shape: variable); store one value in "
             "each step"
         )
+    feature = _feature(name, statistics, rows, kind)
     if reason:
-        return Choice(_feature(name, statistics, rows), ignored=True, why=reason)
-    if is_category(name, statistics):
-        assert words is not None
-        return _category(name, statistics, rows, words, taken)
-    return _number(name, statistics, rows, taken, counts)
-
-
-def _useless(statistics: FeatureStatistics, rows: int) -> str:
-    """Why a model cannot learn from a feature, or an empty string."""
-    cardinality, words, numbers = statistics.cardinality, statistics.words, statistics.numbers
-    if statistics.dtype == "string" and words is not None and not words.top:
-        if not words.not_words:
-            return "every value is the empty string"
-        return (
-            "no value is text that a vocabulary could hold; images, and numbers as raw bytes, are "
-            "read with decode"
-        )
-    if statistics.dtype == "float32" and numbers is None:
-        return "no value is finite"
-    if numbers is not None and numbers.min == numbers.max and statistics.dtype == "float32":
-        return f"every finite value is the same, {with_commas(numbers.min)}"
-    # A category with one value has information if some records lack it; a number must vary.
-    if cardinality.value <= 1 and not statistics.missing and statistics.lengths.max == 1:
-        value = words.top[0][0] if words is not None else ""
-        return f"every value is the same, {value!r}"
-    if (
-        statistics.dtype == "string"
-        and statistics.lengths.max == 1
-        and rows >= _KEY_ROWS
-        and cardinality.value >= _KEY_SHARE * statistics.values
-    ):
-        return (
-            f"{_different(statistics)} in {statistics.values:,} records: a key of the record, "
-            "from which a model cannot learn"
-        )
-    return ""
-
-
-def _different(statistics: FeatureStatistics) -> str:
-    about = "" if statistics.cardinality.exact else "about "
-    count = statistics.cardinality.value
-    return f"{about}{count:,} different values" if count != 1 else "1 value"
+        return Choice(feature, ignored=True, is_time=time is not None, why=reason)
+    if not kind.category:
+        return _number(name, statistics, feature, taken, counts)
+    assert words is not None
+    category = _category(name, statistics, feature, kind, words, taken)
+    if not kind.number:
+        return category
+    number = _number(name, statistics, feature, taken, counts)
+    numbers = [entry for entry in number.columns if entry.name in number.deep]
+    return Choice(feature, (category.columns[0], *numbers), category.wide, number.deep)
 
 
 def _shape(statistics: FeatureStatistics) -> tuple[Any, str]:
@@ -208,7 +162,7 @@ def _shape(statistics: FeatureStatistics) -> tuple[Any, str]:
     return "variable", text
 
 
-def _feature(name: str, statistics: FeatureStatistics, rows: int) -> Entry:
+def _feature(name: str, statistics: FeatureStatistics, rows: int, kind: Kind) -> Entry:
     shape, lengths = _shape(statistics)
     value: dict[str, Any] = {"dtype": statistics.dtype}
     comments = []
@@ -221,7 +175,7 @@ def _feature(name: str, statistics: FeatureStatistics, rows: int) -> Entry:
     elif shape in ("variable", "feature_list"):
         comments.append(f"empty in {missing} of the records")
     else:
-        value["default"], meaning = _default(name, statistics)
+        value["default"], meaning = _default(statistics, kind)
         comments.append(f"missing in {missing} of the records; they get {meaning}")
     words = statistics.words
     if words is not None and statistics.dtype == "string":
@@ -234,7 +188,7 @@ def _feature(name: str, statistics: FeatureStatistics, rows: int) -> Entry:
             comments.append("every word is an integer: an id or a code")
     if words is not None and statistics.dtype == "int64" and shape == []:
         missing_words = dict(words.top).get("-1", 0)
-        if missing_words and is_category(name, statistics):
+        if missing_words and kind.category:
             comments.append(f"{counted(missing_words, 'value')} with -1, which means missing")
     if statistics.numbers is not None and statistics.numbers.non_finite:
         comments.append(
@@ -244,10 +198,10 @@ def _feature(name: str, statistics: FeatureStatistics, rows: int) -> Entry:
     return Entry(name, value, "; ".join(comments))
 
 
-def _default(name: str, statistics: FeatureStatistics) -> tuple[Any, str]:
+def _default(statistics: FeatureStatistics, kind: Kind) -> tuple[Any, str]:
     if statistics.dtype == "string":
         return "", 'the empty string "", which means missing'
-    if is_category(name, statistics):
+    if kind.category:
         return -1, "-1, which means missing"
     if statistics.numbers is None:  # Only NaN: the feature is ignored, but its entry must be valid.
         return 0.0, "0"
@@ -255,11 +209,6 @@ def _default(name: str, statistics: FeatureStatistics) -> tuple[Any, str]:
     if marker is not None:
         return marker, f"{marker:,}, which no record has, so it means missing"
     return missing_numbers.median(statistics.numbers), "the median"
-
-
-def named_as_id(name: str) -> bool:
-    """Whether a feature's name suggests that its integers are ids."""
-    return _ID_NAME.search(name) is not None
 
 
 def deep_column(name: str, *, ids: int, size: int, taken: frozenset[str]) -> Entry:
@@ -293,11 +242,10 @@ def free_name(name: str, taken: frozenset[str]) -> str:
 def _number(
     name: str,
     statistics: FeatureStatistics,
-    rows: int,
+    feature: Entry,
     taken: frozenset[str],
     counts: Optional[Mapping[Any, int]],
 ) -> Choice:
-    feature = _feature(name, statistics, rows)
     numbers = statistics.numbers
     assert numbers is not None
     shape, lengths = _shape(statistics)
@@ -313,7 +261,7 @@ def _number(
     entry, why = _normalizer(number_shapes.long_tail(numbers, rest))
     if shape == "feature_list":
         step = free_name(f"{name}_step", taken)
-        about = f"{_range(numbers)}; {_different(statistics)}; {why}"
+        about = f"{_range(numbers)}; {different(statistics)}; {why}"
         column = Entry(step, {"sequence_numeric": name, "normalizer": entry}, about)
         return Choice(feature, (column,), steps=(step,))
     lacks = missing_numbers.is_known(feature.value.get("default"), numbers)
@@ -323,7 +271,7 @@ def _number(
         number["missing"] = missing_numbers.median(numbers)
         why += "; a missing value counts as the median"
     number["normalizer"] = entry
-    about = f"{_range(numbers)}; {_different(statistics)}; {why}"
+    about = f"{_range(numbers)}; {different(statistics)}; {why}"
     columns, deep = [Entry(scaled, number, about)], [scaled]
     wide = []
     cut = number_shapes.buckets(numbers, rest, _QUANTILES, STATISTICS_FILE)
@@ -342,10 +290,11 @@ def _time(
     name: str,
     statistics: FeatureStatistics,
     rows: int,
+    kind: Kind,
     time: times.TimeFeature,
     taken: frozenset[str],
 ) -> Choice:
-    feature = _feature(name, statistics, rows)
+    feature = _feature(name, statistics, rows, kind)
     if "default" in feature.value and statistics.dtype == "int64":
         feature.value["default"] = -1
     if not time.parts:
@@ -376,16 +325,14 @@ def _normalizer(long_tail: bool) -> tuple[Any, str]:
 def _category(
     name: str,
     statistics: FeatureStatistics,
-    rows: int,
+    feature: Entry,
+    kind: Kind,
     words: VocabularyWords,
     taken: frozenset[str],
 ) -> Choice:
-    feature = _feature(name, statistics, rows)
-    kind = _integer_category(name, statistics) if statistics.dtype == "int64" else None
-    different = _different(statistics)
-    start = f"{kind}; " if kind and not kind.startswith("only") else ""
-    if kind and not start:
-        different = kind
+    start = kind.why if kind.why.startswith("only") else different(statistics)
+    if kind.why != start and kind.why:
+        start = f"{kind.why}; {start}"
     covered = sum(count for _, count in words.words)
     share = percent(covered, statistics.values)
     ids = statistics.cardinality.value
@@ -411,7 +358,7 @@ def _category(
         )
         covers = "covers" if len(words.words) == 1 else "cover"
         why = (
-            f"{start}{different}; a vocabulary, because "
+            f"{start}; a vocabulary, because "
             f"{counted(len(words.words), 'frequent value')} {covers} {share} of all values; "
             f"{others}"
         )
@@ -428,7 +375,7 @@ def _category(
             else "too many for a vocabulary"
         )
         why = (
-            f"{start}{different}; hashed, because {reason}; in {size:,} buckets about "
+            f"{start}; hashed, because {reason}; in {size:,} buckets about "
             f"{percent(vocabularies.collision_share(ids, size), 1)} of the values share an id"
         )
     deep = deep_column(name, ids=ids, size=size, taken=taken)

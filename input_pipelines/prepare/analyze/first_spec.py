@@ -14,16 +14,26 @@ import dataclasses
 import pathlib
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 import feature_specs
 from feature_specs.errors import counted
 from feature_specs.statistics import Statistics
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.analyze import columns, field_columns, folder, roles, spec_text
+from input_pipelines.prepare.analyze import (
+    columns,
+    field_columns,
+    folder,
+    report,
+    roles,
+    spec_text,
+)
 from input_pipelines.prepare.analyze import labels as label_rules
 from input_pipelines.prepare.analyze.columns import STATISTICS_FILE, VOCABULARY_FOLDER
+from input_pipelines.prepare.analyze.decisions import Decisions, decide
+from input_pipelines.prepare.analyze.overrides import NO_OVERRIDES, Overrides
+from input_pipelines.prepare.analyze.overrides import check as check_overrides
 from input_pipelines.prepare.analyze.scan import OnProgress, scan
 from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.analyze.values import EXACT_LIMIT
@@ -73,6 +83,7 @@ def write(
     min_count: int = 5,
     exact_limit: int = EXACT_LIMIT,
     csv: CsvOptions = CsvOptions(),
+    overrides: Overrides = NO_OVERRIDES,
     beam: Optional[Sequence[str]] = None,
     on_progress: OnProgress = lambda rows, done, groups: None,
 ) -> FirstSpec:
@@ -85,6 +96,7 @@ def write(
       min_count: words that occur less often are not put into a vocabulary.
       exact_limit: how many different values of a feature are counted exactly.
       csv: how CSV files are written.
+      overrides: the user's decisions about features.
       beam: flags of an Apache Beam pipeline that reads the files; see `scan`.
       on_progress: see `scan`.
 
@@ -95,26 +107,31 @@ def write(
     """
     target = pathlib.Path(directory)
     folder.check(target)  # Fail now, not after an hour.
-    summary = scan(files, exact_limit=exact_limit, csv=csv, beam=beam, on_progress=on_progress)
+    summary = scan(
+        files, exact_limit=exact_limit, csv=csv, sample=True, beam=beam, on_progress=on_progress
+    )
     if kinds.kind_of_all(files) == kinds.TFRECORD:  # Conversion leaves missing values out.
         summary.check_empty_lists()
     statistics = summary.statistics(len(files))
     label_rules.check_labels(labels, statistics)
+    check_overrides(
+        overrides,
+        labels,
+        statistics.features,
+        {n: [w for w, _ in _all_words(summary, n)] for n in overrides.numeric},
+    )
+    decisions = decide(summary, statistics, labels, overrides)
     items = {label_rules.items_of(label, statistics) for label in labels}
-    words = vocabulary_words(summary, statistics, min_count, items)
-    names = frozenset(statistics.features)
-    choices = {
-        name: columns.choose(
-            name,
-            feature,
-            statistics.rows,
-            words.get(name),
-            names,
-            counts=_counts(summary, name),
+    words = {
+        name: (
+            _words_of_items(summary, name, min_count)
+            if name in items
+            else words_of(summary, [name], min_count)
         )
-        for name, feature in statistics.features.items()
-        if name not in labels
+        for name, kind in decisions.kinds.items()
+        if kind.category
     }
+    choices = _choices(summary, statistics, decisions, words, overrides)
     if not any(choice.columns for choice in choices.values()):
         raise DataError(
             "apart from the labels, the records have no feature that can be used"
@@ -128,7 +145,7 @@ def write(
         if found.query and label_rules.is_ranking(label, statistics, found.query)
     }
     for query in queries.values():
-        choices[query] = dataclasses.replace(choices[query], **_NO_COLUMNS, why=_IS_GROUP)
+        choices[query] = dataclasses.replace(choices[query], **_NO_COLUMNS, why=report.IS_GROUP)
     largest_ids = _largest_ids(choices, statistics)
     choices = field_columns.with_fields(choices, largest_ids)
     entries = [_entries(label, summary, statistics, choices, queries) for label in labels]
@@ -161,9 +178,15 @@ def write(
         group: [name for choice in choices.values() for name in getattr(choice, group)]
         for group in ("wide", "deep", "fields", "steps")
     }
+    used = [name for name, choice in choices.items() if choice.columns]
+    first = (
+        f"{target / SPEC_FILE}: {counted(len(used), 'feature')} and "
+        f"{counted(len(labels), 'label')}, from {counted(statistics.rows, 'record')} of "
+        f"{counted(statistics.files, 'file')}"
+    )
     return FirstSpec(
         path=target / SPEC_FILE,
-        report="\n".join(_report(target, statistics, choices, labels, summary.notes)),
+        report="\n".join([first, *report.lines(choices, decisions, summary.notes)]),
         statistics=statistics,
         heads={label: objective.value["head"] for label, (_, objective) in zip(labels, entries)},
         groups={name: names for name, names in groups.items() if names},
@@ -179,7 +202,6 @@ def _codes(summary: RecordSummary) -> Optional[roles.Sample]:
 
 
 _NO_COLUMNS: Any = {"columns": (), "wide": (), "deep": ()}
-_IS_GROUP = "it names the group of a row, and models do not read it"
 
 
 def _largest_ids(choices: Mapping[str, columns.Choice], statistics: Statistics) -> int:
@@ -214,6 +236,37 @@ def _towers(
     return {**groups, "item": (names, why + hint)}
 
 
+def _choices(
+    summary: RecordSummary,
+    statistics: Statistics,
+    decisions: Decisions,
+    words: Mapping[str, VocabularyWords],
+    overrides: Overrides,
+) -> dict[str, columns.Choice]:
+    """The choice for each feature. Leaks are used if there is nothing else to use."""
+    names = frozenset(statistics.features)
+
+    def choose(name: str, unwanted: str) -> columns.Choice:
+        return columns.choose(
+            name,
+            statistics.features[name],
+            statistics.rows,
+            decisions.kinds.get(name),
+            words.get(name),
+            names,
+            _counts(summary, name),
+            unwanted=unwanted,
+            wanted=name in overrides.used,
+        )
+
+    features = [name for name in statistics.features if name not in decisions.labels]
+    choices = {name: choose(name, decisions.unwanted(name, overrides)) for name in features}
+    if not any(choice.columns for choice in choices.values()):
+        leaks = [name for name in decisions.leaks if name not in overrides.ignore]
+        choices.update((name, choose(name, "")) for name in leaks)
+    return choices
+
+
 def _entries(
     label: str,
     summary: RecordSummary,
@@ -233,26 +286,6 @@ def _entries(
     return label_rules.label_entries(
         label, statistics.features[label], statistics.rows, _all_words(summary, label)
     )
-
-
-def vocabulary_words(
-    summary: RecordSummary,
-    statistics: Statistics,
-    min_count: int,
-    items: Collection[Optional[str]] = (),
-) -> dict[str, VocabularyWords]:
-    """The words of each feature with categories, by feature.
-
-    Of `items`, which next items follow, nearly all words are kept; see `min_count_of_items`. Words
-    that are only among the next items are kept, too.
-    """
-    words = {}
-    for name, feature in statistics.features.items():
-        if name in items:
-            words[name] = _words_of_items(summary, name, min_count)
-        elif columns.is_category(name, feature):
-            words[name] = words_of(summary, [name], min_count)
-    return words
 
 
 def _words_of_items(summary: RecordSummary, name: str, min_count: int) -> VocabularyWords:
@@ -283,7 +316,8 @@ def words_of(summary: RecordSummary, names: Sequence[str], min_count: int) -> Vo
 
 
 def _all_words(summary: RecordSummary, name: str) -> list[tuple[str, int]]:
-    counter = summary.features[name].counter
+    feature = summary.features.get(name)
+    counter = None if feature is None else feature.counter
     return counter.words() if counter is not None else []
 
 
@@ -302,24 +336,3 @@ def check_loads(texts: dict[str, str]) -> None:
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_bytes(text.encode())
         feature_specs.load(place / SPEC_FILE)
-
-
-def _report(
-    target: pathlib.Path,
-    statistics: Statistics,
-    choices: dict[str, columns.Choice],
-    labels: Sequence[str],
-    notes: Sequence[str],
-) -> list[str]:
-    used = [name for name, choice in choices.items() if choice.columns]
-    lines = [
-        f"{target / SPEC_FILE}: {counted(len(used), 'feature')} and "
-        f"{counted(len(labels), 'label')}, from {counted(statistics.rows, 'record')} of "
-        f"{counted(statistics.files, 'file')}"
-    ]
-    for name, choice in choices.items():
-        if not choice.columns:
-            what = "left out" if choice.feature is None else "ignored"
-            what = "no column" if choice.why == _IS_GROUP else what
-            lines.append(f"  {what}: {name}: {choice.why}")
-    return [*lines, *(f"  note: {note}" for note in notes)]

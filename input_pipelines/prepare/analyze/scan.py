@@ -85,10 +85,13 @@ _BLOCKS = 8
 
 
 def scan_files(
-    files: Sequence[str], exact_limit: int, conditions: Sequence[Condition] = ()
+    files: Sequence[str],
+    exact_limit: int,
+    conditions: Sequence[Condition] = (),
+    sample: bool = False,
 ) -> RecordSummary:
     """The summary of the records in some files that meet all conditions."""
-    summary = RecordSummary(exact_limit)
+    summary = RecordSummary(exact_limit, sample=sample)
     for path in files:
         before, counted, lists = 0, 0, False
         for records in _chunks(path):
@@ -115,10 +118,13 @@ def scan_files(
 
 
 def scan_parts(
-    parts: Sequence[Part], exact_limit: int, conditions: Sequence[Condition] = ()
+    parts: Sequence[Part],
+    exact_limit: int,
+    conditions: Sequence[Condition] = (),
+    sample: bool = False,
 ) -> RecordSummary:
     """The summary of the rows in some parts of a table that meet all conditions."""
-    summary = RecordSummary(exact_limit)
+    summary = RecordSummary(exact_limit, sample=sample)
     for part in parts:
         for rows in reader.read(part, summary.rounded):
             good, undecided = value_checks.verdicts(rows.batch, conditions)
@@ -146,6 +152,8 @@ def _add(
             for name, blocks in blocks_by_name.items()
         }
     summary.add(blocks_by_name, len(places), path, before)
+    if summary.sample is not None:
+        summary.sample.add(blocks_by_name, places, path, before)
     summary.dropped += read - len(places)
 
 
@@ -176,13 +184,14 @@ def _chunks(path: str) -> Iterator[list[bytes]]:
 
 _PARTS = pydantic.TypeAdapter(list[Part])
 _FILES = pydantic.TypeAdapter(list[str])
-_COMMON = pydantic.TypeAdapter(tuple[int, tuple[Condition, ...]])
+_COMMON = pydantic.TypeAdapter(tuple[int, tuple[Condition, ...], bool])
 
 
 def summaries(
     groups: Sequence[Sequence[Any]],
     exact_limit: int,
     conditions: Sequence[Condition],
+    sample: bool,
     flags: Sequence[str],
 ) -> Generator[RecordSummary, None, None]:
     """Yields the summaries of groups of files, or of parts of tables, in their order."""
@@ -194,7 +203,7 @@ def summaries(
     )
     with beam_runner.scratch(flags) as folder:
         # `in`, a field of Filter, is an alias.
-        common = _COMMON.dump_json((exact_limit, tuple(conditions)), by_alias=True)
+        common = _COMMON.dump_json((exact_limit, tuple(conditions), sample), by_alias=True)
         for result in beam_runner.run(_work, common, pieces, folder=folder, flags=flags):
             yield summary.from_bytes(result)
 
@@ -213,7 +222,7 @@ def _work(common: bytes, piece: bytes) -> bytes:
     return summary.to_bytes(result)
 
 
-ScanGroup = Callable[[Sequence[Any], int, Sequence[Condition]], RecordSummary]
+ScanGroup = Callable[[Sequence[Any], int, Sequence[Condition], bool], RecordSummary]
 
 # Gets the rows read since the last call, the groups of files that are done, and all groups.
 OnProgress = Callable[[int, int, int], None]
@@ -232,6 +241,7 @@ def scan(
     dtypes: Optional[Mapping[str, str]] = None,
     lists: Collection[str] = (),
     conditions: Sequence[Condition] = (),
+    sample: bool = False,
     beam: Optional[Sequence[str]] = None,
     on_progress: OnProgress = lambda rows, done, groups: None,
 ) -> RecordSummary:
@@ -247,6 +257,7 @@ def scan(
       csv: how CSV files are written.
       dtypes, lists: for tables, the types and the lists in a spec; see `reader.open_table`.
       conditions: of a spec's filter. Records that do not meet them are read, but do not count.
+      sample: whether the summary also has a sample of the rows.
       beam: flags of an Apache Beam pipeline (`flags.split`) that reads the files instead of
         processes on this machine. The result is the same.
       on_progress: see `OnProgress`. Not used by a pipeline, which shows its progress itself.
@@ -274,11 +285,12 @@ def scan(
     workers = min(workers or cores(), len(groups))
     parts: Generator[RecordSummary, None, None]
     if beam is not None:
-        parts = summaries(groups, exact_limit, conditions, beam)
+        parts = summaries(groups, exact_limit, conditions, sample, beam)
     elif workers == 1:
-        parts = (scan_group(group, exact_limit, conditions) for group in groups)
+        parts = (scan_group(group, exact_limit, conditions, sample) for group in groups)
     else:
-        parts = _in_processes(scan_group, groups, exact_limit, conditions, workers)
+        how = (exact_limit, conditions, sample)
+        parts = _in_processes(scan_group, groups, how, workers)
     with contextlib.closing(parts):  # Releases their resources even after an error.
         summary = next(parts)
         on_progress(summary.rows + summary.dropped, 1, len(groups))
@@ -314,8 +326,7 @@ def _groups(files: Sequence[str], least: int) -> list[list[str]]:
 def _in_processes(
     scan_group: ScanGroup,
     groups: Sequence[Sequence[Any]],
-    exact_limit: int,
-    conditions: Sequence[Condition],
+    how: tuple[int, Sequence[Condition], bool],
     workers: int,
 ) -> Generator[RecordSummary, None, None]:
     """The summaries of groups in order. Only slightly more than `workers` are in memory."""
@@ -325,7 +336,7 @@ def _in_processes(
     waiting: collections.deque[concurrent.futures.Future[RecordSummary]] = collections.deque()
     try:
         for group in groups:
-            waiting.append(pool.submit(scan_group, group, exact_limit, conditions))
+            waiting.append(pool.submit(scan_group, group, *how))
             if len(waiting) > workers:
                 yield waiting.popleft().result()
         while waiting:

@@ -35,6 +35,7 @@ from feature_specs.statistics import (
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze.numbers import NumberSummary
 from input_pipelines.prepare.analyze.protobuf_records import FeatureBlock
+from input_pipelines.prepare.analyze.row_sample import RowSample
 from input_pipelines.prepare.analyze.values import EXACT_LIMIT, ValueCounter
 from input_pipelines.prepare.convert.options import NEXT
 from input_pipelines.prepare.tables.options import CsvOptions
@@ -239,9 +240,12 @@ class RecordSummary:
       rounded: for tables, how many values a float32 does not keep.
       notes: for tables, notes for the user about how columns were read.
       csv: for tables, how CSV files are written.
+      sample: a sample of the rows, if one is wanted.
     """
 
-    def __init__(self, limit: int = EXACT_LIMIT):
+    sample: Optional[RowSample] = None  # Older summaries of days lack it.
+
+    def __init__(self, limit: int = EXACT_LIMIT, *, sample: bool = False):
         self.rows = 0
         self.dropped = 0
         self.filter: list[dict[str, Any]] = []
@@ -250,6 +254,7 @@ class RecordSummary:
         self.notes: list[str] = []
         self.csv = CsvOptions()
         self.files: dict[bool, str] = {}  # Whether it has feature lists -> the first such file.
+        self.sample = RowSample() if sample else None
         self._limit = limit
 
     def add(self, blocks: dict[str, list[FeatureBlock]], rows: int, file: str, before: int) -> None:
@@ -306,6 +311,8 @@ class RecordSummary:
         self.rows += other.rows
         self.dropped += other.dropped
         self.rounded.update(other.rounded)
+        if self.sample is not None and other.sample is not None:
+            self.sample.merge(other.sample)
         for name in sorted(other.features):
             self._feature(name).merge(other.features[name])
 
@@ -378,7 +385,7 @@ def _length_bin(length: int) -> int:
 
 _CLASSES: dict[str, Any] = {
     kind.__name__: kind
-    for kind in (RecordSummary, FeatureSummary, NumberSummary, ValueCounter, CsvOptions)
+    for kind in (RecordSummary, FeatureSummary, NumberSummary, ValueCounter, CsvOptions, RowSample)
 }
 
 

@@ -30,7 +30,7 @@ from feature_specs.kinds.normalizers import Log1p, MinMax, Normalizer, ZScore
 from feature_specs.sections.records import Condition
 from feature_specs.validation.accepted_values import Accepted
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.analyze.columns import named_as_id
+from input_pipelines.prepare.analyze.feature_names import named_as_id
 from input_pipelines.prepare.tables.columns import is_list
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.reader import Table

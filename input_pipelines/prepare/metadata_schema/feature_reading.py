@@ -21,7 +21,7 @@ from typing import Any, Optional
 
 from feature_specs.files import file_systems
 from input_pipelines.errors import MissingPackageError, unreadable
-from input_pipelines.prepare.analyze import columns
+from input_pipelines.prepare.analyze.feature_names import named_as_id
 
 _LONGEST_LINE = 200
 
@@ -178,7 +178,7 @@ class Reading:
             return bool(self.domain.is_categorical)
         if self.domain_kind == "bool_domain" or self.shape == "variable":
             return True
-        return not self.domain_kind and columns.named_as_id(self.name)
+        return not self.domain_kind and named_as_id(self.name)
 
 
 def read(message: Any, domains: Mapping[str, tuple[str, Any]], default: Any) -> Reading:

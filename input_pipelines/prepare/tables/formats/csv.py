@@ -131,8 +131,8 @@ def _columns(
         if marked:
             words = tuple(sorted({word for each in marked.values() for word in each}))
             again = dataclasses.replace(csv, missing=words)
-            typed, rows, csv, notes = _columns(files, again, names, request)
-            return typed, rows, csv, (_missing_note(words, list(marked)), *notes)
+            typed, rows, csv, more = _columns(files, again, names, request)
+            return typed, rows, csv, (_missing_note(words, list(marked)), *more)
     notes: tuple[str, ...] = ()
     if csv.thousands is None:
         found = [name for name, column in columns.items() if column.has_thousands]

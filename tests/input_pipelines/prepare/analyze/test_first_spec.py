@@ -164,7 +164,7 @@ def test_every_entry_says_why(analysis):
     assert why("columns", "hour").startswith(
         "only 24 different integers; a vocabulary, because 24 "
     )
-    assert why("columns", "item_id").startswith("its name says that it is an id; 400 different ")
+    assert why("columns", "item_id").startswith("its name says that it is an id or a code; 400 ")
     assert why("features", "history") == (
         "0 to 3 values, 1.5 on average; empty in 25% of the records"
     )

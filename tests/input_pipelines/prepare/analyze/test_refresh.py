@@ -165,7 +165,7 @@ def test_files_with_which_the_spec_would_not_load(place):
     file = 'file: "vocabularies/city.txt", '
     path.write_text(path.read_text().replace(file, f"{file}size: 3, "))
     before = contents(place)
-    fewer = [{"click": 1, "city": "oslo", "age": 3}]
+    fewer = [{"click": 1, "city": "oslo", "age": age} for age in (3, 4)]
     writing.write_examples(f"{place}/fewer.tfrecord", fewer)
     with pytest.raises(feature_specs.SpecError, match=r"columns\.city\.size: got 3, but .* has 1"):
         renew(place, "fewer.tfrecord", min_count=1)
