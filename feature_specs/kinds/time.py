@@ -51,8 +51,9 @@ _DIGITS = {"Y": 4, "y": 2, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2}
 _PIECE = re.compile("%(.?)|([^%])", re.DOTALL)
 
 Part = Literal["hour", "weekday", "day", "month"]
-_NEEDS = {"hour": {"hour"}, "weekday": {"year", "month", "day"}, "day": {"day"}, "month": {"month"}}
-# The number of ids by part. The ids of days and months start with 1.
+# By part, what a format must give.
+PARTS = {"hour": {"hour"}, "weekday": {"year", "month", "day"}, "day": {"day"}, "month": {"month"}}
+# The number of ids. The ids of days and months begin with 1.
 SIZES = {"hour": 24, "weekday": 7, "day": 32, "month": 13}
 
 
@@ -146,7 +147,7 @@ class Time(Sourced):
     @pydantic.model_validator(mode="after")
     def _check(self) -> Time:
         if self.format not in UNITS:
-            lacks = _NEEDS[self.part] - form_of(self.format).gives
+            lacks = PARTS[self.part] - form_of(self.format).gives
             if lacks:
                 raise ValueError(
                     f"format {self.format!r} has no {' and no '.join(sorted(lacks))}, which the "
