@@ -229,6 +229,7 @@ def read(value: Union[str, int], form: str) -> Optional[datetime.datetime]:
         short = numbers.pop("short_year")
         numbers["year"] = short + (2000 if short < 69 else 1900)
     try:
-        return datetime.datetime(**{"year": 2000, "month": 1, "day": 1, **numbers})
+        year, month, day = numbers.get("year", 2000), numbers.get("month", 1), numbers.get("day", 1)
+        return datetime.datetime(year, month, day, numbers.get("hour", 0))
     except ValueError:
         return None  # The month does not have this day.

@@ -38,7 +38,7 @@ def parsed(column, **feature):
         ("2017-11-07 24:00", "%Y-%m-%d %H:%M", None),
         ("2017-11-07 9:60", "%Y-%m-%d %H:%M", None),
         ("2017-11-07 9:30 ", "%Y-%m-%d %H:%M", None),
-        ("٢٠١٧-١١-٠٧", "%Y-%m-%d", None),
+        ("2017-11-0\N{ARABIC-INDIC DIGIT SEVEN}", "%Y-%m-%d", None),
         ("", "%Y-%m-%d", None),
         (14102100, "%y%m%d%H", (0, 1, 21, 10)),
         (9102105, "%y%m%d%H", (5, 2, 21, 10)),  # With a zero in front.

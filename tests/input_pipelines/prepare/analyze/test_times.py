@@ -90,11 +90,8 @@ def test_the_first_spec_has_columns_of_parts(tmp_path):
         del row["seen"], row["ts"]
     spec = written(tmp_path, rows)
     form = "%Y-%m-%d %H:%M"
-    assert spec.to_dict()["columns"]["seen_hour"] == {
-        "time": "seen",
-        "part": "hour",
-        "format": form,
-    }
+    hour = {"time": "seen", "part": "hour", "format": form}
+    assert spec.to_dict()["columns"]["seen_hour"] == hour
     assert spec.columns["ts_weekday"].format == "seconds"
     assert (spec.features["seen"].default, spec.features["ts"].default) == ("", -1)
     assert {"seen_hour", "seen_weekday", "ts_hour", "ts_weekday"} < {*spec.groups["wide"]}

@@ -79,7 +79,7 @@ def test_a_spec_decides(path):
         "thousands, write csv_thousands: true in the section tables of the spec, or pass "
         "--csv_thousands"
     )
-    with pytest.raises(DataError, match="column 'income': got '.5', expected int64"):
+    with pytest.raises(DataError, match=r"column 'income': got '\.5', expected int64"):
         table(path, {"income": "int64"}, thousands=True)
 
 
