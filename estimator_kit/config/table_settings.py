@@ -4,9 +4,9 @@
 
 `--csv_missing`, `--csv_skip_spaces`, `--csv_list_separator` and `--csv_thousands` change values. If
 the spec has the section, a flag that contradicts it is an error. The other flags describe the
-layout of one file, and override the section. No content of a file decides here: if neither the spec nor a flag says
-whether spaces count, `reader.open_table` refuses a file in which that matters. This module never
-reads a file.
+layout of one file, and override the section. No content of a file decides here: if neither the
+spec nor a flag says whether spaces count, `reader.open_table` refuses a file in which that matters.
+This module never reads a file.
 """
 
 from __future__ import annotations

@@ -51,8 +51,9 @@ _DIGITS = {"Y": 4, "y": 2, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2}
 _PIECE = re.compile("%(.?)|([^%])", re.DOTALL)
 
 Part = Literal["hour", "weekday", "day", "month"]
-_NEEDS = {"hour": {"hour"}, "weekday": {"year", "month", "day"}, "day": {"day"}, "month": {"month"}}
-# The number of ids by part. The ids of days and months start with 1.
+# By part, what a format must give.
+PARTS = {"hour": {"hour"}, "weekday": {"year", "month", "day"}, "day": {"day"}, "month": {"month"}}
+# The number of ids. The ids of days and months begin with 1.
 SIZES = {"hour": 24, "weekday": 7, "day": 32, "month": 13}
 
 
@@ -146,7 +147,7 @@ class Time(Sourced):
     @pydantic.model_validator(mode="after")
     def _check(self) -> Time:
         if self.format not in UNITS:
-            lacks = _NEEDS[self.part] - form_of(self.format).gives
+            lacks = PARTS[self.part] - form_of(self.format).gives
             if lacks:
                 raise ValueError(
                     f"format {self.format!r} has no {' and no '.join(sorted(lacks))}, which the "
@@ -228,6 +229,7 @@ def read(value: Union[str, int], form: str) -> Optional[datetime.datetime]:
         short = numbers.pop("short_year")
         numbers["year"] = short + (2000 if short < 69 else 1900)
     try:
-        return datetime.datetime(**{"year": 2000, "month": 1, "day": 1, **numbers})
+        year, month, day = numbers.get("year", 2000), numbers.get("month", 1), numbers.get("day", 1)
+        return datetime.datetime(year, month, day, numbers.get("hour", 0))
     except ValueError:
         return None  # The month does not have this day.

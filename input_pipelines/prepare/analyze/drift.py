@@ -23,6 +23,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Literal, Optional, Union
 
+from feature_specs.entry import Scalar
 from feature_specs.feature import Feature
 from feature_specs.label import Label
 from feature_specs.sections.records import Measures, Thresholds
@@ -276,7 +277,7 @@ def _findings(
 
 
 def _without(
-    statistics: Optional[FeatureStatistics], word: Optional[Union[str, int]]
+    statistics: Optional[FeatureStatistics], word: Optional[Scalar]
 ) -> Optional[FeatureStatistics]:
     """The statistics for l_infinity and missing: values that mean "missing" count as missing."""
     if statistics is None or statistics.words is None or word is None or statistics.lengths.max > 1:
