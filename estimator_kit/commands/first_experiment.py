@@ -36,13 +36,11 @@ class Files:
       settings: the flags that name them, each with its reason.
       rows: how many rows there are to train on.
       evaluated: whether there are files for evaluation.
-      test: the files that choose nothing, if there are some.
     """
 
     settings: tuple[Setting, ...]
     rows: int
     evaluated: bool
-    test: Optional[str] = None
 
 
 def converted(command: Analyze, paths: Sequence[str], first: FirstSpec) -> tuple[Files, str]:
@@ -94,10 +92,16 @@ def files_of(conversion: Conversion, result: convert.Result, why: str) -> Files:
     train = "train" if "train" in rows else "data"
     settings = [Setting("train_files", patterns[train], _of_rows(rows[train], why))]
     if rows.get("eval"):
-        about = "each evaluation reads them, and they choose the best step"
-        settings.append(Setting("eval_files", patterns["eval"], _of_rows(rows["eval"], about)))
-    test = patterns["test"] if rows.get("test") else None
-    return Files(tuple(settings), rows[train], bool(rows.get("eval")), test)
+        value = patterns["eval"]
+        about = _of_rows(rows["eval"], "they judge each evaluation, and so choose the best step")
+        if rows.get("test"):
+            value += f",test={patterns['test']}"
+            about += (
+                f". The {counted(rows['test'], 'record')} of the set test choose nothing, so their "
+                "metrics are what to expect of new rows"
+            )
+        settings.append(Setting("eval_files", value, about))
+    return Files(tuple(settings), rows[train], bool(rows.get("eval")))
 
 
 def _of_rows(rows: int, why: str) -> str:
@@ -136,13 +140,7 @@ def write_flags(first: FirstSpec, files: Files) -> str:
     ]
     mode = "train_and_evaluate" if files.evaluated else "train"
     command = next_command(mode, flagfile=str(path))
-    test = next_command("evaluate", flagfile=str(path), eval_files=files.test, eval_name="test")
-    text = first_flags.text(
-        settings,
-        command=command,
-        evaluated=files.evaluated,
-        test=test if files.test else None,
-    )
+    text = first_flags.text(settings, command=command, evaluated=files.evaluated)
     folder.refresh(directory, {first_flags.FILE: text})
     return command
 
