@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import Optional
 
 from estimator_kit.commands import convert
-from estimator_kit.config.areas import AllSettings
 from estimator_kit.config.areas.conversion import Conversion
+from estimator_kit.config.areas.exports import REFERENCE_MODELS
 from estimator_kit.config.modes import Analyze
 from feature_specs.errors import counted
 from feature_specs.parser import parser
@@ -135,7 +135,8 @@ def write_flags(first: FirstSpec, files: Files) -> str:
     settings = [
         Setting("spec", str(first.path), "what a record holds, and what to learn"),
         *files.settings,
-        *(setting for setting in suggested if setting.flag in AllSettings.model_fields),
+        *suggested,
+        *_references(head, files),
         Setting("model_dir", str(directory / MODEL_FOLDER), "checkpoints, exports and the report"),
     ]
     mode = "train_and_evaluate" if files.evaluated else "train"
@@ -143,6 +144,14 @@ def write_flags(first: FirstSpec, files: Files) -> str:
     text = first_flags.text(settings, command=command, evaluated=files.evaluated)
     folder.refresh(directory, {first_flags.FILE: text})
     return command
+
+
+def _references(head: str, files: Files) -> list[Setting]:
+    """The models to compare with, if there are any for the head."""
+    if head == "next_item" or not files.evaluated:
+        return []
+    why = "simple models learn from the same rows, to show how good the model is"
+    return [Setting("reference_models", ",".join(REFERENCE_MODELS), why)]
 
 
 def next_command(mode: str, **flags: Optional[str]) -> str:

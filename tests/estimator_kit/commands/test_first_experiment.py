@@ -52,6 +52,7 @@ def test_two_commands(tmp_path):
     assert flags["train_files"][0] == "first/data/train-*"
     assert flags["eval_files"][0] == "first/data/eval-*,test=first/data/test-*"
     assert flags["model_dir"][0] == "first/model"
+    assert flags["reference_models"][0] == "constant,linear,boosted_trees"
     assert all(comment for _, comment in flags.values())
     counts = {part: sum(1 for path in (tmp_path / "first/data").glob(f"{part}-*"))
               for part in ("train", "eval", "test")}  # fmt: skip
@@ -168,7 +169,7 @@ def test_a_log_for_next_items(tmp_path):
     spec = feature_specs.load(tmp_path / "first/spec.yaml")
     assert spec.objectives["next_item_id"].head == "next_item"
     flags = flags_of(tmp_path)
-    assert flags["model"][0] == "sasrec"
+    assert flags["model"][0] == "sasrec" and "reference_models" not in flags
     assert flags["train_files"] == (
         "first/data/train-*", "30 records: histories without their last two items."
     )  # fmt: skip
