@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import Optional
 
 from estimator_kit.commands import convert
-from estimator_kit.config.areas import AllSettings
 from estimator_kit.config.areas.conversion import Conversion
+from estimator_kit.config.areas.exports import REFERENCE_MODELS
 from estimator_kit.config.modes import Analyze
 from feature_specs.errors import counted
 from feature_specs.parser import parser
@@ -36,13 +36,11 @@ class Files:
       settings: the flags that name them, each with its reason.
       rows: how many rows there are to train on.
       evaluated: whether there are files for evaluation.
-      test: the files that choose nothing, if there are some.
     """
 
     settings: tuple[Setting, ...]
     rows: int
     evaluated: bool
-    test: Optional[str] = None
 
 
 def converted(command: Analyze, paths: Sequence[str], first: FirstSpec) -> tuple[Files, str]:
@@ -94,10 +92,16 @@ def files_of(conversion: Conversion, result: convert.Result, why: str) -> Files:
     train = "train" if "train" in rows else "data"
     settings = [Setting("train_files", patterns[train], _of_rows(rows[train], why))]
     if rows.get("eval"):
-        about = "each evaluation reads them, and they choose the best step"
-        settings.append(Setting("eval_files", patterns["eval"], _of_rows(rows["eval"], about)))
-    test = patterns["test"] if rows.get("test") else None
-    return Files(tuple(settings), rows[train], bool(rows.get("eval")), test)
+        value = patterns["eval"]
+        about = _of_rows(rows["eval"], "they judge each evaluation, and so choose the best step")
+        if rows.get("test"):
+            value += f",test={patterns['test']}"
+            about += (
+                f". The {counted(rows['test'], 'record')} of the set test choose nothing, so their "
+                "metrics are what to expect of new rows"
+            )
+        settings.append(Setting("eval_files", value, about))
+    return Files(tuple(settings), rows[train], bool(rows.get("eval")))
 
 
 def _of_rows(rows: int, why: str) -> str:
@@ -131,20 +135,23 @@ def write_flags(first: FirstSpec, files: Files) -> str:
     settings = [
         Setting("spec", str(first.path), "what a record holds, and what to learn"),
         *files.settings,
-        *(setting for setting in suggested if setting.flag in AllSettings.model_fields),
+        *suggested,
+        *_references(head, files),
         Setting("model_dir", str(directory / MODEL_FOLDER), "checkpoints, exports and the report"),
     ]
     mode = "train_and_evaluate" if files.evaluated else "train"
     command = next_command(mode, flagfile=str(path))
-    test = next_command("evaluate", flagfile=str(path), eval_files=files.test, eval_name="test")
-    text = first_flags.text(
-        settings,
-        command=command,
-        evaluated=files.evaluated,
-        test=test if files.test else None,
-    )
+    text = first_flags.text(settings, command=command, evaluated=files.evaluated)
     folder.refresh(directory, {first_flags.FILE: text})
     return command
+
+
+def _references(head: str, files: Files) -> list[Setting]:
+    """The models to compare with, if there are any for the head."""
+    if head == "next_item" or not files.evaluated:
+        return []
+    why = "simple models learn from the same rows, to show how good the model is"
+    return [Setting("reference_models", ",".join(REFERENCE_MODELS), why)]
 
 
 def next_command(mode: str, **flags: Optional[str]) -> str:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import Optional
-
 from input_pipelines.prepare.analyze.first_settings import Setting
 
 FILE = "exp.flags"
@@ -21,22 +19,13 @@ _NO_EVALUATION = (
 )
 
 
-_TEST = (
-    "No choice was made on the test rows, so their metrics are what to expect of new rows. Look at "
-    "them once, at the end:"
-)
-
-
-def text(
-    settings: Sequence[Setting], *, command: str, evaluated: bool, test: Optional[str] = None
-) -> str:
+def text(settings: Sequence[Setting], *, command: str, evaluated: bool) -> str:
     """The text of the file.
 
     Args:
       settings: the flags in their order.
       command: the command that uses the file.
       evaluated: whether the flags name files for evaluation.
-      test: the command that evaluates the test rows, if there are some.
     """
     lines = _comment(
         "The flags of a first training, which --mode=analyze wrote. Change what you like: a new "
@@ -50,8 +39,6 @@ def text(
         last = i + 1 == len(settings) or not settings[i + 1].flag.startswith("train_")
         if setting.flag.startswith("train_") and last and not evaluated:
             lines += ["", *_comment(_NO_EVALUATION), "# --eval_files=<other files>"]
-    if test is not None:
-        lines += ["", *_comment(_TEST), f"#     {test}"]
     return "\n".join(lines) + "\n"
 
 

@@ -50,14 +50,13 @@ def test_two_commands(tmp_path):
     flags = flags_of(tmp_path)
     assert flags["spec"][0] == "first/spec.yaml"
     assert flags["train_files"][0] == "first/data/train-*"
-    assert flags["eval_files"][0] == "first/data/eval-*"
+    assert flags["eval_files"][0] == "first/data/eval-*,test=first/data/test-*"
     assert flags["model_dir"][0] == "first/model"
+    assert flags["reference_models"][0] == "constant,linear,boosted_trees"
     assert all(comment for _, comment in flags.values())
     counts = {part: sum(1 for path in (tmp_path / "first/data").glob(f"{part}-*"))
               for part in ("train", "eval", "test")}  # fmt: skip
     assert counts == {"train": 1, "eval": 1, "test": 1}
-    text = (tmp_path / "first/exp.flags").read_text()
-    assert "#     estimator-kit evaluate --flagfile=first/exp.flags" in text
     # The flags are the settings of a training, and name files that exist.
     done = run(tmp_path, "validate", "--flagfile=first/exp.flags")
     assert done.returncode == 0, done.stderr
@@ -170,7 +169,7 @@ def test_a_log_for_next_items(tmp_path):
     spec = feature_specs.load(tmp_path / "first/spec.yaml")
     assert spec.objectives["next_item_id"].head == "next_item"
     flags = flags_of(tmp_path)
-    assert flags["model"][0] == "sasrec"
+    assert flags["model"][0] == "sasrec" and "reference_models" not in flags
     assert flags["train_files"] == (
         "first/data/train-*", "30 records: histories without their last two items."
     )  # fmt: skip

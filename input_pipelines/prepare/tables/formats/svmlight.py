@@ -83,9 +83,10 @@ class Svmlight(TableFormat):
     def batches(
         self, part: Part, size: int, names: Sequence[str], texts: Optional[Sequence[str]]
     ) -> Iterator[tuple[Any, Any]]:
+        wanted = list(dict.fromkeys([*(column.name for column in part.columns), *names]))
         for lines in _lines(part.path):
-            for block in _split(lines, len(part.columns)):
-                batch = _dense(_parsed(block, part.path), [column.name for column in part.columns])
+            for block in _split(lines, len(wanted)):
+                batch = _dense(_parsed(block, part.path), wanted)
                 yield batch, batch
 
     def where(self, part: Part, row: int) -> str:
@@ -341,26 +342,26 @@ def _numbered(block: _Block) -> dict[str, tuple[Any, np.ndarray]]:
 
 
 def _dense(block: _Block, names: Sequence[str]) -> Any:
-    """A record batch of text: a value that a line does not have is 0."""
+    """A record batch of text: a value that a line does not have is 0. Leaves out other names."""
     pa, count = arrow(), len(block.labels)
     zeros = pa.array(["0"] * count, pa.string())
-    arrays = []
+    arrays: dict[str, Any] = {}
     found = _numbered(block)
     for name in names:
         if name == LABEL:
-            arrays.append(block.labels)
-        elif name == QUERY:
-            arrays.append(pa.nulls(count, pa.string()) if block.queries is None else block.queries)
+            arrays[name] = block.labels
+        elif name == QUERY and block.queries is not None:
+            arrays[name] = block.queries
         elif name in found:
             values, rows = found[name]
             if len(rows) < count:
                 places = np.full(count, len(values), np.int64)
                 places[rows] = np.arange(len(rows))
                 values = pa.concat_arrays([values, zeros.slice(0, 1)]).take(pa.array(places))
-            arrays.append(values)
-        else:
-            arrays.append(zeros)
-    return pa.RecordBatch.from_arrays(arrays, names=list(names))
+            arrays[name] = values
+        elif _number_of(name) is not None:
+            arrays[name] = zeros
+    return pa.RecordBatch.from_pydict(arrays)
 
 
 FORMAT = Svmlight()

@@ -70,6 +70,18 @@ def test_columns_of_all_files_and_of_the_spec(tmp_path):
     assert rows == [{"label": 1, "f1": 1.0, "f4": 0}]
 
 
+def test_columns_beside_those_of_the_spec(tmp_path):
+    """As predictions keep them: the text of the file."""
+    path = write(tmp_path / "a.svm", TEXT)
+    table = reader.open_table([path], dtypes={"f1": "float32"}, only=["f1"])
+    ((rows, kept),) = reader.read_beside(next(table.parts()), ["qid", "f3", "f2", "f1", "other"])
+    assert rows.batch.schema.names == ["f1"]
+    assert [column.to_pylist() for column in kept] == [
+        ["10", "10", "11"], ["0", "0", "0"], [None, "3", "4"], ["0.5", "0", "1e-1"],
+        [None, None, None],
+    ]  # fmt: skip
+
+
 def test_a_part_of_the_rows_of_many_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(svmlight, "_BLOCK", 64)
     monkeypatch.setattr(svmlight, "_ROWS", 3)
