@@ -131,6 +131,7 @@ def write_flags(first: FirstSpec, files: Files) -> str:
         deep_columns=len(first.groups.get("deep", ())),
         field_columns=len(first.groups.get("fields", ())),
         largest_ids=first.largest_ids,
+        evaluated=files.evaluated,
     )
     settings = [
         Setting("spec", str(first.path), "what a record holds, and what to learn"),
