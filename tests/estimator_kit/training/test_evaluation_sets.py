@@ -149,7 +149,10 @@ def test_sets_that_cannot_be_evaluated(trained, ads, sets, tmp_path):
     writing.write_examples(f"{tmp_path}/empty.tfrecord.gz", [])
     new = config(model_dir=str(tmp_path / "new"))
     for entry, message in (
-        (f"none={tmp_path}/empty.tfrecord.gz", "--eval_files, set none: its 1 files have no records"),
+        (
+            f"none={tmp_path}/empty.tfrecord.gz",
+            "--eval_files, set none: its 1 files have no records",
+        ),
         (f"none={tmp_path}/no*", f"no file matches '{tmp_path}/no*' of --eval_files, set none"),
     ):
         with pytest.raises(DataError) as error:
