@@ -239,6 +239,12 @@ def write_params(model_dir: str, params: ModelParams) -> None:
     _Kept(params.model_dump(mode="json")).save(os.path.join(model_dir, NAME))
 
 
+def kept_params(model_dir: str) -> dict[str, JsonValue]:
+    """The parameters that `write_params` stored; empty if the file does not exist."""
+    kept = _Kept.load(os.path.join(model_dir, NAME))
+    return {} if kept is None else kept.root
+
+
 def check_params(model_dir: str, model: str, params: ModelParams) -> None:
     """Raises CheckpointError if a parameter differs that changes the logits of given variables."""
     changed = params_changes(model_dir, params, meaning.CHECKPOINT.aspects)

@@ -245,7 +245,7 @@ class Train(Exporting):
         "exporters best_metric exports_to_keep default_signature slices importance "
         "reference_models": _TRAIN_ONLY,
         "eval_files eval_days predict_files eval_batch_size eval_steps eval_throttle_secs "
-        "early_stopping_metric early_stopping_patience": _TRAIN_ONLY,
+        "early_stopping_metric early_stopping_patience early_stopping_min_delta": _TRAIN_ONLY,
         "eval_name": "Use --mode=evaluate.",
         "data_service_port data_service_host data_service_dir": "Use --data_service.",
     }

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Generic, Literal, Optional, TypeVar
 
 from pydantic import Field
@@ -39,6 +39,32 @@ def is_better(value: float, best: float, direction: str) -> bool:
     if not math.isfinite(best):
         return True
     return value < best if direction == "min" else value > best
+
+
+def has_stalled(
+    values: Sequence[Optional[float]], direction: str, *, patience: int, min_delta: float = 0.0
+) -> bool:
+    """Whether none of the last `patience` evaluations is better than the best one before them.
+
+    For the values 3, 2, 2, 2 and the direction `min`, training has stalled with a patience of 2,
+    but not with a patience of 3. With a `min_delta` of 2, it has stalled with 3, too.
+
+    Args:
+      values: the metric in each evaluation, ordered by step. None or NaN is never better.
+      direction: `min` or `max`.
+      patience: 1 or more.
+      min_delta: a smaller change than this is no improvement. Several small ones together are one,
+        because each value is compared with the last improvement.
+    """
+    best = math.nan
+    since = 0
+    for value in values:
+        better = value is not None and is_better(value, best, direction)
+        if better and value is not None and not abs(value - best) < min_delta:
+            best, since = value, 0
+        elif math.isfinite(best):  # Training cannot stall before the first value.
+            since += 1
+    return since >= patience
 
 
 def watched(metrics: Mapping[str, float], metric: str) -> float:

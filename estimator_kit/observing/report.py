@@ -7,13 +7,22 @@ import os
 import shlex
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Optional
 
 from estimator_kit.config.areas.data import Data
 from estimator_kit.config.areas.exports import metric_of
 from estimator_kit.config.areas.run import Run
 from estimator_kit.config.areas.training import Training
-from estimator_kit.result import ALREADY_DONE, EARLY_STOPPED, INPUT_EXHAUSTED, MAX_STEPS, RunResult
+from estimator_kit.observing.outcome import first_lines
+from estimator_kit.result import (
+    ALREADY_DONE,
+    EARLY_STOPPED,
+    INPUT_EXHAUSTED,
+    MAX_STEPS,
+    EvalSet,
+    RunResult,
+)
 from feature_specs.spec import FeatureSpec
 
 _FIRST = ("auc", "bayes_auc", "accuracy", "loss", "bayes_loss")
@@ -22,16 +31,29 @@ _FIRST = ("auc", "bayes_auc", "accuracy", "loss", "bayes_loss")
 _OF_THE_RUN = ("loss", "global_step", "rows")
 
 
-def metrics_table(metrics: Mapping[str, Optional[float]], objectives: Sequence[str]) -> str:
+def metrics_table(
+    metrics: Mapping[str, Optional[float]],
+    objectives: Sequence[str],
+    eval_sets: Mapping[str, EvalSet] = MappingProxyType({}),
+) -> str:
     """A row for each metric and a column for each objective, from `<metric>/<objective>` names.
 
-    Other metrics, such as the metrics of `ModelFn.metrics`, follow, one on each line.
+    Each other evaluation set adds a column, such as `click (test)`. Other metrics, such as the
+    metrics of `ModelFn.metrics`, follow, one on each line.
     """
     own = own_metrics(metrics, objectives)
     of_kit = metrics.keys() - {*own, *_OF_THE_RUN}
     names = sorted({key.rpartition("/")[0] for key in of_kit}, key=_order)
-    header = ["metric", *objectives]
-    body = [[name, *(_number(metrics.get(f"{name}/{o}")) for o in objectives)] for name in names]
+    columns = {
+        f"{objective} ({name})" if name else objective: (objective, of_set)
+        for objective in objectives
+        for name, of_set in {"": metrics, **{n: e.metrics for n, e in eval_sets.items()}}.items()
+    }
+    header = ["metric", *columns]
+    body = [
+        [name, *(_number(of_set.get(f"{name}/{o}")) for o, of_set in columns.values())]
+        for name in names
+    ]
     widths = [max(len(row[i]) for row in [header, *body]) for i in range(len(header))]
     lines = [
         "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:]))])
@@ -77,8 +99,12 @@ def summary(
     lines = []
     if result.task is not None:
         lines.append(f"{result.task} ends")
+    first = first_lines(result)
+    if first:
+        lines += ["", *first]
     if result.metrics:
-        lines += ["", metrics_table(result.metrics, list(spec.objectives)), ""]
+        table = metrics_table(result.metrics, list(spec.objectives), result.eval_sets)
+        lines += ["", table, ""]
         if any(key.startswith("bayes_") for key in result.metrics):
             lines += [
                 "bayes_auc and bayes_loss come from the true probabilities of the generated rows:",
@@ -92,7 +118,8 @@ def summary(
         lines.append(f"trained on {result.rows_trained:,} rows at {rate}")
     if result.rows_evaluated:
         done = "predicted" if result.mode == "predict" else "evaluated on"
-        lines.append(f"{done} {result.rows_evaluated:,} rows")
+        others = "".join(f", {name} {each.rows:,}" for name, each in result.eval_sets.items())
+        lines.append(f"{done} {result.rows_evaluated:,} rows{others}")
     for exporter, path in result.exports.items():
         lines.append(f"SavedModel ({exporter}): {path}")
     if result.export_path is not None:

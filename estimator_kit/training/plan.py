@@ -321,7 +321,11 @@ def _stays(command: Train, meaning: Optional[ScoresMeaning]) -> bool:
     """
     if meaning is None or command.training.early_stopping_metric is None:
         return False
-    names = {"early_stopping_metric", "early_stopping_patience"}
+    names = {
+        "early_stopping_metric",
+        "early_stopping_patience",
+        "early_stopping_min_delta",
+    }
     return not run_record.changed_flags(command, names) or stops(
         command.training, EvaluationHistory(command.run.model_dir).alike(meaning)
     )

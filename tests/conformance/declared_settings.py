@@ -177,6 +177,8 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         "early_stopping_metric": _cases(early_stopping_metric="loss"),
         "early_stopping_patience": _both({"early_stopping_metric": "loss"},
                                          early_stopping_patience=4),
+        "early_stopping_min_delta": _both({"early_stopping_metric": "loss"},
+                                          early_stopping_min_delta=3.0),
         "exporters": _cases(exporters=("step:5", "best", "best_k", "latest")),
         "best_metric": [*_cases(best_metric="auc/y"), *_cases(best_metric="max:loss")],
         "default_signature": _cases(default_signature="predict_raw"),

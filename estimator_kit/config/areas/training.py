@@ -5,7 +5,9 @@ Imports no TensorFlow.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Optional
+from typing import Annotated, Any, ClassVar, Literal, Optional
+
+from pydantic import Field
 
 from estimator_kit.config.areas.base import Count, PositiveInt, Settings, pattern_problem, setting
 from estimator_kit.config.areas.exports import (
@@ -95,6 +97,12 @@ class Training(Settings):
     early_stopping_patience: PositiveInt = setting(
         3,
         "How many evaluations without improvement stop the training.",
+        changes="training",
+    )
+    early_stopping_min_delta: Annotated[float, Field(ge=0, allow_inf_nan=False)] = setting(
+        0.0,
+        "The least change of --early_stopping_metric that is an improvement, such as 0.0005. With "
+        "0, any better value is one. The exporter best does not use it.",
         changes="training",
     )
     mixed_precision: Optional[Literal["bfloat16", "float16"]] = setting(

@@ -111,6 +111,11 @@ def learning_curve(
     fig = figure(metric, "step", metric)
     steps, values = zip(*series)
     fig.add_trace(go.Scatter(x=steps, y=values, mode="lines+markers", name="evaluation"))
+    for name in numbers.eval_sets:
+        points = numbers.series(metric, name)
+        if points:
+            x, y = zip(*points)
+            fig.add_trace(go.Scatter(x=x, y=y, mode="lines+markers", name=name, line={"width": 1}))
     best = findings.best(numbers, metric, direction) if direction else None
     if best is not None:
         fig.add_trace(

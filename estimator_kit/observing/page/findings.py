@@ -13,8 +13,11 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Optional
 
+from estimator_kit.config.areas.training import Training
+from estimator_kit.exporters.best import has_stalled
 from estimator_kit.observing.curves import Histogram, Labels
 from estimator_kit.observing.page.numbers import Numbers
+from estimator_kit.result import EARLY_STOPPED
 from feature_specs.errors import counted
 from feature_specs.heads import METRICS
 
@@ -26,6 +29,8 @@ _UNKNOWN_ITEMS = 0.01
 _LARGE_TABLE, _LITTLE_IMPORTANCE = 0.95, 0.01
 _WAITING = 0.5
 _LEAST_EVALUATIONS = 3
+_PATIENCE = Training.model_fields["early_stopping_patience"].default
+_DROPOUT = 0.3
 
 
 class Finding(NamedTuple):
@@ -89,20 +94,65 @@ def _unknown_items(numbers: Numbers) -> Iterator[str]:
 
 def _overfitting(numbers: Numbers) -> Iterator[str]:
     for objective in numbers.spec.objectives:
-        metric, direction = main_metric(numbers, objective)
-        peak = best(numbers, metric, direction)
-        series = numbers.series(metric)
-        if peak is None or len(series) < 3:
+        main, direction = main_metric(numbers, objective)
+        worse = _worse_since(numbers, objective, main, direction)
+        loss = f"loss/{objective}"
+        by_loss = _worse_since(numbers, objective, loss, "min") if loss != main else None
+        if worse is None and by_loss is None:
             continue
-        later = [value for step, value in series if step > peak[0]]
-        drop = abs(peak[1] - series[-1][1])
-        if len(later) < 2 or drop <= _error(numbers, objective, metric, peak[1]):
-            continue
-        yield (
-            f"{objective}: {metric} was best at step {peak[0]:,} ({peak[1]:.4f}) and is "
-            f"{series[-1][1]:.4f} now, so the model has overfitted since then. "
-            f"{_export(numbers, metric)}"
-        )
+        if worse is not None:
+            also = f", and {by_loss}" if by_loss is not None else ""
+            what = f"{worse}{also}. The model has overfitted since then."
+        elif by_loss is not None:
+            what = (
+                f"{by_loss}. {main} did not get worse in these steps, so the model has "
+                "overfitted in its probabilities, not in its order of the rows."
+            )
+        metric = main if worse is not None else loss
+        better = direction if worse is not None else "min"
+        yield f"{objective}: {what} {_remedy(numbers, metric, better)}"
+
+
+def _worse_since(numbers: Numbers, objective: str, metric: str, direction: str) -> Optional[str]:
+    """Since which step a metric got worse, and by how much.
+
+    None if the model whose metrics are reported is not clearly worse than an earlier one.
+    """
+    peak, series = best(numbers, metric, direction), numbers.series(metric)
+    end = _judged_step(numbers)
+    later = [(step, value) for step, value in series if peak is not None and peak[0] < step <= end]
+    if peak is None or len(later) < 2:  # One evaluation after the best one may be chance.
+        return None
+    step, value = later[-1]
+    if abs(peak[1] - value) <= _error(numbers, objective, metric, peak[1]):
+        return None
+    when = "now" if step == series[-1][0] else f"at step {step:,}, whose model is the best one"
+    return f"{metric} was best at step {peak[0]:,} ({peak[1]:.4f}) and is {value:.4f} {when}"
+
+
+def _judged_step(numbers: Numbers) -> int:
+    """The step of the model that a training offers: after an early stop, the best one."""
+    result, last = numbers.result, numbers.evaluations[-1][0] if numbers.evaluations else 0
+    early = result.stop_reason == EARLY_STOPPED and result.best is not None
+    return result.best.global_step if early and result.best is not None else last
+
+
+def _remedy(numbers: Numbers, metric: str, direction: str) -> str:
+    """What to do about overfitting, with what early stopping would have done."""
+    series = numbers.series(metric)
+    for count in range(1, len(series) + 1):
+        values = [value for _, value in series[:count]]
+        if has_stalled(values, direction, patience=_PATIENCE):
+            stop = f" would have stopped at step {series[count - 1][0]:,}"
+            break
+    else:
+        stop = " would stop a longer training"
+    remedies = [f"--early_stopping_metric={metric} --early_stopping_patience={_PATIENCE}{stop}."]
+    rate = numbers.params.get("dropout")
+    if isinstance(rate, (int, float)) and rate < _DROPOUT:
+        was = f" (it was {rate:g})" if rate else ""
+        remedies.append(f"--model_params=dropout={_DROPOUT}{was} makes a network overfit later.")
+    return " ".join([*remedies, _export(numbers, metric)])
 
 
 def _few_evaluations(numbers: Numbers) -> Iterator[str]:

@@ -15,15 +15,17 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Optional
 
 import tensorflow as tf
+from pydantic import JsonValue
 
 from estimator_kit.checkpoints import reading, run_record
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.observing import curves, histories
-from estimator_kit.observing.histories import EvaluationHistory, Measurement
+from estimator_kit.observing.histories import Evaluation, EvaluationHistory, Measurement
 from estimator_kit.observing.measured_export import Flops, Importance, Slices, path_of
 from estimator_kit.result import RunResult, read_result
 from feature_specs.spec import FeatureSpec
@@ -67,6 +69,8 @@ class Numbers:
       versions: of Python and packages, by name.
       flags: lines of `flags.txt`, without defaults that nobody set.
       evaluations: (step, metrics) by step.
+      eval_sets: `{name: [(step, metrics), ...]}` of the other evaluation sets.
+      params: the parameters of the model, with defaults.
       curves: `{step: {objective: curve}}` of these evaluations; see `observing.curves`.
       training: entries of `training.jsonl`; see `observing.histories`.
       slices, importance, flops: see `observing.measured_export`; or None.
@@ -85,6 +89,10 @@ class Numbers:
     importance: Optional[Importance]
     flops: Optional[Flops]
     tables: Sequence[Table]
+    eval_sets: Mapping[str, Sequence[tuple[int, Mapping[str, Optional[float]]]]] = MappingProxyType(
+        {}
+    )
+    params: Mapping[str, JsonValue] = MappingProxyType({})
 
     @property
     def rows_a_step(self) -> Optional[int]:
@@ -94,9 +102,13 @@ class Numbers:
         flags = [line for line in self.flags if line.startswith("--batch_size=")]
         return int(flags[-1].partition("=")[2]) if flags else None
 
-    def series(self, metric: str) -> list[tuple[int, float]]:
-        """(step, value) of a metric in all evaluations in which it is defined."""
-        pairs = [(step, metrics.get(metric)) for step, metrics in self.evaluations]
+    def series(self, metric: str, eval_set: Optional[str] = None) -> list[tuple[int, float]]:
+        """(step, value) of a metric in all evaluations in which it is defined.
+
+        Of the rows that judge, or of another evaluation set.
+        """
+        evaluations = self.evaluations if eval_set is None else self.eval_sets.get(eval_set, ())
+        pairs = [(step, metrics.get(metric)) for step, metrics in evaluations]
         return [
             (step, value) for step, value in pairs if value is not None and math.isfinite(value)
         ]
@@ -138,14 +150,33 @@ def read(model_dir: str) -> Numbers:
         importance=None if went_back else Importance.load(path_of(model_dir, "importance.json")),
         flops=Flops.load(path_of(model_dir, "flops.json")),
         tables=_tables(model_dir),
+        eval_sets=_of_sets(model_dir),
+        params=run_record.kept_params(model_dir),
     )
 
 
 def read_evaluations(model_dir: str) -> list[tuple[int, Mapping[str, Optional[float]]]]:
     """(step, metrics) of each evaluation, by step, since what they mean was last changed."""
-    entries = EvaluationHistory(model_dir).latest()
+    return [(entry.global_step, entry.metrics) for entry in _entries(model_dir)]
+
+
+def _of_sets(model_dir: str) -> dict[str, list[tuple[int, Mapping[str, Optional[float]]]]]:
+    """(step, metrics) of the other sets, by name. A set that changed begins with its new rows."""
+    sets: dict[str, list[tuple[int, Mapping[str, Optional[float]]]]] = {}
+    scores: dict[str, Optional[str]] = {}
+    for entry in _entries(model_dir):
+        for name, each in entry.eval_sets.items():
+            if scores.get(name) != each.scores:
+                sets[name] = []
+            scores[name] = each.scores
+            sets.setdefault(name, []).append((entry.global_step, each.metrics))
+    return sets
+
+
+def _entries(model_dir: str) -> list[Evaluation]:
     last = _last_step(model_dir)
-    return [(e.global_step, e.metrics) for e in entries if e.global_step <= last]
+    entries = EvaluationHistory(model_dir).latest()
+    return [entry for entry in entries if entry.global_step <= last]
 
 
 def read_training(model_dir: str) -> list[Measurement]:

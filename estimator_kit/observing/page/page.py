@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 from estimator_kit.errors import ConfigError
+from estimator_kit.observing.outcome import first_lines
 from estimator_kit.observing.page import numbers as numbers_module
 from estimator_kit.observing.page.findings import findings
 from estimator_kit.observing.page.numbers import Numbers
@@ -178,5 +179,6 @@ def _column_classes(rows: Sequence[Sequence[str]]) -> str:
 def _headline(result: RunResult) -> str:
     text, step = _ENDS.get(result.stop_reason or "", result.status), result.global_step
     end = f"{text} (step {step:,})" if step is not None else text
-    standing = where_it_stands(result)
-    return f"{standing} {end[0].upper()}{end[1:]}." if standing else end
+    first = [f"{line[0].upper()}{line[1:]}." for line in first_lines(result)]
+    first += filter(None, [where_it_stands(result)])
+    return " ".join([*first, f"{end[0].upper()}{end[1:]}."]) if first else end

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Optional
 
 from typing_extensions import assert_never
 
+from estimator_kit.config.areas.data import Data
 from estimator_kit.observing import curves, standing
 from estimator_kit.observing.page import charts
 from estimator_kit.observing.page.findings import main_metric
@@ -50,10 +51,18 @@ def sections(numbers: Numbers) -> list[Section]:
 def _outcome(numbers: Numbers) -> Section:
     objectives = list(numbers.spec.objectives)
     names = sorted({key.rpartition("/")[0] for key in numbers.metrics if "/" in key})
+    of_sets = {"": numbers.metrics, **{n: each[-1][1] for n, each in numbers.eval_sets.items()}}
+    columns = {
+        f"{objective} ({name})" if name else objective: (objective, metrics)
+        for objective in objectives
+        for name, metrics in of_sets.items()
+    }
     rows = [
-        [name, *(number(numbers.metrics.get(f"{name}/{o}")) for o in objectives)] for name in names
+        [name, *(number(metrics.get(f"{name}/{o}")) for o, metrics in columns.values())]
+        for name in names
     ]
     result = numbers.result
+    step = numbers.evaluations[-1][0] if numbers.evaluations else None
     facts = [
         f"{result.rows_trained:,} rows trained" if result.rows_trained else "",
         f"{result.rows_evaluated:,} rows evaluated" if result.rows_evaluated else "",
@@ -61,8 +70,9 @@ def _outcome(numbers: Numbers) -> Section:
     ]
     return Section(
         "Outcome",
-        "; ".join(fact for fact in facts if fact),
-        table=(["metric", *objectives], rows) if rows else None,
+        "; ".join(fact for fact in facts if fact)
+        + (f". The table is of the last evaluation, at step {step:,}." if step else ""),
+        table=(["metric", *columns], rows) if rows else None,
     )
 
 
@@ -264,7 +274,8 @@ def _query(numbers: Numbers) -> Optional[Section]:
     path = numbers.result.export_path
     if path is None:
         return None
-    files = [flag.partition("=")[2] for flag in numbers.flags if flag.startswith("--eval_files=")]
+    values = [flag.partition("=")[2] for flag in numbers.flags if flag.startswith("--eval_files=")]
+    files = [",".join(Data(eval_files=tuple(each.split(","))).judging_files) for each in values]
     arguments = [
         "estimator-kit", "predict", f"--export_dir={path}",
         *(f"--predict_files={name}" for name in files[:1]), "--predict_limit=3",

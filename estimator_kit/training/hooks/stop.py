@@ -17,7 +17,6 @@ new start reads on at the right row.
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import sys
@@ -32,7 +31,7 @@ import tensorflow as tf
 from estimator_kit.config.areas.exports import metric_of
 from estimator_kit.config.areas.training import Training
 from estimator_kit.errors import SessionLost, Stopped
-from estimator_kit.exporters.best import is_better
+from estimator_kit.exporters.best import has_stalled
 from estimator_kit.observing.histories import Evaluation
 from estimator_kit.result import SIGTERM
 from estimator_kit.training import unfinished
@@ -229,30 +228,8 @@ def stops(training: Training, evaluations: Sequence[Evaluation]) -> bool:
     """Whether a training ends after these evaluations, by its --early_stopping_... flags."""
     metric, direction = training.early_stopping_metric, training.early_stopping_direction or "min"
     return metric is not None and has_stalled(
-        evaluations, metric_of(metric), direction, training.early_stopping_patience
+        [evaluation.metrics.get(metric_of(metric)) for evaluation in evaluations],
+        direction,
+        patience=training.early_stopping_patience,
+        min_delta=training.early_stopping_min_delta,
     )
-
-
-def has_stalled(
-    evaluations: Sequence[Evaluation], metric: str, direction: str, patience: int
-) -> bool:
-    """Whether none of the last `patience` evaluations is better than the best one before them.
-
-    For the values 3, 2, 2, 2 and the direction `min`, training has stalled with a patience of 2,
-    but not with a patience of 3.
-
-    Args:
-      evaluations: the entries of the evaluation history, ordered by step.
-      metric: the metric to compare. A missing value or NaN is never better.
-      direction: `min` or `max`.
-      patience: 1 or more.
-    """
-    best = math.nan
-    since = 0
-    for evaluation in evaluations:
-        value = evaluation.metrics.get(metric)
-        if value is not None and is_better(value, best, direction):
-            best, since = value, 0
-        elif math.isfinite(best):  # Training cannot stall before the first value.
-            since += 1
-    return since >= patience

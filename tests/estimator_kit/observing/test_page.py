@@ -25,7 +25,7 @@ from estimator_kit.observing.measured_export import (
     Worth,
 )  # fmt: skip
 from estimator_kit.observing.page import compare, findings, numbers, page, sections, texts
-from estimator_kit.result import InputProfile
+from estimator_kit.result import BestEvaluation, InputProfile
 from tests import programs
 from tests.conftest import small_run
 
@@ -266,6 +266,67 @@ def test_what_evaluations_say_is_named(read, rule, positives, values, told):
     found = changed(read, curves=binary(positives, 95_000), evaluations=history(*values))
     assert (rule in found) == (told is not None)
     assert told is None or told in found[rule]
+
+
+def losses(*pairs):
+    return [(i + 1, {"auc/click": auc, "loss/click": loss}) for i, (auc, loss) in enumerate(pairs)]
+
+
+def test_overfitting_is_found_by_the_loss_too(read):
+    """The AUC of this run hardly changed, and its loss rose from 0.53 to 0.62."""
+    found = changed(
+        read, curves=binary(5000, 95_000), params={"dropout": 0.1},
+        evaluations=losses((0.75, 0.53), (0.751, 0.54), (0.752, 0.57), (0.752, 0.6), (0.752, 0.62)),
+    )  # fmt: skip
+    assert found["overfitting"] == (
+        "click: loss/click was best at step 1 (0.5300) and is 0.6200 now. auc/click did not get "
+        "worse in these steps, so the model has overfitted in its probabilities, not in its order "
+        "of the rows. --early_stopping_metric=loss/click --early_stopping_patience=3 would have "
+        "stopped at step 4. --model_params=dropout=0.3 (it was 0.1) makes a network overfit later. "
+        "Write the best export with --exporters=best --best_metric=loss/click, or stop earlier."
+    )
+
+
+def test_overfitting_by_both_is_one_finding(read):
+    result = read.result.model_copy(update={"exports": {"best": "x/best/1"}})
+    pairs = (0.75, 0.53), (0.76, 0.54), (0.74, 0.57), (0.73, 0.62)
+    found = changed(
+        read, curves=binary(5000, 95_000), params={}, evaluations=losses(*pairs), result=result
+    )
+    assert found["overfitting"] == (
+        "click: auc/click was best at step 2 (0.7600) and is 0.7300 now, and loss/click was best "
+        "at step 1 (0.5300) and is 0.6200 now. The model has overfitted since then. "
+        "--early_stopping_metric=auc/click --early_stopping_patience=3 would stop a longer "
+        "training. The export of the best evaluation is x/best/1."
+    )
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_the_steps_after_an_early_stop_do_not_count(read, early):
+    evaluations = losses((0.75, 0.5), (0.76, 0.52), (0.75, 0.54), (0.74, 0.56), (0.73, 0.58))
+    best = BestEvaluation(metric="auc/click", global_step=2, metrics=evaluations[1][1])
+    reason = "early_stopped" if early else "input_exhausted"
+    result = read.result.model_copy(update={"stop_reason": reason, "best": best})
+    found = changed(read, curves=binary(5000, 95_000), evaluations=evaluations, result=result)
+    assert ("overfitting" in found) != early
+
+
+def test_other_sets_have_columns_and_lines(read):
+    step, metrics = read.evaluations[-1]
+    sets = {"test": [(step, {**metrics, "auc/click": 0.4321})]}
+    shown = dataclasses.replace(read, eval_sets=sets)
+    outcome = sections.sections(shown)[0]
+    assert outcome.table[0] == ["metric", "click", "click (test)", "buy", "buy (test)"]
+    (auc,) = [row for row in outcome.table[1] if row[0] == "auc"]
+    assert auc[2] == "0.4321" and auc[1] == f"{metrics['auc/click']:.4f}"
+    assert outcome.intro.endswith(f". The table is of the last evaluation, at step {step}.")
+    assert '"name":"test"' in page.html(shown)
+
+
+def test_the_page_begins_with_the_best_evaluation(text, read):
+    best = read.result.best
+    assert best.metric == "loss" and best.global_step in (2, 4, 6)
+    assert f"<p>Best evaluation: loss {best.metrics['loss']:.4f} at step {best.global_step}" in text
 
 
 def important(**features):

@@ -6,8 +6,9 @@ import pytest
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.observing import report
+from estimator_kit.observing.outcome import first_lines
 from estimator_kit.observing.report import metrics_table
-from estimator_kit.result import RunResult, read_result, result_path
+from estimator_kit.result import BestEvaluation, EvalSet, RunResult, read_result, result_path
 from estimator_kit.scoring import prediction
 
 
@@ -25,6 +26,56 @@ def test_the_table_has_a_column_an_objective():
         "aaa                    1.0000",
         "weight_sum   20000           ",
     ]
+
+
+def test_the_table_has_a_column_more_for_each_other_set():
+    metrics, other = {"auc/y": 0.75, "loss": 1.0}, {"auc/y": 0.5, "accuracy/y": 1.0, "rows": 2.0}
+    sets = {"test": EvalSet.of(other)}
+    assert metrics_table({**metrics, "mae": 2.0}, ["y"], sets).splitlines() == [
+        "metric       y  y (test)",
+        "------  ------  --------",
+        "auc     0.7500    0.5000",
+        "",
+        "mae  2.0000",
+    ]
+
+
+AUC = {"auc/y": 0.75, "rows": 9.0}
+
+
+@pytest.mark.parametrize(
+    ("values", "lines"),
+    [
+        ({}, []),
+        ({"best": (5, 0.75), "global_step": 5, "exports": {"best": "b", "final": "f"}},
+         ["best evaluation: auc/y 0.7500 (test 0.5000) at step 5, the last one, SavedModels best "
+          "and final"]),
+        ({"best": (5, 0.75), "global_step": 1200, "exports": {"best": "b", "final": "f"}},
+         ["best evaluation: auc/y 0.7500 (test 0.5000) at step 5, SavedModel best",
+          "last evaluation: auc/y 0.7250 (test 0.2500) at step 1,200, SavedModel final"]),
+        # After an early stop `metrics` are of the best evaluation.
+        ({"best": (5, 0.75), "global_step": 8, "early": True, "exports": {"final": "f"}},
+         ["best evaluation: auc/y 0.7500 (test 0.5000) at step 5",
+          "last step: 8, SavedModel final"]),
+        ({"best": (5, 0.75), "global_step": 8, "early": True},
+         ["best evaluation: auc/y 0.7500 (test 0.5000) at step 5"]),
+    ],
+)  # fmt: skip
+def test_the_first_lines_say_which_model_is_how_good(values, lines):
+    def sets(value):
+        return {"test": EvalSet.of({"auc/y": value, "rows": 3.0})}
+
+    result = RunResult(mode="train_and_evaluate")
+    if values:
+        step, last = values["best"][0], values["global_step"]
+        best = BestEvaluation(metric="auc/y", global_step=step, metrics=AUC, eval_sets=sets(0.5))
+        latest = {"auc/y": 0.725, "global_step": float(last)}
+        of_result = {**AUC, "global_step": float(step)} if values.get("early") else latest
+        result = RunResult(
+            mode="train_and_evaluate", best=best, metrics=of_result, global_step=last,
+            eval_sets=sets(0.25), exports=values.get("exports", {}),
+        )  # fmt: skip
+    assert first_lines(result) == lines
 
 
 def test_an_infinite_metric_is_told():
@@ -74,7 +125,7 @@ def test_a_result_is_kept_with_null_for_what_json_lacks(tmp_path):
         "rows_evaluated": 0, "bad_data": {}, "error": None, "rows_selected": {},
         "rows_lost": 0, "steps_planned": None,
         "input_cache": {}, "metrics_left_out": {}, "input_profile": {}, "profile": {}, "task": None,
-        "scores": None,
+        "scores": None, "eval_sets": {}, "best": None,
     }  # fmt: skip
 
 

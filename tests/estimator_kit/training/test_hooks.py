@@ -11,9 +11,8 @@ import pytest
 import tensorflow as tf
 
 from estimator_kit.errors import Stopped
-from estimator_kit.exporters.best import is_better
+from estimator_kit.exporters.best import has_stalled, is_better
 from estimator_kit.model.names import LOSS_TENSOR, ROWS_TENSOR
-from estimator_kit.observing.histories import Evaluation
 from estimator_kit.result import SIGTERM
 from estimator_kit.training.hooks.progress import (
     EvaluationProgressHook,
@@ -26,7 +25,6 @@ from estimator_kit.training.hooks.stop import (
     InterruptHook,
     StopHook,
     StopRequest,
-    has_stalled,
     stop_on_sigterm,
 )
 
@@ -161,21 +159,28 @@ def test_sigterm_becomes_a_request_and_the_old_handler_comes_back():
 
 
 @pytest.mark.parametrize(
-    ("values", "direction", "patience", "stalled"),
+    ("values", "direction", "patience", "min_delta", "stalled"),
     [
-        ([3, 2, 2, 2], "min", 2, True),
-        ([3, 2, 2, 2], "min", 3, False),
-        ([3, 2, 2, 1.9], "min", 2, False),
-        ([0.5, 0.6, 0.55], "max", 1, True),
-        ([0.5, 0.6, 0.7], "max", 1, False),
-        ([math.nan, math.nan, math.nan], "min", 2, False),
-        ([None, 1.0], "min", 1, False),
-        ([], "min", 1, False),
+        ([3, 2, 2, 2], "min", 2, 0, True),
+        ([3, 2, 2, 2], "min", 3, 0, False),
+        ([3, 2, 2, 2], "min", 3, 2, True),
+        ([3, 2, 2, 2], "min", 3, 1, False),
+        ([3, 2, 2, 1.9], "min", 2, 0, False),
+        ([3, 2, 2, 1.9], "min", 2, 0.5, True),
+        # Small steps add up, each compared with the last improvement.
+        ([3, 2.75, 2.5, 2.25], "min", 2, 0.5, False),
+        ([0.5, 0.6, 0.55], "max", 1, 0, True),
+        ([0.5, 0.6, 0.7], "max", 1, 0, False),
+        ([0.5, 0.625, 0.75], "max", 1, 0.25, False),
+        ([0.5, 0.625, 0.6875], "max", 2, 0.25, True),
+        ([math.nan, math.nan, math.nan], "min", 2, 0, False),
+        ([math.nan, 1.0, 2.0], "min", 2, 0.5, False),
+        ([None, 1.0], "min", 1, 0, False),
+        ([], "min", 1, 0, False),
     ],
 )
-def test_early_stopping(values, direction, patience, stalled):
-    history = [Evaluation(global_step=i, metrics={"loss": v}) for i, v in enumerate(values)]
-    assert has_stalled(history, "loss", direction, patience) is stalled
+def test_early_stopping(values, direction, patience, min_delta, stalled):
+    assert has_stalled(values, direction, patience=patience, min_delta=min_delta) is stalled
 
 
 @pytest.mark.parametrize(
