@@ -21,7 +21,7 @@ def missing(exports: Exports, result: RunResult) -> bool:
     compared = result.reference_models
     if result.export_path is None:
         return False
-    if compared is None or compared.export != result.export_path:
+    if compared is None or compared.error is not None or compared.export != result.export_path:
         return True
     objectives = [entry for entry in compared.objectives.values() if entry.error is None]
     return any({*exports.reference_models} - {*entry.references} for entry in objectives)

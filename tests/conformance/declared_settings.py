@@ -183,6 +183,7 @@ def by_hand(folder: pathlib.Path) -> Mapping[str, list[Case]]:
         "best_metric": [*_cases(best_metric="auc/y"), *_cases(best_metric="max:loss")],
         "default_signature": _cases(default_signature="predict_raw"),
         "slices": _cases(slices=("city",)),
+        "reference_models": _cases(reference_models=("constant",)),
         "prometheus_file": _cases(prometheus_file=f"{folder}/metrics.prom"),
         "tracking": _cases(tracking="mlflow"),
         # Retraining.

@@ -52,9 +52,9 @@ MOST_CLASSES = 50
 CLASSES = {"binary", "multi_class", "ordinal"}
 NUMBERS = {
     "regression",
-    "poisson_regression",
+    "poisson",
     "logistic_regression",
-    "zero_inflated_lognormal",
+    "ziln",
     "ranking",
 }
 

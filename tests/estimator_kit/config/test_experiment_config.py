@@ -194,9 +194,16 @@ TWICE = "is listed twice. Remove one of them."
              "--exporters: expected final, got 'final:3'."],
         ),
         pytest.param(
-            {"exporters": (), "slices": ("city",), "importance": True},
+            {"exporters": (), "slices": ("city",), "importance": True,
+             "reference_models": ("constant",)},
             ["--slices asks an export. Add final to --exporters.",
-             "--importance asks an export. Add final to --exporters."],
+             "--importance asks an export. Add final to --exporters.",
+             "--reference_models asks an export. Add final to --exporters."],
+        ),
+        pytest.param(
+            {"reference_models": ("constant", "boosted_tree", "constant")},
+            ["--reference_models: unknown reference model 'boosted_tree'. Did you mean 'boosted_trees'?",
+             "--reference_models: 'constant' is listed twice. Remove one of them."],
         ),
         pytest.param(
             {"exporters": ("best_k",), "best_metric": "own/click"},
@@ -310,7 +317,8 @@ def test_defaults():
     config = ExperimentConfig(mode="validate", spec="s")
     assert config.model_dump(exclude={"mode", "spec"}) == {
         "model": "wide_deep", "model_params": {}, "model_dir": None,
-        "report": "on", "slices": (), "importance": False, "compare": (),
+        "report": "on", "slices": (), "importance": False, "reference_models": (),
+        "compare": (),
         "search": None, "test_files": (),
         "generate_default_data": None, "train_files": (), "eval_files": (), "predict_files": (),
         "train_days": None, "eval_days": None, "train_mix": (), "input_fn": None,
