@@ -111,12 +111,12 @@ def _run(config: ExperimentConfig, arguments: Sequence[str]) -> int:
     to_stderr |= config.mode == "evaluate" and config.model_dir is None
     people = sys.stderr if to_stderr else sys.stdout
     with console.hidden_import_notes():
-        _load(config.mode)
+        load(config.mode)
     commands.run(config, functools.partial(console.say, file=people), answers=sys.stdout)
     return exit_codes.DONE
 
 
-def _load(mode: str) -> None:
+def load(mode: str) -> None:
     """Imports what a mode needs; TensorFlow without garbage collection, which saves a second.
 
     An import makes hundreds of thousands of objects and no garbage. Python would search all of them

@@ -17,14 +17,15 @@ from estimator_kit.errors import NothingToDo
 from estimator_kit.exit_codes import Signalled, until_signalled
 from estimator_kit.observing.page import page as report_page
 from estimator_kit.observing.tensorboard import ending
-from estimator_kit.result import RunResult, read_result
+from estimator_kit.result import RunResult
 from estimator_kit.training import preparation
-from estimator_kit.tuning import checks, page, results, search_file
+from estimator_kit.tuning import auto, cache, checks, page, results, search_file, trial_process
 from estimator_kit.tuning.definition import definition, optuna
-from estimator_kit.tuning.search import SearchLoop
+from estimator_kit.tuning.fork_server import ForkServer
+from estimator_kit.tuning.search import SearchLoop, duration
+from estimator_kit.tuning.search_file import Search
 from estimator_kit.tuning.space import name_of, trial_config, trial_dir
 from estimator_kit.tuning.study import Claim, SearchStudy, Trial
-from estimator_kit.tuning.trial_process import TrialRun
 from feature_specs.parser import parser
 from input_pipelines.errors import DataError
 
@@ -42,8 +43,8 @@ def run(command: Tune, tell: Callable[[str], None]) -> RunResult:
       Stopped: SIGTERM came; the same command goes on.
     """
     optuna()
-    search = search_file.load(command.tuning.search)
     spec = parser.load(command.run.spec)
+    search = auto.search_of(command, spec) or search_file.load(command.tuning.search)
     preparation.check_surroundings(command)
     configs = checks.check_names(command, search, spec)
     preparation.generate_data(command.data, None)
@@ -51,8 +52,8 @@ def run(command: Tune, tell: Callable[[str], None]) -> RunResult:
     written = configs[0][1].model_copy(update={"generate_default_data": None})
     for line in checked_files(written):
         _log.info("%s", line.strip())
-    test_files = checks.check_test_files(command.data, command.tuning)
-    checks.check_models(configs, search, spec)
+    checks.check_test_files(command.data, command.tuning)
+    checks.check_models(configs, search, spec, all_models=search.budget is None)
     checks.check_folder(command.run.model_dir)
     models = [checked.model for _, checked in configs]
     study = SearchStudy(
@@ -63,26 +64,46 @@ def run(command: Tune, tell: Callable[[str], None]) -> RunResult:
     _check_left(command.run, command.tuning, study)
     page.write_board(os.path.join(command.run.model_dir, "trials"), search, spec)
     with study.locked():
-        test = results.read(command.run.model_dir).test
-        results.write(command.run.model_dir, study, test, is_done=False)
-    with until_signalled() as ended:
+        before = results.read(command.run.model_dir)
+        results.write(command.run.model_dir, study, before.test, before.export, is_done=False)
+    processes = command.program.processes or auto.processes_of(search)
+    _log.info("%s", _plan(search, processes))
+    cached = cache.of(command, search, spec)
+    with until_signalled() as ended, trial_process.forks() as server:
         loop = SearchLoop(
             study,
-            lambda claim: _start(command, claim, search.metric),
-            processes=command.program.processes or 1,
+            lambda claim: _start(cached, claim, search, server),
+            processes=processes,
             ended=ended,
             every_secs=command.program.log_every_secs,
+            time_left=None if search.budget is None else search.budget - study.spent() / processes,
         )
         loop.run()
         with study.locked():
-            return _finish(command, study, test_files, ended, tell)
+            return _finish(command, study, ended, tell)
 
 
-def _start(command: Tune, claim: Claim, metric: str) -> TrialRun:
+def _plan(search: Search, processes: int) -> str:
+    """What the search does, and when it ends."""
+    ends = []
+    if search.budget is not None:
+        ends.append(f"{duration(search.budget)} are over")
+    if search.trials is not None:
+        ends.append(f"{search.trials} trials are made")
+    if search.seconds is not None:
+        ends.append(f"the trials have taken {duration(search.seconds)} together")
+    if search.patience is not None:
+        ends.append(f"{search.patience} trials in a row bring no improvement")
+    at_once = f", {processes} trials at a time" if processes > 1 else ""
+    return f"searching for the best {search.metric}{at_once}, until {' or '.join(ends)}"
+
+
+def _start(
+    command: Tune, claim: Claim, search: Search, server: Optional[ForkServer]
+) -> trial_process.TrialRun:
     folder = trial_dir(command.run.model_dir, claim.number)
-    # A page for each of many trials would take 5 MB; --mode=report draws it from the same files.
-    trial = trial_config(command, claim.values, folder).model_copy(update={"report": "off"})
-    return TrialRun.started(trial, metric)
+    trial = trial_config(command, search, claim.values, folder)
+    return trial_process.TrialRun.started(trial, search, server)
 
 
 def _check_left(run: InFolder, tuning: Searching, study: SearchStudy) -> None:
@@ -90,44 +111,39 @@ def _check_left(run: InFolder, tuning: Searching, study: SearchStudy) -> None:
     best, written = study.best(), results.read(run.model_dir)
     ended = study.is_full() and not study.running()
     results_written = written.status == "done" and len(written.trials) == len(study.trials())
-    scored = best is not None and (
-        not tuning.test_files or results.is_scored(written.test, best, tuning)
-    )
-    if ended and results_written and scored:
+    files = written.test.files if written.test is not None else []
+    if ended and results_written and best is not None and files == [*tuning.test_files]:
+        more = "Raise `trials`, `seconds` or `patience` in"
         raise NothingToDo(
-            f"{run.model_dir}: the search has ended with {len(study.trials())} trials. Raise "
-            f"`trials` or `seconds` in {tuning.search} to go on, or choose another --model_dir."
+            f"{run.model_dir}: the search has ended with {len(study.trials())} trials: "
+            f"{study.end_reason()}. {'Give it more time' if study.search.budget else more} "
+            f"{'with --search=auto:20m' if study.search.budget else tuning.search} to go on, or "
+            "choose another --model_dir."
         )
 
 
 def _finish(
-    command: Tune,
-    study: SearchStudy,
-    test_files: list[str],
-    ended: Signalled,
-    tell: Callable[[str], None],
+    command: Tune, study: SearchStudy, ended: Signalled, tell: Callable[[str], None]
 ) -> RunResult:
-    """Writes the results, unless another process has scored the best trial already."""
+    """Trains the best settings, and writes the results, unless another process has done it."""
     search, trials, best = study.search, study.trials(), study.best()
-    test, flags = results.read(command.run.model_dir).test, ""
+    model_dir = command.run.model_dir
+    result, test, flags = RunResult(mode=command.program.mode), None, ""
     if best is not None:
-        path = results.write_best(command, best)
-        with open(path, encoding="utf-8") as file:
+        result = results.train_best(command, search, best, ended)
+        test = results.score_of(command, best, search.metric, result)
+        with open(os.path.join(model_dir, results.BEST), encoding="utf-8") as file:
             flags = file.read()
-        if not test_files:
-            test = None
-        elif not results.is_scored(test, best, command.tuning):
-            test = results.score(command, best, test_files, search.metric, ended)
     drawn = ""
     if command.watching.report == "on":
-        drawn = report_page.attempt(lambda: page.write(command.run.model_dir, study, test, flags))
-    results.write(command.run.model_dir, study, test, is_done=not study.running())
+        drawn = report_page.attempt(lambda: page.write(model_dir, study, test, flags))
+    is_done = not study.running()
+    results.write(model_dir, study, test, result.export_path, is_done=is_done)
+    if is_done:
+        cache.remove(model_dir)
     if best is None:
         raise DataError(_nothing_succeeded(command.run, trials))
-    tell(_summary(command.run, study, best, test, drawn))
-    result = read_result(trial_dir(command.run.model_dir, best.number)) or RunResult(
-        mode=command.program.mode
-    )
+    tell(_summary(command.run, study, best, test, result.export_path, drawn))
     return RunResult(
         mode=command.program.mode,
         global_step=result.global_step,
@@ -146,18 +162,22 @@ def _nothing_succeeded(run: InFolder, trials: list[Trial]) -> str:
 
 
 def _summary(
-    run: InFolder, study: SearchStudy, best: Trial, test: Optional[results.Score], drawn: str
-) -> str:
+    run: InFolder, study: SearchStudy, best: Trial, test: Optional[results.Score],
+    export: Optional[str], drawn: str,
+) -> str:  # fmt: skip
     search, trials = study.search, study.trials()
     states = {state: sum(t.state == state for t in trials) for state in ("pruned", "failed")}
     ends = "".join(f", {count} {state}" for state, count in states.items() if count)
     values = ", ".join(f"{name}={page.text_of(value)}" for name, value in best.values.items())
     lines = [
-        f"finished: {len(trials)} trials{ends}",
+        f"finished: {len(trials)} trials{ends}: {study.end_reason() or 'others go on'}",
         f"best: trial {name_of(best.number)}, {search.metric} {best.value:.5f} ({values})",
     ]
     if test is not None:
-        lines.append(f"on --test_files: {search.metric} {results.shown(test.value)}")
+        text = "trained on the files of training and evaluation, its"
+        lines.append(f"{text} {search.metric} on --test_files is {results.shown(test.value)}")
+    if export is not None:
+        lines.append(f"export to serve: {shlex.quote(export)}")
     flags = shlex.quote(os.path.join(run.model_dir, results.BEST))
     lines += [f"best flags: {flags}", *([drawn.replace("report: ", "page: ", 1)] if drawn else [])]
     lines.append(ending.command(os.path.join(run.model_dir, "trials")))

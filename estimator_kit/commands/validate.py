@@ -147,15 +147,21 @@ def _input_fn(data: Data) -> str:
 
 
 def _search(command: Validate, spec: FeatureSpec) -> str:
-    search = search_file.load(str(command.tuning.search))
-    line = f"  --search: {len(search.parameters)} parameters"
+    path = str(command.tuning.search)
+    is_auto = path.partition(":")[0] == "auto"
+    search = None if is_auto else search_file.load(path)
+    line = "  --search" + ("" if search is None else f": {len(search.parameters)} parameters")
     if importlib.util.find_spec("tensorflow") is None:
         return f"{line}; their names were not checked, because TensorFlow is not installed"
     importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
     checks = importlib.import_module("estimator_kit.tuning.checks")
     settings = command.settings.model_copy(update={"model_dir": command.run.model_dir or "search"})
-    configs = checks.check_names(Tune.of(settings), search, spec)
-    checks.check_models(configs, search, spec)
+    tune = Tune.of(settings)
+    if search is None:
+        search = importlib.import_module("estimator_kit.tuning.auto").search_of(tune, spec)
+        line += f": {len(search.parameters)} parameters"
+    configs = checks.check_names(tune, search, spec)
+    checks.check_models(configs, search, spec, all_models=not is_auto)
     return f"{line}; the model has them and the metric {search.metric}"
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Optional, TypeVar, Union
@@ -34,6 +35,21 @@ NAMED = meaning.changes("", named=True)
 # The name of a group of the spec. Its columns count, and not its name.
 Group = Annotated[str, NAMED]
 OptionalGroup = Annotated[Optional[str], NAMED]
+
+
+@dataclasses.dataclass(frozen=True)
+class Searched:
+    """How `--search=auto` searches a parameter, as an annotation of its field.
+
+        dropout: Annotated[float, Searched({"range": [0, 0.6]})] = 0.0
+
+    Attributes:
+      form: the entry of the parameter in the file of a search. The values that trials begin with
+        are added to it.
+    """
+
+    form: Mapping[str, Any]
+
 
 # The names of the attributes that were read, while `noted_reads` notes them.
 _READ: contextvars.ContextVar[Optional[set[str]]] = contextvars.ContextVar("read", default=None)
@@ -98,10 +114,12 @@ class ModelParams(pydantic.BaseModel):
     # The parameters that have the rate of an optimizer, by the parameter that names the optimizer.
     optimizer_rates: ClassVar[Mapping[str, str]] = {"optimizer": "learning_rate"}
 
-    optimizer: Annotated[OptimizerChoice, TRAINING] = "adagrad"
-    learning_rate: Annotated[Optional[float], TRAINING] = pydantic.Field(
-        default=None, gt=0, allow_inf_nan=False
-    )
+    optimizer: Annotated[
+        OptimizerChoice, TRAINING, Searched({"choice": ["lazy_adam", "adagrad"]})
+    ] = "adagrad"
+    learning_rate: Annotated[
+        Optional[float], TRAINING, Searched({"range": [0.0003, 0.1], "log": True})
+    ] = pydantic.Field(default=None, gt=0, allow_inf_nan=False)
     optimizers: Annotated[Optional[dict[Prefix, OptimizerChoice]], TRAINING] = pydantic.Field(
         None, min_length=1
     )
@@ -182,6 +200,21 @@ def changes_of(kind: type[ModelParams], name: str) -> frozenset[str]:
         if declared is not None:
             return declared.aspects
     return frozenset({"weights"})
+
+
+def searched_of(kind: type[ModelParams]) -> dict[str, Mapping[str, Any]]:
+    """How `--search=auto` searches the parameters of a class, by name; see `Searched`.
+
+    A class that only gives a parameter another default does not repeat it.
+    """
+    forms: dict[str, Mapping[str, Any]] = {}
+    for base in reversed(kind.__mro__):
+        fields = base.model_fields if issubclass(base, ModelParams) else {}
+        for name, field in fields.items():
+            for each in field.metadata:
+                if isinstance(each, Searched):
+                    forms[name] = each.form
+    return forms
 
 
 def _name(choice: OptimizerChoice) -> Any:

@@ -45,6 +45,9 @@ MODELS: dict[str, type[ModelFn]] = {
     "xdeepfm": XDeepFMModel,
 }
 
+# What `--search=auto` tries, in this order, if the spec has the groups that the model needs.
+SEARCHED = ("wide_deep", "dnn", "deepfm", "autoint", "dcn", "linear", "sasrec", "gru4rec")
+
 
 def find_model(name: str) -> type[ModelFn]:
     """The class of a built-in model (`dnn`) or of a user's model (`my_pkg.my_module:MyModel`).

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, Optional
+from typing import Annotated, Literal, Optional
 
 import pydantic
 import tensorflow as tf
 
 from estimator_kit.model.model_fn import Logits
-from estimator_kit.model.model_params import Group
+from estimator_kit.model.model_params import Group, Searched
 from estimator_kit.models.dnn import DenseGroupModel, DNNParams, PositiveInt, tower
 from estimator_kit.models.layers import dense_layer
 from input_pipelines.transform.transforms import Features
@@ -71,7 +71,7 @@ class DCNModel(DenseGroupModel):
         """
 
         group: Group = "deep"
-        crosses: PositiveInt = 2
+        crosses: Annotated[PositiveInt, Searched({"choice": [1, 2, 3]})] = 2
         rank: Optional[PositiveInt] = None
         experts: PositiveInt = 1
         structure: Literal["stacked", "parallel"] = "stacked"

@@ -10,7 +10,13 @@ import tensorflow as tf
 
 from estimator_kit.model.group_checks import check_dense_group, check_linear_group
 from estimator_kit.model.model_fn import Logits, ModelFn
-from estimator_kit.model.model_params import TRAINING, TRAINING_AND_SCORES, Group, ModelParams
+from estimator_kit.model.model_params import (
+    TRAINING,
+    TRAINING_AND_SCORES,
+    Group,
+    ModelParams,
+    Searched,
+)
 from estimator_kit.models.initializers import Initializer
 from estimator_kit.models.layers import Regularizer, dense_layer, hidden_layers
 from estimator_kit.models.normalization import Activation
@@ -53,15 +59,21 @@ class DNNParams(ModelParams):
     """
 
     optimizer: OptimizerChoice = "lazy_adam"
-    hidden_units: HiddenUnits = (256, 128, 64)
-    dropout: Dropout = 0.0
+    hidden_units: Annotated[
+        HiddenUnits, Searched({"choice": [[32], [64, 32], [128, 64], [256, 128, 64]]})
+    ] = (256, 128, 64)
+    dropout: Annotated[Dropout, Searched({"range": [0, 0.6]})] = 0.0
     activation: Activation = "relu"
     batch_norm: bool = False
     batch_norm_momentum: Annotated[float, pydantic.Field(ge=0, lt=1), TRAINING] = 0.99
     layer_norm: bool = False
     residual: bool = False
     initializer: Annotated[Optional[Initializer], TRAINING] = None
-    regularizer: Annotated[Optional[Regularizer], TRAINING_AND_SCORES] = None
+    regularizer: Annotated[
+        Optional[Regularizer],
+        TRAINING_AND_SCORES,
+        Searched({"choice": [None, {"l2": 1e-5}, {"l2": 1e-4}, {"l2": 1e-3}]}),
+    ] = None
 
     @pydantic.model_validator(mode="after")
     def _one_normalization(self) -> DNNParams:

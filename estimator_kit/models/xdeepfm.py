@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import tensorflow as tf
 
 from estimator_kit.model.model_fn import Logits
-from estimator_kit.model.model_params import Group, OptionalGroup
+from estimator_kit.model.model_params import Group, OptionalGroup, Searched
 from estimator_kit.models.dnn import DNNParams, HiddenUnits, PositiveInt, tower_logits
 from estimator_kit.models.fm import FieldModel
 from estimator_kit.models.layers import dense_layer
@@ -115,7 +116,7 @@ class AutoIntModel(FieldModel):
 
         fields_group: Group = "fields"
         deep_group: OptionalGroup = None
-        attention_layers: PositiveInt = 3
+        attention_layers: Annotated[PositiveInt, Searched({"choice": [1, 2, 3]})] = 3
         heads: PositiveInt = 2
         attention_dimension: PositiveInt = 32
 

@@ -25,6 +25,7 @@ from estimator_kit.config.modes import Train, Trained
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.names import TOTAL_LOSS
 from estimator_kit.tf_estimator import estimator
+from estimator_kit.training import evaluation_graph
 from estimator_kit.training.hooks.other_sets import OtherSets
 
 
@@ -115,7 +116,8 @@ def make_estimator(
         config=make_run_config(command, view, **more),
         params={},  # The model has its own parameters, and None would cause a warning.
     )
-    return over_rows(trained)
+    trained = over_rows(trained)
+    return evaluation_graph.keep(trained) if isinstance(command, Train) else trained
 
 
 # Instructions of a CPU that multiply in 16 bits, by type, as Linux names them.

@@ -57,7 +57,7 @@ def check_names(
         if name in problems:
             continue
         try:
-            trial = _checked(command, values, spec)
+            trial = _checked(command, search, values, spec)
         except ConfigError as error:
             text = f"with {value_text(values.get(name))}: {error}"
             problems[name] = search.error(("parameters", name), text)
@@ -73,16 +73,20 @@ def _raise(problems: Mapping[str, ConfigError]) -> None:
 
 
 def check_models(
-    configs: list[tuple[Values, ModelDirConfig]], search: Search, spec: FeatureSpec
+    configs: list[tuple[Values, ModelDirConfig]],
+    search: Search,
+    spec: FeatureSpec,
+    *,
+    all_models: bool = True,
 ) -> None:
-    """Builds each model of the search once; trains nothing.
+    """Builds each model of the search once, or only the first one; trains nothing.
 
     Raises:
       ConfigError: a model does not accept its parameters or the spec, its tables do not fit into
         memory, or it lacks the metric of the search or of a flag.
     """
     first = {config.model: config for _, config in reversed(configs)}
-    for config in first.values():
+    for config in first.values() if all_models else [configs[0][1]]:
         model = preparation.make_model(config, spec)
         table_memory.check(spec, model.groups())
         outline = model_outline.outline(model)
@@ -132,11 +136,11 @@ def check_test_files(data: Data, tuning: Searching) -> list[str]:
 
 
 def _check_pruner(training: Training, search: Search) -> None:
-    if search.pruner != "none" and training.save_checkpoints_steps is None:
+    if search.pruner != "none" and training.save_checkpoints_secs is not None:
         raise search.error(
             ("pruner",),
             f"the pruner {search.pruner} compares trials at equal rows, but checkpoints are saved "
-            "by the clock. Give --save_checkpoints_steps, or write `pruner: none`.",
+            "by the clock. Remove --save_checkpoints_secs, or write `pruner: none`.",
         )
 
 
@@ -171,8 +175,8 @@ def _name_problem(name: str, params: set[str]) -> Optional[str]:
     return f"unknown flag or parameter of the model{did_you_mean(name, [*FLAGS, *sorted(params)])}"
 
 
-def _checked(command: Tune, values: Values, spec: FeatureSpec) -> ModelDirConfig:
-    trial = trial_config(command, values, trial_dir(command.run.model_dir, 0))
+def _checked(command: Tune, search: Search, values: Values, spec: FeatureSpec) -> ModelDirConfig:
+    trial = trial_config(command, search, values, trial_dir(command.run.model_dir, 0))
     kind: Any = find_model(trial.model)
     checked_params(trial.model, kind.Params, trial.model_params)  # Names the model.
     # It also checks optimizers and schedules.

@@ -63,10 +63,8 @@ def sampler(search: Search, number: int) -> Any:
 def pruner(search: Search, flags: Mapping[str, Any]) -> Any:
     """The pruner of a search, whose trials have these flags."""
     pruners = optuna().pruners
-    if search.pruner == "none":
+    if search.pruner != "hyperband":  # `study` has the rule of `median`.
         return pruners.NopPruner()
-    if search.pruner == "median":
-        return pruners.MedianPruner()
     # Its resources are rows: a trial has its first metric at its first checkpoint.
     rows = _smallest_batch(search, flags)
     first = rows * (flags.get("save_checkpoints_steps") or 1)

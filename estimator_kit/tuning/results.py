@@ -1,27 +1,33 @@
-"""What a search leaves: `search.json`, `best.flags`, and the score of the best trial on test files.
+"""What a search leaves: `search.json`, and the best settings, trained and exported.
 
-    model_dir/search.json     every trial, the best one, and its score on --test_files
-    model_dir/best.flags      a flagfile that trains the best trial again, in model_dir/best
-    model_dir/test.flags      a flagfile that scores the best trial on --test_files again
+    model_dir/search.json     every trial, the best one, and the score of `best` on --test_files
+    model_dir/best.flags      a flagfile that trains the best settings again
+    model_dir/best/           their training, with the export to serve
 
-The test files are read once, after the last trial. Nothing is chosen by their score.
+Without --test_files, `best` is the training of the best trial again, with an export of its best
+evaluation. With them, `best` trains on the rows of training and evaluation together, up to the step
+of the best evaluation of that trial. The test files score it once, and choose nothing.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
-from typing import Optional
+import shutil
+from typing import Any, Optional
 
 from pydantic import Field, JsonValue
 
+from estimator_kit import exit_codes
+from estimator_kit.config.experiment_config import ModelDirConfig
 from estimator_kit.config.flags import resolved_flags
-from estimator_kit.config.modes import Searching, Tune
+from estimator_kit.config.modes import Tune
 from estimator_kit.exit_codes import Signalled
-from estimator_kit.result import EvaluationResult, evaluation_path
+from estimator_kit.observing.histories import EvaluationHistory
+from estimator_kit.result import RunResult, read_result
 from estimator_kit.tuning.search import stopped
-from estimator_kit.tuning.space import evaluation_config, name_of, trial_config, trial_dir
+from estimator_kit.tuning.search_file import Search
+from estimator_kit.tuning.space import name_of, trial_config, trial_dir
 from estimator_kit.tuning.study import SearchStudy, Trial
 from estimator_kit.tuning.trial_process import ProgramRun
 from feature_specs.files import documents
@@ -29,16 +35,13 @@ from input_pipelines.errors import DataError
 
 _log = logging.getLogger("estimator_kit")
 
-RESULTS, BEST, TEST = "search.json", "best.flags", "test.flags"
-
-# The name of the evaluation on --test_files; its metrics are in evaluation-test.json of the trial.
-_EVAL_NAME = "test"
+RESULTS, BEST = "search.json", "best.flags"
 
 _INTERVAL = 0.2
 
 
 class Score(documents.Part):
-    """The score of a trial on the test files."""
+    """The score of `best` on the test files, with the settings of a trial."""
 
     trial: str
     files: list[str]
@@ -76,6 +79,8 @@ class Results(documents.Document):
     status: str = "running"
     best: Optional[_Entry] = None
     test: Optional[Score] = None
+    export: Optional[str] = None
+    reason: Optional[str] = None
     trials: list[_Entry] = Field([])
 
 
@@ -84,8 +89,19 @@ def read(model_dir: str) -> Results:
     return Results.load(os.path.join(model_dir, RESULTS)) or Results()
 
 
-def write(model_dir: str, study: SearchStudy, test: Optional[Score], *, is_done: bool) -> Results:
-    """Writes `search.json`, and returns its content."""
+def write(
+    model_dir: str, study: SearchStudy, test: Optional[Score], export: Optional[str], *,
+    is_done: bool,
+) -> Results:  # fmt: skip
+    """Writes `search.json`, and returns its content.
+
+    Args:
+      model_dir: the folder of the search.
+      study: its trials.
+      test: the score of `best` on the test files.
+      export: the export to serve.
+      is_done: whether no trial is left.
+    """
     best = study.best()
     results = Results(
         metric=study.search.metric,
@@ -93,61 +109,114 @@ def write(model_dir: str, study: SearchStudy, test: Optional[Score], *, is_done:
         status="done" if is_done else "running",
         best=_Entry.of(model_dir, best) if best is not None else None,
         test=test,
+        export=export,
+        reason=study.end_reason(),
         trials=[_Entry.of(model_dir, trial) for trial in study.trials()],
     )
     results.save(os.path.join(model_dir, RESULTS))
     return results
 
 
-def write_best(command: Tune, best: Trial) -> str:
-    """Writes the flagfile of the best trial, and returns its path."""
-    folder = os.path.join(command.run.model_dir, "best")
-    path = os.path.join(command.run.model_dir, BEST)
-    head = f"# The flags of trial {name_of(best.number)}, which train it again in {folder}.\n"
-    documents.write_text(path, head + resolved_flags(trial_config(command, best.values, folder)))
-    return path
+def best_config(command: Tune, search: Search, best: Trial, folder: str) -> ModelDirConfig:
+    """The config that trains the settings of the best trial, and exports the model to serve.
+
+    Args:
+      command, search: the search.
+      best: its best trial.
+      folder: the model directory of the training.
+    """
+    trial, settings = trial_config(command, search, best.values, folder), command.settings
+    own = [each for each in settings.exporters if each not in ("best", "final", "latest")]
+    changes: dict[str, Any] = {
+        "report": settings.report,
+        "input_cache_dir": settings.input_cache_dir,
+        "exporters": ("best", *own) if settings.exporters else (),
+    }
+    if command.tuning.test_files:
+        step = best_step(trial_dir(command.run.model_dir, best.number), search)
+        changes.update(
+            eval_files=command.tuning.test_files, eval_days=None,
+            max_steps=step, epochs=None, early_stopping_metric=None,
+            save_checkpoints_steps=step, save_checkpoints_secs=None,
+            exporters=("final", *own) if settings.exporters else (),
+        )  # fmt: skip
+        if not command.data.train_mix:
+            data = command.data
+            files = (*data.patterns_of("train"), *data.patterns_of("eval"))
+            changes.update(train_files=files, train_days=None)
+    return ModelDirConfig(**{**trial.model_dump(), **changes})
 
 
-def score(command: Tune, best: Trial, files: Sequence[str], metric: str, ended: Signalled) -> Score:
-    """Scores the last checkpoint of the best trial on the test files, in a separate process.
+def best_step(folder: str, search: Search) -> int:
+    """The global step of the best evaluation of a trial, the first one of equal ones."""
+    values = {
+        entry.global_step: value
+        for entry in EvaluationHistory(folder).read()
+        if (value := entry.metrics.get(search.metric)) is not None
+    }
+    best = search.best_of(values.values())
+    return next(step for step, value in values.items() if value == best)
+
+
+def train_best(command: Tune, search: Search, best: Trial, ended: Signalled) -> RunResult:
+    """Trains the best settings in `best`, in a separate process, and goes on after a kill.
 
     Raises:
-      DataError: the evaluation failed.
+      DataError: the training failed.
       Stopped, KeyboardInterrupt: a signal came.
     """
-    folder = trial_dir(command.run.model_dir, best.number)
-    of_trial = trial_config(command, best.values, folder)
-    evaluation = evaluation_config(of_trial, command.tuning.test_files, _EVAL_NAME)
-    flags, log = (os.path.join(command.run.model_dir, name) for name in (TEST, "test.log"))
-    _log.info("scoring trial %s on %d test files", name_of(best.number), len(files))
-    run = ProgramRun(evaluation, flags, log)
+    folder = os.path.join(command.run.model_dir, "best")
+    flags, log = (os.path.join(command.run.model_dir, name) for name in (BEST, "best.log"))
+    config = best_config(command, search, best, folder)
+    head = f"# The settings of trial {name_of(best.number)}. These flags train them in {folder}.\n"
+    text = head + resolved_flags(config)
+    if os.path.exists(folder) and _content(flags) != text:
+        shutil.rmtree(folder)  # It is of another trial, which was the best one before.
+    documents.write_text(flags, text)
+    _log.info("%s", _what(command, config, best))
+    run = ProgramRun(None, flags, log)
     try:
         while (code := run.status()) is None:
             if ended.wait(_INTERVAL):
+                run.stop()
                 raise stopped(ended)
     finally:
         run.kill()
-    if code:
+    if code not in (exit_codes.DONE, exit_codes.NOTHING_TO_DO):
         raise DataError(
-            f"trial {name_of(best.number)} could not be scored on --test_files: "
-            f"{run.reason(code)} The log is {log}."
+            f"the training of the best trial, {name_of(best.number)}, failed: {run.reason(code)} "
+            f"The log is {log}."
         )
-    scored = EvaluationResult.load(evaluation_path(folder, _EVAL_NAME))
-    metrics = dict(scored.metrics) if scored is not None else {}
+    return read_result(folder) or RunResult(mode="")
+
+
+def _content(path: str) -> str:
+    if not os.path.exists(path):
+        return ""
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def _what(command: Tune, config: ModelDirConfig, best: Trial) -> str:
+    name = f"training the settings of trial {name_of(best.number)} in {config.model_dir}"
+    if not command.tuning.test_files:
+        return f"{name}, to export its best evaluation"
+    rows = "the files of training" if command.data.train_mix else "training and evaluation files"
+    return f"{name}, on {rows} to step {config.max_steps}, then scoring it on --test_files"
+
+
+def score_of(command: Tune, best: Trial, metric: str, result: RunResult) -> Optional[Score]:
+    """The score of `best` on the test files, from its result; None without such files."""
+    if not command.tuning.test_files:
+        return None
     return Score(
         trial=name_of(best.number),
         files=list(command.tuning.test_files),
-        value=metrics.get(metric),
-        metrics=metrics,
+        value=result.metrics.get(metric),
+        metrics=dict(result.metrics),
     )
 
 
 def shown(value: Optional[float]) -> str:
     """A metric in text. The rows of the test files may leave it undefined."""
     return "undefined" if value is None else f"{value:.5f}"
-
-
-def is_scored(test: Optional[Score], best: Trial, tuning: Searching) -> bool:
-    """Whether `search.json` has the score of this trial on these files."""
-    wanted = (name_of(best.number), list(tuning.test_files))
-    return test is not None and (test.trial, test.files) == wanted

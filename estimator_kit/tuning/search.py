@@ -39,6 +39,13 @@ def stopped(ended: Signalled) -> BaseException:
     return Stopped("stopped by SIGTERM; the same command goes on with the search")
 
 
+def duration(seconds: float) -> str:
+    """`5 minutes`, or `90 seconds`."""
+    if seconds % 60:
+        return f"{seconds:g} seconds"
+    return "60 seconds" if seconds == 60 else f"{seconds / 60:g} minutes"
+
+
 class Outcome(NamedTuple):
     """How a run has ended.
 
@@ -78,7 +85,8 @@ class _Watched:
     claim: Claim
     run: Run
     began: float
-    prune_since: Optional[float] = None
+    stop_since: Optional[float] = None  # When it was asked to end, as pruned or late.
+    is_late: bool = False
 
 
 class SearchLoop:
@@ -90,6 +98,8 @@ class SearchLoop:
       processes: how many trials run here at the same time.
       ended: set when the search has to stop; its `wait` is how the loop waits.
       every_secs: seconds between two lines of progress.
+      time_left: seconds after which no trial begins, and those that run end with what they have.
+        The first trial of the search ends by itself, so that there is a result.
       clock: seconds that never decrease.
     """
 
@@ -101,6 +111,7 @@ class SearchLoop:
         processes: int,
         ended: Signalled,
         every_secs: float = 10.0,
+        time_left: Optional[float] = None,
         clock: Callable[[], float] = time.monotonic,
     ):
         self._study, self._start, self._processes = study, start, processes
@@ -109,6 +120,7 @@ class SearchLoop:
         self._progress = Progress("search", "{} trials", total=total, every_secs=every_secs)
         self._watched: dict[int, _Watched] = {}
         self._waits = False
+        self._deadline = None if time_left is None else clock() + time_left
 
     def run(self) -> None:
         """Runs trials until the search has no more.
@@ -130,7 +142,24 @@ class SearchLoop:
             self._stop_all()
         raise stopped(self._ended)
 
+    def _is_late(self) -> bool:
+        return self._deadline is not None and self._clock() >= self._deadline
+
+    def _end_late(self) -> None:
+        """Ends the trials that run when the time is over, except if none has a metric yet."""
+        if self._study.end_reason() is None:
+            self._study.end(f"{duration(self._study.search.budget or 0.0)} are over")
+        if self._study.best() is None:
+            return
+        for watched in self._watched.values():
+            if watched.stop_since is None:
+                watched.is_late, watched.stop_since = True, self._clock()
+                watched.run.stop()
+
     def _fill(self) -> None:
+        if self._is_late() and (self._watched or self._study.best() is not None):
+            self._end_late()
+            return
         while len(self._watched) < self._processes:
             claim = self._study.claim(self._watched)
             if claim is None:
@@ -172,15 +201,18 @@ class SearchLoop:
             if rows <= claim.reported:
                 continue
             prune = self._study.report(claim, rows=rows, value=value, seconds=seconds)
-            if prune and not ended and watched.prune_since is None:
-                watched.prune_since = self._clock()
+            if prune and not ended and watched.stop_since is None:
+                watched.stop_since = self._clock()
                 watched.run.stop()
-        since = watched.prune_since
+        since = watched.stop_since
         if since is not None and not ended and self._clock() - since > _LEAVE:
             watched.run.kill()
 
     def _record_watched(self, watched: _Watched, outcome: Outcome) -> None:
-        pruned = watched.prune_since is not None
+        pruned = watched.stop_since is not None
+        best = watched.claim.best
+        if watched.is_late and outcome.kind == "stopped" and best is not None:
+            outcome = Outcome("done", best)  # Its best evaluation counts, as of any other trial.
         self._record(watched.claim, outcome, watched.began, pruned=pruned)
 
     def _record(
@@ -205,6 +237,7 @@ class SearchLoop:
         )
         if state == "pruned":
             text += ", pruned"
+        text += f", {seconds:.0f} s"
         if best is not None:
             text += f"; best {best.value:.5f} (trial {name_of(best.number)})"
         numbers = {"phase": "search", "trial": claim.number, "state": state, "value": trial.value}
@@ -213,10 +246,24 @@ class SearchLoop:
 
     def _show(self) -> None:
         if self._progress.due():
-            trials = self._study.trials()
-            done = sum(trial.state != "running" for trial in trials)
-            best = self._study.best()
-            self._progress.update(done, best=best.value if best is not None else None)
+            done, best = self._study.ended(), self._study.best()
+            self._progress.update(
+                done,
+                left_secs=self._left(done),
+                best=best.value if best is not None else None,
+            )
+
+    def _left(self, done: int) -> Optional[float]:
+        """The seconds left: until the deadline, or as long as the trials so far took on average."""
+        if self._deadline is not None:
+            return max(0.0, self._deadline - self._clock())
+        search, seconds = self._study.search, sum(t.seconds for t in self._study.trials())
+        left = []
+        if search.trials is not None and done:
+            left.append(seconds / done * max(0, search.trials - done))
+        if search.seconds is not None:
+            left.append(max(0.0, search.seconds - seconds))
+        return min(left) / self._processes if left else None
 
     def _stop_all(self) -> None:
         """Stops what still runs. These trials stay open, and the next start goes on with them."""

@@ -17,12 +17,13 @@ know which parameters a model has; see `checks`. Imports neither TensorFlow nor 
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Optional
 
 import pydantic
 from pydantic import Field
 
+from estimator_kit.config.areas.exports import better
 from estimator_kit.errors import ConfigError
 from estimator_kit.tuning.parameter import Parameter, allowed, text_of, value_problem
 from feature_specs.entry import Entry, PositiveFloat, PositiveInt, as_tuple
@@ -36,12 +37,14 @@ class Search(Entry):
 
     Attributes:
       parameters: what is searched: flags, and parameters of the model.
-      metric: the metric of the last evaluation of a trial, such as `auc/click` or `loss`.
+      metric: the metric that judges a trial by its best evaluation, such as `auc/click` or `loss`.
       direction: whether a better metric is lower (min) or higher (max). Every metric except a loss
         needs it.
       trials: how many trials the search makes.
       seconds: no trial begins when the trials have taken this long together. Two trials at the
         same time count twice.
+      patience: no trial begins when the last trials, as many as this, have all ended without a
+        better value.
       first: values of the first trials, such as the ones in use. What an entry leaves out is drawn.
       sampler: `tpe` draws more often where trials were good; `random` does not look at them.
       seed: decides what is drawn.
@@ -57,6 +60,7 @@ class Search(Entry):
     direction: Optional[Literal["min", "max"]] = None
     trials: Optional[PositiveInt] = None
     seconds: Optional[PositiveFloat] = None
+    patience: Optional[PositiveInt] = None
     first: Annotated[tuple[dict[str, Any], ...], pydantic.BeforeValidator(as_tuple)] = ()
     sampler: Literal["tpe", "random"] = "tpe"
     seed: int = 1
@@ -64,10 +68,32 @@ class Search(Entry):
 
     _source: str = pydantic.PrivateAttr("<dict>")
     _lines: Lines = pydantic.PrivateAttr(default_factory=dict)
+    _budget: Optional[float] = pydantic.PrivateAttr(None)
+
+    @property
+    def budget(self) -> Optional[float]:
+        """The seconds after which a search of `auto` ends, on the clock; None for a file."""
+        return self._budget
 
     @property
     def maximizes(self) -> bool:
         return self.direction == "max"
+
+    def lasting(self, seconds: float) -> Search:
+        """The same search, which ends after these seconds on the clock."""
+        self._budget = seconds
+        return self
+
+    @property
+    def watched(self) -> str:
+        """The metric as flags name it: with its direction, if the kit does not know it."""
+        if better(self.metric) == (self.direction or "min"):
+            return self.metric
+        return f"{self.direction or 'min'}:{self.metric}"
+
+    def best_of(self, values: Iterable[float]) -> float:
+        """The best one of some values of the metric."""
+        return max(values) if self.maximizes else min(values)
 
     def error(self, path: Path, message: str) -> ConfigError:
         """An error at a place of the file."""
@@ -125,8 +151,9 @@ def _problem(document: Any, item: Any, lines: Lines) -> Problem:
 def _problems(search: Search) -> list[tuple[Path, str]]:
     """What does not go together."""
     problems: list[tuple[Path, str]] = []
-    if search.trials is None and search.seconds is None:
-        problems.append(((), "`trials` and `seconds` are missing. Give at least one of them."))
+    if search.trials is None and search.seconds is None and search.patience is None:
+        names = "`trials`, `seconds` and `patience`"
+        problems.append(((), f"{names} are missing. Give at least one of them."))
     if search.direction is None and search.metric.partition("/")[0] != "loss":
         problems.append(
             (

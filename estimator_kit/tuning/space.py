@@ -15,7 +15,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from estimator_kit.config.areas import AllSettings
 from estimator_kit.config.experiment_config import ModelDirConfig
 from estimator_kit.config.modes import Tune, settings_of
 from estimator_kit.tuning.parameter import Parameter, allowed, on_step, text_of
@@ -152,11 +151,18 @@ def name_of(number: int) -> str:
     return f"{number:04}"
 
 
-def trial_config(command: Tune, values: Mapping[str, Any], model_dir: str) -> ModelDirConfig:
+def trial_config(
+    command: Tune, search: Search, values: Mapping[str, Any], model_dir: str
+) -> ModelDirConfig:
     """The config of a training with the values of a trial.
+
+    It saves one checkpoint, no export and no page, because only the best trial is served. If the
+    flags do not say when to evaluate, it evaluates once an epoch, and ends when the metric stops
+    improving.
 
     Args:
       command: the search.
+      search: its metric chooses the best evaluation.
       values: the values of flags and of parameters of the model.
       model_dir: the folder of the training.
 
@@ -170,16 +176,29 @@ def trial_config(command: Tune, values: Mapping[str, Any], model_dir: str) -> Mo
         **{name: value for name, value in values.items() if name in FLAGS},
         "mode": "train_and_evaluate",
         "model_dir": model_dir,
-        "model_params": {**command.choice.model_params, **params},
+        "model_params": {**_kept_params(command, values), **params},
+        "exporters": (),
+        "keep_checkpoint_max": 1,
+        "best_metric": search.watched,
+        "report": "off",
         "exit_code_style": "kit",
         "log_format": "text",
     }
+    training = command.training
+    saves = training.save_checkpoints_steps or training.save_checkpoints_secs
+    if saves is None and training.early_stopping_metric is None:
+        changes["early_stopping_metric"] = search.watched
     return ModelDirConfig(**{**flags, **changes})
 
 
-def evaluation_config(config: AllSettings, files: tuple[str, ...], name: str) -> ModelDirConfig:
-    """The config that evaluates a trial on other files."""
-    read = settings_of("train_and_evaluate") & settings_of("evaluate")
-    flags = config.model_dump(include=set(read))
-    changes = {"mode": "evaluate", "eval_files": files, "eval_days": None, "eval_steps": None}
-    return ModelDirConfig(**{**flags, **changes, "eval_name": name})
+def _kept_params(command: Tune, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of --model_params, without those that only the model of --model has."""
+    choice = command.choice
+    if values.get("model", choice.model) == choice.model or not choice.model_params:
+        return dict(choice.model_params)
+    from estimator_kit.models import find_model  # It imports TensorFlow.
+
+    own = find_model(choice.model).Params.model_fields
+    other = find_model(values["model"]).Params.model_fields
+    # A name that no model has is an error of the trial.
+    return {n: v for n, v in choice.model_params.items() if n in other or n not in own}

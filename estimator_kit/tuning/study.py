@@ -28,6 +28,7 @@ import dataclasses
 import json
 import math
 import os
+import statistics
 import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal, Optional
@@ -44,6 +45,9 @@ JOURNAL = "search.journal"
 # The name of the study in the journal. Hyperband draws its brackets from it.
 _NAME = "search"
 
+# The pruner `median` ends no trial before as many have finished.
+_FEWEST_TO_PRUNE = 5
+
 # Seconds between two attempts to take the lock of the search, which others hold for milliseconds.
 _RETRY_SECS = 0.05
 
@@ -58,10 +62,10 @@ class Trial:
       number: its number, from 0.
       state: how it ended, or `running`.
       values: what it drew.
-      value: the metric; of a pruned trial the last one before it ended. None if it has no metric.
+      value: the metric of its best evaluation. None if it has none.
       seconds: how long it took, over all starts.
       reason: why it failed, else "".
-      evaluations: the metric by the rows that were trained on before.
+      evaluations: the best value so far by the rows that were trained on before.
     """
 
     number: int
@@ -83,6 +87,7 @@ class Claim:
       resumed: whether another process has begun it.
       seconds: how long it took before this claim.
       reported: the rows of the last evaluation in the journal; -1 before the first one.
+      best: the best value so far, or None.
     """
 
     number: int
@@ -90,6 +95,7 @@ class Claim:
     resumed: bool
     seconds: float
     reported: int
+    best: Optional[float]
     trial: Any
     owner: contextlib.ExitStack
 
@@ -148,7 +154,9 @@ class SearchStudy:
 
     def _check_same(self, flags: Mapping[str, Any]) -> None:
         """Compares the search with what the journal began with; stores it if it begins now."""
-        document = self.search.model_dump(mode="json", by_alias=True, exclude={"trials", "seconds"})
+        document = self.search.model_dump(
+            mode="json", by_alias=True, exclude={"trials", "seconds", "patience"}
+        )
         now = {"search": document, "flags": json.loads(json.dumps(flags))}
         before = self._study.user_attrs.get("definition")
         if before is None:
@@ -160,7 +168,7 @@ class SearchStudy:
             raise ConfigError(
                 f"the search in {self._model_dir} began with other settings:\n{listing}\n"
                 "Its trials could not be compared. Go back to the old settings, or begin a new "
-                "search in another --model_dir. Only `trials` and `seconds` may change."
+                "search in another --model_dir. Only `trials`, `seconds` and `patience` may change."
             )
 
     @contextlib.contextmanager
@@ -189,11 +197,42 @@ class SearchStudy:
 
     def is_full(self) -> bool:
         """Whether no further trial begins. Trials may still be running."""
+        return self.end_reason() is not None
+
+    def end_reason(self) -> Optional[str]:
+        """Why no further trial begins, or None if one does."""
         trials, search = self.trials(), self.search
         if search.trials is not None and len(trials) >= search.trials:
-            return True
-        spent = sum(trial.seconds for trial in trials)
-        return search.seconds is not None and spent >= search.seconds
+            return f"all {search.trials} trials are made"
+        spent = self.spent()
+        if search.seconds is not None and spent >= search.seconds:
+            return f"the trials have taken {spent:,.0f} of {search.seconds:,.0f} seconds"
+        over = self._study.user_attrs.get("over")
+        if search.budget is not None and over is not None and over["budget"] >= search.budget:
+            return str(over["reason"])
+        since = self.since_best()
+        if search.patience is not None and since >= search.patience:
+            return f"no improvement in {since} trials"
+        return None
+
+    def end(self, reason: str) -> None:
+        """Stores that the time of the search is over, for later starts."""
+        self._study.set_user_attr("over", {"budget": self.search.budget, "reason": reason})
+
+    def since_best(self) -> int:
+        """How many trials have ended since the best one began; 0 without one."""
+        best = self.best()
+        if best is None:
+            return 0
+        return sum(t.number > best.number and t.state != "running" for t in self.trials())
+
+    def spent(self) -> float:
+        """The seconds that all trials have taken together."""
+        return sum(trial.seconds for trial in self.trials())
+
+    def ended(self) -> int:
+        """How many trials have ended."""
+        return sum(trial.state != "running" for trial in self.trials())
 
     def running(self) -> list[int]:
         """The numbers of the trials that are running, here or elsewhere."""
@@ -211,11 +250,18 @@ class SearchStudy:
             number=frozen.number,
             state=states.get(frozen.state.name, "running"),
             values=attrs.get("values", {}),
-            value=frozen.value,
+            value=self._value(frozen),
             seconds=attrs.get("seconds", 0.0),
             reason=attrs.get("reason", ""),
             evaluations=dict(frozen.intermediate_values),
         )
+
+    def _value(self, frozen: Any) -> Optional[float]:
+        # A failed trial has no value in the journal, and a pruned one its last report.
+        values = [*frozen.intermediate_values.values()]
+        if frozen.value is not None:
+            values.append(frozen.value)
+        return self.search.best_of(values) if values else None
 
     # --- Claims ---------------------------------------------------------------------------------
 
@@ -271,10 +317,9 @@ class SearchStudy:
             values = draw(self.search, trial)
             trial.set_user_attr("values", values)
         values_by_step = frozen.intermediate_values
+        reported, best = max(values_by_step, default=-1), self._value(frozen)
         seconds = frozen.user_attrs.get("seconds", 0.0)
-        return Claim(
-            number, values, resumed, seconds, max(values_by_step, default=-1), trial, owner
-        )
+        return Claim(number, values, resumed, seconds, reported, best, trial, owner)
 
     def report(self, claim: Claim, *, rows: int, value: float, seconds: float) -> bool:
         """Stores an evaluation. Returns whether to end the trial.
@@ -288,9 +333,28 @@ class SearchStudy:
         """
         if rows > claim.reported:
             claim.reported = rows
-            claim.trial.report(value, rows)
+            claim.best = value if claim.best is None else self.search.best_of([claim.best, value])
+            claim.trial.report(claim.best, rows)
             claim.trial.set_user_attr("seconds", claim.seconds + seconds)
+        if self.search.pruner == "median":
+            return claim.best is not None and self._is_behind(claim.best, rows)
         return bool(claim.trial.should_prune())
+
+    def _is_behind(self, value: float, rows: int) -> bool:
+        """Whether a value is worse than the median of what the finished trials had by then.
+
+        Their batches may have other sizes, so a trial had the value of its last evaluation of at
+        most as many rows. A trial without one is left out.
+        """
+        others = []
+        for trial in self.trials():
+            earlier = [each for each in trial.evaluations if each <= rows]
+            if trial.state == "done" and earlier:
+                others.append(trial.evaluations[max(earlier)])
+        if len(others) < _FEWEST_TO_PRUNE:
+            return False
+        median = statistics.median(others)
+        return value < median if self.search.maximizes else value > median
 
     def finish(
         self,

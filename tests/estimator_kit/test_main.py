@@ -24,7 +24,7 @@ def thawed(monkeypatch):
 def test_what_an_import_makes_is_left_out_of_collections(monkeypatch, thawed):
     collecting = []
     monkeypatch.setattr(commands, "load", lambda mode: collecting.append(gc.isenabled()))
-    main._load("train")
+    main.load("train")
     assert collecting == [False] and gc.isenabled() and gc.get_freeze_count() > 0
 
 
@@ -34,7 +34,7 @@ def test_after_an_import_that_fails_garbage_is_collected_again(monkeypatch, thaw
 
     monkeypatch.setattr(commands, "load", fails)
     with pytest.raises(ImportError):
-        main._load("train")
+        main.load("train")
     assert gc.isenabled()
 
 
@@ -42,7 +42,7 @@ def test_who_does_not_collect_is_left_alone(monkeypatch, thawed):
     monkeypatch.setattr(commands, "load", lambda mode: None)
     gc.disable()
     try:
-        main._load("train")
+        main.load("train")
         assert not gc.isenabled() and gc.get_freeze_count() == 0
     finally:
         gc.enable()

@@ -20,15 +20,17 @@ class Tuning(Settings):
 
     search: Optional[str] = setting(
         None,
-        "A YAML file with the parameters to search, their ranges and choices, the metric, and the "
-        "number of trials. The guide Search describes it. --eval_files guide the search.",
+        "auto: search models and their usual parameters for 5 minutes, or for another time, as in "
+        "auto:20m. Else a YAML file with the parameters to search, their ranges and choices, the "
+        "metric, and the number of trials. The guide Search describes it. --eval_files guide the "
+        "search.",
         changes="",
         named=True,
     )
     test_files: tuple[str, ...] = setting(
         (),
-        "TFRecord files that score the best trial once, at the end of the search. They never "
-        "guide it.",
+        "TFRecord files that score the best settings once, at the end of the search, trained on "
+        "--train_files and --eval_files. They never guide it.",
         changes="scores",
         named=True,
     )

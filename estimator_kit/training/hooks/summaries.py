@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -125,11 +125,14 @@ class CurvesHook(tf.compat.v1.train.SessionRunHook):
     def __init__(self, model_dir: str, name: str = ""):
         self._model_dir = model_dir
         self._name = name
-        self._observed: list[streaming.Observed] = []
+        self._graph: Optional[tf.Graph] = None
+        self._offered: list[streaming.Observed] = []
 
     def begin(self) -> None:
         graph = tf.compat.v1.get_default_graph()
-        self._observed = streaming.take(graph)
+        if graph is not self._graph:  # Several evaluations may share a graph.
+            self._graph, self._offered = graph, streaming.take(graph)
+        self._observed = self._offered
         self._step = tf.compat.v1.train.get_global_step(graph)
 
     def end(self, session: Any) -> None:

@@ -123,10 +123,13 @@ def test_a_metric_that_the_model_does_not_have(config_of):
 
 def test_a_pruner_needs_checkpoints_at_equal_rows(config_of):
     search = search_of(batch_size={"choice": [20, 50]})
-    assert told(config_of(save_checkpoints_steps=None), search) == [
+    by_clock = config_of(save_checkpoints_steps=None, save_checkpoints_secs=60)
+    assert told(by_clock, search) == [
         "<dict>: pruner: the pruner median compares trials at equal rows, but checkpoints are "
-        "saved by the clock. Give --save_checkpoints_steps, or write `pruner: none`."
+        "saved by the clock. Remove --save_checkpoints_secs, or write `pruner: none`."
     ]
+    by_epoch = command_of(config_of(save_checkpoints_steps=None))
+    checks.check_names(by_epoch, search, parser.load(by_epoch.run.spec))
 
 
 def test_a_trial_runs_in_one_process(config_of):

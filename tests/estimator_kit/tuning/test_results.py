@@ -8,10 +8,11 @@ import re
 import pytest
 
 import estimator_kit as ek
-from estimator_kit.config.flags import config_from_flagfile
+from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.modes import command_of
+from estimator_kit.observing.histories import EvaluationHistory
 from estimator_kit.tuning import page, results, search_file
-from estimator_kit.tuning.space import evaluation_config, trial_config
+from estimator_kit.tuning.space import trial_config
 from estimator_kit.tuning.study import SearchStudy
 
 pytest.importorskip("optuna", reason="the extra tune")
@@ -53,34 +54,72 @@ def study_with(folder, values=(0.5, 0.7, None, 0.6, "pruned")):
     return study
 
 
+def search():
+    return search_file.parse(DOCUMENT)
+
+
 def test_the_config_of_a_trial(config):
     values = {"learning_rate": 0.1, "batch_size": 20, "hidden_units": [8]}
-    made = trial_config(command_of(config), values, "found/trials/0003")
+    made = trial_config(command_of(config), search(), values, "found/trials/0003")
     assert (made.mode, made.model_dir, made.batch_size) == (
         "train_and_evaluate", "found/trials/0003", 20
     )  # fmt: skip
     assert made.model_params == {"hidden_units": [8], "optimizer": "adagrad", "learning_rate": 0.1}
     assert (made.epochs, made.seed, made.eval_files) == (2, 5, ("e*",))
     assert (made.search, made.test_files) == (None, ())
-    scored = evaluation_config(made, ("x*",), "test")
-    assert (scored.mode, scored.eval_files, scored.eval_name) == ("evaluate", ("x*",), "test")
-    assert scored.model_params == made.model_params
+    # Nobody says when to evaluate: once an epoch, until the metric of the search stalls.
+    assert (made.early_stopping_metric, made.best_metric) == ("auc/click", "auc/click")
+    assert (made.exporters, made.report) == ((), "off")
+    command = command_of(config.model_copy(update={"save_checkpoints_steps": 5}))
+    assert trial_config(command, search(), values, "found").early_stopping_metric is None
 
 
-def test_the_best_flags_train_the_best_trial_again(config, tmp_path):
+def test_a_model_gets_no_parameter_that_only_the_model_of_the_flags_has(config):
+    given = config.model_copy(update={"model_params": {"hidden_units": [64], "clip_norm": 2.0}})
+    made = trial_config(command_of(given), search(), {"model": "linear"}, "found")
+    assert made.model_params == {"clip_norm": 2.0}
+    made = trial_config(command_of(given), search(), {"model": "dnn"}, "found")
+    assert made.model_params == {"hidden_units": [64], "clip_norm": 2.0}
+
+
+def history_of(folder, *values):
+    history, meaning = EvaluationHistory(str(folder)), ScoresMeaning("a", "a", {})
+    for i, value in enumerate(values):
+        history.add(10 * (i + 1), {"auc/click": value}, meaning)
+
+
+def test_without_test_files_best_is_the_training_of_the_best_trial_with_an_export(config, tmp_path):
     best = study_with(tmp_path / "found").best()
-    path = results.write_best(command_of(config), best)
-    made = config_from_flagfile(path)
-    assert (made.mode, made.model_dir) == ("train_and_evaluate", f"{tmp_path}/found/best")
+    command = command_of(config.model_copy(update={"test_files": ()}))
+    made = results.best_config(command, search(), best, "found/best")
+    trial = trial_config(command, search(), best.values, "found/best")
+    changed = {"exporters": ("best",), "report": "on"}
+    assert made == trial.model_copy(update=changed)
+    without = command_of(config.model_copy(update={"test_files": (), "exporters": ()}))
+    assert results.best_config(without, search(), best, "found/best").exporters == ()
+
+
+def test_with_test_files_best_trains_on_all_rows_to_the_step_of_the_best_evaluation(
+    config, tmp_path
+):
+    best = study_with(tmp_path / "found").best()
+    history_of(tmp_path / "found" / "trials" / "0001", 0.5, None, 0.7, 0.7, 0.6)
+    made = results.best_config(command_of(config), search(), best, "found/best")
+    assert (made.train_files, made.eval_files) == (("t*", "e*"), ("x*",))
+    assert (made.max_steps, made.epochs, made.early_stopping_metric) == (30, None, None)
+    assert (made.save_checkpoints_steps, made.exporters) == (30, ("final",))
     assert made.batch_size == best.values["batch_size"]
     assert made.model_params["learning_rate"] == best.values["learning_rate"]  # To the last bit.
-    assert made.model_params["optimizer"] == "adagrad"
-    assert made.report == "on"
+    made = results.best_config(
+        command_of(config.model_copy(update={"train_files": (), "train_mix": ("t*=1", "u*=2")})),
+        search(), best, "found/best",
+    )  # fmt: skip
+    assert (made.train_files, made.train_mix) == ((), ("t*=1", "u*=2"))
 
 
 def test_search_json(tmp_path):
     study = study_with(tmp_path)
-    made = results.write(str(tmp_path), study, None, is_done=True)
+    made = results.write(str(tmp_path), study, None, None, is_done=True)
     assert results.read(str(tmp_path)) == made
     assert (made.metric, made.direction, made.status) == ("auc/click", "max", "done")
     assert made.best.trial == "0001" and made.best.value == 0.7
@@ -91,21 +130,12 @@ def test_search_json(tmp_path):
     ]  # fmt: skip
     assert made.trials[4].model_dir == f"{tmp_path}/trials/0004"
     open_trial = study.claim()
-    assert results.write(str(tmp_path), study, None, is_done=False).status == "running"
+    assert results.write(str(tmp_path), study, None, None, is_done=False).status == "running"
     study.release(open_trial)
 
 
 def test_a_metric_in_text():
     assert [results.shown(0.84501), results.shown(None)] == ["0.84501", "undefined"]
-
-
-def test_the_score_of_another_trial_or_of_other_files_does_not_count(config, tmp_path):
-    best = study_with(tmp_path).best()
-    test = results.Score(trial="0001", files=["x*"], value=0.6)
-    assert results.is_scored(test, best, config)
-    for change in ({"trial": "0000"}, {"files": ["y*"]}):
-        assert not results.is_scored(test.model_copy(update=change), best, config)
-    assert not results.is_scored(None, best, config)
 
 
 def test_the_page_has_each_trial_and_optunas_figures(tmp_path):

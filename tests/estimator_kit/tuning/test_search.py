@@ -66,7 +66,7 @@ class FakeRun:
         self.kills += 1
 
 
-def loop_of(study, runs, *, processes=1, ended=None):
+def loop_of(study, runs, *, processes=1, ended=None, time_left=None):
     """A loop whose trials are `runs(number)`, and what it has started."""
     started = {}
     ended = ended or Now()
@@ -75,7 +75,10 @@ def loop_of(study, runs, *, processes=1, ended=None):
         started.setdefault(claim.number, []).append(runs(claim.number))
         return started[claim.number][-1]
 
-    loop = SearchLoop(study, start, processes=processes, ended=ended, clock=lambda: ended.clock)
+    loop = SearchLoop(
+        study, start, processes=processes, ended=ended, time_left=time_left,
+        clock=lambda: ended.clock,
+    )  # fmt: skip
     return loop, started
 
 
@@ -99,10 +102,10 @@ def test_all_trials_run_and_one_that_fails_is_not_the_end(tmp_path, caplog):
     assert study.trials()[0].seconds == 1.5  # Three looks, half a second apart.
     lines = [record.getMessage() for record in caplog.records if "trial 0" in record.getMessage()]
     assert lines == [
-        "trial 0000: auc/click 0.60000; best 0.60000 (trial 0000)",
-        "trial 0001: failed: the loss is NaN at step 3; best 0.60000 (trial 0000)",
-        "trial 0002: auc/click 0.62000; best 0.62000 (trial 0002)",
-        "trial 0003: auc/click 0.63000; best 0.63000 (trial 0003)",
+        "trial 0000: auc/click 0.60000, 2 s; best 0.60000 (trial 0000)",
+        "trial 0001: failed: the loss is NaN at step 3, 0 s; best 0.60000 (trial 0000)",
+        "trial 0002: auc/click 0.62000, 2 s; best 0.62000 (trial 0002)",
+        "trial 0003: auc/click 0.63000, 2 s; best 0.63000 (trial 0003)",
     ]
 
 
@@ -173,6 +176,29 @@ def test_after_a_signal_the_same_trial_goes_on(tmp_path, number, error):
     loop.run()
     assert sorted(started) == [1, 2, 3]
     assert [t.state for t in study.trials()] == ["done"] * 4
+
+
+def test_when_the_time_is_over_a_trial_ends_with_its_best_evaluation(tmp_path):
+    study = study_of(tmp_path, trials=None, seconds=1000)
+    study.search.lasting(60.0)
+    runs = {0: FakeRun([0.5], Outcome("done", 0.5)), 1: FakeRun([0.7, 0.6] * 200, None)}
+    loop, started = loop_of(study, runs.__getitem__, time_left=60.0)
+    loop.run()
+    assert sorted(started) == [0, 1]
+    assert [(t.state, t.value) for t in study.trials()] == [("done", 0.5), ("done", 0.7)]
+    assert runs[1].stops == 1
+    assert study.end_reason() == "60 seconds are over"
+    again = study_of(tmp_path, trials=None, seconds=1000)
+    again.search.lasting(120.0)
+    assert again.end_reason() is None  # It has been given more time.
+
+
+def test_the_first_trial_ends_by_itself_when_the_time_is_over(tmp_path):
+    study = study_of(tmp_path, trials=None, seconds=1000)
+    run = FakeRun([0.5] * 9, Outcome("done", 0.5))
+    loop, started = loop_of(study, lambda _: run, time_left=1.0)
+    loop.run()
+    assert (sorted(started), run.stops) == ([0], 0)
 
 
 def test_a_trial_that_ends_while_the_search_stops_counts(tmp_path):

@@ -86,7 +86,7 @@ def test_every_mistake_has_its_line(tmp_path):
         f"{path}:10: parameters.e: got 7, expected a mapping of range, log, int, step, choice, "
         "when",
         f"{path}:11: more: unknown key. Use one of: parameters, metric, direction, trials, "
-        "seconds, first, sampler, seed, pruner.",
+        "seconds, patience, first, sampler, seed, pruner.",
     ]
 
 
@@ -177,7 +177,8 @@ def test_what_a_search_needs():
         "higher (max)."
     )
     assert problem({**SMALL, "trials": None}) == (
-        "<dict>: the top level: `trials` and `seconds` are missing. Give at least one of them."
+        "<dict>: the top level: `trials`, `seconds` and `patience` are missing. Give at least one "
+        "of them."
     )
     assert problem({"metric": "loss", "trials": 1}) == "<dict>: parameters: is missing"
     assert "got [], expected a mapping of parameters" in problem([])

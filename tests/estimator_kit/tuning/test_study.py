@@ -166,7 +166,7 @@ def test_a_search_that_changed_is_refused(tmp_path):
         '  parameters.clip_norm: was absent, is {"range": [1, 5]}',
         "  --max_steps: was 100, is 200",
         "Its trials could not be compared. Go back to the old settings, or begin a new search in "
-        "another --model_dir. Only `trials` and `seconds` may change.",
+        "another --model_dir. Only `trials`, `seconds` and `patience` may change.",
     ]
 
 
@@ -200,7 +200,7 @@ def test_the_median_pruner_ends_a_bad_trial(tmp_path):
     assert not study.report(claim, rows=10, value=0.8, seconds=1.0)
     study.release(claim)
     claim = study.claim()
-    assert study.report(claim, rows=20, value=0.5, seconds=1.0) is False  # Nothing to compare with.
+    assert study.report(claim, rows=5, value=0.5, seconds=1.0) is False  # Nothing to compare with.
     finish(study, claim, 0.8)
     claim = study.claim()
     assert study.report(claim, rows=10, value=0.6, seconds=1.0) is True
@@ -208,6 +208,32 @@ def test_the_median_pruner_ends_a_bad_trial(tmp_path):
     trial = study.trials()[claim.number]
     assert (trial.state, trial.value) == ("pruned", 0.6)
     assert json.dumps(trial.evaluations) == '{"10": 0.6}'
+
+
+def test_the_best_evaluation_so_far_is_compared_also_of_other_batch_sizes(tmp_path):
+    study = study_of(tmp_path, trials=6)
+    for i in range(5):  # At 12 rows they have 0.71, 0.72, 0.73, 0.74 and 0.75.
+        claim = study.claim()
+        study.report(claim, rows=10, value=0.71 + i / 100, seconds=1.0)
+        study.report(claim, rows=20, value=0.3, seconds=1.0)
+        finish(study, claim, 0.71 + i / 100)
+    assert study.trials()[4].evaluations == {10: 0.75, 20: 0.75}
+    claim = study.claim()
+    assert study.report(claim, rows=12, value=0.735, seconds=1.0) is False  # The median is 0.73.
+    assert study.report(claim, rows=24, value=0.1, seconds=1.0) is False  # It has had 0.735.
+    study.finish(claim, "pruned", seconds=2.0)
+    assert study.trials()[5].value == 0.735
+
+
+def test_a_search_ends_when_trials_bring_no_improvement(tmp_path):
+    study = study_of(tmp_path, trials=None, patience=2)
+    for value in (0.5, 0.7, 0.6):
+        finish(study, study.claim(), value)
+    assert study.end_reason() is None
+    study.finish(study.claim(), "failed", reason="the loss is NaN", seconds=1.0)
+    assert study.end_reason() == "no improvement in 2 trials"
+    assert study.claim() is None
+    assert study_of(tmp_path, trials=4).end_reason() == "all 4 trials are made"
 
 
 def test_the_first_trials_have_the_values_of_the_file(tmp_path):

@@ -8,8 +8,7 @@ import estimator_kit as ek
 from estimator_kit.checkpoints.scores_meaning import ScoresMeaning
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.observing.histories import EvaluationHistory
-from estimator_kit.result import RunResult
-from estimator_kit.tuning import trial_process
+from estimator_kit.tuning import search_file, trial_process
 from estimator_kit.tuning.search import Outcome
 from estimator_kit.tuning.trial_process import ProgramRun, TrialRun, reason_of
 
@@ -36,30 +35,35 @@ def run_of(folder, code):
     config = ExperimentConfig(
         mode="train", spec="s", model_dir=str(folder), train_files="t", epochs=1, batch_size=50
     )
-    return TrialRun(FakeProcess(code), config, "auc/click")
+    document = {
+        "metric": "auc/click", "direction": "max", "trials": 1,
+        "parameters": {"rate": {"range": [0, 1]}},
+    }  # fmt: skip
+    return TrialRun(FakeProcess(code), config, search_file.parse(document))
 
 
 @pytest.mark.parametrize(
-    ("code", "metrics", "outcome"),
+    ("code", "values", "outcome"),
     [
-        (None, None, None),
-        (0, {"auc/click": 0.75}, Outcome("done", 0.75)),
-        (99, {"auc/click": 0.75}, Outcome("done", 0.75)),  # It had finished before.
-        (143, {"auc/click": 0.75}, Outcome("stopped")),
-        (-15, None, Outcome("stopped")),  # Before its training began.
-        (65, {"auc/click": 0.75}, Outcome("failed", reason="reason of 65")),
-        (75, None, Outcome("failed", reason="reason of 75")),
-        (-9, None, Outcome("failed", reason="reason of -9")),
+        (None, [], None),
+        (0, [0.5, 0.75, 0.625], Outcome("done", 0.75)),  # The best evaluation, not the last one.
+        (99, [0.75], Outcome("done", 0.75)),  # It had finished before.
+        (143, [0.75], Outcome("stopped")),
+        (-15, [], Outcome("stopped")),  # Before its training began.
+        (65, [0.75], Outcome("failed", reason="reason of 65")),
+        (75, [], Outcome("failed", reason="reason of 75")),
+        (-9, [], Outcome("failed", reason="reason of -9")),
         (
-            0, {"auc/click": None},
-            Outcome("failed", reason="auc/click is undefined in its last evaluation"),
+            0, [float("nan")],
+            Outcome("failed", reason="auc/click is undefined in all its evaluations"),
         ),
-        (0, {}, Outcome("failed", reason="auc/click is undefined in its last evaluation")),
+        (0, [], Outcome("failed", reason="auc/click is undefined in all its evaluations")),
     ],
 )  # fmt: skip
-def test_how_a_trial_ended(tmp_path, code, metrics, outcome):
-    if metrics is not None:
-        RunResult(mode="train", metrics=metrics).save(str(tmp_path / "result.json"))
+def test_how_a_trial_ended(tmp_path, code, values, outcome):
+    history, meaning = EvaluationHistory(str(tmp_path)), ScoresMeaning("a", "a", {})
+    for i, value in enumerate(values):
+        history.add(10 * (i + 1), {"auc/click": value}, meaning)
     assert run_of(tmp_path, code).outcome() == outcome
 
 
