@@ -120,8 +120,10 @@ def _integers(
         why = "its name says that it is an id or a code"
         return Kind(True, False, why, True, number, "the names say that they are ids or codes")
     if name_says and not rows.ordered(name):
-        why = "its name begins as that of an id or a code"
-        return Kind(True, False, why, True, number, "the names begin as those of ids or codes")
+        why = "its name begins with the name of an id or a code"
+        return Kind(
+            True, False, why, True, number, "the names begin with the names of ids or codes"
+        )
     why = _spread(feature, counts) or rows.code_of(name)
     if why:
         return Kind(True, False, why, True, number, "integers spread as ids or codes are")

@@ -344,6 +344,7 @@ def test_defaults():
         "transform_inputs": "features",
         "index_recall": 0.95,
         "analysis_dir": None, "labels": (), "min_count": 5,
+        "categorical": (), "numeric": (), "ignore": (),
         "csv_columns": (), "csv_delimiter": None, "csv_skip_spaces": None,
         "csv_comment": None, "csv_missing": (), "csv_list_separator": None,
         "convert_files": (), "convert_dir": None, "convert_order": "stable",

@@ -113,7 +113,13 @@ def test_the_columns_by_the_rules(analysis):
     assert columns["history"]["vocabulary"] == "history"
     assert columns["price_scaled"] == {"numeric": "price", "normalizer": "log1p"}
     assert columns["price_bucket"] == {"bucketized": "price", **tenths}
-    assert columns["height_scaled"] == {"numeric": "height", "normalizer": scaled}
+    heights = sorted(row["height"] for row in make_rows() if row["height"] is not None)
+    median = pytest.approx(heights[749], rel=1e-6)  # Of 1,500.
+    assert columns["height_scaled"] == {
+        "numeric": "height",
+        "missing": median,
+        "normalizer": scaled,
+    }
     assert columns["age_scaled"] == {"numeric": "age", "normalizer": scaled}
     assert columns["vector_scaled"] == {"numeric": "vector", "normalizer": scaled}
     assert "vector_bucket" not in columns
@@ -158,7 +164,7 @@ def test_every_entry_says_why(analysis):
     )
     assert why("columns", "hour_emb") == (
         f"all embeddings of the groups deep and fields have one dimension: the fourth root of "
-        f"{len({row['user'] for row in make_rows()}):,} categories, 6.0, rounded up to a power of "
+        f"{len({row['item_id'] for row in make_rows()}):,} categories, 4.5, rounded up to a power of "
         "two, 4 to 16"
     )
     assert why("columns", "hour").startswith(
