@@ -210,7 +210,8 @@ def _largest_ids(choices: Mapping[str, columns.Choice], statistics: Statistics) 
         (
             statistics.features[name].cardinality.value
             for name, choice in choices.items()
-            if any("embedding" in entry.value for entry in choice.columns)
+            # A time has as many ids as hours.
+            if any("embedding" in entry.value for entry in choice.columns) and not choice.is_time
         ),
         default=0,
     )

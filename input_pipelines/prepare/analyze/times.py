@@ -132,13 +132,13 @@ def _of_integers(name: str, values: list[int], *, exact: bool) -> Optional[TimeF
             times = [read(value, form) for value in values]
             dates = [time for time in times if time is not None and _usual(time, _YEARS)]
             if len(dates) == len(values):
-                return TimeFeature(form, f"all are dates, {form}", _parts(form, dates))
+                return TimeFeature(form, f"all its integers are dates, {form}", _parts(form, dates))
     if named:
         for form in UNITS:
             times = [read(value, form) for value in values]
             dates = [time for time in times if time is not None and _usual(time, _UNIT_YEARS)]
             if len(dates) == len(values):
-                why = f"by its name and range, {form} since 1970"
+                why = f"its name and its range say that these are {form} since 1970"
                 return TimeFeature(form, why, _parts(form, dates))
     return None
 

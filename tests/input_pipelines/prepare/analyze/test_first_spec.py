@@ -9,6 +9,7 @@ import os
 import random
 
 import hypothesis
+import numpy as np
 import pytest
 from hypothesis import strategies as st
 
@@ -113,13 +114,14 @@ def test_the_columns_by_the_rules(analysis):
     assert columns["history"]["vocabulary"] == "history"
     assert columns["price_scaled"] == {"numeric": "price", "normalizer": "log1p"}
     assert columns["price_bucket"] == {"bucketized": "price", **tenths}
+    # A number that some records lack: the median in its place, and columns that know it.
     heights = sorted(row["height"] for row in make_rows() if row["height"] is not None)
-    median = pytest.approx(heights[749], rel=1e-6)  # Of 1,500.
+    median = float(np.float32(heights[len(heights) // 2 - 1]))
     assert columns["height_scaled"] == {
-        "numeric": "height",
-        "missing": median,
-        "normalizer": scaled,
-    }
+        "numeric": "height", "missing": median, "normalizer": scaled,
+    }  # fmt: skip
+    assert columns["height_bucket"] == {"bucketized": "height", **tenths, "missing": "own_bucket"}
+    assert columns["height_missing"] == {"is_missing": "height"}
     assert columns["age_scaled"] == {"numeric": "age", "normalizer": scaled}
     assert columns["vector_scaled"] == {"numeric": "vector", "normalizer": scaled}
     assert "vector_bucket" not in columns
@@ -130,6 +132,7 @@ def test_the_columns_by_the_rules(analysis):
     }  # fmt: skip
     spec = feature_specs.load(place / "spec.yaml")
     assert spec.ignored == ("always", "ragged", "session")
+    assert spec.features["height"].default == -1.0  # No record has it.
     assert spec.features["city"].default == "" and spec.features["user"].default is None
     assert spec.features["vector"].shape == (3,) and spec.features["history"].variable
     # Its names say that `user` is a person and `item_id` an item.
