@@ -4,7 +4,7 @@
         --convert_dir=first/data
     estimator-kit train_and_evaluate --flagfile=first/exp.flags
 
-The flags come from `first_settings`. Imports no TensorFlow.
+The flags come from `first_settings`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A log of events in `--mode=analyze --labels=next_item_id`: its columns, and its conversion.
 
 The label is not a column: it is the item of the next row of the same person. So the log is
-converted first, and the analysis reads the records. Imports no TensorFlow.
+converted first, and the analysis reads the records.
 """
 
 from __future__ import annotations

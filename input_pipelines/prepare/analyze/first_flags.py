@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+
 from input_pipelines.prepare.analyze.first_settings import Setting
 
 FILE = "exp.flags"

@@ -7,8 +7,7 @@ import gzip
 import pytest
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import reader
-from input_pipelines.prepare.tables.formats import svmlight
+from input_pipelines.prepare.tables import reader, svmlight_lines
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -83,8 +82,8 @@ def test_columns_beside_those_of_the_spec(tmp_path):
 
 
 def test_a_part_of_the_rows_of_many_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(svmlight, "_BLOCK", 64)
-    monkeypatch.setattr(svmlight, "_ROWS", 3)
+    monkeypatch.setattr(svmlight_lines, "_BLOCK", 64)
+    monkeypatch.setattr(svmlight_lines, "_ROWS", 3)
     text = "".join(f"{i % 2} 1:{i}\n{'# note' if i % 3 else ''}\n" for i in range(100))
     path = write(tmp_path / "a.svm", text)
     table = reader.open_table([path])
