@@ -66,8 +66,8 @@ class Data(Settings):
         "TFRecord files to evaluate on. Each evaluation reads all of them. Several sets get names: "
         "a/*.tfrecord,test=b/*.tfrecord,newcomers=c/*.tfrecord. The set without a name, or else "
         "the first one, judges the model: for the best export, early stopping and gates. All "
-        "other sets are only measured. A name has small letters, digits and _. dt=... is a path, and "
-        "so is country=... if such a file or folder exists.",
+        "other sets are only measured. A name has small letters, digits and _. dt=... is a path, "
+        "and so is country=... if such a file or folder exists.",
         changes="scores",
         named=True,
     )

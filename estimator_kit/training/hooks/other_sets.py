@@ -4,8 +4,8 @@
     metrics = trained.evaluate(others.reading(eval_input), hooks=[curves_hook, others])
     others.metrics       # {"test": {"auc/click": 0.75, ...}}
 
-The set that judges is evaluated as without this hook. All other sets are read in the same
-session before it: their data sets start the iterator of the same graph again, and after each of them the
+The set that judges is evaluated as without this hook. All other sets are read in the same session
+before it: their data sets start the iterator of the same graph again, and after each of them the
 local variables, which are the state of metrics, get their first values back. So another set costs
 its rows, and no graph, checkpoint or session. The hooks of a model see the rows of the judging set.
 
